@@ -1,0 +1,60 @@
+# Two commands on a fresh machine: make demo, make test. Everything lands in .venv and var.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test bench lint stop clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: .venv/runtime  ## fill a demo store with the shipped documents and ask three questions
+	@$(BIN)/python manage.py rag_demo
+
+serve: .venv/runtime  ## web server on http://127.0.0.1:8000 and a queue worker, until Ctrl+C
+	@$(BIN)/python manage.py rag_serve
+
+test: .venv/tools  ## the whole suite
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+bench: .venv/tools  ## quality, search and ingest; each writes a row of docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.quality
+	@$(BIN)/python -m benchmarks.search
+	@$(BIN)/python -m benchmarks.ingest
+
+lint: .venv/tools  ## style, types, layers, migrations
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python manage.py makemigrations --check --dry-run
+	@$(BIN)/python manage.py check
+
+stop: .venv/runtime  ## stop the embedded PostgreSQL; the next command starts it again
+	@$(BIN)/python -m project.db stop
+
+clean: stop  ## stop the embedded PostgreSQL and remove .venv; var with your data stays
+	rm -rf .venv
+
+# Empty files record what is installed, so that a second call costs nothing.
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+	    "Install one and name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Creating .venv"
+	@$(PYTHON) -m venv .venv || { \
+	  echo "The module venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	  rm -rf .venv; exit 1; }
+	@touch $@
+
+.venv/runtime: .venv/python requirements.txt
+	@echo "Installing requirements.txt (about 400 MB, once)"
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+.venv/tools: .venv/runtime requirements-dev.txt
+	@echo "Installing requirements-dev.txt"
+	@$(PIP) -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,3 @@
+"""Agents and flows on top of the knowledge base."""
+
+from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The Django project: settings, URLs, servers. Nothing here knows retrieval."""

@@ -1,0 +1,1 @@
+"""The Django database backend: PostgreSQL that starts itself and checks its versions."""

@@ -1,0 +1,80 @@
+"""Django's PostgreSQL backend, the file named as Django demands. In: DATABASES. Out: connections.
+
+The embedded server is started when it is first needed, and again when it died; any server is asked
+once a process whether its versions will do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.db.backends.base.base import NO_DB_ALIAS
+from django.db.backends.postgresql import base as postgresql
+from psycopg_pool import PoolTimeout
+
+from project.db.embedded import RevivingConnection, ensure_server, reviving
+from project.db.requirements import Offer, check_offer, not_allowed
+from project.postgres_places import socket_dir
+from rag.core.errors import ConfigurationError
+
+_OFFER = """
+SELECT current_setting('server_version_num')::int / 10000, installed_version, default_version,
+       current_database()
+  FROM (SELECT 1) one LEFT JOIN pg_available_extensions ON name = 'vector'
+"""
+
+
+class DatabaseWrapper(postgresql.DatabaseWrapper):
+    """A connection to the embedded server of the settings or to the server of DATABASE_URL."""
+
+    def __init__(self, settings_dict: dict[str, Any], alias: str = "default") -> None:
+        super().__init__(settings_dict, alias)
+        folder = settings.POSTGRES_DATA_DIR
+        self._is_embedded = bool(folder) and settings_dict["HOST"] == str(socket_dir(folder))
+        options = settings_dict["OPTIONS"]
+        if self._is_embedded and isinstance(options.get("pool"), dict):
+            pool = options["pool"] | {"connection_class": RevivingConnection}
+            settings_dict["OPTIONS"] = options | {"pool": pool}
+
+    def get_connection_params(self) -> dict[str, Any]:
+        """Return psycopg's arguments, with the embedded server started.
+
+        The queue opens its own connections with these, so starting belongs here.
+        """
+        if self._is_embedded:
+            ensure_server(self.settings_dict["NAME"])
+        return super().get_connection_params()
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Return a connection; a pool that had none to give says why the server refused it."""
+        if self._is_embedded and not self.pool:
+            return reviving(lambda: super(DatabaseWrapper, self).get_new_connection(conn_params))
+        try:
+            return super().get_new_connection(conn_params)
+        except PoolTimeout:
+            # The pool tells only the log; a connection of our own raises the server's words.
+            psycopg.connect(**conn_params).close()
+            raise
+
+    def check_database_version_supported(self) -> None:
+        """Raise ConfigurationError unless this is PostgreSQL 15+ with pgvector 0.8+."""
+        try:
+            self._check_offer()
+        except ConfigurationError:
+            # Django would go on to use the connection that it has already stored.
+            self.close()
+            raise
+
+    def _check_offer(self) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(_OFFER)
+            offer = Offer(*cursor.fetchone())
+            check_offer(offer)
+            if offer.installed or self.alias == NO_DB_ALIAS:
+                return
+            try:
+                cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            except psycopg.errors.InsufficientPrivilege:
+                raise not_allowed(offer.database) from None

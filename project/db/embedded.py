@@ -1,0 +1,87 @@
+"""The embedded server of the settings. In: settings. Out: a running server with our database."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from django.conf import settings
+
+from project import postgres
+from project.postgres_places import install_dir
+from project.postgres_tuning import tuned_options
+
+logger = logging.getLogger(__name__)
+
+_RECOVERY_S = 300
+T = TypeVar("T")
+_ready: set[str | None] = set()
+
+
+def ensure_server(name: str | None = None, *, again: bool = False) -> str:
+    """Start the server and create database ``name``, once a process; return its dsn.
+
+    ``again`` looks anew whether it runs, after a connection has failed.
+    """
+    folder: Path = settings.POSTGRES_DATA_DIR
+    dsn = ""
+    if again or name not in _ready:
+        _link(settings.VAR_DIR, folder)
+        options = tuned_options() | settings.POSTGRES_OPTIONS
+        dsn = postgres.start(install_dir(), folder, options)
+        if name:
+            postgres.create_database(dsn, name)
+        _ready.add(name)
+    return dsn
+
+
+def stop_server() -> None:
+    """Stop the server of the settings, if there is one and it runs."""
+    if settings.POSTGRES_DATA_DIR is not None:
+        postgres.stop(install_dir(), settings.POSTGRES_DATA_DIR)
+        _ready.clear()
+
+
+def reviving(connect: Callable[[], T]) -> T:
+    """Return ``connect()``; if it fails start the server and try again while that recovers."""
+    try:
+        return connect()
+    except psycopg.OperationalError:
+        ensure_server(again=True)
+    deadline = time.monotonic() + _RECOVERY_S
+    while True:
+        try:
+            return connect()
+        except psycopg.OperationalError as error:
+            if not postgres.is_starting(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+class RevivingConnection(psycopg.Connection[Any]):
+    """A connection that starts the embedded server when nobody listens; for Django's pool."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **kwargs: Any) -> Any:
+        """Connect as psycopg does, but see ``reviving``."""
+        # A zero-argument super() does not reach into a lambda of a class method.
+        parent = super()
+        return reviving(lambda: parent.connect(conninfo, **kwargs))
+
+
+def _link(var_dir: Path, folder: Path) -> None:
+    """Leave a link where the data was wanted, so that it is found again when modes change."""
+    wanted = var_dir / "postgres"
+    if folder == wanted.resolve() or wanted.exists():
+        return
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    wanted.symlink_to(folder)
+    logger.warning(
+        "The database lives in %s: the account that runs PostgreSQL cannot enter %s.",
+        folder,
+        wanted.parent,
+    )

@@ -1,0 +1,159 @@
+"""Django settings; the only reader of the environment. Every name here is in README's table."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import environ
+
+from project import postgres_places
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+environ.Env.read_env(str(BASE_DIR / ".env"))
+
+VAR_DIR = Path(env.str("CITABLE_VAR", default=str(BASE_DIR / "var")))
+DEBUG = env.bool("DEBUG", default=False)
+ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+
+def _secret_key() -> str:
+    """Return the configured key, or one made once for this installation and kept in var/."""
+    configured = env.str("SECRET_KEY", default="")
+    if configured:
+        return configured
+    path = VAR_DIR / "secret_key"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(50), encoding="ascii")
+    return path.read_text(encoding="ascii")
+
+
+SECRET_KEY = _secret_key()
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "procrastinate.contrib.django",
+    "rag",
+    "agents",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "project.urls"
+ASGI_APPLICATION = "project.asgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASE_URL = env.str("DATABASE_URL", default="")
+# The embedded server, None when DATABASE_URL names another; options go to ``postgres -c``.
+POSTGRES_DATA_DIR = None if DATABASE_URL else postgres_places.data_dir(VAR_DIR)
+POSTGRES_OPTIONS: dict[str, str] = env.dict("POSTGRES_OPTIONS", default={})
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": env.db_url_config(DATABASE_URL)
+    if POSTGRES_DATA_DIR is None
+    else {
+        "NAME": "citable",
+        "USER": postgres_places.USER,
+        "HOST": str(postgres_places.socket_dir(POSTGRES_DATA_DIR)),
+        "PORT": postgres_places.PORT,
+    }
+}
+DATABASES["default"] |= {"ENGINE": "project.db", "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+DATABASES["default"]["OPTIONS"] = {
+    "connect_timeout": 10,
+    "pool": {"min_size": 0, "max_size": env.int("DATABASE_POOL_SIZE", default=8), "timeout": 10},
+} | DATABASES["default"].get("OPTIONS", {})
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="en")
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+MEDIA_ROOT = Path(env.str("MEDIA_ROOT", default=str(VAR_DIR / "media")))
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+# Uploads go to disk in pieces; nothing but small forms is held in memory.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
+
+PROCRASTINATE_WORKER_DEFAULTS = {
+    "queues": None,
+    "concurrency": env.int("WORKER_CONCURRENCY", default=2),
+    "shutdown_graceful_timeout": env.float("WORKER_SHUTDOWN_TIMEOUT", default=20.0),
+    "update_heartbeat_interval": env.float("WORKER_HEARTBEAT", default=10.0),
+    "stalled_worker_timeout": env.float("WORKER_STALLED_AFTER", default=30.0),
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {"procrastinate": {"level": "WARNING"}, "httpx2": {"level": "WARNING"}},
+}
+UNFOLD = {
+    "SITE_TITLE": "Citable",
+    "SITE_HEADER": "Citable",
+    "SHOW_LANGUAGES": True,
+}
+
+RAG = {
+    "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
+    "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default="extractive:sentences"),
+    "E5_PRECISION": env.str("RAG_E5_PRECISION", default="int8"),
+    "EMBEDDING_THREADS": env.int("RAG_EMBEDDING_THREADS", default=0),
+    "EMBEDDING_DIM": env.int("RAG_EMBEDDING_DIM", default=0),
+    "OPENAI_BASE_URL": env.str("RAG_OPENAI_BASE_URL", default=""),
+    "OPENAI_API_KEY": env.str("RAG_OPENAI_API_KEY", default=""),
+    "GEMINI_API_KEY": env.str("GEMINI_API_KEY", default=""),
+    "GEMINI_BASE_URL": env.str("GEMINI_BASE_URL", default=""),
+    "GEMINI_API_VERSION": env.str("GEMINI_API_VERSION", default="v1beta"),
+    "TIMEOUT_S": env.float("RAG_TIMEOUT_S", default=60.0),
+    "MAX_FILE_BYTES": 100 * 1024 * 1024,
+    "HNSW_MIN_CHUNKS": env.int("RAG_HNSW_MIN_CHUNKS", default=10_000),
+    "MODELS_DIR": VAR_DIR / "models",
+}

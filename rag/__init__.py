@@ -1,0 +1,3 @@
+"""Citable's knowledge base: stores, files, chunks, search, citations."""
+
+from __future__ import annotations

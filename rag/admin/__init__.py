@@ -1,0 +1,3 @@
+"""The knowledge manager's desk."""
+
+from __future__ import annotations

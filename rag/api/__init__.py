@@ -1,0 +1,3 @@
+"""HTTP routes."""
+
+from __future__ import annotations

@@ -1,0 +1,44 @@
+"""The product's settings as one typed object. In: ``settings.RAG``. Out: frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
+from django.core.signals import setting_changed
+
+
+@dataclass(frozen=True, slots=True)
+class Conf:
+    """What an installation may choose; defaults and environment names are in project.settings."""
+
+    embedding_model: str
+    chat_model: str
+    e5_precision: str
+    embedding_threads: int
+    embedding_dim: int
+    openai_base_url: str
+    openai_api_key: str
+    gemini_api_key: str
+    gemini_base_url: str
+    gemini_api_version: str
+    timeout_s: float
+    max_file_bytes: int
+    hnsw_min_chunks: int
+    models_dir: Path
+
+
+@lru_cache(maxsize=1)
+def conf() -> Conf:
+    """Return the current settings; read once, again after a test overrides them."""
+    return Conf(**{name.lower(): value for name, value in settings.RAG.items()})
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "RAG":
+        conf.cache_clear()
+
+
+setting_changed.connect(_forget)

@@ -1,0 +1,67 @@
+"""The one access rule: who may read which store and which file.
+
+In: facts about a caller, a store and a file. Out: yes or no. The querysets in ``rag.models`` and
+the search statements apply this rule in SQL; tests hold them against ``may_read``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a caller is: the argument of every read path. There is no default that sees all."""
+
+    user_id: int | None
+    group_ids: frozenset[int] = frozenset()
+    is_operator: bool = False
+
+    @classmethod
+    def anonymous(cls) -> Scope:
+        """Return the scope of somebody unknown: public stores only."""
+        return cls(user_id=None)
+
+    @classmethod
+    def operator(cls) -> Scope:
+        """Return the scope of superusers, jobs and management commands: everything."""
+        return cls(user_id=None, is_operator=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest that differs whenever the rights differ; part of every cache key."""
+        groups = ",".join(str(group) for group in sorted(self.group_ids))
+        raw = f"{self.user_id}|{groups}|{self.is_operator}"
+        return hashlib.sha256(raw.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """The facts about a store that decide on access."""
+
+    owner_id: int | None
+    reader_group_ids: frozenset[int]
+    editor_group_ids: frozenset[int]
+    is_public: bool
+
+
+def may_edit(scope: Scope, store: StoreFacts) -> bool:
+    """Return whether ``scope`` may change the store: its owner, its editors, operators."""
+    if scope.is_operator:
+        return True
+    is_owner = scope.user_id is not None and scope.user_id == store.owner_id
+    return is_owner or bool(scope.group_ids & store.editor_group_ids)
+
+
+def may_read(scope: Scope, store: StoreFacts, restricted_to: frozenset[int] = frozenset()) -> bool:
+    """Return whether ``scope`` may read a file of the store.
+
+    ``restricted_to`` holds the groups that a file is restricted to; empty means every reader of
+    the store. Editors see restricted files too, since they manage them.
+    """
+    if may_edit(scope, store):
+        return True
+    if not (store.is_public or scope.group_ids & store.reader_group_ids):
+        return False
+    return not restricted_to or bool(scope.group_ids & restricted_to)

@@ -1,0 +1,105 @@
+"""Values on the way from bytes to chunks. Positions are code points of the canonical text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rag.core.errors import InvalidInputError
+
+KINDS = ("pdf", "doc", "docx", "pptx", "xlsx", "html", "epub", "eml", "md", "csv", "txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page, slide or sheet: ``text[start:end]`` of the canonical text."""
+
+    number: int
+    label: str
+    start: int
+    end: int
+    has_text_layer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A heading, paragraph, table, list or code block: ``text[start:end]``.
+
+    ``level`` is 1-6 for headings and 0 for all others.
+    """
+
+    kind: str
+    start: int
+    end: int
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """What a parser makes of a file. Pages are joined by a form feed in ``text``."""
+
+    kind: str
+    text: str
+    parser: str
+    pages: tuple[Page, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    encoding: str = ""
+    title: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRule:
+    """How long chunks are, in tokens of the store's embedding model."""
+
+    max_tokens: int = 200
+    overlap_tokens: int = 20
+
+    def __post_init__(self) -> None:
+        if not 50 <= self.max_tokens <= 500:
+            raise InvalidInputError(
+                "max_tokens_per_chunk is {value}.", hint="Allowed: 50 to 500.", value=self.max_tokens
+            )
+        if not 0 <= self.overlap_tokens <= 100:
+            raise InvalidInputError(
+                "max_overlap_tokens is {value}.",
+                hint="Allowed: 0 to 100.",
+                value=self.overlap_tokens,
+            )
+
+    @property
+    def effective_overlap(self) -> int:
+        """Return the overlap that leaves more new than repeated text in each chunk."""
+        return max(0, min(self.overlap_tokens, self.max_tokens // 2 - 3))
+
+    @property
+    def notice(self) -> str:
+        """Return a sentence when the overlap had to be clamped, else an empty string."""
+        if self.effective_overlap == self.overlap_tokens:
+            return ""
+        return (
+            f"Overlap of {self.overlap_tokens} tokens would swallow chunks of {self.max_tokens}; "
+            f"{self.effective_overlap} is used."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of the canonical text: ``canonical[char_start:char_end] == text``.
+
+    ``own_start`` is where the part that no earlier chunk holds begins; ``page_first`` and
+    ``page_last`` are None where the format has no pages. ``context`` is text from elsewhere in the
+    document that the span needs to be understood, such as a table's header row: it is embedded and
+    indexed with the chunk, but is no part of it.
+    """
+
+    ordinal: int
+    char_start: int
+    char_end: int
+    own_start: int
+    text: str
+    token_count: int
+    page_first: int | None = None
+    page_last: int | None = None
+    heading_path: tuple[str, ...] = ()
+    block_kinds: tuple[str, ...] = ()
+    context: str = ""

@@ -1,0 +1,88 @@
+"""The one tree of errors. In: what is wrong, where, what to do. Out: a sentence for people.
+
+A message is a template: edges translate it with ``localized`` before the values are filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+class RAGError(Exception):
+    """Root of all errors that a caller may show to a person.
+
+    ``message`` says what is wrong and ``hint`` what to do; both are ``str.format`` templates
+    filled from ``params``.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", **params: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.params = params
+
+    def localized(self, translate: Callable[[str], str]) -> str:
+        """Return the whole sentence, each template passed through ``translate`` first."""
+        parts = [translate(part).format(**self.params) for part in (self.message, self.hint) if part]
+        return " ".join(parts)
+
+    def __str__(self) -> str:
+        return self.localized(lambda text: text)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe form that ``from_dict`` on an edge can translate later."""
+        params = {key: str(value) for key, value in self.params.items()}
+        return {"message": self.message, "hint": self.hint, "params": params}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> RAGError:
+        """Return the error that ``as_dict`` was made from, as its root class."""
+        params = stored.get("params", {})
+        return RAGError(stored.get("message", ""), hint=stored.get("hint", ""), **params)
+
+
+class InvalidInputError(RAGError):
+    """A value is out of range or malformed (HTTP 400)."""
+
+
+class UnknownNameError(InvalidInputError):
+    """A name that nobody knows; the message lists the known ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        listed = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            "Unknown {kind} “{name}”.", hint="Known: {known}.", kind=kind, name=name, known=listed
+        )
+
+
+class NotFoundError(RAGError):
+    """A thing that does not exist or that the caller may not see (HTTP 404)."""
+
+
+class ForbiddenError(RAGError):
+    """The caller sees the thing but may not do this to it (HTTP 403)."""
+
+
+class ConflictError(RAGError):
+    """The thing changed meanwhile or exists already (HTTP 409)."""
+
+
+class LimitError(RAGError):
+    """A size, rate or budget is used up (HTTP 413 or 429)."""
+
+
+class DocumentError(RAGError):
+    """A file cannot be read; its bytes are kept."""
+
+
+class ConfigurationError(RAGError):
+    """The installation lacks something: a key, an extra, an extension (HTTP 500)."""
+
+
+class ProviderError(RAGError):
+    """A model or service behind a port failed (HTTP 502)."""
+
+
+class ProviderTimeoutError(ProviderError):
+    """A model or service behind a port did not answer in time (HTTP 504)."""

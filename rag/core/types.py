@@ -1,0 +1,198 @@
+"""Values on the way from a question to an answer. Frozen; made by services, read by all edges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from rag.core.errors import InvalidInputError, UnknownNameError
+
+MODES = ("auto", "semantic", "keyword", "hybrid")
+FUSIONS = ("weighted", "rrf")
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalSettings:
+    """Everything that decides what a query finds; its hash is carried by logs, caches and runs.
+
+    ``top_k`` None lets the query analysis decide. Thresholds are on the cosine and on the BM25
+    score; 0 keeps all.
+    """
+
+    mode: str = "auto"
+    top_k: int | None = None
+    fusion: str = "weighted"
+    vector_weight: float = 0.7
+    bm25_weight: float = 0.3
+    vector_threshold: float = 0.0
+    bm25_threshold: float = 0.0
+    rerank: str = "none"
+    rerank_top_k: int = 20
+    context_type: str = "standard"
+    context_tokens: int = 4000
+    content_types: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UnknownNameError("retrieval mode", self.mode, MODES)
+        if self.fusion not in FUSIONS:
+            raise UnknownNameError("fusion", self.fusion, FUSIONS)
+        _check("top_k", self.top_k, 1, 200)
+        _check("vector_weight", self.vector_weight, 0, 1)
+        _check("bm25_weight", self.bm25_weight, 0, 1)
+        _check("vector_threshold", self.vector_threshold, -1, 1)
+        _check("bm25_threshold", self.bm25_threshold, 0, 1_000_000)
+        _check("rerank_top_k", self.rerank_top_k, 1, 200)
+        _check("context_tokens", self.context_tokens, 100, 1_000_000)
+        if self.vector_weight + self.bm25_weight <= 0:
+            raise InvalidInputError("vector_weight and bm25_weight are both 0.")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return settings from stored or posted values; an unknown key is an error."""
+        known = cls.__dataclass_fields__
+        for key in values:
+            if key not in known:
+                raise UnknownNameError("retrieval setting", key, known)
+        types = values.get("content_types", ())
+        try:
+            return cls(**{**values, "content_types": tuple(types)})
+        except TypeError as error:
+            raise InvalidInputError("Retrieval settings: {reason}", reason=error) from error
+
+    def but(self, **changes: Any) -> Self:
+        """Return a copy with some values replaced, checked like new ones."""
+        return replace(self, **changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe dict that ``from_dict`` takes back."""
+        return {**asdict(self), "content_types": list(self.content_types)}
+
+    @property
+    def hash(self) -> str:
+        """Return 16 hex digits that differ whenever any value differs."""
+        raw = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(raw.encode()).hexdigest()[:16]
+
+
+def _check(name: str, value: float | None, low: float, high: float) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise InvalidInputError(
+            "{name} is {value}.", hint="Allowed: {low} to {high}.",
+            name=name, value=value, low=low, high=high,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A hit's place in one leg of the search; both None when the leg did not score it."""
+
+    rank: int | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One retrieved chunk with its place and score in each leg and the fused score."""
+
+    chunk_id: int
+    revision: int
+    store_id: int
+    file_id: int
+    file_name: str
+    text: str
+    rank: int
+    score: float
+    vector: Leg
+    lexical: Leg
+    matched_terms: tuple[str, ...]
+    char_start: int
+    char_end: int
+    page_first: int | None
+    page_last: int | None
+    heading_path: tuple[str, ...]
+    content_type: str
+    token_count: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The hits of one query with the decisions that led to them; times are milliseconds."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    mode: str
+    top_k: int
+    settings_hash: str
+    routes: Mapping[int, str]
+    timings_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn for a chat model; ``role`` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A chat model's whole answer, or one piece of it while it streams.
+
+    ``notice`` is for the reader (such as: no model is configured), never part of the answer.
+    """
+
+    text: str
+    model: str = ""
+    finish_reason: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A claim's link to a hit. Offsets are code points of the file's canonical text.
+
+    ``verdict`` is verified, altered, wrong_document or unknown. ``found`` is the closest span of
+    the source when the quote was altered, with its edit ``distance``.
+    """
+
+    number: int
+    doc_id: str
+    quote: str
+    verdict: str
+    claim: str = ""
+    chunk_id: int | None = None
+    revision: int | None = None
+    file_id: int | None = None
+    file_name: str = ""
+    char_start: int | None = None
+    char_end: int | None = None
+    page: int | None = None
+    found: str = ""
+    distance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer whose citations were looked up in the pinned texts of its hits.
+
+    ``text`` holds ``[n]`` where citation ``n`` was made.
+    """
+
+    question: str
+    text: str
+    citations: tuple[Citation, ...]
+    result: SearchResult
+    model: str
+    notice: str = ""
+    timings_ms: Mapping[str, float] = field(default_factory=dict)

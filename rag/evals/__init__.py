@@ -1,0 +1,3 @@
+"""Retrieval metrics."""
+
+from __future__ import annotations

@@ -1,0 +1,84 @@
+"""Take files into a store: ``rag_ingest PATH... --store S``."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import NotFoundError, RAGError
+from rag.management.progress import report_files, work_with_bar
+from rag.services.collect import Item, collect_items
+from rag.services.estimate import estimate
+from rag.services.ingest import ingest_file
+from rag.services.stores import create_store, find_stores
+
+
+class Command(BaseCommand):
+    """Take files, folders, globs and zips into a store."""
+
+    help = "Take files, folders, globs and zips into a store; run again to go on after a stop."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, glob, zip; - reads a list")
+        parser.add_argument("--store", required=True, help="slug or name of the store")
+        parser.add_argument("--create", action="store_true", help="make the store when it is missing")
+        parser.add_argument("--content-type", default="document", help="a word to filter by")
+        parser.add_argument("--dry-run", action="store_true", help="estimate chunks and time only")
+        parser.add_argument("--no-wait", action="store_true", help="leave the work to running workers")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            store = self._store(options)
+            items = collect_items(paths=self._paths(options["paths"]))
+            if options["dry_run"]:
+                self.stdout.write(estimate(store=store, items=list(items)).as_text())
+                return
+            failed = self._ingest(store, items, options)
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        if failed:
+            raise CommandError(f"{failed} of the files could not be indexed; see above.")
+
+    def _store(self, options: dict[str, Any]) -> models.Store:
+        try:
+            return find_stores(names=[options["store"]], scope=Scope.operator())[0]
+        except NotFoundError:
+            if not options["create"]:
+                raise
+            return create_store(name=options["store"])
+
+    def _paths(self, paths: list[str]) -> list[str]:
+        if paths != ["-"]:
+            return paths
+        return [line.rstrip("\n") for line in sys.stdin if line.strip()]
+
+    def _ingest(self, store: models.Store, items: Any, options: dict[str, Any]) -> int:
+        ids: list[int] = []
+        n_refused = 0
+        for item in items:
+            try:
+                ids.append(self._take(store, item, options["content_type"]))
+            except RAGError as error:
+                n_refused += 1
+                self.stderr.write(f"{item.name}: {error}")
+        if options["no_wait"]:
+            self.stdout.write(f"{len(ids)} files queued.")
+            return n_refused
+        work_with_bar(ids)
+        return n_refused + report_files(self, ids)
+
+    def _take(self, store: models.Store, item: Item, content_type: str) -> int:
+        with item.open() as content:
+            taken = ingest_file(
+                store=store, name=item.name, content=content, content_type=content_type
+            )
+        if not taken.is_new:
+            self.stdout.write(f"{item.name}: the same bytes are already there as “{taken.file.name}”.")
+        return int(taken.file.pk)

@@ -1,0 +1,11 @@
+"""Facts: tables, constraints, querysets. No deeds, no network, no signals."""
+
+from __future__ import annotations
+
+from rag.models.chunk import Chunk, ChunkRevision
+from rag.models.file import File
+from rag.models.query_log import QueryLog
+from rag.models.space import EmbeddingSpace
+from rag.models.store import Store
+
+__all__ = ["Chunk", "ChunkRevision", "EmbeddingSpace", "File", "QueryLog", "Store"]

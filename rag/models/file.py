@@ -1,0 +1,105 @@
+"""Files: one document in a store, from upload to canonical text."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.utils.translation import gettext_lazy as _
+
+from rag.core.access import Scope
+from rag.models.store import Store, editable_by, readable_by
+
+
+def file_readable_by(scope: Scope, prefix: str = "") -> Q:
+    """Return the SQL form of ``rag.core.access.may_read``; ``prefix`` leads to the file."""
+    if scope.is_operator:
+        return Q()
+    restrictions = File.restricted_to.through.objects.filter(file_id=OuterRef(f"{prefix}pk"))
+    is_free = ~Exists(restrictions)
+    is_in = Exists(restrictions.filter(group_id__in=scope.group_ids))
+    store = f"{prefix}store__"
+    return readable_by(scope, store) & (Q(is_free) | Q(is_in) | editable_by(scope, store))
+
+
+class FileQuerySet(models.QuerySet["File"]):
+    """Files as a caller may see them."""
+
+    def readable(self, scope: Scope) -> Self:
+        """Return the files that ``scope`` may read."""
+        return self.filter(file_readable_by(scope))
+
+    def editable(self, scope: Scope) -> Self:
+        """Return the files of stores that ``scope`` may change."""
+        return self.filter(editable_by(scope, "store__"))
+
+    def light(self) -> Self:
+        """Return the files without their texts and tables, for lists."""
+        return self.defer("canonical_text", "pages", "blocks")
+
+
+class File(models.Model):
+    """One document in a store: original bytes, canonical text, page table, parse trace, status."""
+
+    class Status(models.TextChoices):
+        """What happens to the file now."""
+
+        IDLE = "idle", _("idle")
+        UPLOADING = "uploading", _("uploading")
+        PROCESSING = "processing", _("processing")
+        COMPLETED = "completed", _("completed")
+        ERROR = "error", _("error")
+
+    store = models.ForeignKey(
+        Store, models.CASCADE, related_name="files", verbose_name=_("store")
+    )
+    name = models.CharField(_("name"), max_length=255)
+    sha256 = models.CharField(max_length=64, editable=False)
+    content = models.FileField(_("original"), max_length=300)
+    size = models.BigIntegerField(_("size in bytes"), default=0, editable=False)
+    kind = models.CharField(_("kind"), max_length=10, blank=True, editable=False)
+    encoding = models.CharField(_("encoding"), max_length=40, blank=True)
+    status = models.CharField(
+        _("status"), max_length=10, choices=Status, default=Status.IDLE, editable=False
+    )
+    error = models.JSONField(
+        _("error"), null=True, blank=True, editable=False,
+        help_text=_("Message, hint and values; translated when shown."),
+    )  # fmt: skip
+    progress = models.JSONField(_("progress"), default=dict, blank=True, editable=False)
+    canonical_text = models.TextField(_("text"), blank=True, editable=False)
+    pages = models.JSONField(_("page table"), default=list, blank=True, editable=False)
+    blocks = models.JSONField(_("block table"), default=list, blank=True, editable=False)
+    parser = models.CharField(_("parser"), max_length=80, blank=True, editable=False)
+    warnings = models.JSONField(_("warnings"), default=list, blank=True, editable=False)
+    content_type = models.CharField(
+        _("content type"), max_length=60, default="document",
+        help_text=_("A word that searches can filter by, such as document, character or outline."),
+    )  # fmt: skip
+    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
+    restricted_to = models.ManyToManyField(
+        Group, blank=True, related_name="restricted_files", verbose_name=_("restricted to"),
+        help_text=_("Empty: every reader of the store."),
+    )  # fmt: skip
+    revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
+    n_chunks = models.PositiveIntegerField(_("chunks"), default=0, editable=False)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    updated_at = models.DateTimeField(_("updated"), auto_now=True)
+
+    objects = FileQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("file")
+        verbose_name_plural = _("files")
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["store", "sha256"], name="rag_file_once_a_store")
+        ]
+        indexes = [
+            models.Index(fields=["store", "status"], name="rag_file_status"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,43 @@
+"""What was asked, how it was answered and how long it took."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class QueryLog(models.Model):
+    """One search or question with the settings and times that belong to it."""
+
+    class Kind(models.TextChoices):
+        """What the caller wanted."""
+
+        SEARCH = "search", _("search")
+        ASK = "ask", _("question")
+
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.SEARCH)
+    query = models.TextField(_("query"))
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+",
+        verbose_name=_("user"), db_index=False,
+    )  # fmt: skip
+    store_ids = ArrayField(models.BigIntegerField(), verbose_name=_("stores"))
+    settings_hash = models.CharField(max_length=16)
+    mode = models.CharField(_("mode"), max_length=10)
+    top_k = models.PositiveIntegerField(_("top k"))
+    chunk_ids = ArrayField(models.BigIntegerField(), verbose_name=_("hits"))
+    best_score = models.FloatField(_("best score"), null=True)
+    timings_ms = models.JSONField(_("times in ms"), default=dict)
+    answer = models.TextField(_("answer"), blank=True)
+    citations = models.JSONField(_("citations"), default=list, blank=True)
+    created_at = models.DateTimeField(_("asked"), auto_now_add=True, db_index=True)
+
+    class Meta:
+        verbose_name = _("query")
+        verbose_name_plural = _("query log")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.query[:80]

@@ -1,0 +1,3 @@
+"""Implementations of ports, named by technology."""
+
+from __future__ import annotations

@@ -1,0 +1,78 @@
+"""Partitions and HNSW indexes. Run-time DDL, since spaces are made while the site runs."""
+
+from __future__ import annotations
+
+from django.db import connection
+
+M = 16
+EF_CONSTRUCTION = 128
+MAX_PLAIN_DIM = 3900
+
+
+def create_partition(space_id: int, dim: int) -> None:
+    """Make the vector partition of a space; nothing happens when it exists.
+
+    Its CHECK refuses vectors of another dimension. HNSW comes later, when it pays.
+    """
+    space_id, dim = int(space_id), int(dim)
+    table = f"rag_chunk_vec_s{space_id}"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [table])
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [table])
+        if cursor.fetchone()[0]:
+            return
+        cursor.execute(
+            f"CREATE TABLE {table} PARTITION OF rag_chunk_vec"
+            f" (CHECK (vector_dims(embedding) = {dim})) FOR VALUES IN ({space_id})"
+        )
+        if dim <= MAX_PLAIN_DIM:
+            cursor.execute(f"ALTER TABLE {table} ALTER embedding SET STORAGE PLAIN")
+        cursor.execute(f"CREATE INDEX {table}_store ON {table} (store_id)")
+        cursor.execute(f"CREATE INDEX {table}_file ON {table} (file_id)")
+
+
+def drop_partition(space_id: int) -> None:
+    """Drop a space's vectors."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS rag_chunk_vec_s{int(space_id)}")
+
+
+def valid_indexes() -> set[str]:
+    """Return the names of all vector indexes that are built and valid."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid"
+            " WHERE i.indisvalid AND c.relname LIKE 'rag\\_chunk\\_vec\\_s%%'"
+        )
+        return {row[0] for row in cursor.fetchall()}
+
+
+def index_name(space_id: int, store_id: int | None = None) -> str:
+    """Return the name of a space's shared HNSW index, or of one store's own."""
+    suffix = "hnsw" if store_id is None else f"store{int(store_id)}"
+    return f"rag_chunk_vec_s{int(space_id)}_{suffix}"
+
+
+def build_hnsw(
+    space_id: int, dim: int, *, store_id: int | None = None, concurrently: bool = True
+) -> None:
+    """Build the space's shared HNSW index, or a partial one for a store with a small share.
+
+    ``concurrently`` leaves writers free and must not run inside a transaction. A leftover of a
+    build that died is removed first.
+    """
+    name = index_name(space_id, store_id)
+    where = "" if store_id is None else f" WHERE store_id = {int(store_id)}"
+    how = "CONCURRENTLY" if concurrently else ""
+    with connection.cursor() as cursor:
+        # Below the size of the graph the build degrades without any error.
+        cursor.execute("SET maintenance_work_mem = '2GB'")
+        cursor.execute("SET max_parallel_maintenance_workers = 4")
+        cursor.execute(f"DROP INDEX {how} IF EXISTS {name}")
+        cursor.execute(
+            f"CREATE INDEX {how} {name} ON rag_chunk_vec_s{int(space_id)}"
+            f" USING hnsw ((embedding::halfvec({int(dim)})) halfvec_cosine_ops)"
+            f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION}){where}"
+        )
+        cursor.execute("RESET maintenance_work_mem")
+        cursor.execute("RESET max_parallel_maintenance_workers")

@@ -1,0 +1,3 @@
+"""Use cases, keyword-only."""
+
+from __future__ import annotations

@@ -1,0 +1,41 @@
+"""Vector indexes of spaces: which are due, and building them."""
+
+from __future__ import annotations
+
+from django.db.models import Sum
+
+from rag import models
+from rag.conf import conf
+from rag.providers.postgres.route import MIN_SHARE
+from rag.providers.postgres.spaces import build_hnsw, index_name, valid_indexes
+from rag.providers.procrastinate_queue import defer
+
+
+def due_indexes(*, space_id: int) -> list[int | None]:
+    """Return the HNSW indexes that a space lacks: None for the shared one, else a store's id."""
+    stores = models.Store.objects.filter(space_id=space_id, n_chunks__gt=conf().hnsw_min_chunks)
+    total = models.Store.objects.filter(space_id=space_id).aggregate(n=Sum("n_chunks"))["n"] or 0
+    ready = valid_indexes()
+    due: list[int | None] = []
+    if total > conf().hnsw_min_chunks and index_name(space_id) not in ready:
+        due.append(None)
+    for store_id, n_chunks in stores.values_list("pk", "n_chunks"):
+        if n_chunks < MIN_SHARE * total and index_name(space_id, store_id) not in ready:
+            due.append(store_id)
+    return due
+
+
+def build_due_indexes(*, space_id: int, concurrently: bool = True) -> int:
+    """Build what ``due_indexes`` names, one after the other; return how many."""
+    space = models.EmbeddingSpace.objects.get(pk=space_id)
+    due = due_indexes(space_id=space_id)
+    for store_id in due:
+        build_hnsw(space.pk, space.dim, store_id=store_id, concurrently=concurrently)
+    return len(due)
+
+
+def queue_index_builds(*, store_id: int) -> None:
+    """Queue a build when the store's space lacks an index."""
+    space_id = models.Store.objects.values_list("space_id", flat=True).get(pk=store_id)
+    if due_indexes(space_id=space_id):
+        defer("rag.build_indexes", lock=f"space:{space_id}", space_id=space_id)

@@ -1,0 +1,74 @@
+"""Making, finding and deleting stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils.text import slugify
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+from rag.providers.postgres.spaces import create_partition
+from rag.services import wiring
+
+
+def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
+    """Return a new store on the space of ``embedding_model`` (empty: the configured one).
+
+    ``values`` are further fields of the store. Raises ConflictError when the name is taken.
+    """
+    name = name.strip()
+    if not name:
+        raise InvalidInputError("A store needs a name.")
+    slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
+    with transaction.atomic():
+        if models.Store.objects.filter(name=name).exists():
+            raise ConflictError("A store “{name}” exists already.", name=name)
+        if models.Store.objects.filter(slug=slug).exists():
+            slug = f"{slug[:90]}-{models.Store.objects.count() + 1}"
+        store = models.Store(name=name, slug=slug, **values)
+        store.display_name = store.display_name or name
+        store.space = ensure_space(embedding_model=embedding_model)
+        store.full_clean(exclude=["space"])
+        store.save()
+    return store
+
+
+def ensure_space(*, embedding_model: str = "") -> models.EmbeddingSpace:
+    """Return the space of a model with its partition, made when it is new."""
+    embedder = wiring.embedder(embedding_model)
+    with transaction.atomic():
+        space, _ = models.EmbeddingSpace.objects.get_or_create(
+            model=embedder.id, dim=embedder.dim, version=embedder.version
+        )
+        create_partition(space.pk, space.dim)
+    return space
+
+
+def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
+    """Return readable stores by slug, name or resource name, in the order asked for.
+
+    Raises NotFoundError for the first that does not exist or may not be read.
+    """
+    readable = models.Store.objects.readable(scope).select_related("space")
+    found = list(readable.named(names))
+    ordered = []
+    for name in names:
+        match = [s for s in found if name in (s.slug, s.name, s.resource_name)]
+        if not match:
+            known = ", ".join(readable.values_list("slug", flat=True)[:20]) or "none"
+            raise NotFoundError(
+                "There is no store “{name}”.", hint="Known: {known}.", name=name, known=known
+            )
+        ordered.append(match[0])
+    return list(dict.fromkeys(ordered))
+
+
+def delete_store(*, store: models.Store) -> None:
+    """Delete a store with its files, chunks, vectors, terms and original bytes."""
+    contents = [file.content for file in store.files.light()]
+    store.delete()
+    transaction.on_commit(lambda: [content.storage.delete(content.name) for content in contents])

@@ -1,0 +1,91 @@
+"""Work off the queue from within a command, for machines on which no worker runs yet."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections
+from procrastinate.contrib.django import app
+
+from rag import models
+
+POLL_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a set of files is; ``share`` counts the parts of files too, 0 to 1."""
+
+    n_files: int
+    n_done: int
+    n_failed: int
+    share: float
+
+
+def work_off(
+    *, file_ids: Sequence[int], on_progress: Callable[[Progress], None], has_worker: bool = False
+) -> Progress:
+    """Return when every one of the files is completed or in error.
+
+    Runs a worker in this process (``has_worker`` False); it shares the queue with any other.
+    """
+    stop = threading.Event()
+    failures: list[BaseException] = []
+    thread = threading.Thread(target=_run, args=(stop, failures), name="worker", daemon=True)
+    if not has_worker:
+        thread.start()
+    try:
+        while True:
+            progress = _progress(file_ids)
+            on_progress(progress)
+            if progress.n_done == progress.n_files:
+                return progress
+            if failures:
+                raise failures[0]
+            time.sleep(POLL_S)
+    finally:
+        stop.set()
+        if not has_worker:
+            thread.join(timeout=60)
+
+
+def _progress(file_ids: Sequence[int]) -> Progress:
+    rows = models.File.objects.filter(pk__in=file_ids).values_list("status", "progress")
+    states = models.File.Status
+    done = [status for status, _ in rows if status in (states.COMPLETED, states.ERROR)]
+    parts = sum(
+        float(progress.get("share", 0))
+        for status, progress in rows
+        if status not in (states.COMPLETED, states.ERROR)
+    )
+    # A file that was deleted meanwhile is done too.
+    n_done = len(done) + len(file_ids) - len(rows)
+    share = min(1.0, (n_done + parts) / len(file_ids)) if file_ids else 1.0
+    return Progress(len(file_ids), n_done, done.count(states.ERROR), share)
+
+
+def _run(stop: threading.Event, failures: list[BaseException]) -> None:
+    try:
+        asyncio.run(_work(stop))
+    except BaseException as error:
+        failures.append(error)
+    finally:
+        connections.close_all()
+
+
+async def _work(stop: threading.Event) -> None:
+    connector: Any = app.connector
+    with app.replace_connector(connector.get_worker_connector()) as worker_app:
+        async with worker_app.open_async():
+            task = asyncio.create_task(
+                worker_app.run_worker_async(install_signal_handlers=False, listen_notify=True)
+            )
+            while not stop.is_set() and not task.done():
+                await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,3 @@
+"""Pure functions, one file one public function."""
+
+from __future__ import annotations

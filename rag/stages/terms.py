@@ -1,0 +1,110 @@
+"""Text to search terms. In: text as stored or asked. Out: terms with counts or weights.
+
+Terms are words (rjieba's search mode for Han, stems for Latin, whole and in parts where a code is
+joined by hyphens) together with the bigrams of Han runs, which find a word that the segmentation
+of the text or of the query has cut differently.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+
+import rjieba
+from Stemmer import Stemmer
+
+VERSION = "words+bigrams/1"
+BIGRAM_WEIGHT = 0.3
+
+# Kana and Hangul are written without reliable spaces too, so they share the treatment of Han.
+_RUN = re.compile(r"[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+")
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"[^\W_]+(?:[-_./'’+][^\W_]+)*[+#]*")
+_PART = re.compile(r"[^\W_]+")
+_ASCII_DIGIT = re.compile(r"[0-9]")
+# A bigram across the border of such a one-character word finds nothing that people look for.
+_PARTICLES = frozenset("的了是在和与及或之其也于以为而被把将对从到由就都又还并很更最不有这那一个中上下等所")
+
+
+def fold_text(text: str) -> str:
+    """Return ``text`` in the form in which terms are compared: NFKC, lower case."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def is_han(text: str) -> bool:
+    """Return whether at least 30 % of the letters of ``text`` are Han characters."""
+    n_han = len(_HAN.findall(text))
+    return n_han > 0 and n_han >= 0.3 * len(_LETTER.findall(text))
+
+
+def index_terms(text: str) -> Counter[str]:
+    """Return each term of a chunk with its count; the sum is the chunk's BM25 length."""
+    folded = fold_text(text)
+    terms: Counter[str] = Counter()
+    for match in _WORD.finditer(_RUN.sub(" ", folded)):
+        terms.update(_latin(match.group()))
+    for match in _RUN.finditer(folded):
+        terms.update(_run_terms(match.group()))
+    return terms
+
+
+def query_terms(text: str) -> dict[str, float]:
+    """Return each term of a query with its weight: 1 for words, 0.3 for mere bigrams."""
+    folded = fold_text(text)
+    weights: dict[str, float] = {}
+    for match in _RUN.finditer(folded):
+        run = match.group()
+        for bigram in _bigrams(run):
+            weights.setdefault(bigram, BIGRAM_WEIGHT)
+        for word in rjieba.cut_for_search(run):
+            weights[word] = 1.0
+    for match in _WORD.finditer(_RUN.sub(" ", folded)):
+        for term in _latin(match.group()):
+            weights[term] = 1.0
+    return weights
+
+
+def is_identifier(term: str) -> bool:
+    """Return whether a term looks like a part number, code or figure rather than a word."""
+    return len(term) >= 3 and bool(_ASCII_DIGIT.search(term))
+
+
+def _bigrams(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(len(run) - 1)]
+
+
+def _run_terms(run: str) -> list[str]:
+    """Return search-mode words and the bigrams that no particle's border makes useless."""
+    words: list[str] = rjieba.cut_for_search(run)
+    terms = list(words)
+    known = set(words)
+    borders = set()
+    position = 0
+    for word in rjieba.cut(run):
+        if word in _PARTICLES:
+            borders.update((position - 1, position))
+        position += len(word)
+    terms += [
+        bigram for i, bigram in enumerate(_bigrams(run)) if i not in borders and bigram not in known
+    ]
+    return terms
+
+
+@lru_cache(maxsize=65536)
+def _latin(word: str) -> tuple[str, ...]:
+    """Return the stem of a word, or a joined code as a whole and in parts."""
+    parts = _PART.findall(word)
+    if len(parts) == 1 and parts[0] == word:
+        return (_stem(word),)
+    return (word, *(_stem(part) for part in parts))
+
+
+def _stem(word: str) -> str:
+    if _ASCII_DIGIT.search(word):
+        return word
+    # Stemmer objects keep state between calls and are not safe to share between threads.
+    stem: str = Stemmer("english", 0).stemWord(word)
+    return stem

@@ -1,0 +1,108 @@
+"""One embedded server per test run, loopback sockets only, async tests on Django's thread.
+
+The first process of a run makes a folder, names it in CITABLE_VAR, and removes it at the end;
+pytest-xdist's workers and commands under test inherit it. DATABASE_URL chooses another server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import ENVIRONMENT_VARIABLE, settings
+from hypothesis import settings as hypothesis_settings
+
+from project import postgres
+from project.postgres_places import install_dir, socket_dir
+
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "128MB",
+    "max_wal_size": "1GB",
+}
+# Not TMPDIR: the account that runs the server may be kept out of a private one.
+ROOT = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())
+PREFIX = "citable-test-"
+run_folder = pytest.StashKey[Path]()
+
+hypothesis_settings.register_profile("suite", deadline=None, database=None)
+hypothesis_settings.load_profile("suite")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Point Django at the run's own folder and keep sockets at home."""
+    if hasattr(config.option, "allow_hosts"):
+        config.option.allow_hosts = config.option.allow_hosts or "127.0.0.1,::1,localhost"
+        config.option.allow_unix_socket = True
+    if ENVIRONMENT_VARIABLE not in os.environ:
+        return
+    is_worker = hasattr(config, "workerinput")
+    if is_worker:
+        folder = Path(os.environ["CITABLE_VAR"])
+    else:
+        _sweep()
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=ROOT))
+        folder.chmod(0o711)
+        _share_models(folder)
+        config.stash[run_folder] = folder
+        os.environ["CITABLE_VAR"] = str(folder)
+    _use(folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the server and remove the run's folder; pytest-xdist's workers have ended by now."""
+    folder = config.stash.get(run_folder, None)
+    if folder is not None:
+        _remove(folder)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test on the thread of its transaction; other ways leak rows."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    async_to_sync(pyfuncitem.obj)(**arguments)
+    return True
+
+
+def _use(folder: Path) -> None:
+    # Settings were read before this file; connections read these dictionaries when first used.
+    settings.VAR_DIR = folder
+    settings.MEDIA_ROOT = folder / "media"
+    if settings.POSTGRES_DATA_DIR is not None:
+        settings.POSTGRES_DATA_DIR = folder / "postgres"
+        settings.POSTGRES_OPTIONS = FAST
+        settings.DATABASES["default"]["HOST"] = str(socket_dir(folder / "postgres"))
+
+
+def _share_models(folder: Path) -> None:
+    # Prepared model files cost seconds and never differ between runs.
+    models: Path = settings.RAG["MODELS_DIR"]
+    models.mkdir(parents=True, exist_ok=True)
+    (folder / "models").symlink_to(models)
+
+
+def _sweep() -> None:
+    """Remove what a killed run left: its server and its folder."""
+    for folder in ROOT.glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        is_ours = folder.lstat().st_uid == os.geteuid()
+        if pid.isdigit() and is_ours and not Path("/proc", pid).exists():
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    postgres.stop(install_dir(), folder / "postgres")
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)

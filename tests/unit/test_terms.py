@@ -1,0 +1,84 @@
+"""Terms: words, stems, codes and bigrams, the same for text and query."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.stages.terms import BIGRAM_WEIGHT, index_terms, is_han, is_identifier, query_terms
+
+
+def test_a_code_is_kept_whole_and_in_parts() -> None:
+    terms = index_terms("Replace HX-4471-B first")
+    assert {"hx-4471-b", "hx", "4471", "b"} <= set(terms)
+
+
+def test_latin_words_are_stemmed_and_case_and_width_do_not_matter() -> None:
+    assert index_terms("Running ＲＵＮ runs") == {"run": 3}
+    assert query_terms("ran RUNNING") == {"ran": 1.0, "run": 1.0}
+
+
+def test_digits_are_not_stemmed() -> None:
+    assert index_terms("1990s 4471s") == {"1990s": 1, "4471s": 1}
+
+
+def test_han_text_gives_words_and_bigrams() -> None:
+    terms = index_terms("南京市长江大桥")
+    assert {"南京", "长江", "大桥", "江大", "长江大桥"} <= set(terms)
+
+
+def test_a_bigram_across_a_particle_is_left_out() -> None:
+    terms = index_terms("图书馆的设备")
+    assert "馆的" not in terms
+    assert "的设" not in terms
+    assert "的" in terms
+    assert "设备" in terms
+
+
+def test_a_query_weighs_words_above_mere_bigrams() -> None:
+    weights = query_terms("南京市长江大桥")
+    assert weights["大桥"] == 1.0
+    assert weights["江大"] == BIGRAM_WEIGHT
+
+
+def test_traditional_characters_stay_as_written() -> None:
+    assert "圖書" in index_terms("圖書館")
+    assert "图书" not in index_terms("圖書館")
+
+
+def test_kana_and_hangul_runs_become_bigrams() -> None:
+    assert "カタ" in index_terms("カタカナ")
+    assert "한국" in index_terms("한국어")
+
+
+def test_script_is_han_from_a_third_of_the_letters() -> None:
+    assert is_han("什么是 RAG？")
+    assert not is_han("The word 水 means water in that text")
+    assert not is_han("12345 !!")
+
+
+def test_identifiers_hold_a_digit() -> None:
+    assert is_identifier("e-17")
+    assert not is_identifier("pump")
+    assert not is_identifier("17")
+
+
+@given(st.text(max_size=200))
+def test_a_text_always_shares_its_terms_with_itself_as_a_query(text: str) -> None:
+    terms = index_terms(text)
+    if terms:
+        assert set(query_terms(text)) & set(terms)
+
+
+@given(st.text(max_size=200))
+def test_terms_are_never_empty_and_counts_positive(text: str) -> None:
+    for term, count in index_terms(text).items():
+        assert term.strip()
+        assert count > 0
+
+
+@given(st.text(alphabet="水火山石图书馆设备", min_size=1, max_size=20))
+def test_every_two_characters_of_a_run_without_particles_are_found(text: str) -> None:
+    terms = index_terms(text)
+    for i in range(len(text) - 1):
+        assert text[i : i + 2] in terms
