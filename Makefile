@@ -1,7 +1,7 @@
 # Two commands on a fresh machine: make demo, make test. Everything lands in .venv and var.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help

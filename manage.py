@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 from django.core.management import execute_from_command_line
+from django.db import OperationalError
 
 from rag.core.errors import RAGError
 
@@ -17,9 +19,19 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except RAGError as error:
-        if "--traceback" in sys.argv:
+        _end(error, str(error))
+    except OperationalError as error:
+        # Only a failure to connect has no SQLSTATE: no server has answered.
+        if getattr(error.__cause__, "sqlstate", "") is not None:
             raise
-        sys.exit(f"Error: {error}")
+        words = " ".join(str(error).split())
+        _end(error, f"The database does not answer: {words} Check DATABASE_URL and the server.")
+
+
+def _end(error: Exception, sentence: str) -> NoReturn:
+    if "--traceback" in sys.argv:
+        raise error
+    sys.exit(f"Error: {sentence}")
 
 
 if __name__ == "__main__":

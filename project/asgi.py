@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-Message = dict[str, Any]
+Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 django_application = get_asgi_application()
 
 
-async def application(scope: Message, receive: Receive, send: Send) -> None:
+async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one scope; Django itself takes only HTTP, so lifespan is accepted here."""
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)

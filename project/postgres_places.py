@@ -38,7 +38,7 @@ def data_dir(var_dir: Path) -> Path:
     The superuser's server runs as a lesser account. If that cannot enter ``var_dir`` (a private
     home folder), the answer is a folder under /var/lib named by a digest of the wanted path.
     """
-    wanted = var_dir.absolute() / "postgres"
+    wanted = var_dir.resolve() / "postgres"
     if wanted.is_symlink() or (wanted / "pgdata").exists():
         return wanted.resolve()
     if server_account(wanted).reaches(wanted):

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import environ
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
 
 from project import postgres_places
 
@@ -135,11 +138,61 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
     "loggers": {"procrastinate": {"level": "WARNING"}, "httpx2": {"level": "WARNING"}},
 }
-UNFOLD = {
+
+
+def _way(title: Any, icon: str, name: str, permission: str) -> dict[str, Any]:
+    """Return an entry of the admin's side navigation, shown to whom it is open."""
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{name}_changelist"),
+        "permission": lambda request: request.user.has_perm(permission),
+    }
+
+
+UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Citable",
     "SITE_HEADER": "Citable",
+    "SITE_SYMBOL": "format_quote",
+    "SITE_URL": None,
     "SHOW_LANGUAGES": True,
-}
+    "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "rag.admin.dashboard.fill_dashboard",
+    "STYLES": [lambda request: static("rag/admin/desk.css")],
+    "SIDEBAR": {
+        "show_search": False,
+        "navigation": [
+            {
+                "title": _("Knowledge"),
+                "items": [
+                    _way(_("Stores"), "inventory_2", "rag_store", "rag.view_store"),
+                    _way(_("Files"), "description", "rag_file", "rag.view_file"),
+                    _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
+                ],
+            },
+            {
+                "title": _("Insight"),
+                "separator": True,
+                "items": [
+                    _way(_("Query log"), "manage_search", "rag_querylog", "rag.view_querylog"),
+                    _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
+                    _way(
+                        _("Jobs"), "progress_activity", "procrastinate_procrastinatejob",
+                        "procrastinate.view_procrastinatejob",
+                    ),
+                ],
+            },
+            {
+                "title": _("People"),
+                "separator": True,
+                "items": [
+                    _way(_("Users"), "person", "auth_user", "auth.view_user"),
+                    _way(_("Groups"), "group", "auth_group", "auth.view_group"),
+                ],
+            },
+        ],
+    },
+}  # fmt: skip
 
 RAG = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
@@ -147,6 +200,8 @@ RAG = {
     "E5_PRECISION": env.str("RAG_E5_PRECISION", default="int8"),
     "EMBEDDING_THREADS": env.int("RAG_EMBEDDING_THREADS", default=0),
     "EMBEDDING_DIM": env.int("RAG_EMBEDDING_DIM", default=0),
+    "QUERY_PREFIX": env.str("RAG_QUERY_PREFIX", default=""),
+    "PASSAGE_PREFIX": env.str("RAG_PASSAGE_PREFIX", default=""),
     "OPENAI_BASE_URL": env.str("RAG_OPENAI_BASE_URL", default=""),
     "OPENAI_API_KEY": env.str("RAG_OPENAI_API_KEY", default=""),
     "GEMINI_API_KEY": env.str("GEMINI_API_KEY", default=""),

@@ -8,7 +8,7 @@ from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
 urlpatterns = [
-    path("", RedirectView.as_view(url="/admin/"), name="home"),
+    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),
     path("i18n/setlang/", set_language, name="set_language"),
 ]

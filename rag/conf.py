@@ -19,6 +19,8 @@ class Conf:
     e5_precision: str
     embedding_threads: int
     embedding_dim: int
+    query_prefix: str
+    passage_prefix: str
     openai_base_url: str
     openai_api_key: str
     gemini_api_key: str

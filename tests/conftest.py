@@ -29,7 +29,7 @@ FAST = {
     "max_wal_size": "1GB",
 }
 # Not TMPDIR: the account that runs the server may be kept out of a private one.
-ROOT = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())
+ROOT = Path("/tmp").resolve()
 PREFIX = "citable-test-"
 run_folder = pytest.StashKey[Path]()
 

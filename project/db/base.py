@@ -32,7 +32,7 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
     def __init__(self, settings_dict: dict[str, Any], alias: str = "default") -> None:
         super().__init__(settings_dict, alias)
         folder = settings.POSTGRES_DATA_DIR
-        self._is_embedded = bool(folder) and settings_dict["HOST"] == str(socket_dir(folder))
+        self._is_embedded = folder is not None and settings_dict["HOST"] == str(socket_dir(folder))
         options = settings_dict["OPTIONS"]
         if self._is_embedded and isinstance(options.get("pool"), dict):
             pool = options["pool"] | {"connection_class": RevivingConnection}
@@ -51,10 +51,16 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
         """Return a connection; a pool that had none to give says why the server refused it."""
         if self._is_embedded and not self.pool:
             return reviving(lambda: super(DatabaseWrapper, self).get_new_connection(conn_params))
+        is_first = self.pool and not self.pool.get_stats().get("connections_num")
+        if is_first and not self._is_embedded:
+            # The pool would hide a wrong address behind its timeout.
+            psycopg.connect(**conn_params).close()
         try:
             return super().get_new_connection(conn_params)
         except PoolTimeout:
-            # The pool tells only the log; a connection of our own raises the server's words.
+            # The pool tells only the log; these raise what the server or its starter says.
+            if self._is_embedded:
+                ensure_server(again=True)
             psycopg.connect(**conn_params).close()
             raise
 

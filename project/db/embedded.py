@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,9 +28,9 @@ def ensure_server(name: str | None = None, *, again: bool = False) -> str:
 
     ``again`` looks anew whether it runs, after a connection has failed.
     """
-    folder: Path = settings.POSTGRES_DATA_DIR
+    folder: Path | None = settings.POSTGRES_DATA_DIR
     dsn = ""
-    if again or name not in _ready:
+    if folder is not None and (again or name not in _ready):
         _link(settings.VAR_DIR, folder)
         options = tuned_options() | settings.POSTGRES_OPTIONS
         dsn = postgres.start(install_dir(), folder, options)
@@ -68,15 +69,13 @@ class RevivingConnection(psycopg.Connection[Any]):
     @classmethod
     def connect(cls, conninfo: str = "", **kwargs: Any) -> Any:
         """Connect as psycopg does, but see ``reviving``."""
-        # A zero-argument super() does not reach into a lambda of a class method.
-        parent = super()
-        return reviving(lambda: parent.connect(conninfo, **kwargs))
+        return reviving(partial(super().connect, conninfo, **kwargs))
 
 
 def _link(var_dir: Path, folder: Path) -> None:
     """Leave a link where the data was wanted, so that it is found again when modes change."""
-    wanted = var_dir / "postgres"
-    if folder == wanted.resolve() or wanted.exists():
+    wanted = var_dir.resolve() / "postgres"
+    if folder.resolve() == wanted.resolve() or wanted.exists():
         return
     wanted.parent.mkdir(parents=True, exist_ok=True)
     wanted.symlink_to(folder)

@@ -1,3 +1,7 @@
-"""The knowledge manager's desk."""
+"""The knowledge manager's desk: pages that parse, call one service and render."""
 
 from __future__ import annotations
+
+from rag.admin import account, chunk, file, job, query_log, revision, space, store
+
+__all__ = ["account", "chunk", "file", "job", "query_log", "revision", "space", "store"]

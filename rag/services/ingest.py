@@ -9,9 +9,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from django.core.files import File as DjangoFile
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 
@@ -48,7 +47,8 @@ def ingest_file(
     name = clean_name(name)
     path = f"stores/{store.pk}/{uuid.uuid4().hex}"
     pieces = _Hashing(content, name)
-    saved = default_storage.save(path, DjangoFile(pieces, name=path))
+    # Django's File around it would read past our chunks(), and nothing would be hashed.
+    saved = default_storage.save(path, cast(Any, pieces))
     try:
         return _file_once(
             store, saved, name, pieces,

@@ -1,8 +1,9 @@
 """Text to search terms. In: text as stored or asked. Out: terms with counts or weights.
 
 Terms are words (rjieba's search mode for Han, stems for Latin, whole and in parts where a code is
-joined by hyphens) together with the bigrams of Han runs, which find a word that the segmentation
-of the text or of the query has cut differently.
+joined by hyphens). Where the segmentation of Han is unsure, at neighbouring single characters and
+inside words that the dictionary does not explain, bigrams stand beside the words: they find names
+and new words that text and query are cut into differently.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 import rjieba
 from Stemmer import Stemmer
 
-VERSION = "words+bigrams/1"
+VERSION = "words+unsure-bigrams/2"
 BIGRAM_WEIGHT = 0.3
 
 # Kana and Hangul are written without reliable spaces too, so they share the treatment of Han.
@@ -47,7 +48,9 @@ def index_terms(text: str) -> Counter[str]:
     for match in _WORD.finditer(_RUN.sub(" ", folded)):
         terms.update(_latin(match.group()))
     for match in _RUN.finditer(folded):
-        terms.update(_run_terms(match.group()))
+        words, bigrams = _run_terms(match.group())
+        terms.update(words)
+        terms.update(bigrams)
     return terms
 
 
@@ -56,14 +59,12 @@ def query_terms(text: str) -> dict[str, float]:
     folded = fold_text(text)
     weights: dict[str, float] = {}
     for match in _RUN.finditer(folded):
-        run = match.group()
-        for bigram in _bigrams(run):
+        words, bigrams = _run_terms(match.group())
+        weights.update(dict.fromkeys(words, 1.0))
+        for bigram in bigrams:
             weights.setdefault(bigram, BIGRAM_WEIGHT)
-        for word in rjieba.cut_for_search(run):
-            weights[word] = 1.0
     for match in _WORD.finditer(_RUN.sub(" ", folded)):
-        for term in _latin(match.group()):
-            weights[term] = 1.0
+        weights.update(dict.fromkeys(_latin(match.group()), 1.0))
     return weights
 
 
@@ -72,25 +73,24 @@ def is_identifier(term: str) -> bool:
     return len(term) >= 3 and bool(_ASCII_DIGIT.search(term))
 
 
-def _bigrams(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(len(run) - 1)]
-
-
-def _run_terms(run: str) -> list[str]:
-    """Return search-mode words and the bigrams that no particle's border makes useless."""
-    words: list[str] = rjieba.cut_for_search(run)
-    terms = list(words)
-    known = set(words)
-    borders = set()
-    position = 0
+def _run_terms(run: str) -> tuple[list[str], list[str]]:
+    """Return search-mode words, and the bigrams of places where the segmentation is unsure."""
+    words: list[str] = []
+    bigrams: list[str] = []
+    last = ""
     for word in rjieba.cut(run):
-        if word in _PARTICLES:
-            borders.update((position - 1, position))
-        position += len(word)
-    terms += [
-        bigram for i, bigram in enumerate(_bigrams(run)) if i not in borders and bigram not in known
-    ]
-    return terms
+        if len(word) == 1:
+            if last and not (last in _PARTICLES or word in _PARTICLES):
+                bigrams.append(last + word)
+            words.append(word)
+            last = word
+            continue
+        last = ""
+        parts = rjieba.cut_for_search(word) if len(word) > 2 else [word]
+        words += parts
+        if len(word) > 2 and sum(len(part) == 2 for part in parts) < len(word) - 2:
+            bigrams += {word[i : i + 2] for i in range(len(word) - 1)} - set(parts)
+    return words, bigrams
 
 
 @lru_cache(maxsize=65536)

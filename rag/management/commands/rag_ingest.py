@@ -25,12 +25,18 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, glob, zip; - reads a list")
+        parser.add_argument(
+            "paths", nargs="+", metavar="PATH", help="file, folder, glob, zip; - reads a list"
+        )
         parser.add_argument("--store", required=True, help="slug or name of the store")
-        parser.add_argument("--create", action="store_true", help="make the store when it is missing")
+        parser.add_argument(
+            "--create", action="store_true", help="make the store when it is missing"
+        )
         parser.add_argument("--content-type", default="document", help="a word to filter by")
         parser.add_argument("--dry-run", action="store_true", help="estimate chunks and time only")
-        parser.add_argument("--no-wait", action="store_true", help="leave the work to running workers")
+        parser.add_argument(
+            "--no-wait", action="store_true", help="leave the work to running workers"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""
@@ -80,5 +86,7 @@ class Command(BaseCommand):
                 store=store, name=item.name, content=content, content_type=content_type
             )
         if not taken.is_new:
-            self.stdout.write(f"{item.name}: the same bytes are already there as “{taken.file.name}”.")
+            self.stdout.write(
+                f"{item.name}: the same bytes are already there as “{taken.file.name}”."
+            )
         return int(taken.file.pk)

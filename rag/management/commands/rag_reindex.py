@@ -26,7 +26,9 @@ class Command(BaseCommand):
         parser.add_argument("--store", required=True, help="slug or name of the store")
         parser.add_argument("--file", action="append", default=[], help="id or name of one file")
         parser.add_argument("--fresh", action="store_true", help="embed unchanged chunks anew too")
-        parser.add_argument("--no-wait", action="store_true", help="leave the work to running workers")
+        parser.add_argument(
+            "--no-wait", action="store_true", help="leave the work to running workers"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""

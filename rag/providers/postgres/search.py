@@ -153,7 +153,7 @@ def _vector_legs(query: IndexQuery, branches: Sequence[Branch]) -> str:
         legs.append(
             f"(SELECT chunk_id, {space} AS space_id, 1 - dist AS sim FROM (SELECT x.chunk_id, "
             f"{order} AS dist FROM rag_chunk_vec_s{space} x "
-            f"WHERE {_filters(query, branch.store_ids)} ORDER BY {order} LIMIT %(k)s) y)"
+            f"WHERE {_filters(query, branch.store_ids)} ORDER BY dist LIMIT %(k)s) y)"
         )
     return " UNION ALL ".join(legs)
 

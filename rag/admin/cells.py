@@ -1,0 +1,35 @@
+"""Small table cells as escaped HTML: labels, page ranges and links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+
+
+def label(text: Any, colour: str) -> SafeString:
+    """Return a coloured label; colours are idle, busy, good, warn and bad."""
+    return format_html('<span class="desk-label desk-{}">{}</span>', colour, text)
+
+
+def pages_text(first: int | None, last: int | None) -> str:
+    """Return a page or a range of pages; a dash where the format has none."""
+    if first is None:
+        return "–"
+    return str(first) if last in (None, first) else f"{first}–{last}"
+
+
+def list_link(model: str, text: Any, **query: Any) -> SafeString:
+    """Return a link to the list of one of our models, filtered by ``query``."""
+    url = reverse(f"admin:rag_{model}_changelist")
+    return format_html('<a class="desk-link" href="{}?{}">{}</a>', url, urlencode(query), text)
+
+
+def page_link(name: str, pk: int, text: Any, **query: Any) -> SafeString:
+    """Return a link to a page of one row, such as ``rag_store_search``."""
+    url = reverse(f"admin:{name}", args=[pk])
+    mark = f"?{urlencode(query)}#mark" if query else ""
+    return format_html('<a class="desk-link" href="{}{}">{}</a>', url, mark, text)

@@ -1,0 +1,117 @@
+"""A file's text with the borders of its pages, and its original bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
+from typing import IO, Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.db.models.functions import Length, Substr
+from django.http import Http404, HttpRequest, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext_lazy as _
+
+from rag import models
+from rag.admin.row_page import RowPage
+from rag.admin.scoped import ScopedAdmin
+
+WINDOW = 30_000
+PIECE = 256 * 1024
+
+
+class FileText(RowPage):
+    """The canonical text, 30,000 characters at a time, as the chunks were cut from it."""
+
+    template_name = "admin/rag/file_text.html"
+    permission_required = ("rag.view_file",)
+    title = _("Text")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the window around the character ``at``, cut at page borders."""
+        rows = models.File.objects.filter(pk=self.row.pk)
+        length, pages = rows.values_list(Length("canonical_text"), "pages").get()
+        first, last = _mark(self.request)
+        start = min(first, max(0, length - 1)) // WINDOW * WINDOW
+        end = min(length, start + WINDOW)
+        text = rows.values_list(Substr("canonical_text", start + 1, WINDOW), flat=True).get() or ""
+        return super().get_context_data(
+            **kwargs,
+            file=self.row,
+            sections=_sections(text, start, pages, (first, last)),
+            before=start - WINDOW if start else None,
+            after=end if end < length else None,
+            start=start,
+            end=end,
+            length=length,
+        )
+
+
+def original_view(model_admin: ScopedAdmin) -> Callable[..., StreamingHttpResponse]:
+    """Return a view that streams the bytes of a readable file, as a download only."""
+
+    def download(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+        if not model_admin.has_view_permission(request):
+            raise PermissionDenied
+        file = get_object_or_404(model_admin.get_queryset(request), pk=pk)
+        if not file.content or not file.content.storage.exists(file.content.name):
+            raise Http404
+        name, size, content = file.name, file.content.size, file.content.open("rb")
+        if not connection.in_atomic_block:
+            # A slow reader must not hold one of the pool's connections.
+            connection.close()
+        response = StreamingHttpResponse(_pieces(content), content_type="application/octet-stream")
+        response["Content-Length"] = str(size)
+        response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+        response["Content-Security-Policy"] = "sandbox"
+        return response
+
+    return download
+
+
+async def _pieces(content: IO[bytes]) -> AsyncIterator[bytes]:
+    # Under ASGI an ordinary iterator would be read to its end before the first byte is sent.
+    try:
+        while piece := await asyncio.to_thread(content.read, PIECE):
+            yield piece
+    finally:
+        content.close()
+
+
+def _mark(request: HttpRequest) -> tuple[int, int]:
+    """Return the span that ``?at=from-to`` asks to be marked; an empty one at 0 without."""
+    first, _dash, last = request.GET.get("at", "").partition("-")
+    numbers = [
+        int(part) if part.isascii() and part.isdigit() and len(part) < 12 else 0
+        for part in (first, last)
+    ]
+    return numbers[0], max(numbers)
+
+
+def _sections(
+    text: str, start: int, pages: list[dict[str, Any]], mark: tuple[int, int]
+) -> list[dict[str, Any]]:
+    """Return the parts of the window, one a page, each in pieces that are marked or not."""
+    end = start + len(text)
+    whole: list[dict[str, Any]] = [
+        {"number": None, "label": "", "start": start, "end": end, "has_text_layer": True}
+    ]
+    sections = []
+    for page in pages or whole:
+        # A page without text has no character of its own, but is a page all the same.
+        is_empty_here = page["start"] == page["end"] and start <= page["start"] <= end
+        if not is_empty_here and (page["end"] <= start or page["start"] >= end):
+            continue
+        first, last = max(page["start"], start), min(page["end"], end)
+        marked = max(first, min(mark[0], last)), max(first, min(mark[1], last))
+        borders = [first, *marked, last]
+        pieces = [
+            (text[left - start : right - start], index == 1)
+            for index, (left, right) in enumerate(pairwise(borders))
+            if right > left
+        ]
+        sections.append({**page, "pieces": pieces, "is_continued": page["start"] < start})
+    return sections

@@ -1,0 +1,63 @@
+"""The form of a store. In: what a person typed. Out: values that the services will accept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.text import slugify
+from django.utils.translation import gettext_lazy as _
+
+from rag.admin.sentences import error_sentence
+from rag.conf import conf
+from rag.core.errors import RAGError
+from rag.core.types import RetrievalSettings
+from rag.services.stores import ensure_space
+
+
+class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A store's own fields; a new store also chooses its embedding model."""
+
+    embedding_model = forms.CharField(
+        label=_("embedding model"), required=False, max_length=200,
+        help_text=_(
+            "provider:model, such as e5:multilingual-e5-small. Empty: the installation's own. "
+            "It decides what counts as similar and cannot be changed later."
+        ),
+        widget=forms.TextInput(attrs={"class": "vTextField"}),
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "embedding_model" in self.fields:
+            self.fields["embedding_model"].widget.attrs["placeholder"] = conf().embedding_model
+        if "slug" in self.fields:
+            self.fields["slug"].required = False
+
+    def clean_slug(self) -> str:
+        """Return the slug, made from the name when empty."""
+        slug: str = self.cleaned_data["slug"] or self.instance.slug
+        return (
+            slug or slugify(self.cleaned_data.get("name", ""), allow_unicode=True)[:100] or "store"
+        )
+
+    def clean_retrieval(self) -> dict[str, Any]:
+        """Return settings that every search will accept."""
+        values = self.cleaned_data["retrieval"] or {}
+        if not isinstance(values, dict):
+            raise forms.ValidationError(_("Write a JSON object of settings."))
+        try:
+            RetrievalSettings.from_dict(values)
+        except RAGError as error:
+            raise forms.ValidationError(error_sentence(error)) from error
+        return values
+
+    def clean(self) -> dict[str, Any] | None:
+        """Return all values; a new store's model must be at hand."""
+        cleaned = super().clean()
+        if not self.errors and self.instance._state.adding:
+            try:
+                ensure_space(embedding_model=self.cleaned_data.get("embedding_model", ""))
+            except RAGError as error:
+                self.add_error("embedding_model", error_sentence(error))
+        return cleaned

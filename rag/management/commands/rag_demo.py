@@ -1,0 +1,87 @@
+"""A store to look at: ``rag_demo`` fills it and asks it three questions."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import NotFoundError, RAGError
+from rag.core.types import Answer
+from rag.management.progress import report_files, work_with_bar
+from rag.services.ask import ask
+from rag.services.collect import collect_items
+from rag.services.ingest import ingest_file
+from rag.services.stores import create_store, find_stores
+
+FOLDER = Path(__file__).resolve().parents[2] / "demo"
+STORE = "demo"
+
+
+class Command(BaseCommand):
+    """Fill a demo store and ask it three questions."""
+
+    help = "Migrate, make an admin, fill a demo store and ask it three questions."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        self._say("Preparing the database")
+        call_command("migrate", verbosity=0)
+        admin = self._admin()
+        try:
+            store = self._store(admin)
+            self._fill(store)
+            questions = json.loads((FOLDER / "questions.json").read_text(encoding="utf-8"))
+            for question in questions["demo"]:
+                answer = ask(question=question["question"], scope=Scope.operator(), stores=[store])
+                self._print(answer)
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        self._say("Start the server with:  make serve   then open http://127.0.0.1:8000/")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(self.style.MIGRATE_HEADING(f"\n{text}"))
+
+    def _admin(self) -> Any:
+        users = get_user_model().objects
+        admin = users.filter(is_superuser=True).order_by("pk").first()
+        if admin is None:
+            password = secrets.token_urlsafe(12)
+            admin = users.create_superuser("admin", password=password)
+            self.stdout.write(f"Admin user: admin   password: {password}   (shown only now)")
+        return admin
+
+    def _store(self, admin: Any) -> models.Store:
+        try:
+            return find_stores(names=[STORE], scope=Scope.operator())[0]
+        except NotFoundError:
+            self._say("Preparing the embedding model (once)")
+            return create_store(name="Demo", slug=STORE, owner=admin)
+
+    def _fill(self, store: models.Store) -> None:
+        self._say(f"Indexing the documents of {FOLDER.name}/documents")
+        ids = []
+        for item in collect_items(paths=[str(FOLDER / "documents")]):
+            with item.open() as content:
+                ids.append(ingest_file(store=store, name=item.name, content=content).file.pk)
+        work_with_bar(ids)
+        if report_files(self, ids):
+            raise CommandError("Some demo documents could not be indexed; see above.")
+
+    def _print(self, answer: Answer) -> None:
+        self._say(answer.question)
+        self.stdout.write(answer.text)
+        for citation in answer.citations:
+            place = citation.file_name + (f", p. {citation.page}" if citation.page else "")
+            self.stdout.write(
+                f"  [{citation.number}] {place}: “{citation.quote}” — {citation.verdict}"
+            )
+        if answer.notice:
+            self.stdout.write(self.style.NOTICE(f"  {answer.notice}"))

@@ -1,0 +1,91 @@
+"""``manage.py rag_serve``: the web server and a queue worker together. Out: an exit code."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, connection
+
+from rag.management.supervise import supervise
+
+_CHECK_EVERY_S = 2.0
+# Open streams get this long; a worker its own timeout and a little more.
+_WEB_GRACE_S = 5
+_WORKER_MARGIN_S = 10.0
+
+
+class Command(BaseCommand):
+    """Serve until Ctrl+C; if the web server or the worker ends, end the other and fail."""
+
+    help = "Run the web server and a queue worker together."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare where to listen."""
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Migrate, then run both until a signal comes or one of them ends."""
+        host, port = options["host"], options["port"]
+        _refuse_taken_port(host, port)
+        self.stdout.write("Preparing the database")
+        call_command("migrate", verbosity=0, interactive=False)
+        connection.close()
+        # The web server warns about a folder of static files that is not there.
+        settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+        manage = str(settings.BASE_DIR / "manage.py")
+        commands = {
+            "web server": [
+                *(sys.executable, "-m", "uvicorn", "project.asgi:application"),
+                *("--app-dir", str(settings.BASE_DIR), "--log-level", "warning"),
+                *("--host", host, "--port", str(port)),
+                *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
+            ],
+            "queue worker": [sys.executable, manage, "procrastinate", "worker"],
+        }
+        shown = f"[{host}]" if ":" in host else host
+        self.stdout.write(f"Citable is at http://{shown}:{port}/ (Ctrl+C ends it)")
+        self.stdout.flush()
+        grace_s = settings.PROCRASTINATE_WORKER_DEFAULTS["shutdown_graceful_timeout"]
+        ended = supervise(commands, grace_s=grace_s + _WORKER_MARGIN_S, tick=_DatabaseWatch())
+        if ended is not None:
+            raise CommandError(f"The {ended.name} ended with code {ended.code}.")
+        self.stdout.write("Stopped")
+
+
+class _DatabaseWatch:
+    """Looks after the embedded server: a query through Django starts one that has died."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _CHECK_EVERY_S
+
+    def __call__(self) -> None:
+        if settings.POSTGRES_DATA_DIR is None or time.monotonic() < self._next:
+            return
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except OperationalError as error:
+            sys.stderr.write(f"The database does not answer: {error}\n")
+        finally:
+            connection.close()
+        self._next = time.monotonic() + _CHECK_EVERY_S
+
+
+def _refuse_taken_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"Cannot listen on {host}:{port} ({error.strerror}). Choose another with --port."
+            ) from error

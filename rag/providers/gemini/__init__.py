@@ -1,0 +1,3 @@
+"""Google's Gemini through google-genai: embeddings and chat."""
+
+from __future__ import annotations

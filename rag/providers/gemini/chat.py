@@ -1,0 +1,175 @@
+"""Chat on Gemini. In: messages. Out: an answer, whole or in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rag.core.ports import ChatRequest
+from rag.core.types import ChatReply
+from rag.providers.gemini.client import GeminiEndpoint, call_errors, failure_of
+from rag.providers.gemini.reply import config_of, contents_of, read_reply
+from rag.providers.remote.answers import check_answer
+from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
+
+if TYPE_CHECKING:
+    from google.genai.types import GenerateContentResponse
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiChatOptions:
+    """How a model is called; ``config`` goes with each request, such as {"thinking_budget": 0}."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+class GeminiChatModel:
+    """The ChatModel port on Gemini.
+
+    ``timeout_s`` of a request bounds ``generate`` as a whole, tries included, and in ``stream``
+    the wait for the first and each next piece. Thoughts never get into the text; their tokens
+    count as output.
+    """
+
+    def __init__(
+        self, model: str, endpoint: GeminiEndpoint, *, options: GeminiChatOptions | None = None
+    ) -> None:
+        self.id = f"gemini:{model}"
+        self._model = model
+        self._endpoint = endpoint
+        self._service = endpoint.service(model)
+        self._options = options or GeminiChatOptions()
+
+    def generate(self, request: ChatRequest) -> ChatReply:
+        """Return the whole answer; raise ProviderError or ProviderTimeoutError."""
+        answer = call_with_retry(
+            self._policy(request), lambda left_s: self._complete(request, left_s)
+        )
+        reply = read_reply(self._service, answer)
+        check_answer(self._service, reply.text, reply.finish_reason)
+        return reply
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
+        """Yield pieces as they come; the last one carries finish_reason and token counts.
+
+        Closing or cancelling the iteration closes the connection, so that the server stops.
+        """
+        reading = await await_with_retry(
+            self._policy(request), lambda left_s: self._open(request, left_s)
+        )
+        try:
+            heard = ChatReply("", model=self.id)
+            is_answered = False
+            while (piece := await self._next(reading, request.timeout_s)) is not None:
+                heard = _joined(heard, piece)
+                if piece.text:
+                    is_answered = is_answered or bool(piece.text.strip())
+                    yield ChatReply(piece.text, model=self.id)
+            if not heard.finish_reason:
+                raise self._service.unreachable("the answer broke off").error
+            if not is_answered:
+                check_answer(self._service, "", heard.finish_reason)
+            yield heard
+        finally:
+            await reading.stop()
+
+    def _policy(self, request: ChatRequest) -> RetryPolicy:
+        retry = self._options.retry
+        return replace(retry, deadline_s=min(retry.deadline_s, request.timeout_s))
+
+    def _arguments(self, request: ChatRequest, timeout_s: float) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "contents": contents_of(request.messages),
+            "config": config_of(request, self._options.config, timeout_s),
+        }
+
+    def _complete(self, request: ChatRequest, left_s: float) -> GenerateContentResponse | Failure:
+        arguments = self._arguments(request, left_s)
+        try:
+            return self._endpoint.client().models.generate_content(**arguments)
+        except call_errors() as error:
+            return failure_of(self._service, error, left_s)
+
+    async def _open(self, request: ChatRequest, left_s: float) -> _Reading | Failure:
+        arguments = self._arguments(request, left_s)
+        models = self._endpoint.client().aio.models
+        async with AsyncExitStack() as undo:
+            try:
+                async with asyncio.timeout(left_s):
+                    reading = _Reading(await models.generate_content_stream(**arguments))
+                    undo.push_async_callback(reading.stop)
+                    # The SDK sends the request only now.
+                    await reading.begin()
+            except TimeoutError:
+                return self._service.timed_out(left_s)
+            except call_errors() as error:
+                return failure_of(self._service, error, left_s)
+            undo.pop_all()
+            return reading
+
+    async def _next(self, reading: _Reading, timeout_s: float) -> ChatReply | None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                chunk = await reading.next()
+        except TimeoutError:
+            failure = self._service.timed_out(timeout_s)
+        except call_errors() as error:
+            failure = failure_of(self._service, error, timeout_s)
+        else:
+            return None if chunk is None else read_reply(self._service, chunk)
+        # Raised out here, so that the SDK's exception is no part of it.
+        raise failure.error
+
+
+class _Reading:
+    """A stream read by a task of its own: only cancelling what reads it closes its connection;
+    leaving or closing the SDK's iterator does not."""
+
+    def __init__(self, chunks: AsyncIterator[GenerateContentResponse]) -> None:
+        self._read: asyncio.Queue[GenerateContentResponse | None] = asyncio.Queue()
+        self._task = asyncio.create_task(self._pump(chunks))
+        self._begun: list[GenerateContentResponse | None] = []
+
+    async def begin(self) -> None:
+        """Wait for the first chunk and keep it for ``next``; raise what the SDK raised."""
+        self._begun.append(await self.next())
+
+    async def next(self) -> GenerateContentResponse | None:
+        """Return the next chunk, None at the end; raise what the SDK raised."""
+        if self._begun:
+            return self._begun.pop()
+        chunk = await self._read.get()
+        if chunk is None:
+            await self._task
+        return chunk
+
+    async def stop(self) -> None:
+        """End the reading and with it the connection."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        if not self._task.cancelled():
+            # Taken, or asyncio logs it as never retrieved.
+            self._task.exception()
+
+    async def _pump(self, chunks: AsyncIterator[GenerateContentResponse]) -> None:
+        # The queue is unbounded, so that this only ever waits for the network.
+        try:
+            async for chunk in chunks:
+                self._read.put_nowait(chunk)
+        finally:
+            self._read.put_nowait(None)
+
+
+def _joined(heard: ChatReply, piece: ChatReply) -> ChatReply:
+    """Return what the last piece will carry: the newest reason and counts, no text."""
+    known = {
+        name: value
+        for name in ("finish_reason", "input_tokens", "output_tokens")
+        if (value := getattr(piece, name)) not in ("", None)
+    }
+    return replace(heard, **known)

@@ -1,0 +1,104 @@
+"""Gemini's messages. In: a chat request. Out: the SDK's contents and config; text and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rag.core.errors import InvalidInputError, ProviderError
+from rag.core.ports import ChatRequest
+from rag.core.types import ChatReply, Message
+from rag.providers.gemini.client import http_options
+from rag.providers.remote.service import Service
+
+if TYPE_CHECKING:
+    from google.genai.types import Content, GenerateContentConfig, GenerateContentResponse
+
+REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
+FILTERS = frozenset(
+    ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
+)
+RESERVED = frozenset({"system_instruction", "http_options", "candidate_count", "tools"})
+THINKING = ("thinking_budget", "thinking_level")
+
+
+def contents_of(messages: Sequence[Message]) -> list[Content]:
+    """Return the turns besides system messages, as the SDK takes them."""
+    # Heavy SDK, only where a model is called.
+    from google.genai.types import Content, Part
+
+    roles = {"assistant": "model", "user": "user"}
+    return [
+        Content(role=roles.get(message.role, "user"), parts=[Part(text=message.content)])
+        for message in messages
+        if message.role != "system"
+    ]
+
+
+def config_of(
+    request: ChatRequest, defaults: Mapping[str, Any], timeout_s: float
+) -> GenerateContentConfig:
+    """Return system instruction, sampling, thinking and timeout; options are the SDK's names.
+
+    ``thinking_budget`` (tokens, 0 none, -1 dynamic) and ``thinking_level`` may stand among them.
+    """
+    # Heavy SDK, only where a model is called.
+    from google.genai.types import GenerateContentConfig
+    from pydantic import ValidationError
+
+    options = {**defaults, **request.options}
+    for name in RESERVED & options.keys():
+        raise InvalidInputError(
+            "“{name}” cannot be set as an option of a model.", hint="Not allowed: {reserved}.",
+            name=name, reserved=", ".join(sorted(RESERVED)),
+        )  # fmt: skip
+    thinking = {name: options.pop(name) for name in THINKING if name in options}
+    system = [message.content for message in request.messages if message.role == "system"]
+    fields = {
+        "temperature": request.temperature,
+        "max_output_tokens": request.max_tokens,
+        "system_instruction": "\n\n".join(system) or None,
+        "thinking_config": thinking or None,
+        "http_options": http_options(timeout_s),
+        **options,
+    }
+    try:
+        return GenerateContentConfig.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidInputError(
+            "The model option {name} is wrong: {reason}.",
+            hint="Options are the names of Gemini's generation settings.",
+            name=".".join(map(str, first["loc"])), reason=first["msg"],
+        ) from None  # fmt: skip
+
+
+def read_reply(service: Service, response: GenerateContentResponse) -> ChatReply:
+    """Return the text (thoughts left out), reason and tokens of an answer or a piece of it.
+
+    Raises ProviderError when the prompt was blocked; an empty text is the caller's to judge.
+    """
+    feedback = response.prompt_feedback
+    if not response.candidates and feedback is not None and feedback.block_reason is not None:
+        raise ProviderError(
+            "{service} blocked the question or the texts sent with it ({reason}).",
+            hint="Ask in other words, or choose another model.",
+            service=service.name, reason=feedback.block_reason.value,
+        )  # fmt: skip
+    candidate = response.candidates[0] if response.candidates else None
+    content = candidate.content if candidate else None
+    parts = (content.parts if content else None) or []
+    reason = candidate.finish_reason.value if candidate and candidate.finish_reason else ""
+    usage = response.usage_metadata
+    n_answer = usage.candidates_token_count if usage else None
+    n_thought = usage.thoughts_token_count if usage else None
+    has_output = n_answer is not None or n_thought is not None
+    return ChatReply(
+        "".join(part.text or "" for part in parts if not part.thought),
+        model=f"gemini:{service.model}",
+        finish_reason="content_filter"
+        if reason in FILTERS
+        else REASONS.get(reason, reason.lower()),
+        input_tokens=usage.prompt_token_count if usage else None,
+        output_tokens=(n_answer or 0) + (n_thought or 0) if has_output else None,
+    )

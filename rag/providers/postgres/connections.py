@@ -1,0 +1,16 @@
+"""Give the pooled connection back before something slow. In: nothing. Out: a free pool."""
+
+from __future__ import annotations
+
+from django.db import connections
+
+
+def release_db() -> None:
+    """Return this thread's connections to the pool, unless a transaction holds them.
+
+    A request keeps its connection until the response ends; before a model call or a stream that
+    would starve everybody else.
+    """
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()

@@ -1,0 +1,184 @@
+"""Chunks to rows in COPY's binary format. In: texts with facts. Out: bytes and term counts.
+
+Runs in processes of its own, so it knows neither Django nor a connection.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rag.core.documents import Chunk
+from rag.providers.postgres.keys import DIMENSIONS, term_weights
+from rag.stages.terms import index_terms, is_han
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHUNK_COLUMNS = (
+    "id, file_id, store_id, ordinal, char_start, char_end, own_start, token_count, revision,"
+    " file_revision, enabled, is_live, page_first, page_last, heading_path, block_kinds,"
+    " content_type, text, context, sha256"
+)
+LEX_COLUMNS = (
+    "chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, terms, w"
+)
+_CHUNK_HEAD = struct.Struct(">h" + "iq" * 3 + "ii" * 7 + "i?" * 2)
+_LEX_HEAD = struct.Struct(">h" + "iq" * 2 + "ii" * 2 + "i?" * 2)
+_INT = struct.Struct(">i")
+_INT_FIELD = struct.Struct(">ii")
+_ARRAY = struct.Struct(">iiiii")
+_SPARSE = struct.Struct(">iii")
+_INT4_OID = 23
+_NULL = _INT.pack(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What the rows of a chunk copy from its file; ``groups`` None means every reader."""
+
+    file_id: int
+    revision: int
+    content_type: str
+    groups: tuple[int, ...] | None
+
+    @property
+    def index_fields(self) -> bytes:
+        """Return content type and restriction as both index tables hold them."""
+        return _text(self.content_type) + _int_array(self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class PackJob:
+    """Chunks to pack, row by row: each with its file, digest and searchable text."""
+
+    store_id: int
+    avg_len: float
+    ids: Sequence[int]
+    rows: Sequence[tuple[FileFacts, Chunk, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """COPY bytes for both tables, and what the texts told.
+
+    ``keys`` are the distinct term keys, ``dfs`` in how many of the chunks each occurs.
+    """
+
+    chunk_rows: bytes
+    lex_rows: bytes
+    are_han: list[bool]
+    keys: NDArray[np.int32]
+    dfs: NDArray[np.int64]
+    sum_len: int
+
+
+def pack_rows(job: PackJob) -> PackedRows:
+    """Return the rows of ``job`` in their order."""
+    chunk_rows, lex_rows, are_han, all_keys = [], [], [], []
+    sum_len = 0
+    for chunk_id, (file, chunk, digest, indexed) in zip(job.ids, job.rows, strict=True):
+        counts = index_terms(indexed)
+        length = sum(counts.values())
+        weights = term_weights(job.store_id, counts, job.avg_len)
+        keys = np.fromiter(weights, np.int32, len(weights))
+        order = np.argsort(keys)
+        keys = keys[order]
+        values = np.fromiter(weights.values(), np.float32, len(weights))[order]
+        flag = is_han(indexed)
+        chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
+        head = _LEX_HEAD.pack(
+            10, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, length, 1, True, 1, flag
+        )
+        lex_rows += (head, file.index_fields, _key_array(keys), _sparse(keys, values))
+        are_han.append(flag)
+        all_keys.append(keys)
+        sum_len += length
+    keys, dfs = np.unique(np.concatenate(all_keys), return_counts=True)
+    return PackedRows(b"".join(chunk_rows), b"".join(lex_rows), are_han, keys, dfs, sum_len)
+
+
+def pack_vectors(
+    head: tuple[int, int], file: FileFacts, ids: Sequence[int], are_han: Sequence[bool],
+    vectors: NDArray[np.float32],
+) -> bytes:  # fmt: skip
+    """Return rows of rag_chunk_vec for chunks of one file; ``head`` is space and store."""
+    n, dim = vectors.shape
+    fields = file.index_fields
+    rows = np.zeros(n, dtype=[
+        ("n", ">i2"), ("s0", ">i4"), ("space", ">i4"), ("s1", ">i4"), ("store", ">i4"),
+        ("s2", ">i4"), ("chunk", ">i8"), ("s3", ">i4"), ("file", ">i8"), ("s4", ">i4"),
+        ("enabled", "i1"), ("s5", ">i4"), ("han", "i1"), ("fields", f"V{len(fields)}"),
+        ("s6", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f2", (dim,)),
+    ])  # fmt: skip
+    rows["n"], rows["enabled"], rows["han"] = 9, 1, are_han
+    rows["s0"] = rows["s1"] = 4
+    rows["s2"] = rows["s3"] = 8
+    rows["s4"] = rows["s5"] = 1
+    rows["space"], rows["store"] = head
+    rows["chunk"], rows["file"] = ids, file.file_id
+    rows["fields"] = np.void(fields)
+    rows["s6"], rows["dim"], rows["vector"] = 4 + 2 * dim, dim, vectors
+    return rows.tobytes()
+
+
+def pack_statistics(store_id: int, keys: NDArray[np.int32], dfs: NDArray[np.int64]) -> bytes:
+    """Return rows of rag_term_stat."""
+    rows = np.zeros(len(keys), dtype=[
+        ("n", ">i2"), ("s0", ">i4"), ("store", ">i4"), ("s1", ">i4"), ("key", ">i4"),
+        ("s2", ">i4"), ("df", ">i4"),
+    ])  # fmt: skip
+    rows["n"], rows["store"], rows["key"], rows["df"] = 3, store_id, keys, dfs
+    rows["s0"] = rows["s1"] = rows["s2"] = 4
+    return rows.tobytes()
+
+
+def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
+    head = _CHUNK_HEAD.pack(
+        20, 8, chunk_id, 8, file.file_id, 8, store_id, 4, chunk.ordinal, 4, chunk.char_start,
+        4, chunk.char_end, 4, chunk.own_start, 4, chunk.token_count, 4, 1, 4, file.revision,
+        1, True, 1, True,
+    )  # fmt: skip
+    tail = (_json(chunk.heading_path), _json(chunk.block_kinds), _text(file.content_type),
+            _text(chunk.text), _text(chunk.context), _text(digest))  # fmt: skip
+    return head + _page(chunk.page_first) + _page(chunk.page_last) + b"".join(tail)
+
+
+def _page(number: int | None) -> bytes:
+    return _NULL if number is None else _INT_FIELD.pack(4, number)
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return _INT.pack(len(raw)) + raw
+
+
+def _json(values: Sequence[str]) -> bytes:
+    raw = b"\1" + json.dumps(list(values), ensure_ascii=False).encode()
+    return _INT.pack(len(raw)) + raw
+
+
+def _int_array(numbers: Sequence[int] | None) -> bytes:
+    if numbers is None:
+        return _NULL
+    return _key_array(np.array(numbers, dtype=np.int32))
+
+
+def _key_array(keys: NDArray[np.int32]) -> bytes:
+    n = len(keys)
+    if not n:
+        return _INT.pack(12) + struct.pack(">iii", 0, 0, _INT4_OID)
+    body = np.empty((n, 2), dtype=">i4")
+    body[:, 0], body[:, 1] = 4, keys
+    return _INT.pack(20 + 8 * n) + _ARRAY.pack(1, 0, _INT4_OID, n, 1) + body.tobytes()
+
+
+def _sparse(keys: NDArray[np.int32], values: NDArray[np.float32]) -> bytes:
+    head = _INT.pack(12 + 8 * len(keys)) + _SPARSE.pack(DIMENSIONS, len(keys), 0)
+    # The wire counts from 0 where keys count from 1.
+    return head + (keys - 1).astype(">i4").tobytes() + values.astype(">f4").tobytes()

@@ -1,0 +1,91 @@
+"""HTTP clients for the SDKs. In: nothing. Out: httpx2 clients that keep time and leave no trace.
+
+Redirects are not followed: httpx2 would carry Gemini's key header to the other host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx2
+
+
+class WholeTimeoutClient(httpx2.Client):
+    """A client whose read timeout also bounds the whole body, so that a trickle ends too."""
+
+    def __init__(self, verify: ssl.SSLContext) -> None:
+        super().__init__(verify=verify, follow_redirects=False)
+
+    def send(self, request: httpx2.Request, *, stream: bool = False, **kwargs: Any) -> Any:
+        """Return the response; raise ReadTimeout once the body has taken the whole timeout."""
+        read_s = request.extensions.get("timeout", {}).get("read")
+        started = time.monotonic()
+        response = super().send(request, stream=True, **kwargs)
+        if read_s is not None:
+            response.stream = _TimedStream(response.stream, started + read_s, request)
+        if not stream:
+            with contextlib.ExitStack() as undo:
+                undo.callback(response.close)
+                response.read()
+                undo.pop_all()
+        return response
+
+
+class OneShotAsyncClient(httpx2.AsyncClient):
+    """A client that opens a connection for each request and closes it with the response.
+
+    Pooled connections belong to one event loop and break in the next one; a stream that nobody
+    reads any more must end at the server at once.
+    """
+
+    def __init__(self, verify: ssl.SSLContext) -> None:
+        super().__init__(verify=verify, follow_redirects=False)
+        self._context = verify
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **kwargs: Any) -> Any:
+        """Return the response on a connection of its own."""
+        async with contextlib.AsyncExitStack() as undo:
+            client = httpx2.AsyncClient(verify=self._context, follow_redirects=False)
+            undo.push_async_callback(client.aclose)
+            response = await client.send(request, stream=True)
+            response.stream = _OwningStream(response.stream, client)
+            if not stream:
+                await response.aread()
+            undo.pop_all()
+        return response
+
+
+class _TimedStream(httpx2.SyncByteStream):
+    def __init__(self, stream: Any, end: float, request: httpx2.Request) -> None:
+        self._stream = stream
+        self._end = end
+        self._request = request
+
+    def __iter__(self) -> Iterator[bytes]:
+        for part in self._stream:
+            if time.monotonic() > self._end:
+                raise httpx2.ReadTimeout("The whole answer took too long.", request=self._request)
+            yield part
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _OwningStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, client: httpx2.AsyncClient) -> None:
+        self._stream = stream
+        self._client = client
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            yield part
+
+    async def aclose(self) -> None:
+        try:
+            await self._stream.aclose()
+        finally:
+            await self._client.aclose()

@@ -1,0 +1,129 @@
+"""A remote model service as errors name it. In: what went wrong on the wire. Out: failures.
+
+Whatever a server says passes ``clean`` first: servers quote keys and send whole web pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from rag.providers.remote.retry import Failure
+
+TRANSIENT = frozenset({408, 409, 429})
+MAX_REASON_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Who is called: its name and model for people, the settings that lead to it, its secret."""
+
+    name: str
+    model: str
+    key_setting: str
+    url_setting: str
+    secret: str = field(default="", repr=False)
+
+    def clean(self, text: object) -> str:
+        """Return a server's words without the secret, on one line, short."""
+        words = " ".join(str(text or "").split())
+        if self.secret:
+            words = words.replace(self.secret, "***")
+        if words.startswith("<"):
+            return "a web page"
+        return words[:MAX_REASON_CHARS] or "no reason given"
+
+    def timed_out(self, timeout_s: float) -> Failure:
+        """Return the failure of a call that got no answer in time."""
+        error = ProviderTimeoutError(
+            "{service} did not answer within {seconds} s (model {model}).",
+            hint="Try again, or raise RAG_TIMEOUT_S.",
+            service=self.name, seconds=f"{timeout_s:.3g}", model=self.model,
+        )  # fmt: skip
+        return Failure(error, is_transient=True)
+
+    def unreachable(self, reason: object) -> Failure:
+        """Return the failure of a connection that was refused, lost or cut off."""
+        error = ProviderError(
+            "The connection to {service} failed: {reason}.",
+            hint="Check the network and {setting}.",
+            service=self.name, reason=self.clean(reason).rstrip("."), setting=self.url_setting,
+        )  # fmt: skip
+        return Failure(error, is_transient=True)
+
+    def unreadable(self, reason: object) -> Failure:
+        """Return the failure of an answer that is not what the protocol says."""
+        error = ProviderError(
+            "{service} answered with something that is no answer of a model: {reason}.",
+            hint="Check that {setting} names the service itself, and no login or proxy page.",
+            service=self.name, reason=self.clean(reason).rstrip("."), setting=self.url_setting,
+        )  # fmt: skip
+        return Failure(error)
+
+    def refused(self, status: int, reason: object, retry_after_s: float | None = None) -> Failure:
+        """Return the failure of an HTTP status other than 200."""
+        message, hint = _sentences(status)
+        error = ProviderError(
+            message,
+            hint=hint,
+            service=self.name, model=self.model, status=status, reason=self.clean(reason),
+            key_setting=self.key_setting, url_setting=self.url_setting,
+        )  # fmt: skip
+        return Failure(error, status in TRANSIENT or status >= 500, retry_after_s)
+
+
+def check_address(url: str, setting: str) -> str:
+    """Return ``host:port`` of a base URL; raise ConfigurationError naming ``setting``."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), None, None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigurationError(
+            "{setting} is no web address.", hint="Write it like {example}.",
+            setting=setting, example="http://localhost:11434/v1",
+        )  # fmt: skip
+    return f"{host}:{port}" if port else host
+
+
+def check_key(key: str, setting: str) -> str:
+    """Return the key without blanks around it; raise ConfigurationError naming ``setting``."""
+    key = key.strip()
+    if not all("!" <= character <= "~" for character in key):
+        raise ConfigurationError(
+            "{setting} holds characters that no key has.",
+            hint="Copy the key again, without blanks, quotes or line breaks.",
+            setting=setting,
+        )
+    return key
+
+
+def _sentences(status: int) -> tuple[str, str]:
+    if status in (401, 403):
+        return (
+            "{service} did not accept the key (HTTP {status}): {reason}",
+            "Check {key_setting}.",
+        )
+    if status == 404:
+        return (
+            "{service} does not know the address or the model {model} (HTTP {status}): {reason}",
+            "Check the model's name and {url_setting}.",
+        )
+    if status == 429:
+        return (
+            "{service} is busy, or the quota is used up (HTTP {status}): {reason}",
+            "Try again later, or raise the quota.",
+        )
+    if 300 <= status < 400:
+        return (
+            "{service} sends callers to another address (HTTP {status}).",
+            "Set {url_setting} to the final address.",
+        )
+    if status >= 500:
+        return "{service} failed (HTTP {status}): {reason}", "Try again later."
+    return (
+        "{service} refused the request (HTTP {status}): {reason}",
+        "Check the model {model} and its options.",
+    )

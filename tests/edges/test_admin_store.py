@@ -1,0 +1,219 @@
+"""Stores in the admin: made with defaults, explained, changed, deleted, and their own page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from procrastinate.contrib.django.models import ProcrastinateJob
+
+from rag import models
+from rag.core.errors import ProviderError
+from rag.services import wiring
+from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
+from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _words(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    use_words(monkeypatch, settings)
+
+
+@pytest.fixture
+def editor() -> Any:
+    return UserFactory(permissions=EDITOR)
+
+
+def form(**values: Any) -> dict[str, Any]:
+    fields = {"name": "Handbooks", "max_tokens_per_chunk": 200, "max_overlap_tokens": 20}
+    return {**fields, "retrieval": "{}", "embedding_model": "", **values}
+
+
+def errors(client: Client, **values: Any) -> dict[str, list[str]]:
+    response = client.post(at("rag_store_add"), form(**values))
+    assert response.status_code == 200
+    return dict(response.context["adminform"].form.errors)
+
+
+def test_the_form_offers_defaults_and_explains_them(editor: Any) -> None:
+    shown = page(client_of(editor), "rag_store_add")
+    text = words(shown)
+    assert 'name="max_tokens_per_chunk" value="200"' in shown
+    assert 'name="max_overlap_tokens" value="20"' in shown
+    assert "50 to 500 tokens" in text
+    assert "0 to 100 tokens that a chunk repeats" in text
+    assert "A chunk is the piece of text that is found and cited." in text
+    assert 'placeholder="words:64"' in shown
+
+
+def test_the_explanations_are_chinese_for_a_chinese_reader(editor: Any) -> None:
+    text = words(page(client_of(editor, "zh-CN"), "rag_store_add"))
+    assert "分块大小" in text
+    assert "重叠" in text
+    assert "50 to 500" not in text
+
+
+def test_a_new_store_stands_on_the_configured_space_and_belongs_to_its_maker(editor: Any) -> None:
+    group = GroupFactory()
+    editor.groups.add(group)
+    response = client_of(editor).post(at("rag_store_add"), form(reader_groups=[group.pk]))
+    assert response.status_code == 302, response.context["errors"]
+    store = models.Store.objects.get()
+    assert (store.name, store.slug, store.owner) == ("Handbooks", "handbooks", editor)
+    assert (store.space.model, store.max_tokens_per_chunk) == ("words:64", 200)
+    assert list(store.reader_groups.all()) == [group]
+    assert store.display_name == "Handbooks"
+
+
+def test_a_chinese_name_gets_a_chinese_slug(editor: Any) -> None:
+    client_of(editor).post(at("rag_store_add"), form(name="员工手册"))
+    assert models.Store.objects.get().slug == "员工手册"
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "part"),
+    [
+        ({"name": ""}, "name", "required"),
+        ({"max_tokens_per_chunk": 49}, "max_tokens_per_chunk", "50"),
+        ({"max_tokens_per_chunk": 501}, "max_tokens_per_chunk", "500"),
+        ({"max_overlap_tokens": 101}, "max_overlap_tokens", "100"),
+        ({"embedding_model": "nonsense"}, "embedding_model", "provider:model"),
+        ({"embedding_model": "none:such"}, "embedding_model", "Known: words."),
+        ({"retrieval": '{"mode": "psychic"}'}, "retrieval", "Known: auto, hybrid"),
+        ({"retrieval": '{"top_k": 0}'}, "retrieval", "Allowed: 1 to 200."),
+        ({"retrieval": '{"unheard": 1}'}, "retrieval", "retrieval setting"),
+        ({"retrieval": "[1]"}, "retrieval", "JSON object"),
+        ({"retrieval": '{"content_types": 3}'}, "retrieval", "not iterable"),
+    ],
+)
+def test_what_a_store_cannot_be_is_said_beside_its_field(
+    editor: Any, values: dict[str, Any], field: str, part: str
+) -> None:
+    said = errors(client_of(editor), **values)
+    assert list(said) == [field]
+    assert part in said[field][0]
+    assert not models.Store.objects.exists()
+
+
+def test_a_model_that_fails_is_an_error_of_the_form(
+    editor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str = "") -> None:
+        raise ProviderError("{host} does not answer.", hint="Start it.", host="the model's server")
+
+    monkeypatch.setattr(wiring, "embedder", fail)
+    said = errors(client_of(editor))
+    assert said == {"embedding_model": ["the model's server does not answer. Start it."]}
+
+
+def test_a_name_that_is_taken_is_refused(editor: Any) -> None:
+    StoreFactory(name="Handbooks")
+    assert "already exists" in errors(client_of(editor))["name"][0]
+
+
+def test_an_overlap_that_would_swallow_the_chunk_is_kept_with_a_notice(editor: Any) -> None:
+    values = form(max_tokens_per_chunk=50, max_overlap_tokens=100)
+    response = client_of(editor).post(at("rag_store_add"), values, follow=True)
+    assert "An overlap of 100 would swallow chunks of 50: 22 is used." in response.content.decode()
+
+
+def test_changed_settings_are_saved_and_only_those(editor: Any) -> None:
+    store = StoreFactory(owner=editor)
+    models.Store.objects.filter(pk=store.pk).update(n_chunks=77)
+    values = form(name="New name", slug="new", max_tokens_per_chunk=300, is_public="on")
+    response = client_of(editor).post(at("rag_store_change", store.pk), values, follow=True)
+    store.refresh_from_db()
+    assert (store.name, store.max_tokens_per_chunk, store.is_public) == ("New name", 300, True)
+    assert store.n_chunks == 77
+    assert store.owner == editor
+    assert "until their store is indexed again" in response.content.decode()
+
+
+def test_only_a_superuser_gives_a_store_away(editor: Any) -> None:
+    other = UserFactory()
+    store = StoreFactory(owner=editor)
+    values = form(name=store.name, slug=store.slug, owner=other.pk)
+    client_of(editor).post(at("rag_store_change", store.pk), values)
+    store.refresh_from_db()
+    assert store.owner == editor
+    client_of(UserFactory(is_superuser=True)).post(at("rag_store_change", store.pk), values)
+    store.refresh_from_db()
+    assert store.owner == other
+
+
+def test_the_list_counts_files_by_status_and_leads_to_them(editor: Any) -> None:
+    store = StoreFactory(owner=editor)
+    states = models.File.Status
+    for status in (states.COMPLETED, states.COMPLETED, states.ERROR):
+        FileFactory(store=store, status=status)
+    shown = page(client_of(editor), "rag_store_changelist")
+    assert "2 completed" in shown
+    assert "1 error" in shown
+    assert "processing" not in words(shown)
+    for address in (
+        at("rag_store_search", store.pk),
+        at("rag_store_upload", store.pk),
+        at("rag_file_changelist", store=store.pk),
+        at("rag_chunk_changelist", store=store.pk),
+        f"{at('rag_file_changelist')}?store={store.pk}&amp;status__exact=error",
+    ):
+        assert f'href="{address}"' in shown, address
+
+
+def test_a_store_has_a_page_with_its_counts_and_ways(editor: Any) -> None:
+    file = FileFactory(store=StoreFactory(owner=editor))
+    publish(file, "one", "two")
+    shown = page(client_of(editor), "rag_store_change", file.store.pk)
+    assert "<dd>2</dd>" in shown
+    assert "words:64 (64)" in shown
+    assert f'href="{at("rag_store_upload", file.store.pk)}"' in shown
+
+
+def test_deleting_a_store_tells_what_goes_and_takes_the_bytes(
+    editor: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    file = FileFactory(store=StoreFactory(owner=editor))
+    publish(file, "one", "two")
+    client = client_of(editor)
+    text = words(page(client, "rag_store_delete", file.store.pk))
+    assert "Files: 1" in text
+    assert "Chunks: 2" in text
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post(at("rag_store_delete", file.store.pk), {"post": "yes"})
+    assert not models.Store.objects.exists()
+    assert not file.content.storage.exists(file.content.name)
+
+
+def test_all_files_of_a_store_can_be_indexed_again(editor: Any) -> None:
+    file = FileFactory(store=StoreFactory(owner=editor))
+    FileFactory(store=StoreFactory())
+    response = post_action(client_of(editor), "store", "index_again", [file.store.pk])
+    assert "1 file was queued." in response.content.decode()
+    jobs = ProcrastinateJob.objects.values_list("task_name", "args")
+    assert [(name, args["file_id"]) for name, args in jobs] == [("rag.index_file", file.pk)]
+
+
+def test_a_store_named_in_html_does_nothing(editor: Any) -> None:
+    name = "<script>alert(1)</script>"
+    store = StoreFactory(owner=editor, name=name)
+    client = client_of(editor)
+    addresses = [
+        at("index"), at("rag_store_changelist"), at("rag_store_change", store.pk),
+        at("rag_store_search", store.pk), at("rag_store_upload", store.pk),
+        at("rag_store_delete", store.pk), at("rag_file_changelist", store=store.pk),
+    ]  # fmt: skip
+    for address in addresses:
+        shown = client.get(address).content.decode()
+        assert "<script>alert(1)" not in shown, address
+        assert "&lt;script&gt;alert(1)" in shown, address
+
+
+def test_the_retrieval_settings_are_those_of_the_search(editor: Any) -> None:
+    values = form(retrieval=json.dumps({"mode": "keyword", "top_k": 7}))
+    client_of(editor).post(at("rag_store_add"), values)
+    settings = models.Store.objects.get().retrieval_settings
+    assert (settings.mode, settings.top_k, settings.fusion) == ("keyword", 7, "weighted")
