@@ -155,6 +155,13 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "Citable",
     "SITE_SYMBOL": "format_quote",
     "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("rag/admin/favicon.svg"),
+        }
+    ],
     "SHOW_LANGUAGES": True,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "rag.admin.dashboard.fill_dashboard",

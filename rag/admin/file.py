@@ -19,7 +19,7 @@ from rag.admin.cells import label, list_link, page_link
 from rag.admin.file_form import FileForm
 from rag.admin.file_pages import FileText, original_view
 from rag.admin.filters import KindFilter, StoreFilter
-from rag.admin.group_choices import limit_groups
+from rag.admin.group_choices import GroupSelect, limit_groups
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.admin.sentences import error_sentence, warning_sentence
 from rag.admin.status import is_busy, status_cell
@@ -49,7 +49,6 @@ class FileAdmin(ScopedAdmin):
     list_filter = (StoreFilter, "status", KindFilter)
     search_fields = ("name",)
     sortable_by = ("name", "kind", "updated_at")
-    filter_horizontal = ("restricted_to",)
     actions = ("retry", "cancel")
     readonly_fields = (
         "store", "status_now", "reading", "chunks", "kind", "bytes", "encoding", "parser",
@@ -81,8 +80,9 @@ class FileAdmin(ScopedAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Return a field that offers only the groups that this user may know."""
+        kwargs["widget"] = GroupSelect()
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return limit_groups(field, request, db_field.remote_field.through)
+        return limit_groups(field, request, db_field)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save by the service: a worker may be writing other fields of the row."""

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from django import forms
+from django.contrib.admin.widgets import get_select2_language
 from django.contrib.auth.models import Group
 from django.db.models import Model, Q
 from django.http import HttpRequest
 
 from rag.admin.scoped import scope_for
 
+if TYPE_CHECKING:
+    from django.forms import SelectMultiple
+else:
+    from unfold.widgets import UnfoldAdminSelect2MultipleWidget as SelectMultiple
 
-def limit_groups(field: Any, request: HttpRequest, through: type[Model]) -> Any:
+
+class GroupSelect(SelectMultiple):
+    """A field for many groups with a search, speaking the reader's language."""
+
+    @property
+    def media(self) -> forms.Media:
+        """Return Unfold's scripts with the words of the language after them."""
+        language = get_select2_language()
+        self.attrs["data-language"] = language or "en"
+        words = [f"admin/js/vendor/select2/i18n/{language}.js"] if language else []
+        before = ["admin/js/vendor/select2/select2.full.js", *words, "admin/js/jquery.init.js"]
+        return super().media + forms.Media(js=before)
+
+
+def limit_groups(field: Any, request: HttpRequest, db_field: Any) -> Any:
     """Return a group field limited to the user's own groups and the row's present ones.
 
-    Whoever may see groups anyhow chooses from all. ``through`` joins the row to its groups.
+    Whoever may see groups anyhow chooses from all.
     """
+    # The admin dresses every field for many rows as a plain list, and says how to use one.
+    field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
+    field.help_text = db_field.help_text
+    through: type[Model] = db_field.remote_field.through
     scope = scope_for(request)
     if scope.is_operator or request.user.has_perm("auth.view_group"):
         return field

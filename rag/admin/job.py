@@ -77,7 +77,6 @@ class JobAdmin(ReadOnlyAdmin):
         "arguments",
         "state",
         "tries",
-        
         "held",
         "due",
         "events",

@@ -41,7 +41,7 @@ class RowPage(_Page):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the admin's context with the row and its model's options."""
-        return super().get_context_data(**kwargs, row=self.row, opts=self.model_admin.opts)
+        return super().get_context_data(**kwargs, object=self.row, opts=self.model_admin.opts)
 
 
 class StorePage(RowPage):

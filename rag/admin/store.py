@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 
 from rag import models
 from rag.admin.cells import label, list_link, page_link
-from rag.admin.group_choices import limit_groups
+from rag.admin.group_choices import GroupSelect, limit_groups
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.admin.status import COLOURS
 from rag.admin.store_form import StoreForm
@@ -49,7 +49,6 @@ class StoreAdmin(ScopedAdmin):
     list_select_related = ("space",)
     search_fields = ("name", "slug", "display_name")
     sortable_by = ("name", "updated_at")
-    filter_horizontal = ("reader_groups", "editor_groups")
     autocomplete_fields = ("owner",)
     actions = ("index_again",)
     readonly_fields = ("space", "resource_name", "backend", "created_at", "updated_at")
@@ -84,8 +83,9 @@ class StoreAdmin(ScopedAdmin):
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Return a field that offers only the groups that this user may know."""
+        kwargs["widget"] = GroupSelect()
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return limit_groups(field, request, db_field.remote_field.through)
+        return limit_groups(field, request, db_field)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Return the defaults; whoever makes a store owns it."""

@@ -19,7 +19,7 @@ from rag.services.search import search
 
 MODE_NAMES = {
     "auto": _("automatic"), "semantic": _("by meaning"), "keyword": _("by words"),
-    "hybrid": _("both"),
+    "hybrid": _("by meaning and words"),
 }  # fmt: skip
 FUSION_NAMES = {"weighted": _("weighted scores"), "rrf": _("ranks (RRF)")}
 STEPS = {
@@ -94,10 +94,14 @@ class StoreSearch(StorePage):
 
 
 def _shown(hit: Hit) -> dict[str, Any]:
+    pieces = split_matches(hit.text, hit.matched_terms)
+    matched = dict.fromkeys(piece.casefold() for piece, is_match in pieces if is_match)
     return {
         "hit": hit,
         "pages": pages_text(hit.page_first, hit.page_last),
-        "pieces": split_matches(hit.text, hit.matched_terms),
+        "pieces": pieces,
+        # A term of the index is a stem; people know the word as it stands.
+        "words": list(matched) or hit.matched_terms,
     }
 
 

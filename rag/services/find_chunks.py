@@ -44,4 +44,4 @@ def _sharers(part: str, stores: list[int]) -> RawSQL:
     # One character alone is in too many chunks, unless the word is made of such.
     telling = [term for term, weight in terms.items() if weight == 1.0 and len(term) > 1]
     keys = [term_key(store, term) for store in stores for term in telling or terms]
-    return RawSQL("SELECT chunk_id FROM rag_chunk_lex WHERE terms && %s", [keys])
+    return RawSQL("SELECT chunk_id FROM rag_chunk_lex WHERE rag_terms(w) && %s", [keys])

@@ -1,14 +1,20 @@
-"""What must be translated, read off our code, our templates and Unfold; and what is."""
+"""What must be translated, read off our code, our templates and Unfold; and what is.
+
+``python -m tests.edges.catalogue`` compiles the .po files and prints what is missing or forgotten.
+"""
 
 from __future__ import annotations
 
 import ast
 import gettext
+import os
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import unfold
+from django.utils import translation
 from django.utils.translation.template import templatize
 
 from rag.core import errors
@@ -23,6 +29,12 @@ _CALL = re.compile(
     r"\b(?:gettext|_|ngettext|pgettext)\(\s*(?:u?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")[,\s]*)+"
 )
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+
+
+def messages_of_ours() -> set[str]:
+    """Return every text that this product shows to people."""
+    code = messages_of_code("rag", "agents", "project")
+    return {*code, *messages_of_templates(BASE_DIR / "templates")}
 
 
 def messages_of_code(*folders: str) -> Iterator[str]:
@@ -53,23 +65,22 @@ def messages_of_unfold() -> Iterator[str]:
     yield from messages_of_templates(home / "templates")
 
 
+def is_translated(message: str) -> bool:
+    """Return whether a Chinese reader gets ``message`` in Chinese, from us or from Django."""
+    context, _, text = message.rpartition(CONTEXT)
+    with translation.override("zh-hans"):
+        if context:
+            return translation.pgettext(context, text) != text
+        texts = {translation.gettext(message), translation.ngettext(message, message, 2)}
+    return texts != {message} or message in read_po(LOCALE / "django.po")
+
+
 def read_po(path: Path) -> dict[str, list[str]]:
     """Return each message of a .po file with its translations, plural forms in order."""
     found: dict[str, list[str]] = {}
-    for block in path.read_text(encoding="utf-8").split("\n\n"):
-        fields: dict[str, str] = {}
-        name = ""
-        for line in block.splitlines():
-            if line.startswith("#"):
-                continue
-            if not line.startswith('"'):
-                name, _, line = line.partition(" ")
-            fields[name] = fields.get(name, "") + ast.literal_eval(line)
-        if "msgid" in fields:
-            context = fields.get("msgctxt")
-            key = fields["msgid"] if context is None else context + CONTEXT + fields["msgid"]
-            assert key not in found, f"twice: {key}"
-            found[key] = [fields[name] for name in sorted(fields) if name.startswith("msgstr")]
+    for key, _, texts in _entries(path):
+        assert key not in found, f"twice: {key}"
+        found[key] = texts
     return found
 
 
@@ -82,6 +93,42 @@ def read_mo(path: Path) -> dict[str, list[str]]:
         message = key[0] if isinstance(key, tuple) else key
         found.setdefault(message, []).append(catalog[key])
     return found
+
+
+def write_mo(source: Path) -> None:
+    """Compile a .po file beside it, as msgfmt would."""
+    rows = sorted(
+        (f"{key}\0{plural}".encode() if plural else key.encode(), "\0".join(texts).encode())
+        for key, plural, texts in _entries(source)
+    )
+    texts = [row[0] for row in rows] + [row[1] for row in rows]
+    offset = 28 + 8 * len(texts)
+    table = b""
+    for text in texts:
+        table += struct.pack("<II", len(text), offset)
+        offset += len(text) + 1
+    n = len(rows)
+    head = struct.pack("<7I", 0x950412DE, 0, n, 28, 28 + 8 * n, 0, offset)
+    body = b"".join(text + b"\0" for text in texts)
+    source.with_suffix(".mo").write_bytes(head + table + body)
+
+
+def _entries(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield message, plural or nothing, and translations of each entry of a .po file."""
+    for block in path.read_text(encoding="utf-8").split("\n\n"):
+        fields: dict[str, str] = {}
+        name = ""
+        for line in block.splitlines():
+            if line.startswith("#"):
+                continue
+            value = line
+            if not line.startswith('"'):
+                name, _, value = line.partition(" ")
+            fields[name] = fields.get(name, "") + ast.literal_eval(value)
+        if "msgid" in fields:
+            context = f"{fields['msgctxt']}{CONTEXT}" if "msgctxt" in fields else ""
+            texts = [fields[name] for name in sorted(fields) if name.startswith("msgstr")]
+            yield context + fields["msgid"], fields.get("msgid_plural", ""), texts
 
 
 def _messages_of_python(path: Path) -> Iterator[str]:
@@ -105,3 +152,19 @@ def _messages_of_python(path: Path) -> Iterator[str]:
 
 def _constant(node: ast.expr) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    django.setup()
+    for po in sorted(LOCALE.glob("*.po")):
+        write_mo(po)
+    needed = {*messages_of_ours(), *messages_of_unfold()}
+    for text in sorted(needed):
+        if not is_translated(text):
+            print("missing", repr(text))
+    for text in read_po(LOCALE / "django.po"):
+        if text and text not in needed:
+            print("forgotten", repr(text))

@@ -132,11 +132,13 @@ def test_the_list_finds_words_as_written(
 ) -> None:
     monkeypatch.setattr(service, "READ_UP_TO", read_up_to)
     publish(
-        file, "员工手册规定年假为二十天", "The manual covers citations and codes A-1203.", "年终奖 Bonus",
+        file, "员工手册规定年假为二十天", "The manual covers citations and codes A-1203.",
+        "年终奖 Bonus",
         "the annual 100% report",
     )  # fmt: skip
     for words_asked, ordinals in (
-        ("年假", [0]), ("手册规定", [0]), ("手册", [0]), ("citations", [1]), ("CITATIONS codes", [1]),
+        ("年假", [0]), ("手册规定", [0]), ("手册", [0]), ("citations", [1]),
+        ("CITATIONS codes", [1]),
         ("1203", [1]), ("A-1203", [1]), ("bonus 年终奖", [2]), ("bonus 年假", []), ("the", [1, 3]),
         ("quasar", []), ("\0quasar", []),
     ):  # fmt: skip

@@ -97,6 +97,12 @@ def test_the_error_of_a_file_is_chinese(client: Client, store: models.Store) -> 
     assert "“空”中没有文本。 请上传含有文本的文件。" in page(client, "rag_file_changelist")
 
 
+def test_the_texts_of_the_scripts_are_chinese(client: Client) -> None:
+    catalogue = client.get(at("jsi18n")).content.decode()
+    assert r"\u9009\u62e9\u5168\u90e8%s" in catalogue
+    assert "admin/js/vendor/select2/i18n/zh-CN.js" in page(client, "rag_store_add")
+
+
 def test_the_login_is_in_both_languages() -> None:
     chinese = client_of(language="zh-CN").get(at("login")).content.decode()
     assert "欢迎回到" in chinese

@@ -24,7 +24,8 @@ def file(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Any:
     store = StoreFactory(owner=UserFactory(permissions=EDITOR))
     file = FileFactory(store=store, name="law.txt")
     publish(
-        file, "Annual leave is twenty days.", "Sick leave needs a certificate.", "员工手册有二十页。",
+        file, "Annual leave is twenty days.", "Sick leave needs a certificate.",
+        "员工手册有二十页。",
         "Parking is free for visitors.",
     )  # fmt: skip
     return file

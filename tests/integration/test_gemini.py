@@ -53,7 +53,8 @@ def asked(server: GeminiServer, call: int = -1) -> list[dict[str, Any]]:
 
 class TestContract(EmbedderContract):
     @pytest.fixture(scope="class", params=[FIRST, SECOND])
-    def embedder(self, request: pytest.FixtureRequest) -> Iterator[Embedder]:
+    @classmethod
+    def embedder(cls, request: pytest.FixtureRequest) -> Iterator[Embedder]:
         with GeminiServer() as server:
             chosen = GeminiEmbedderOptions(dim=256, retry=FAST, limits=BatchLimits(max_texts=3))
             endpoint = GeminiEndpoint(server.key, server.url)
@@ -219,18 +220,18 @@ def test_503_for_ever_ends_with_the_deadline(server: GeminiServer) -> None:
     started = time.monotonic()
     with pytest.raises(ProviderError, match=r"failed \(HTTP 503\): overloaded"):
         embedder(server, retry=policy).embed_passages(TEXTS)
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 2.0
     assert len(server.calls) >= 4
 
 
 @pytest.mark.parametrize("fault", [Fault(delay_s=20.0, times=9), Fault(drip_s=0.05, times=9)])
 def test_a_server_that_hangs_or_trickles_times_out(server: GeminiServer, fault: Fault) -> None:
     server.fail(fault)
-    policy = RetryPolicy(max_attempts=2, first_wait_s=0.01, deadline_s=1.0)
+    policy = RetryPolicy(max_attempts=2, first_wait_s=0.01, deadline_s=5.0)
     started = time.monotonic()
     with pytest.raises(ProviderTimeoutError, match=r"did not answer within 0\.2 s"):
         embedder(server, timeout_s=0.2, retry=policy).embed_passages(TEXTS)
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 3.0
     assert len(server.calls) == 2
 
 

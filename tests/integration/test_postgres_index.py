@@ -163,7 +163,7 @@ def test_deleting_takes_text_vectors_terms_and_counts(store: models.Store) -> No
         assert cursor.fetchone()[0] == 0
         cursor.execute("SELECT count(*) FROM rag_chunk_lex")
         assert cursor.fetchone()[0] == 0
-        cursor.execute("SELECT count(*) FROM rag_term_stat WHERE df <> 0")
+        cursor.execute("SELECT count(*) FROM rag_term_df WHERE df <> 0")
         assert cursor.fetchone()[0] == 0
 
 
@@ -175,7 +175,7 @@ def test_statistics_by_deltas_equal_a_recount(store: models.Store) -> None:
     def facts() -> Any:
         store.refresh_from_db()
         with connection.cursor() as cursor:
-            cursor.execute("SELECT key, df FROM rag_term_stat WHERE store_id = %s AND df <> 0", [store.pk])
+            cursor.execute("SELECT key, df FROM rag_term_df WHERE store_id = %s AND df <> 0", [store.pk])
             return Counter(dict(cursor.fetchall())), store.n_chunks, store.sum_len
 
     by_delta = facts()

@@ -20,7 +20,8 @@ TOKENIZER = BpeTokenizer()
 
 class TestContract(TokenizerContract):
     @pytest.fixture(scope="class")
-    def tokenizer(self) -> Tokenizer:
+    @classmethod
+    def tokenizer(cls) -> Tokenizer:
         return TOKENIZER
 
 

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from rag.core.errors import ConfigurationError, UnknownNameError
-from rag.providers.e5.centring import ROLES, Role, centre, unit
+from rag.providers.e5 import embedder as module
+from rag.providers.e5.centring import ROLES, Role, centre
 from rag.providers.e5.embedder import E5Embedder
 from rag.providers.e5.make_means import read_sentences
+from rag.providers.texts import unit
 from tests.contracts import LONG, ORDINARY, EmbedderContract
 from tests.unit.e5_engine import engine
 
@@ -161,3 +163,13 @@ def test_a_first_failure_is_not_kept(tmp_path: Path) -> None:
         embedder.embed_query("x")
     blocked.unlink()
     assert embedder.embed_query("x").shape == (384,)
+
+
+def test_the_exact_kernel_of_older_processors_makes_the_same_vectors(
+    cache_dir: Path, embedder: E5Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_has_vnni", lambda: False)
+    exact = E5Embedder(cache_dir=cache_dir).embed_passages(ORDINARY)
+    if Path("/proc/cpuinfo").read_text().count("vnni"):
+        assert np.allclose(exact, embedder.embed_passages(ORDINARY), atol=1e-6)
+    assert exact.shape == (len(ORDINARY), 384)

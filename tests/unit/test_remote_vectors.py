@@ -125,6 +125,7 @@ def test_every_text_is_sent_once_and_in_place(
     texts: list[str], max_texts: int, max_tokens: int
 ) -> None:
     limits = BatchLimits(max_texts=max_texts, max_tokens=max_tokens, concurrency=3)
+    texts = [f"{text}." for text in texts]
     found = Batches(limits, BpeTokenizer(), 500).embed(texts, lengths)
     assert found.ravel().tolist() == [len(text) for text in texts]
 

@@ -58,7 +58,7 @@ def test_the_deadline_ends_it_before_the_attempts_do() -> None:
     started = time.monotonic()
     with pytest.raises(ProviderError):
         call_with_retry(policy, attempt)
-    assert time.monotonic() - started <= 0.2
+    assert time.monotonic() - started <= 0.5
     assert 3 <= len(left) < 20
     assert left == sorted(left, reverse=True)
     assert all(0 < seconds <= 0.15 for seconds in left)

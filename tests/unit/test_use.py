@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rag.core.errors import ConfigurationError
 from rag.core.ports import Embedder
 from rag.providers import use
+from rag.providers.texts import clean
 from rag.providers.use import UseEmbedder, UseTokenizer
 from tests.contracts import LONG, EmbedderContract
 
@@ -52,7 +53,7 @@ def test_vectors_are_the_package_s_own() -> None:
 @example("  lead \n\n trail  ")
 @example("a\u00a8 b\u200b")
 def test_positions_follow_the_package_s_normaliser(text: str) -> None:
-    cleaned = text.translate(use._CLEAN)
+    cleaned = clean(text)
     normal = use._MODEL.get()._tokenizer._normalizer.normalize(cleaned)
     if normal:
         assert len(use._normalise(cleaned)) == len(normal)
@@ -77,15 +78,12 @@ def test_tokens_are_slices_of_the_text_as_given(text: str, spans: list[str]) -> 
 def test_a_very_long_text_is_the_average_of_its_windows() -> None:
     tokenizer = UseTokenizer()
     assert len(LONG) > use._WHOLE_CHARS
-    windows = use._windows(LONG, tokenizer.offsets(LONG))
-    assert sum(n for _, n in windows) == tokenizer.count(LONG)
-    assert all(n <= UseEmbedder.max_tokens for _, n in windows)
+    assert tokenizer.count(LONG) > UseEmbedder.max_tokens
     whole = use._MODEL.get().encode(LONG)
     assert float(UseEmbedder().embed_query(LONG) @ whole) > 0.95
 
 
-def test_blank_text_of_any_length_has_one_window() -> None:
-    assert use._windows(" " * 9000, []) == [(" " * use._WHOLE_CHARS, 1)]
+def test_blank_text_of_any_length_has_a_vector() -> None:
     assert np.isfinite(UseEmbedder().embed_query(" " * 9000)).all()
 
 

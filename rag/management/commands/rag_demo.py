@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
-from rag.core.types import Answer
+from rag.management.commands.rag_ask import print_answer
 from rag.management.progress import report_files, work_with_bar
 from rag.services.ask import ask
 from rag.services.collect import collect_items
@@ -41,7 +41,8 @@ class Command(BaseCommand):
             questions = json.loads((FOLDER / "questions.json").read_text(encoding="utf-8"))
             for question in questions["demo"]:
                 answer = ask(question=question["question"], scope=Scope.operator(), stores=[store])
-                self._print(answer)
+                self._say(answer.question)
+                print_answer(self, answer)
         except RAGError as error:
             raise CommandError(str(error)) from error
         self._say("Start the server with:  make serve   then open http://127.0.0.1:8000/")
@@ -74,14 +75,3 @@ class Command(BaseCommand):
         work_with_bar(ids)
         if report_files(self, ids):
             raise CommandError("Some demo documents could not be indexed; see above.")
-
-    def _print(self, answer: Answer) -> None:
-        self._say(answer.question)
-        self.stdout.write(answer.text)
-        for citation in answer.citations:
-            place = citation.file_name + (f", p. {citation.page}" if citation.page else "")
-            self.stdout.write(
-                f"  [{citation.number}] {place}: “{citation.quote}” — {citation.verdict}"
-            )
-        if answer.notice:
-            self.stdout.write(self.style.NOTICE(f"  {answer.notice}"))

@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rag.providers.texts import unit
+
 Role = Literal["query", "passage"]
 ROLES: tuple[Role, ...] = ("query", "passage")
 CENTRING_VERSION = 1
@@ -32,12 +34,6 @@ def centre(vector: NDArray[np.float32], role: Role) -> NDArray[np.float32]:
     origin, direction = _lines()[role]
     moved = vector - origin
     return unit(moved - float(moved @ direction) * direction)
-
-
-def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return ``vector`` at length 1 as float32; a vector of zeros stays as it is."""
-    length = float(np.sqrt(vector @ vector))
-    return (vector / max(length, 1e-12)).astype(np.float32)
 
 
 @lru_cache(maxsize=1)

@@ -124,18 +124,20 @@ def _client_of(pid: int, endpoint: GeminiEndpoint) -> Client:
     import httpx2
     from google import genai
 
+    # Built on httpx2, as heavy.
     from rag.providers.remote.http import OneShotAsyncClient, WholeTimeoutClient
 
+    base_url = endpoint.base_url or DEFAULT_URL
     context = httpx2.create_ssl_context()
     return genai.Client(
         # The environment could turn it into a Vertex client, or send it elsewhere.
         vertexai=False,
         api_key=endpoint.api_key.strip(),
         http_options=genai.types.HttpOptions(
-            base_url=endpoint.base_url or DEFAULT_URL,
+            base_url=base_url,
             api_version=endpoint.api_version,
             # Own clients also keep the SDK from aiohttp, which it prefers once that is installed.
-            httpx_client=WholeTimeoutClient(context),
-            httpx_async_client=OneShotAsyncClient(context),
+            httpx_client=WholeTimeoutClient(base_url, context),
+            httpx_async_client=OneShotAsyncClient(base_url, context),
         ),
     )

@@ -121,6 +121,7 @@ def _clients_of(pid: int, endpoint: Endpoint) -> tuple[OpenAI, AsyncOpenAI]:
     import httpx2
     import openai
 
+    # Built on httpx2, as heavy.
     from rag.providers.remote.http import OneShotAsyncClient, WholeTimeoutClient
 
     context = httpx2.create_ssl_context()
@@ -128,13 +129,13 @@ def _clients_of(pid: int, endpoint: Endpoint) -> tuple[OpenAI, AsyncOpenAI]:
         api_key=endpoint.api_key or "-",
         base_url=endpoint.base_url,
         max_retries=0,
-        http_client=WholeTimeoutClient(context),
+        http_client=WholeTimeoutClient(endpoint.base_url, context),
     )
     streaming = openai.AsyncOpenAI(
         api_key=endpoint.api_key or "-",
         base_url=endpoint.base_url,
         max_retries=0,
-        http_client=OneShotAsyncClient(context),
+        http_client=OneShotAsyncClient(endpoint.base_url, context),
     )
     for client in (plain, streaming):
         # Only the settings read the environment; the SDK takes these from there.

@@ -26,8 +26,8 @@ class EmbedderOptions:
 
     ``dimensions`` is asked of the server only when set. Prefixes are what E5, BGE and Qwen were
     trained with; the ``_body`` mappings are further fields of the request, such as
-    ``{"input_type": "query"}``. ``max_tokens`` is the longest text, prefix included, in o200k tokens;
-    the default leaves OpenAI's 8191 room for Chinese, of which its older tokenizer makes more.
+    ``{"input_type": "query"}``. ``max_tokens`` is the longest text in o200k tokens, prefix
+    included: less than OpenAI's 8191, whose embedding models cut Chinese into more tokens.
     """
 
     dimensions: int | None = None

@@ -44,7 +44,7 @@ class SwapTarget:
     content_type: str
 
 
-_COLUMNS = "file_id, ordinal, fingerprint, facts, text, sha256, is_han, len, terms, w, embedding"
+_COLUMNS = "file_id, ordinal, fingerprint, facts, text, sha256, is_han, len, w, embedding"
 _FACTS = (
     "char_start int, char_end int, own_start int, page_first int, page_last int,"
     " heading_path jsonb, block_kinds jsonb, token_count int, context text"
@@ -80,11 +80,10 @@ def add_rows(file_id: int, fingerprint: str, rows: Iterable[DraftRow]) -> None:
                 "block_kinds": list(chunk.block_kinds), "token_count": chunk.token_count,
                 "context": chunk.context,
             }  # fmt: skip
-            terms = "{" + ",".join(map(str, row.weights)) + "}"
             vector = None if row.vector is None else vector_literal(row.vector)
             copy.write_row(
                 (file_id, chunk.ordinal, fingerprint, json.dumps(facts), chunk.text, row.sha256,
-                 row.is_han, row.length, terms, sparse_literal(row.weights), vector)
+                 row.is_han, row.length, sparse_literal(row.weights), vector)
             )  # fmt: skip
 
 
@@ -164,12 +163,12 @@ _SWAP = (
     FROM rag_chunk_draft d JOIN rag_chunk c ON c.file_id = d.file_id AND c.ordinal = d.ordinal AND c.is_live
     WHERE d.file_id = %(file)s AND d.embedding IS NOT NULL""",
     """WITH l AS (
-      INSERT INTO rag_chunk_lex (chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, terms, w)
+      INSERT INTO rag_chunk_lex (chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, w)
       SELECT c.id, c.file_id, %(store)s, d.len, c.enabled, d.is_han, c.content_type,
-        (SELECT array_agg(group_id ORDER BY group_id) FROM rag_file_restricted_to WHERE file_id = %(file)s), d.terms, d.w
+        (SELECT array_agg(group_id ORDER BY group_id) FROM rag_file_restricted_to WHERE file_id = %(file)s), d.w
       FROM rag_chunk_draft d JOIN rag_chunk c ON c.file_id = d.file_id AND c.ordinal = d.ordinal AND c.is_live
-      WHERE d.file_id = %(file)s AND d.embedding IS NOT NULL RETURNING len, terms),
-    k AS (SELECT key, count(*)::int AS n FROM l, unnest(terms) key GROUP BY 1)
+      WHERE d.file_id = %(file)s AND d.embedding IS NOT NULL RETURNING len, w),
+    k AS (SELECT key, count(*)::int AS n FROM l, unnest(rag_terms(w)) key GROUP BY 1)
     INSERT INTO rag_term_delta (store_id, keys, dn, chunks, len)
     SELECT %(store)s, coalesce((SELECT array_agg(key) FROM k), '{}'), coalesce((SELECT array_agg(n) FROM k), '{}'),
       count(*), coalesce(sum(len), 0) FROM l HAVING count(*) > 0""",

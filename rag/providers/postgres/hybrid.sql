@@ -5,19 +5,24 @@ WITH k AS (
   SELECT * FROM unnest(%(key_stores)s::int[], %(keys)s::int[], %(weights)s::float8[], %(codes)s::bool[])
     AS k(store_id, key, weight, is_code)),
 t AS MATERIALIZED (
-  SELECT k.store_id, k.key, k.is_code, d.df, ts.df IS NULL AS is_new,
+  SELECT k.store_id, k.key, k.is_code, ('{{' || k.key || ':1}}/1000000000')::sparsevec AS alone, d.df, ts.df IS NULL AS is_new,
     k.weight * ln(1 + (greatest(s.n_chunks, d.df) - d.df + 0.5) / (d.df + 0.5)) AS idf,
     sum(d.df) OVER w AS cum, row_number() OVER (PARTITION BY k.store_id, ts.df IS NULL ORDER BY d.df, k.key) AS rn,
     greatest(2000, 0.02 * s.n_chunks) AS budget
   FROM k JOIN rag_store s ON s.id = k.store_id
-    LEFT JOIN rag_term_stat ts ON ts.store_id = k.store_id AND ts.key = k.key,
+    LEFT JOIN LATERAL (
+      SELECT p.dfs[array_position(p.keys, k.key)] AS df FROM rag_term_pack p
+      WHERE p.store_id = k.store_id AND p.first_key <= k.key ORDER BY p.first_key DESC LIMIT 1) tp ON true
+    LEFT JOIN rag_term_stat tn ON tn.store_id = k.store_id AND tn.key = k.key
+    CROSS JOIN LATERAL (SELECT coalesce(tp.df + tn.df, tp.df, tn.df) AS df) ts,
     -- A word whose statistics are not rolled up yet counts as once seen, so it is found at commit.
     LATERAL (SELECT greatest(coalesce(ts.df, 1), 1) AS df) d
   WINDOW w AS (PARTITION BY k.store_id ORDER BY d.df, k.key)),
 q AS MATERIALIZED (
   SELECT ('{{' || string_agg(key || ':' || idf::real, ',' ORDER BY key) || '}}/1000000000')::sparsevec AS sv,
     array_agg(key) FILTER (WHERE rn = 1 OR cum <= budget) AS must,
-    array_agg(key) FILTER (WHERE is_code AND df <= 3) AS codes FROM t WHERE idf > 0),
+    ('{{' || string_agg(key || ':1', ',' ORDER BY key) FILTER (WHERE is_code AND df <= 3) || '}}/1000000000')::sparsevec AS codes
+  FROM t WHERE idf > 0),
 i AS MATERIALIZED (SELECT store_id, sum(idf) AS sidf FROM t GROUP BY store_id),
 v0 AS MATERIALIZED ({vector_branches}),
 v AS MATERIALIZED (
@@ -27,10 +32,10 @@ v AS MATERIALIZED (
 l AS MATERIALIZED (
   SELECT chunk_id, bm25, row_number() OVER (ORDER BY bm25 DESC, chunk_id) AS r FROM (
     SELECT x.chunk_id, -(x.w <#> (SELECT sv FROM q)) AS bm25 FROM rag_chunk_lex x
-    WHERE x.terms && (SELECT must FROM q) AND {filters}
+    WHERE rag_terms(x.w) && (SELECT must FROM q) AND {filters}
     ORDER BY x.w <#> (SELECT sv FROM q) LIMIT %(k)s) y WHERE bm25 >= %(bm25_threshold)s AND bm25 > 0),
 u AS MATERIALIZED (
-  SELECT c.chunk_id, x.store_id, x.is_han, v.r AS vr, l.r AS lr, x.terms,
+  SELECT c.chunk_id, x.store_id, x.is_han, v.r AS vr, l.r AS lr, x.w,
     coalesce(v.space_id, {space_of_store}) AS space_id,
     coalesce(v.sim, {similarity}) AS sim,
     coalesce(l.bm25, -(x.w <#> (SELECT sv FROM q)), 0) AS bm25
@@ -43,15 +48,16 @@ n AS (
       ELSE least(1, greatest(0, (sim - lo) / (hi - lo))) END AS nv
   FROM u LEFT JOIN b USING (space_id) LEFT JOIN i USING (store_id)),
 f AS (
-  SELECT chunk_id, sim, bm25, vr, lr, terms, {fused} AS score,
-    coalesce(lr <= 2 AND terms && (SELECT codes FROM q), false) AS pin FROM n),
+  SELECT chunk_id, sim, bm25, vr, lr, w, {fused} AS score,
+    coalesce(lr <= 2 AND w <#> (SELECT codes FROM q) < 0, false) AS pin FROM n),
 p AS (
   -- A hit that holds the asked rare code is among the first three, wherever the vectors point.
-  SELECT chunk_id, sim, bm25, vr, lr, terms, pin, CASE WHEN pin THEN greatest(score,
+  SELECT chunk_id, sim, bm25, vr, lr, w, pin, CASE WHEN pin THEN greatest(score,
       (SELECT score FROM f ORDER BY score DESC, chunk_id OFFSET 1 LIMIT 1)) ELSE score END AS score FROM f)
 SELECT p.chunk_id, p.score, p.sim, p.bm25, p.vr, p.lr,
-  ARRAY(SELECT unnest(%(keys)s::int[]) INTERSECT SELECT unnest(p.terms)) AS matched,
+  ARRAY(SELECT key FROM t WHERE p.w <#> t.alone < 0) AS matched,
   c.revision, c.store_id, c.file_id, d.name, c.text, c.char_start, c.char_end, c.page_first,
   c.page_last, c.heading_path, c.content_type, c.token_count, d.metadata
-FROM p JOIN rag_chunk c ON c.id = p.chunk_id JOIN rag_file d ON d.id = c.file_id
-ORDER BY p.score DESC, p.pin DESC, p.chunk_id LIMIT %(top)s
+FROM (SELECT * FROM p ORDER BY score DESC, pin DESC, chunk_id LIMIT %(top)s) p
+  JOIN rag_chunk c ON c.id = p.chunk_id JOIN rag_file d ON d.id = c.file_id
+ORDER BY p.score DESC, p.pin DESC, p.chunk_id

@@ -25,9 +25,8 @@ CHUNK_COLUMNS = (
     " file_revision, enabled, is_live, page_first, page_last, heading_path, block_kinds,"
     " content_type, text, context, sha256"
 )
-LEX_COLUMNS = (
-    "chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, terms, w"
-)
+LEX_COLUMNS = "chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, w"
+PACK_COLUMNS = "store_id, first_key, keys, dfs"
 _CHUNK_HEAD = struct.Struct(">h" + "iq" * 3 + "ii" * 7 + "i?" * 2)
 _LEX_HEAD = struct.Struct(">h" + "iq" * 2 + "ii" * 2 + "i?" * 2)
 _INT = struct.Struct(">i")
@@ -93,9 +92,9 @@ def pack_rows(job: PackJob) -> PackedRows:
         flag = is_han(indexed)
         chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
         head = _LEX_HEAD.pack(
-            10, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, length, 1, True, 1, flag
+            9, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, length, 1, True, 1, flag
         )
-        lex_rows += (head, file.index_fields, _key_array(keys), _sparse(keys, values))
+        lex_rows += (head, file.index_fields, _sparse(keys, values))
         are_han.append(flag)
         all_keys.append(keys)
         sum_len += length
@@ -127,15 +126,16 @@ def pack_vectors(
     return rows.tobytes()
 
 
-def pack_statistics(store_id: int, keys: NDArray[np.int32], dfs: NDArray[np.int64]) -> bytes:
-    """Return rows of rag_term_stat."""
-    rows = np.zeros(len(keys), dtype=[
-        ("n", ">i2"), ("s0", ">i4"), ("store", ">i4"), ("s1", ">i4"), ("key", ">i4"),
-        ("s2", ">i4"), ("df", ">i4"),
-    ])  # fmt: skip
-    rows["n"], rows["store"], rows["key"], rows["df"] = 3, store_id, keys, dfs
-    rows["s0"] = rows["s1"] = rows["s2"] = 4
-    return rows.tobytes()
+def pack_statistics(
+    store_id: int, keys: NDArray[np.int32], dfs: NDArray[np.int64], per_row: int
+) -> bytes:
+    """Return rows of rag_term_pack for ascending keys."""
+    rows = []
+    for start in range(0, len(keys), per_row):
+        some = slice(start, start + per_row)
+        head = struct.pack(">hiiii", 4, 4, store_id, 4, keys[start])
+        rows += (head, _int_array(keys[some]), _int_array(dfs[some]))
+    return b"".join(rows)
 
 
 def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
@@ -163,18 +163,12 @@ def _json(values: Sequence[str]) -> bytes:
     return _INT.pack(len(raw)) + raw
 
 
-def _int_array(numbers: Sequence[int] | None) -> bytes:
+def _int_array(numbers: Sequence[int] | NDArray[np.int64] | NDArray[np.int32] | None) -> bytes:
     if numbers is None:
         return _NULL
-    return _key_array(np.array(numbers, dtype=np.int32))
-
-
-def _key_array(keys: NDArray[np.int32]) -> bytes:
-    n = len(keys)
-    if not n:
-        return _INT.pack(12) + struct.pack(">iii", 0, 0, _INT4_OID)
+    n = len(numbers)
     body = np.empty((n, 2), dtype=">i4")
-    body[:, 0], body[:, 1] = 4, keys
+    body[:, 0], body[:, 1] = 4, numbers
     return _INT.pack(20 + 8 * n) + _ARRAY.pack(1, 0, _INT4_OID, n, 1) + body.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""HTTP clients for the SDKs. In: nothing. Out: httpx2 clients that keep time and leave no trace.
+"""HTTP clients for the SDKs. In: an address. Out: httpx2 clients that keep time, leave no trace.
 
 Redirects are not followed: httpx2 would carry Gemini's key header to the other host.
 """
@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -17,8 +18,8 @@ import httpx2
 class WholeTimeoutClient(httpx2.Client):
     """A client whose read timeout also bounds the whole body, so that a trickle ends too."""
 
-    def __init__(self, verify: ssl.SSLContext) -> None:
-        super().__init__(verify=verify, follow_redirects=False)
+    def __init__(self, base_url: str, verify: ssl.SSLContext) -> None:
+        super().__init__(verify=verify, follow_redirects=False, trust_env=not _is_here(base_url))
 
     def send(self, request: httpx2.Request, *, stream: bool = False, **kwargs: Any) -> Any:
         """Return the response; raise ReadTimeout once the body has taken the whole timeout."""
@@ -42,14 +43,18 @@ class OneShotAsyncClient(httpx2.AsyncClient):
     reads any more must end at the server at once.
     """
 
-    def __init__(self, verify: ssl.SSLContext) -> None:
-        super().__init__(verify=verify, follow_redirects=False)
-        self._context = verify
+    def __init__(self, base_url: str, verify: ssl.SSLContext) -> None:
+        self._settings: dict[str, Any] = {
+            "verify": verify,
+            "follow_redirects": False,
+            "trust_env": not _is_here(base_url),
+        }
+        super().__init__(**self._settings)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **kwargs: Any) -> Any:
         """Return the response on a connection of its own."""
         async with contextlib.AsyncExitStack() as undo:
-            client = httpx2.AsyncClient(verify=self._context, follow_redirects=False)
+            client = httpx2.AsyncClient(**self._settings)
             undo.push_async_callback(client.aclose)
             response = await client.send(request, stream=True)
             response.stream = _OwningStream(response.stream, client)
@@ -57,6 +62,12 @@ class OneShotAsyncClient(httpx2.AsyncClient):
                 await response.aread()
             undo.pop_all()
         return response
+
+
+def _is_here(base_url: str) -> bool:
+    # httpx2 sends even these through HTTP_PROXY, and a proxy cannot reach the caller's own machine.
+    host = urlsplit(base_url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class _TimedStream(httpx2.SyncByteStream):

@@ -7,6 +7,8 @@
   const drop = form.querySelector(".desk-drop");
   const words = form.dataset;
   const queue = [];
+  // Unfold would listen too, and look for the text field that its own file fields have.
+  input.hasChangeListener = true;
   let isSending = false;
 
   function line(name) {

@@ -1,0 +1,85 @@
+"""Ask stores a question: ``rag_ask QUESTION --store S``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.core.types import Answer, ChatReply
+from rag.services.ask import ask, stream_ask
+from rag.services.stores import find_stores
+
+
+class Command(BaseCommand):
+    """Answer a question from stores, with verified citations."""
+
+    help = "Answer a question from stores, with verified citations."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("question")
+        parser.add_argument("--store", action="append", required=True, help="slug or name; repeatable")
+        parser.add_argument("--top-k", type=int, help="how many hits the model sees")
+        parser.add_argument("--mode", help="auto, semantic, keyword or hybrid")
+        parser.add_argument("--model", default="", help="provider:model instead of RAG_CHAT_MODEL")
+        parser.add_argument("--stream", action="store_true", help="print pieces as they come")
+        parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            answer = self._answer(options)
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(asdict(answer), ensure_ascii=False, indent=2))
+        else:
+            print_answer(self, answer, with_text=not options["stream"])
+
+    def _answer(self, options: dict[str, Any]) -> Answer:
+        stores = find_stores(names=options["store"], scope=Scope.operator())
+        changes = {"top_k": options["top_k"], "mode": options["mode"]}
+        settings = stores[0].retrieval_settings.but(
+            **{name: value for name, value in changes.items() if value is not None}
+        )
+        request = {
+            "question": options["question"], "scope": Scope.operator(), "stores": stores,
+            "settings": settings, "model": options["model"],
+        }  # fmt: skip
+        if options["stream"] and not options["json"]:
+            return asyncio.run(self._stream(request))
+        return ask(**request)
+
+    async def _stream(self, request: dict[str, Any]) -> Answer:
+        answer: Answer | None = None
+        async for piece in stream_ask(**request):
+            if isinstance(piece, ChatReply):
+                self.stdout.write(piece.text, ending="")
+                self.stdout.flush()
+            else:
+                answer = piece
+        self.stdout.write("")
+        assert answer is not None
+        return answer
+
+
+def print_answer(command: BaseCommand, answer: Answer, *, with_text: bool = True) -> None:
+    """Print an answer with its citations: file, page, quote, verdict."""
+    if with_text:
+        command.stdout.write(answer.text)
+    for citation in answer.citations:
+        place = citation.file_name + (f", p. {citation.page}" if citation.page else "")
+        verdict = command.style.SUCCESS if citation.verdict == "verified" else command.style.WARNING
+        command.stdout.write(
+            f"  [{citation.number}] {place or citation.doc_id}: “{citation.quote}” — "
+            + verdict(citation.verdict)
+        )
+    if answer.notice:
+        command.stdout.write(command.style.NOTICE(f"  {answer.notice}"))

@@ -1,0 +1,84 @@
+"""Parses each file in a limited process of its own. In: a path. Out: a document or a refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rag.core.documents import Block, Page, ParsedDocument
+from rag.core.errors import DocumentError, RAGError
+
+ROOT = Path(__file__).resolve().parents[2]
+TOO_COMPLEX = "“{name}” is too complex to be read within {mb} MB of memory."
+TOO_SLOW = "Reading “{name}” took longer than {s} seconds."
+HINT = "Split it, or save it anew in a simpler form."
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedParser:
+    """The parser port: a spawned process per file with limits on memory, CPU and time."""
+
+    memory_bytes: int = 1536 * 1024**2
+    cpu_s: int = 120
+    wall_s: float = 180.0
+
+    def parse(self, path: Path, name: str) -> ParsedDocument:
+        """Return the document; raise DocumentError, also when the process was killed."""
+        with TemporaryDirectory(prefix="citable-parse-") as folder:
+            code = self._run(path, name, folder)
+            facts_path = Path(folder) / "facts"
+            if code is None or code in (-signal.SIGXCPU, -signal.SIGKILL):
+                raise DocumentError(TOO_SLOW, hint=HINT, name=name, s=int(min(self.cpu_s, self.wall_s)))
+            if code != 0 or not facts_path.exists():
+                raise DocumentError(TOO_COMPLEX, hint=HINT, name=name, mb=self.memory_bytes // 1024**2)
+            return _read(Path(folder), facts_path)
+
+    def _run(self, path: Path, name: str, folder: str) -> int | None:
+        """Return the exit code, None when the time ran out."""
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(ROOT), "TMPDIR": folder,
+            "HOME": folder, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+            # One thread each: native libraries reserve address space for every one they start.
+            "RAYON_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",
+        }  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rag.providers.parse_child", str(path.absolute()), name, folder,
+             f"{self.memory_bytes},{self.cpu_s}"],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            return process.wait(self.wall_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process with all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def _read(folder: Path, facts_path: Path) -> ParsedDocument:
+    facts = json.loads(facts_path.read_text(encoding="utf-8"))
+    if "error" in facts:
+        root = RAGError.from_dict(facts["error"])
+        raise DocumentError(root.message, hint=root.hint, **root.params)
+    with (folder / "text").open(encoding="utf-8", newline="") as file:
+        text = file.read()
+    return ParsedDocument(
+        facts["kind"], text, facts["parser"], tuple(Page(*row) for row in facts["pages"]),
+        tuple(Block(*row) for row in facts["blocks"]), facts["encoding"], facts["title"],
+        tuple(facts["warnings"]),
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""A question to an answer with verified citations, whole or in pieces."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+
+from asgiref.sync import sync_to_async
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.ports import ChatModel, ChatRequest
+from rag.core.types import Answer, ChatReply, Message, RetrievalSettings, SearchResult
+from rag.providers.postgres.connections import release_db
+from rag.services import wiring
+from rag.services.log_query import log_query
+from rag.services.search import search
+from rag.stages.cite import verify_citations
+from rag.stages.context import Context, build_context
+from rag.stages.prompt import answer_prompt
+
+
+def ask(
+    *,
+    question: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    model: str = "",
+) -> Answer:
+    """Return the answer of ``model`` (``provider:model``; empty: the configured one)."""
+    chat, result, context, request = _prepare(question, scope, stores, settings, model)
+    release_db()
+    started = time.perf_counter()
+    reply = chat.generate(request)
+    return _finish(scope, stores, result, context, reply, started)
+
+
+async def stream_ask(
+    *,
+    question: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    model: str = "",
+) -> AsyncIterator[ChatReply | Answer]:
+    """Yield the model's pieces as they come and at the end the whole verified answer."""
+    prepare = sync_to_async(_prepare)
+    chat, result, context, request = await prepare(question, scope, stores, settings, model)
+    await sync_to_async(release_db)()
+    started = time.perf_counter()
+    text, last = [], ChatReply("")
+    async for piece in chat.stream(request):
+        text.append(piece.text)
+        last = piece
+        yield piece
+    reply = ChatReply("".join(text), model=last.model or chat.id, notice=last.notice)
+    yield await sync_to_async(_finish)(scope, stores, result, context, reply, started)
+
+
+def _prepare(
+    question: str, scope: Scope, stores: Sequence[models.Store],
+    settings: RetrievalSettings | None, model: str,
+) -> tuple[ChatModel, SearchResult, Context, ChatRequest]:  # fmt: skip
+    chat = wiring.chat_model(model)
+    settings = settings or stores[0].retrieval_settings
+    result = search(query=question, scope=scope, stores=stores, settings=settings, is_logged=False)
+    count = wiring.embedder_of(stores[0].space).tokenizer.count
+    context = build_context(
+        result.hits, settings.context_tokens, count, context_type=settings.context_type,
+        language_of=result.query,
+    )  # fmt: skip
+    request = ChatRequest(
+        messages=[Message(role, text) for role, text in answer_prompt(result.query, context)],
+        question=result.query,
+        passages=[(passage.doc_id, passage.hit.text) for passage in context.passages],
+    )
+    return chat, result, context, request
+
+
+def _finish(
+    scope: Scope, stores: Sequence[models.Store], result: SearchResult, context: Context,
+    reply: ChatReply, started: float,
+) -> Answer:  # fmt: skip
+    answered = time.perf_counter()
+    text, citations = verify_citations(reply.text, context.passages)
+    timings = {
+        **result.timings_ms, "model": (answered - started) * 1e3,
+        "cite": (time.perf_counter() - answered) * 1e3,
+    }  # fmt: skip
+    log_query(
+        result=result, scope=scope, store_ids=[store.pk for store in stores], answer=text,
+        citations=citations,
+    )  # fmt: skip
+    return Answer(
+        question=result.query, text=text, citations=citations, result=result, model=reply.model,
+        notice=reply.notice, timings_ms=timings,
+    )  # fmt: skip
