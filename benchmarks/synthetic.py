@@ -91,7 +91,9 @@ class SyntheticCorpus:
         rng = self._rng
         is_han = bool(re.search(r"[\u4e00-\u9fff]", passage.text))
         found = rjieba.cut(passage.text) if is_han else re.findall(r"\w+", passage.text)
-        words = sorted({word for word in found if len(word) > (1 if is_han else 3) and word != "，"})
+        words = sorted(
+            {word for word in found if len(word) > (1 if is_han else 3) and word != "，"}
+        )
         n = min(len(words), int(rng.integers(3, 6)))
         chosen = [words[i] for i in rng.choice(len(words), n, replace=False)]
         tongue = self._tongues[0 if is_han else 1]
@@ -131,7 +133,9 @@ class _Tongue:
         for _ in range(n):
             yield self._text(rng, self._topics[topic], own)
 
-    def _text(self, rng: np.random.Generator, topic: NDArray[np.object_], own: NDArray[np.object_]) -> str:
+    def _text(
+        self, rng: np.random.Generator, topic: NDArray[np.object_], own: NDArray[np.object_]
+    ) -> str:
         mix = self.mix
         n = mix.length // 2
         words = self._words[_draw(rng, self._word_odds, n)]
@@ -196,7 +200,9 @@ def _cumulated(items: Scored, power: float) -> NDArray[np.float64]:
     return np.cumsum(np.exp(np.array([score for _, score in items]) * power))
 
 
-def _draw(rng: np.random.Generator, odds: NDArray[np.float64], shape: int | tuple[int, ...]) -> NDArray[np.int64]:
+def _draw(
+    rng: np.random.Generator, odds: NDArray[np.float64], shape: int | tuple[int, ...]
+) -> NDArray[np.int64]:
     return np.searchsorted(odds, rng.random(shape) * odds[-1])
 
 

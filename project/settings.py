@@ -25,7 +25,7 @@ CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
 def _secret_key() -> str:
     """Return the configured key, or one made once for this installation and kept in var/."""
-    configured = env.str("SECRET_KEY", default="")
+    configured: str = env.str("SECRET_KEY", default="")
     if configured:
         return configured
     path = VAR_DIR / "secret_key"

@@ -57,7 +57,9 @@ class ChunkRule:
     def __post_init__(self) -> None:
         if not 50 <= self.max_tokens <= 500:
             raise InvalidInputError(
-                "max_tokens_per_chunk is {value}.", hint="Allowed: 50 to 500.", value=self.max_tokens
+                "max_tokens_per_chunk is {value}.",
+                hint="Allowed: 50 to 500.",
+                value=self.max_tokens,
             )
         if not 0 <= self.overlap_tokens <= 100:
             raise InvalidInputError(

@@ -24,7 +24,9 @@ class RAGError(Exception):
 
     def localized(self, translate: Callable[[str], str]) -> str:
         """Return the whole sentence, each template passed through ``translate`` first."""
-        parts = [translate(part).format(**self.params) for part in (self.message, self.hint) if part]
+        parts = [
+            translate(part).format(**self.params) for part in (self.message, self.hint) if part
+        ]
         return " ".join(parts)
 
     def __str__(self) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rag.core.types import ChatReply, Hit, Message, RetrievalSettings
 
 
-
 class Tokenizer(Protocol):
     """Counts and locates tokens as an embedding model sees them, specials left out."""
 
@@ -40,7 +39,11 @@ class Embedder(Protocol):
     """Changes whenever vectors change for the same text (precision, prefixes, centring)."""
     max_tokens: int
     """The longest text the model takes, specials and prefix already subtracted."""
-    tokenizer: Tokenizer
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own tokenizer, or an estimate for remote models."""
+        ...
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 [n, dim] for texts to be found."""

@@ -88,7 +88,9 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise InvalidInputError("{where}: no JSON: {reason}", where=where, reason=error) from error
+            raise InvalidInputError(
+                "{where}: no JSON: {reason}", where=where, reason=error
+            ) from error
         if not isinstance(row, dict):
             raise InvalidInputError("{where}: not a JSON object.", where=where)
         yield where, row
@@ -116,7 +118,10 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
         fields = line.split("\t")
         if len(fields) != 3:
             raise InvalidInputError(
-                "{where}: {n} fields.", hint="Three are needed, parted by tabs.", where=where, n=len(fields)
+                "{where}: {n} fields.",
+                hint="Three are needed, parted by tabs.",
+                where=where,
+                n=len(fields),
             )
         query, document, grade = (field.strip() for field in fields)
         if number == 0 and not grade.lstrip("-").isdecimal():

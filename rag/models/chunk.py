@@ -40,9 +40,7 @@ class Chunk(models.Model):
     file = models.ForeignKey(
         File, models.CASCADE, related_name="chunks", verbose_name=_("file"), db_index=False
     )
-    store = models.ForeignKey(
-        Store, models.CASCADE, related_name="chunks", verbose_name=_("store")
-    )
+    store = models.ForeignKey(Store, models.CASCADE, related_name="chunks", verbose_name=_("store"))
     ordinal = models.PositiveIntegerField(_("position"))
     char_start = models.PositiveIntegerField(_("start"))
     char_end = models.PositiveIntegerField(_("end"))

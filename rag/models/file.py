@@ -52,9 +52,7 @@ class File(models.Model):
         COMPLETED = "completed", _("completed")
         ERROR = "error", _("error")
 
-    store = models.ForeignKey(
-        Store, models.CASCADE, related_name="files", verbose_name=_("store")
-    )
+    store = models.ForeignKey(Store, models.CASCADE, related_name="files", verbose_name=_("store"))
     name = models.CharField(_("name"), max_length=255)
     sha256 = models.CharField(max_length=64, editable=False)
     content = models.FileField(_("original"), max_length=300)

@@ -75,9 +75,7 @@ class Store(models.Model):
         _("resource name"), max_length=120, unique=True, default=new_resource_name, editable=False
     )
     display_name = models.CharField(_("display name"), max_length=512, blank=True)
-    backend = models.CharField(
-        _("backend"), max_length=10, choices=Backend, default=Backend.LOCAL
-    )
+    backend = models.CharField(_("backend"), max_length=10, choices=Backend, default=Backend.LOCAL)
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="stores",
         verbose_name=_("owner"),

@@ -13,7 +13,8 @@ from rag.stages.sentences import sentence_ends
 from rag.stages.terms import index_terms, is_han, query_terms
 
 MAX_SENTENCES = 3
-MAX_CANDIDATES = 40
+MAX_CANDIDATES = 60
+CROSS_SCRIPT = 0.75
 # A sentence worth quoting beside the best one reaches this part of its score.
 KEEP = 0.8
 MAX_CHARS = 600
@@ -22,7 +23,10 @@ NOTICES = {
     False: "No chat model is configured, so sentences are quoted as they stand. "
     "Set RAG_CHAT_MODEL to have answers written.",
 }
-NOTHING = {True: "在所选资料中没有找到相关内容。", False: "Nothing relevant was found in the chosen stores."}
+NOTHING = {
+    True: "在所选资料中没有找到相关内容。",
+    False: "Nothing relevant was found in the chosen stores.",
+}
 
 Score = Callable[[str, list[str]], list[float]]
 
@@ -71,18 +75,30 @@ class ExtractiveChatModel:
     ) -> list[tuple[float, str, str]]:
         sentences = [sentence for _, _, sentence in candidates]
         by_words = _overlap(question, sentences)
-        by_meaning = [0.0] * len(sentences)
-        if self._score is not None:
-            near = sorted(range(len(sentences)), key=lambda i: (-by_words[i], candidates[i][1]))
-            near = near[:MAX_CANDIDATES]
-            for i, value in zip(near, self._score(question, [sentences[i] for i in near]), strict=True):
-                by_meaning[i] = max(0.0, value)
-        total = [
-            by_words[i] + 2 * by_meaning[i] + 0.3 / (1 + candidates[i][1])
-            for i in range(len(sentences))
-        ]
+        by_meaning = self._by_meaning(question, sentences, by_words)
+        language = is_han(question)
+        total = []
+        for i, (_, rank, sentence) in enumerate(candidates):
+            # A sentence in another script can share no words; its meaning stands in for them.
+            is_foreign = is_han(sentence) != language
+            words = max(by_words[i], CROSS_SCRIPT * by_meaning[i]) if is_foreign else by_words[i]
+            total.append(0.7 * by_meaning[i] + 0.3 * words + 0.1 / (1 + rank))
         order = sorted(range(len(sentences)), key=lambda i: -total[i])
         return [(total[i], candidates[i][0], sentences[i]) for i in order]
+
+    def _by_meaning(
+        self, question: str, sentences: list[str], by_words: list[float]
+    ) -> list[float]:
+        """Return likenesses from 0 (the least of the candidates) to 1; by words without a scorer."""
+        if self._score is None:
+            return by_words
+        near = sorted(range(len(sentences)), key=lambda i: (-by_words[i], i))[:MAX_CANDIDATES]
+        values = self._score(question, [sentences[i] for i in near])
+        low, high = min(values), max(values)
+        likeness = [0.0] * len(sentences)
+        for i, value in zip(near, values, strict=True):
+            likeness[i] = (value - low) / (high - low) if high > low else 1.0
+        return likeness
 
 
 def _candidates(passages: Sequence[tuple[str, str]]) -> list[tuple[str, int, str]]:
@@ -94,7 +110,12 @@ def _candidates(passages: Sequence[tuple[str, str]]) -> list[tuple[str, int, str
         for end in sentence_ends(text):
             sentence, start = text[start:end].strip(), end
             is_heading = sentence.startswith("#") or sentence.startswith("| ---")
-            if len(sentence) > 5 and len(sentence) <= MAX_CHARS and not is_heading and sentence not in seen:
+            if (
+                len(sentence) > 5
+                and len(sentence) <= MAX_CHARS
+                and not is_heading
+                and sentence not in seen
+            ):
                 seen.add(sentence)
                 found.append((doc_id, rank, sentence))
     return found
@@ -109,4 +130,6 @@ def _overlap(question: str, sentences: list[str]) -> list[float]:
         for term, weight in query_terms(question).items()
     }
     whole = sum(asked.values()) or 1.0
-    return [sum(value for term, value in asked.items() if term in counts) / whole for counts in terms]
+    return [
+        sum(value for term, value in asked.items() if term in counts) / whole for counts in terms
+    ]

@@ -34,9 +34,13 @@ class IsolatedParser:
             code = self._run(path, name, folder)
             facts_path = Path(folder) / "facts"
             if code is None or code in (-signal.SIGXCPU, -signal.SIGKILL):
-                raise DocumentError(TOO_SLOW, hint=HINT, name=name, s=int(min(self.cpu_s, self.wall_s)))
+                raise DocumentError(
+                    TOO_SLOW, hint=HINT, name=name, s=int(min(self.cpu_s, self.wall_s))
+                )
             if code != 0 or not facts_path.exists():
-                raise DocumentError(TOO_COMPLEX, hint=HINT, name=name, mb=self.memory_bytes // 1024**2)
+                raise DocumentError(
+                    TOO_COMPLEX, hint=HINT, name=name, mb=self.memory_bytes // 1024**2
+                )
             return _read(Path(folder), facts_path)
 
     def _run(self, path: Path, name: str, folder: str) -> int | None:

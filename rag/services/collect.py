@@ -37,9 +37,15 @@ def collect_items(*, paths: Sequence[str]) -> Iterator[Item]:
     """
     for pattern in paths:
         path = Path(pattern)
-        matches = [path] if path.exists() else [Path(p) for p in sorted(glob.glob(pattern, recursive=True))]
+        matches = (
+            [path]
+            if path.exists()
+            else [Path(p) for p in sorted(glob.glob(pattern, recursive=True))]
+        )
         if not matches:
-            raise InvalidInputError("“{path}” does not exist.", hint="Check the path.", path=pattern)
+            raise InvalidInputError(
+                "“{path}” does not exist.", hint="Check the path.", path=pattern
+            )
         for match in matches:
             yield from _below(match)
 

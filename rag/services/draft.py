@@ -31,7 +31,9 @@ def draft_file(*, file: models.File, document: ParsedDocument, fresh_vectors: bo
     embedder = wiring.embedder_of(file.store.space)
     fingerprint = _fingerprint(file, document, fresh_vectors)
     n_done = drafts.begin_draft(file.pk, fingerprint)
-    chunks = islice(chunk_document(document, file.store.chunk_rule, embedder.tokenizer), n_done, None)
+    chunks = islice(
+        chunk_document(document, file.store.chunk_rule, embedder.tokenizer), n_done, None
+    )
     claimed: set[str] = set()
     pending: tuple[list[Chunk], Future[Vectors]] | None = None
     with ThreadPoolExecutor(1, "embed") as pool:

@@ -69,9 +69,7 @@ def evaluate(
     return evaluate_dataset(dataset=dataset.limited(limit), mode=mode, on_progress=on_progress)
 
 
-def evaluate_dataset(
-    *, dataset: Dataset, mode: str, on_progress: Progress = _silent
-) -> Evaluation:
+def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _silent) -> Evaluation:
     """Search with every query of a dataset at hand and return the figures."""
     if mode not in MODES:
         raise UnknownNameError("evaluation mode", mode, MODES)

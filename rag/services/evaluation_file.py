@@ -36,7 +36,9 @@ def add_file(
     raw = text.encode()
     pages = [
         asdict(Page(number, key, start, end))
-        for number, (key, (start, end)) in enumerate(zip(documents, _spans(documents), strict=True), 1)
+        for number, (key, (start, end)) in enumerate(
+            zip(documents, _spans(documents), strict=True), 1
+        )
     ]
     path = f"stores/{store.pk}/{uuid.uuid4().hex}"
     return models.File.objects.create(

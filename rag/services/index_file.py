@@ -35,7 +35,9 @@ def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
     try:
         document = _parse(file)
         if not draft_file(file=file, document=document, fresh_vectors=fresh_vectors):
-            raise DocumentError("“{name}” holds no text.", hint="Upload one with text.", name=file.name)
+            raise DocumentError(
+                "“{name}” holds no text.", hint="Upload one with text.", name=file.name
+            )
         if not _publish(file, document):
             return
     except RAGError as error:
@@ -56,7 +58,9 @@ def record_failure(*, file_id: int, error: RAGError) -> None:
 def _parse(file: models.File) -> ParsedDocument:
     if not default_storage.exists(file.content.name):
         raise DocumentError(
-            "The stored bytes of “{name}” are missing.", hint="Upload the file again.", name=file.name
+            "The stored bytes of “{name}” are missing.",
+            hint="Upload the file again.",
+            name=file.name,
         )
     return wiring.parser().parse(Path(default_storage.path(file.content.name)), file.name)
 

@@ -64,7 +64,9 @@ def clean_name(name: str) -> str:
     name = unicodedata.normalize("NFC", _BAD_IN_NAMES.sub("", name)).replace("\\", "/")
     last = PurePosixPath(name).name.strip()
     if not last or last in (".", ".."):
-        raise InvalidInputError("The file has no usable name.", hint="Give it a name and try again.")
+        raise InvalidInputError(
+            "The file has no usable name.", hint="Give it a name and try again."
+        )
     stem, dot, suffix = last.rpartition(".")
     if len(last) > 255 and dot:
         return f"{stem[: 254 - len(suffix[:20])]}.{suffix[:20]}"

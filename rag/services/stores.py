@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.core.files.storage import default_storage
 from django.db import transaction
 from django.utils.text import slugify
 
@@ -69,6 +70,12 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
 
 def delete_store(*, store: models.Store) -> None:
     """Delete a store with its files, chunks, vectors, terms and original bytes."""
-    contents = [file.content for file in store.files.light()]
-    store.delete()
-    transaction.on_commit(lambda: [content.storage.delete(content.name) for content in contents])
+    paths = list(store.files.values_list("content", flat=True))
+
+    def remove_bytes() -> None:
+        for path in paths:
+            default_storage.delete(path)
+
+    with transaction.atomic():
+        store.delete()
+        transaction.on_commit(remove_bytes)

@@ -65,7 +65,8 @@ def embedder_of(space: models.EmbeddingSpace) -> Embedder:
         raise ConfigurationError(
             "The model {model} now makes other vectors ({now}) than the store holds ({then}).",
             hint="Restore the setting, or move the store to a new space.",
-            model=space.model, now=f"{found.dim}, {found.version}", then=f"{space.dim}, {space.version}",
+            model=space.model, now=f"{found.dim}, {found.version}",
+            then=f"{space.dim}, {space.version}",
         )  # fmt: skip
     return found
 

@@ -32,7 +32,9 @@ def chunk_document(
     outline = _Outline(document)
     ordinal = 0
     for start, end in outline.sections():
-        for own_start, own_end, reach in _pack_section(document.text, (start, end), rule, tokenizer, outline):
+        for own_start, own_end, reach in _pack_section(
+            document.text, (start, end), rule, tokenizer, outline
+        ):
             chunk = _finish(document.text, (reach, own_start, own_end), rule, tokenizer, outline)
             if chunk is not None:
                 yield outline.place(chunk, ordinal)

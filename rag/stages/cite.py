@@ -19,7 +19,9 @@ from rag.core.types import Citation
 from rag.stages.context import Passage
 from rag.stages.fold import Folded, fold_quote
 
-_CITE = re.compile(r"<cite\b(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*)>(?P<claim>.*?)</cite>", re.S)
+_CITE = re.compile(
+    r"<cite\b(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*)>(?P<claim>.*?)</cite>", re.S
+)
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NUMBER = re.compile(r"\[(\d{1,3})\]")
 _MARKER = re.compile(rf"(?P<cite>{_CITE.pattern})|(?P<number>{_NUMBER.pattern})", re.S)
@@ -79,7 +81,7 @@ class _Checker:
 
     def _check(self, doc_id: str, quote: str, claim: str) -> Citation:
         citation = Citation(0, doc_id, quote, "unknown", claim=claim)
-        folded = fold_quote(quote).text.strip('"\'')
+        folded = fold_quote(quote).text.strip("\"'")
         if len(folded) < MIN_QUOTE:
             return citation
         named = self.passages.get(doc_id)

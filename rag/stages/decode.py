@@ -97,5 +97,7 @@ def _mostly_gb18030(data: bytes) -> tuple[str, str] | None:
 
 def _give_up(name: str) -> tuple[str, str]:
     raise DocumentError(
-        "The encoding of “{name}” cannot be told.", hint="Save it as UTF-8 and upload that.", name=name
+        "The encoding of “{name}” cannot be told.",
+        hint="Save it as UTF-8 and upload that.",
+        name=name,
     )

@@ -12,7 +12,9 @@ _END = re.compile(
     r"|\n+|\f"
 )
 # A point after these ends no sentence.
-_SHORT = re.compile(r"(?:\b(?:Dr|Mr|Mrs|Ms|Prof|No|Fig|Eq|vs|etc|e\.g|i\.e|approx|St|Vol|pp?)|\b[A-Z])\.$")
+_SHORT = re.compile(
+    r"(?:\b(?:Dr|Mr|Mrs|Ms|Prof|No|Fig|Eq|vs|etc|e\.g|i\.e|approx|St|Vol|pp?)|\b[A-Z])\.$"
+)
 
 
 def sentence_ends(text: str, start: int = 0, end: int | None = None) -> Iterator[int]:
@@ -23,7 +25,9 @@ def sentence_ends(text: str, start: int = 0, end: int | None = None) -> Iterator
     end = len(text) if end is None else end
     last = start
     for match in _END.finditer(text, start, end):
-        if match.group()[0] == "." and _SHORT.search(text, max(start, match.start() - 8), match.start() + 1):
+        if match.group()[0] == "." and _SHORT.search(
+            text, max(start, match.start() - 8), match.start() + 1
+        ):
             continue
         last = match.end()
         yield last

@@ -17,9 +17,15 @@ MAX_TOTAL = 300 * 1024**2
 MAX_RATIO = 100
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"BM")
-_ZIP_KINDS = {"word/document.xml": "docx", "ppt/presentation.xml": "pptx", "xl/workbook.xml": "xlsx"}
+_ZIP_KINDS = {
+    "word/document.xml": "docx",
+    "ppt/presentation.xml": "pptx",
+    "xl/workbook.xml": "xlsx",
+}
 _HTML = re.compile(rb"<!doctype\s+html|<html[\s>]|<body[\s>]", re.I)
-_MAIL = re.compile(rb"^(from|to|subject|date|received|mime-version|message-id|return-path):", re.I | re.M)
+_MAIL = re.compile(
+    rb"^(from|to|subject|date|received|mime-version|message-id|return-path):", re.I | re.M
+)
 _TEXT_KINDS = {".md": "md", ".markdown": "md", ".csv": "csv", ".tsv": "csv"}
 _HINT_CONVERT = "Save it as {wanted} and upload that."
 
@@ -33,7 +39,9 @@ def sniff_kind(path: Path, name: str) -> str:
         raise DocumentError(f"“{{name}}” {what}.", hint="Upload a file with text.", name=name)
     if head.startswith(b"version https://git-lfs"):
         raise DocumentError(
-            "“{name}” is a Git LFS pointer, not the document.", hint="Upload the real file.", name=name
+            "“{name}” is a Git LFS pointer, not the document.",
+            hint="Upload the real file.",
+            name=name,
         )
     if b"%PDF-" in head[:2048]:
         return "pdf"
@@ -61,7 +69,10 @@ def _zip_kind(path: Path, name: str) -> str:
             kind = next((kind for part, kind in _ZIP_KINDS.items() if part in names), "")
             if kind and "[Content_Types].xml" not in names:
                 kind = ""
-            if "mimetype" in names and bundle.read("mimetype")[:40].strip() == b"application/epub+zip":
+            if (
+                "mimetype" in names
+                and bundle.read("mimetype")[:40].strip() == b"application/epub+zip"
+            ):
                 kind = "epub"
             if kind:
                 _refuse_dtd(bundle, members, kind, name)
@@ -69,7 +80,9 @@ def _zip_kind(path: Path, name: str) -> str:
         raise _damaged(name) from error
     if not kind:
         raise DocumentError(
-            "“{name}” is a zip, not a document.", hint="Unpack it and upload the documents.", name=name
+            "“{name}” is a zip, not a document.",
+            hint="Unpack it and upload the documents.",
+            name=name,
         )
     return kind
 
@@ -86,7 +99,9 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], name: str) -> None:
         )  # fmt: skip
 
 
-def _refuse_dtd(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str) -> None:
+def _refuse_dtd(
+    bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str
+) -> None:
     if kind == "epub":
         return  # XHTML names its document type; xberg resolves no entities.
     for member in members:
@@ -111,7 +126,11 @@ def _ole_kind(path: Path, name: str) -> str:
             if data[start : start + 2] == b"\xec\xa5" and data[start + 11] & 1:
                 raise _password(name)
         return "doc"
-    for stream, wanted in (("Workbook", ".xlsx"), ("Book", ".xlsx"), ("PowerPoint Document", ".pptx")):
+    for stream, wanted in (
+        ("Workbook", ".xlsx"),
+        ("Book", ".xlsx"),
+        ("PowerPoint Document", ".pptx"),
+    ):
         if stream.encode("utf-16le") in data:
             raise DocumentError(
                 "“{name}” is in an old office format.", hint=_HINT_CONVERT, name=name, wanted=wanted

@@ -20,14 +20,18 @@ VERSION = "words+unsure-bigrams/2"
 BIGRAM_WEIGHT = 0.3
 
 # Kana and Hangul are written without reliable spaces too, so they share the treatment of Han.
-_RUN = re.compile(r"[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+")
+_RUN = re.compile(
+    r"[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[^\W_]+(?:[-_./'’+][^\W_]+)*[+#]*")
 _PART = re.compile(r"[^\W_]+")
 _ASCII_DIGIT = re.compile(r"[0-9]")
 # A bigram across the border of such a one-character word finds nothing that people look for.
-_PARTICLES = frozenset("的了是在和与及或之其也于以为而被把将对从到由就都又还并很更最不有这那一个中上下等所")
+_PARTICLES = frozenset(
+    "的了是在和与及或之其也于以为而被把将对从到由就都又还并很更最不有这那一个中上下等所"
+)
 
 
 def fold_text(text: str) -> str:

@@ -54,8 +54,8 @@ def draft(file: models.File, texts: list[str], vectors: list[Any]) -> None:
         position += len(text)
         rows.append(
             drafts.DraftRow(
-                chunk, hashlib.sha256(text.encode()).hexdigest(), is_han(text), sum(counts.values()),
-                term_weights(file.store_id, counts, file.store.avg_len_frozen), vector,
+                chunk, hashlib.sha256(text.encode()).hexdigest(), is_han(text),
+                sum(counts.values()), term_weights(file.store_id, counts, file.store.avg_len_frozen), vector,
             )
         )  # fmt: skip
     drafts.begin_draft(file.pk, "test")

@@ -10,7 +10,15 @@ from django.db import connection
 
 from rag import models
 from rag.providers.postgres import drafts, stats
-from tests.integration.index_world import draft, make_file, make_space, make_store, publish, swap, unit
+from tests.integration.index_world import (
+    draft,
+    make_file,
+    make_space,
+    make_store,
+    publish,
+    swap,
+    unit,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -66,9 +74,9 @@ def test_a_disabled_chunk_stays_disabled(file: models.File) -> None:
     models.Chunk.objects.filter(text="beta").update(enabled=False)
     draft(file, ["beta", "alpha"], [None, unit(0.5, 0.5)])
     swap(file)
-    assert dict(zip(column("rag_chunk_vec", "chunk_id"), column("rag_chunk_vec", "enabled"), strict=True)) == {
-        pk: text != "beta" for text, pk in live(file)
-    }
+    assert dict(
+        zip(column("rag_chunk_vec", "chunk_id"), column("rag_chunk_vec", "enabled"), strict=True)
+    ) == {pk: text != "beta" for text, pk in live(file)}
 
 
 def test_fresh_vectors_replace_the_old_ones_of_kept_chunks(file: models.File) -> None:

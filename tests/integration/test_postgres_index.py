@@ -15,7 +15,13 @@ from rag.providers.postgres import keys, stats
 from rag.providers.postgres.search import PostgresIndex
 from rag.stages.terms import index_terms, query_terms
 from tests.integration.index_world import (
-    index_query, make_file, make_space, make_store, publish, target_of, unit,
+    index_query,
+    make_file,
+    make_space,
+    make_store,
+    publish,
+    target_of,
+    unit,
 )  # fmt: skip
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +65,9 @@ def plain_bm25(query: str, texts: list[str], avg_len: float) -> list[float]:
     return scores
 
 
-@pytest.mark.parametrize("query", ["pump", "pump filter 40 bar", "水泵的压力", "HX-4471-B", "大桥 pump"])
+@pytest.mark.parametrize(
+    "query", ["pump", "pump filter 40 bar", "水泵的压力", "HX-4471-B", "大桥 pump"]
+)
 def test_bm25_is_the_textbook_formula(store: models.Store, query: str) -> None:
     expected = plain_bm25(query, TEXTS, store.avg_len_frozen)
     hits = find(index_query([store], query))
@@ -175,7 +183,9 @@ def test_statistics_by_deltas_equal_a_recount(store: models.Store) -> None:
     def facts() -> Any:
         store.refresh_from_db()
         with connection.cursor() as cursor:
-            cursor.execute("SELECT key, df FROM rag_term_df WHERE store_id = %s AND df <> 0", [store.pk])
+            cursor.execute(
+                "SELECT key, df FROM rag_term_df WHERE store_id = %s AND df <> 0", [store.pk]
+            )
             return Counter(dict(cursor.fetchall())), store.n_chunks, store.sum_len
 
     by_delta = facts()

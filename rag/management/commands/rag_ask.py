@@ -25,7 +25,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
         parser.add_argument("question")
-        parser.add_argument("--store", action="append", required=True, help="slug or name; repeatable")
+        parser.add_argument(
+            "--store", action="append", required=True, help="slug or name; repeatable"
+        )
         parser.add_argument("--top-k", type=int, help="how many hits the model sees")
         parser.add_argument("--mode", help="auto, semantic, keyword or hybrid")
         parser.add_argument("--model", default="", help="provider:model instead of RAG_CHAT_MODEL")

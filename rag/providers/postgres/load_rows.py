@@ -27,6 +27,9 @@ CHUNK_COLUMNS = (
 )
 LEX_COLUMNS = "chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, w"
 PACK_COLUMNS = "store_id, first_key, keys, dfs"
+VECTOR_COLUMNS = (
+    "space_id, store_id, chunk_id, file_id, enabled, is_han, content_type, restricted, embedding"
+)
 _CHUNK_HEAD = struct.Struct(">h" + "iq" * 3 + "ii" * 7 + "i?" * 2)
 _LEX_HEAD = struct.Struct(">h" + "iq" * 2 + "ii" * 2 + "i?" * 2)
 _INT = struct.Struct(">i")

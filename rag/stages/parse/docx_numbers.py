@@ -133,7 +133,12 @@ def _value(element: ElementTree.Element | None, tag: str) -> str:
 
 
 def _spell(number: int, form: str) -> str:
-    if form in ("chineseCounting", "chineseCountingThousand", "taiwaneseCountingThousand", "ideographDigital"):
+    if form in (
+        "chineseCounting",
+        "chineseCountingThousand",
+        "taiwaneseCountingThousand",
+        "ideographDigital",
+    ):
         return _chinese(number)
     if form in ("upperLetter", "lowerLetter"):
         letter = chr(ord("A") + (number - 1) % 26) * ((number - 1) // 26 + 1)

@@ -16,7 +16,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 def markdown_blocks(text: str, start: int = 0, end: int | None = None) -> Iterator[Block]:
     """Yield the blocks of ``text[start:end]`` in order; they do not overlap."""
     end = len(text) if end is None else end
-    kind, begin, last, fence = "", start, start, ""
+    kind, begin, last, level, fence = "", start, start, 0, ""
     for match in _LINE.finditer(text, start, end):
         line = match.group()
         if not line:

@@ -56,7 +56,9 @@ def parse_office(path: Path, name: str, kind: str) -> ParsedDocument:
         raise DocumentError("“{name}” holds no text.", hint="Upload a file with text.", name=name)
     if is_garbled("\n".join(texts)):
         raise DocumentError(
-            "The characters of “{name}” cannot be read.", hint="Save it as .docx and upload that.", name=name
+            "The characters of “{name}” cannot be read.",
+            hint="Save it as .docx and upload that.",
+            name=name,
         )
     return _assemble(kind, texts, encoding, tuple(warnings))
 
@@ -69,7 +71,10 @@ def _extract(data: bytes, kind: str, name: str) -> Any:
         pages=xberg.PageConfig(extract_pages=True) if kind in _PAGED else None,
     )  # fmt: skip
     source = xberg.ExtractInput(
-        kind=xberg.ExtractInputKind.BYTES, bytes=data, mime_type=MIME[kind], filename=f"document.{kind}"
+        kind=xberg.ExtractInputKind.BYTES,
+        bytes=data,
+        mime_type=MIME[kind],
+        filename=f"document.{kind}",
     )
     try:
         results = asyncio.run(xberg.extract(source, config)).results
@@ -119,4 +124,6 @@ def _assemble(
             label = first.lstrip("# ").strip() if first.startswith("#") else str(number)
             pages.append(Page(number, label[:80], position, end, bool(part.strip())))
         position = end + 1
-    return ParsedDocument(kind, text, "xberg/1", tuple(pages), tuple(blocks), encoding, "", warnings)
+    return ParsedDocument(
+        kind, text, "xberg/1", tuple(pages), tuple(blocks), encoding, "", warnings
+    )

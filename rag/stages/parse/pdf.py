@@ -6,6 +6,7 @@ pdfium is not safe in threads: this runs in a process of its own.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from rag.stages.clean import clean_text, is_garbled
 MAX_PAGES = 20_000
 MIN_LETTERS = 20
 MAX_BOOKMARKS = 5_000
+_ENDED = re.compile(r"[。！？；：.!?:;][”’」』）\"')\]]*$")
+_STARTS = re.compile(r"\s*(?:[-•·*●■–]|[(（]?\d{1,3}[.)）、]|\d+(?:\.\d+)+\s|第.{1,5}[章节条])")
 
 
 def parse_pdf(path: Path, name: str) -> ParsedDocument:
@@ -39,7 +42,9 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         if is_garbled(text):
             warnings.append(f"Page {number + 1}: the font's characters cannot be read.")
             text, has_text = "", False
-        pages.append(Page(number + 1, _label(document, number), position, position + len(text), has_text))
+        pages.append(
+            Page(number + 1, _label(document, number), position, position + len(text), has_text)
+        )
         texts.append(text)
         position += len(text) + 1
     blank = [str(page.number) for page in pages if not page.has_text_layer]
@@ -52,7 +57,9 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         listed = ", ".join(blank[:20]) + (" …" if len(blank) > 20 else "")
         warnings.append(f"No text layer on page {listed}: nothing of it is searchable.")
     blocks = _bookmarks(document, pages, texts)
-    return ParsedDocument("pdf", "\f".join(texts), "pypdfium2/1", tuple(pages), blocks, "", "", tuple(warnings))
+    return ParsedDocument(
+        "pdf", "\f".join(texts), "pypdfium2/1", tuple(pages), blocks, "", "", tuple(warnings)
+    )
 
 
 def _open(path: Path, name: str) -> pdfium.PdfDocument:
@@ -61,7 +68,9 @@ def _open(path: Path, name: str) -> pdfium.PdfDocument:
     except pdfium.PdfiumError as error:
         if raw.FPDF_GetLastError() == raw.FPDF_ERR_PASSWORD or "password" in str(error).lower():
             raise DocumentError(
-                "“{name}” needs a password.", hint="Remove the password and upload it again.", name=name
+                "“{name}” needs a password.",
+                hint="Remove the password and upload it again.",
+                name=name,
             ) from error
     return _repaired(path, name)
 
@@ -88,12 +97,37 @@ def _page_text(document: pdfium.PdfDocument, number: int) -> tuple[str, bool]:
         return "", False
     try:
         text_page = page.get_textpage()
-        text = clean_text(text_page.get_text_bounded()).replace("\f", "\n")
+        text = _reflow(clean_text(text_page.get_text_bounded()).replace("\f", "\n"))
         text_page.close()
         has_text = sum(c.isalnum() for c in text) >= MIN_LETTERS or not _is_scan(page)
     finally:
         page.close()
     return text, has_text and bool(text.strip())
+
+
+def _reflow(text: str) -> str:
+    """Return the text with lines joined that the page's width alone has broken."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    widths = sorted(map(_width, filter(None, lines)))
+    if len(widths) < 3:
+        return "\n".join(lines)
+    full = 0.72 * widths[int(0.9 * (len(widths) - 1))]
+    out = [lines[0]]
+    last = lines[0]
+    for line in lines[1:]:
+        is_broken = last and line and _width(last) >= full and not _ENDED.search(last)
+        if is_broken and not _STARTS.match(line):
+            wide = ord(last[-1]) > 0x2E7F and ord(line.lstrip()[0]) > 0x2E7F
+            out[-1] += ("" if wide else " ") + line.lstrip()
+        else:
+            out.append(line)
+        last = line
+    return "\n".join(out)
+
+
+def _width(line: str) -> int:
+    """Return the width in columns; Han characters take two."""
+    return sum(2 if ord(character) > 0x2E7F else 1 for character in line)
 
 
 def _is_scan(page: pdfium.PdfPage) -> bool:

@@ -1,0 +1,88 @@
+"""In how many chunks of a load each term occurs. In: packed rows. Out: the store's statistics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rag.providers.postgres import stats
+from rag.providers.postgres.load_rows import PACK_COLUMNS, PackedRows, pack_statistics
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Counts = tuple[NDArray[np.int32], NDArray[np.int64]]
+
+_MERGE_AT = 4_000_000
+_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+_IS_COUNTED = """
+SELECT EXISTS (SELECT FROM rag_term_pack WHERE store_id = %s)
+  OR EXISTS (SELECT FROM rag_term_stat WHERE store_id = %s)
+"""
+_DELTA = """
+INSERT INTO rag_term_delta (store_id, keys, dn, chunks, len) VALUES (%s, %s, %s, %s, %s)
+"""
+
+
+def copy_rows(cursor: Any, table: str, columns: str, rows: bytes) -> None:
+    """Write rows that are in COPY's binary format, without its header, to ``table``."""
+    with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.write(_HEADER)
+        copy.write(rows)
+        copy.write(_TRAILER)
+
+
+class Tally:
+    """Sums document frequencies in little memory and writes them at the end."""
+
+    def __init__(self) -> None:
+        self.n_chunks = 0
+        self._sum_len = 0
+        self._parts: list[Counts] = []
+        self._n_waiting = 0
+
+    def add(self, packed: PackedRows) -> None:
+        """Count the chunks of ``packed``."""
+        self.n_chunks += len(packed.are_han)
+        self._sum_len += packed.sum_len
+        self._parts.append((packed.keys, packed.dfs))
+        self._n_waiting += len(packed.keys)
+        if self._n_waiting > _MERGE_AT:
+            self._merged()
+
+    def count(self) -> tuple[int, int]:
+        """Return the number of terms and the sum of their document frequencies."""
+        keys, dfs = self._merged()
+        return len(keys), int(dfs.sum())
+
+    def write(self, cursor: Any, store_id: int) -> None:
+        """Add everything to the store's statistics."""
+        if not self.n_chunks:
+            return
+        keys, dfs = self._merged()
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rag_term_stat'))")
+        cursor.execute(_IS_COUNTED, [store_id, store_id])
+        is_counted = cursor.fetchone()[0]
+        added = (keys.tolist(), dfs.tolist()) if is_counted else ([], [])
+        cursor.execute(_DELTA, [store_id, *added, self.n_chunks, self._sum_len])
+        stats.roll_up([store_id])
+        if is_counted:
+            stats.pack(store_id)
+        else:
+            rows = pack_statistics(store_id, keys, dfs, stats.TERMS_A_ROW)
+            copy_rows(cursor, "rag_term_pack", PACK_COLUMNS, rows)
+
+    def _merged(self) -> Counts:
+        """Return ascending keys with their sums; what was waiting is merged for good."""
+        empty: Counts = (np.empty(0, np.int32), np.empty(0, np.int64))
+        parts = self._parts or [empty]
+        if len(parts) > 1:
+            joined = np.concatenate([keys for keys, _ in parts])
+            keys, places = np.unique(joined, return_inverse=True)
+            dfs = np.bincount(places, np.concatenate([n for _, n in parts]), len(keys))
+            parts = [(keys, dfs.astype(np.int64))]
+        self._parts = parts
+        self._n_waiting = 0
+        return parts[0]
