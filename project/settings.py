@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,13 @@ def _secret_key() -> str:
     path = VAR_DIR / "secret_key"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(50), encoding="ascii")
+        fresh = path.with_name(f"secret_key.{os.getpid()}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_urlsafe(50), encoding="ascii")
+        # Of processes that start at once one links its key; the others read that one.
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
     return path.read_text(encoding="ascii")
 
 
