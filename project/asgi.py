@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 django_application = get_asgi_application()
+
+from rag.services.warm_up import warm_up  # noqa: E402  models need the application above
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -27,6 +30,9 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
 async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
+        if message["type"] == "lifespan.startup":
+            # Beside the first requests: a server that waits for its model looks dead.
+            threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return

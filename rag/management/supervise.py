@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
 _POLL_S = 0.2
+_WINDOW_S = 60.0
+_MAX_RESTARTS = 5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -22,14 +25,20 @@ class Ended:
 
 
 def supervise(
-    commands: Mapping[str, Sequence[str]], *, grace_s: float, tick: Callable[[], None]
+    commands: Mapping[str, Sequence[str]],
+    *,
+    grace_s: float,
+    tick: Callable[[], None],
+    restarted: Collection[str] = (),
 ) -> Ended | None:
     """Run ``commands`` until one ends or this process gets SIGINT or SIGTERM, then end the others.
 
     They get the same signal and ``grace_s`` seconds, or until a second signal; ``tick`` is called
-    between looks. Returns the program that ended by itself, None after a signal.
+    between looks. Those in ``restarted`` are started again, up to five times a minute. Returns the
+    program that ended by itself, None after a signal.
     """
     received: list[int] = []
+    starts: list[float] = []
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
@@ -38,12 +47,18 @@ def supervise(
     children: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, command in commands.items():
-            # A group of their own: Ctrl+C reaches the whole group, and twice means at once.
-            children[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+            children[name] = _start(command)
         while not received:
             for name, child in children.items():
-                if (code := child.poll()) is not None:
+                if (code := child.poll()) is None:
+                    continue
+                starts = [at for at in starts if at > time.monotonic() - _WINDOW_S]
+                if name not in restarted or len(starts) >= _MAX_RESTARTS:
                     return Ended(name, code)
+                sys.stderr.write(f"The {name} ended with code {code} and is started again.\n")
+                starts.append(time.monotonic())
+                time.sleep(len(starts) * _POLL_S)
+                children[name] = _start(commands[name])
             tick()
             time.sleep(_POLL_S)
         return None
@@ -51,6 +66,11 @@ def supervise(
         _end(list(children.values()), received, grace_s)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    # A group of their own: Ctrl+C reaches the whole group, and twice means at once.
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
 
 
 def _end(children: list[subprocess.Popen[bytes]], received: list[int], grace_s: float) -> None:

@@ -48,14 +48,14 @@ def is_han(text: str) -> bool:
 def index_terms(text: str) -> Counter[str]:
     """Return each term of a chunk with its count; the sum is the chunk's BM25 length."""
     folded = fold_text(text)
-    terms: Counter[str] = Counter()
+    terms: list[str] = []
     for match in _WORD.finditer(_RUN.sub(" ", folded)):
-        terms.update(_latin(match.group()))
+        terms += _latin(match.group())
     for match in _RUN.finditer(folded):
         words, bigrams = _run_terms(match.group())
-        terms.update(words)
-        terms.update(bigrams)
-    return terms
+        terms += words
+        terms += bigrams
+    return Counter(terms)
 
 
 def query_terms(text: str) -> dict[str, float]:

@@ -129,3 +129,12 @@ def test_a_program_that_cannot_start_ends_those_that_did(tmp_path: Path) -> None
         supervise(commands, grace_s=5, tick=nothing)
     if pid_file.exists():
         assert subprocess.run(["ps", "-p", pid_file.read_text()], check=False).returncode != 0
+
+
+def test_a_restarted_program_may_end_five_times_a_minute(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+    script = f"open({str(log)!r}, 'a').write('x'); raise SystemExit(3)"
+    commands = {"short": [sys.executable, "-c", script], "long": SLEEPER}
+    ended = supervise(commands, grace_s=5, tick=nothing, restarted={"short"})
+    assert ended == Ended("short", 3)
+    assert log.read_text() == "x" * 6

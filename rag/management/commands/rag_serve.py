@@ -54,7 +54,13 @@ class Command(BaseCommand):
         self.stdout.write(f"Citable is at http://{shown}:{port}/ (Ctrl+C ends it)")
         self.stdout.flush()
         grace_s = settings.PROCRASTINATE_WORKER_DEFAULTS["shutdown_graceful_timeout"]
-        ended = supervise(commands, grace_s=grace_s + _WORKER_MARGIN_S, tick=_DatabaseWatch())
+        ended = supervise(
+            commands,
+            grace_s=grace_s + _WORKER_MARGIN_S,
+            tick=_DatabaseWatch(),
+            # A worker gives up when the database goes away; its jobs wait for the next.
+            restarted={"queue worker"},
+        )
         if ended is not None:
             raise CommandError(f"The {ended.name} ended with code {ended.code}.")
         self.stdout.write("Stopped")

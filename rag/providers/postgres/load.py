@@ -22,7 +22,13 @@ from django.db import connection, transaction
 from rag.core.documents import Chunk
 from rag.core.errors import ConflictError, NotFoundError
 from rag.providers.postgres.load_rows import (
-    CHUNK_COLUMNS, LEX_COLUMNS, VECTOR_COLUMNS, FileFacts, PackedRows, PackJob, pack_rows,
+    CHUNK_COLUMNS,
+    LEX_COLUMNS,
+    VECTOR_COLUMNS,
+    FileFacts,
+    PackedRows,
+    PackJob,
+    pack_rows,
     pack_vectors,
 )  # fmt: skip
 from rag.providers.postgres.load_tally import Tally, copy_rows
@@ -39,19 +45,6 @@ SELECT f.id, f.revision, f.content_type,
   (SELECT array_agg(group_id ORDER BY group_id) FROM rag_file_restricted_to WHERE file_id = f.id),
   EXISTS (SELECT FROM rag_chunk c WHERE c.file_id = f.id AND c.is_live)
 FROM rag_file f WHERE f.store_id = %s AND f.id = ANY(%s) FOR NO KEY UPDATE OF f
-"""
-# Postgres compresses within rows of more than 2 kB only, which the padding makes of these; what is
-# compressed stays so when it is copied on.
-_STAGE = """
-CREATE TEMP TABLE IF NOT EXISTS rag_lex_load (
-  LIKE rag_chunk_lex, pad text NOT NULL DEFAULT repeat(' ', 2100)
-) WITH (toast_tuple_target = 128) ON COMMIT DROP;
-ALTER TABLE rag_lex_load ALTER w SET STORAGE MAIN, ALTER pad SET STORAGE MAIN,
-  ALTER restricted SET STORAGE MAIN, ALTER content_type SET STORAGE MAIN
-"""
-_UNSTAGE = f"""
-INSERT INTO rag_chunk_lex ({LEX_COLUMNS}) SELECT {LEX_COLUMNS} FROM rag_lex_load;
-TRUNCATE rag_lex_load
 """
 # What Postgres takes to build the words' index in one go, in bytes a term and a place of a term.
 _TERM_BYTES, _PLACE_BYTES = 110, 5
@@ -91,11 +84,11 @@ def load_chunks(
     Raises NotFoundError for an unknown file, ConflictError for one that has chunks.
     """
     tally = Tally()
+    processes = processes or len(os.sched_getaffinity(0))
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_STAGE)
         with _indexes_last(cursor, target, tally):
             jobs = _jobs(cursor, target, iter(rows))
-            with closing(_pack(jobs, processes or len(os.sched_getaffinity(0)))) as packs:
+            with closing(_pack(jobs, processes)) as packs:
                 for batch, job, packed in packs:
                     _write(cursor, target, batch, job, packed)
                     tally.add(packed)
@@ -162,18 +155,16 @@ def _write(
 ) -> None:
     copy_rows(cursor, "rag_chunk", CHUNK_COLUMNS, packed.chunk_rows)
     parts = []
+    head = (target.space_id, target.store_id)
     for _, group in groupby(range(len(batch)), key=lambda i: batch[i].file_id):
-        first = next(group)
-        at = slice(first, first + 1 + sum(1 for _ in group))
+        places = list(group)
+        at = slice(places[0], places[-1] + 1)
         vectors = np.stack([row.vector for row in batch[at]])
-        head = (target.space_id, target.store_id)
-        parts.append(
-            pack_vectors(head, job.rows[first][0], job.ids[at], packed.are_han[at], vectors)
-        )
+        file = job.rows[places[0]][0]
+        parts.append(pack_vectors(head, file, job.ids[at], packed.are_han[at], vectors))
     partition = f"rag_chunk_vec_s{int(target.space_id)}"
     copy_rows(cursor, partition, VECTOR_COLUMNS, b"".join(parts))
-    copy_rows(cursor, "rag_lex_load", LEX_COLUMNS, packed.lex_rows)
-    cursor.execute(_UNSTAGE)
+    copy_rows(cursor, "rag_chunk_lex", LEX_COLUMNS, packed.lex_rows)
 
 
 @contextmanager

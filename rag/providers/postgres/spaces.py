@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from multiprocessing import cpu_count
+
 from django.db import connection
 
 M = 16
@@ -67,7 +69,8 @@ def build_hnsw(
     with connection.cursor() as cursor:
         # Below the size of the graph the build degrades without any error.
         cursor.execute("SET maintenance_work_mem = '2GB'")
-        cursor.execute("SET max_parallel_maintenance_workers = 4")
+        # More processes than cores wait for each other: 40 s instead of 29 on two.
+        cursor.execute(f"SET max_parallel_maintenance_workers = {min(4, cpu_count() - 1)}")
         cursor.execute(f"DROP INDEX {how} IF EXISTS {name}")
         cursor.execute(
             f"CREATE INDEX {how} {name} ON rag_chunk_vec_s{int(space_id)}"
