@@ -1,0 +1,113 @@
+"""A quote in a text. In: both, folded. Out: where it stands, and how far off the words are.
+
+A quote that begins or ends inside a word or number, or right behind a negation, is not that text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from rapidfuzz import fuzz
+from rapidfuzz.distance import Levenshtein
+
+from rag.stages.fold import Folded, fold_quote
+
+# Below this likeness in percent the closest span is no altered quote but another text.
+LIKENESS = 60.0
+_REACH = 12
+_MAX_PLACES = 100
+_NEGATION = re.compile(
+    r"(?:[不未没沒無无非勿毋]|\b(?:[Nn]ot|[Nn]ever|no|[Cc]annot|[Ww]ithout)[ \t]*\n?|n['’]t[ \t]*\n?)$"
+)
+_NUMBER_BEFORE = re.compile(r"(?:\d[.,:/]|[-−‐±]|\d\s?[–~～至到]\s?)$")
+_NUMBER_AFTER = re.compile(r"[.,:/]\d|\s?[-−–~～至到]\s?\d|\s?[%‰万亿千百十]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``original[start:end]`` of a source; ``distance`` 0 when it is the quote."""
+
+    start: int
+    end: int
+    distance: int
+
+
+def locate_quote(quote: str, source: Folded, *, is_exact: bool = False) -> Place | None:
+    """Return where the folded ``quote`` stands in ``source``, or None.
+
+    Without ``is_exact`` the closest span counts too, when it is alike by 60 % (normalised indel
+    distance of the best window, as in rapidfuzz's partial ratio).
+    """
+    clipped = None
+    at = source.text.find(quote) if quote else -1
+    for _ in range(_MAX_PLACES):
+        if at < 0:
+            break
+        span = source.span(at, at + len(quote))
+        whole = _whole(source.original, *span)
+        if whole == span:
+            return Place(*span, 0)
+        clipped = clipped or whole
+        at = source.text.find(quote, at + 1)
+    if is_exact or not quote:
+        return None
+    if clipped:
+        found = fold_quote(source.original[clipped[0] : clipped[1]]).text
+        return Place(*clipped, max(1, Levenshtein.distance(quote, found)))
+    return _closest(quote, source)
+
+
+def _closest(quote: str, source: Folded) -> Place | None:
+    if not source.text:
+        return None
+    match = fuzz.partial_ratio_alignment(quote, source.text, score_cutoff=LIKENESS)
+    if match is None or match.dest_end <= match.dest_start:
+        return None
+    span = source.span(match.dest_start, match.dest_end)
+    found = source.text[match.dest_start : match.dest_end]
+    return Place(*span, max(1, Levenshtein.distance(quote, found)))
+
+
+def _whole(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span with the words and numbers complete that it cuts."""
+    for _ in range(_REACH):
+        if start and _is_cut_before(text, start):
+            start -= 1
+    for _ in range(_REACH):
+        if end < len(text) and _is_cut_after(text, end):
+            end += 1
+    return start, end
+
+
+def _is_cut_before(text: str, start: int) -> bool:
+    before = unicodedata.normalize("NFKC", text[max(0, start - _REACH) : start])
+    first = unicodedata.normalize("NFKC", text[start])[:1]
+    if not before or not first:
+        return False
+    if _in_word(first) and (_in_word(before[-1]) or _is_hyphened(before[-1], before[-2:-1], first)):
+        return True
+    is_cut = first.isdigit() and _NUMBER_BEFORE.search(before)
+    return bool(is_cut or _NEGATION.search(before))
+
+
+def _is_cut_after(text: str, end: int) -> bool:
+    after = unicodedata.normalize("NFKC", text[end : end + _REACH])
+    last = unicodedata.normalize("NFKC", text[end - 1])[-1:]
+    if not after or not last:
+        return False
+    if _in_word(last) and (_in_word(after[0]) or _is_hyphened(after[0], last, after[1:2])):
+        return True
+    if last == "n" and after[:2].lower() in ("'t", "’t"):
+        return True
+    return last.isdigit() and bool(_NUMBER_AFTER.match(after))
+
+
+def _in_word(character: str) -> bool:
+    # Scripts without spaces between words have no words that one sees to be cut.
+    return character.isalnum() and (character < "\u0e00" or "\u10a0" <= character < "\u1780")
+
+
+def _is_hyphened(sign: str, before: str, after: str) -> bool:
+    return sign in "-‐‑" and before.isalpha() and after.isalpha()
