@@ -21,7 +21,7 @@ class Figure:
     name: str
     value: float
     goal: str
-    is_met: bool
+    is_kept: bool
 
     @property
     def text(self) -> str:
@@ -39,22 +39,32 @@ class Report:
         self.figures: list[Figure] = []
 
     def add(
-        self, name: str, value: float, *, least: float | None = None, most: float | None = None
+        self,
+        name: str,
+        value: float,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        is_kept: bool = True,
     ) -> None:
-        """Keep and print a figure, beside the goal to be at least or at most something."""
+        """Print a figure, beside the goal to be at least or at most something.
+
+        Details (``is_kept`` False) are printed only and have no place in the row.
+        """
         goal = "" if least is None else f"≥ {least:g}"
         goal = goal if most is None else f"≤ {most:g}"
         is_met = (least is None or value >= least) and (most is None or value <= most)
-        figure = Figure(name, float(value), goal, is_met)
+        figure = Figure(name, float(value), goal, is_kept)
         self.figures.append(figure)
         verdict = "" if not goal else "reached" if is_met else "MISSED"
         print(f"  {name:<52}{figure.text:>10}   {goal:<9} {verdict}", flush=True)
 
     def save(self) -> None:
         """Append a row to the section's table; other columns than last time start a new table."""
-        names = [*FIXED, *(figure.name for figure in self.figures)]
-        goals = ["goal", "", "", *(figure.goal for figure in self.figures)]
-        row = [_today(), _commit(), _machine(), *(figure.text for figure in self.figures)]
+        kept = [figure for figure in self.figures if figure.is_kept]
+        names = [*FIXED, *(figure.name for figure in kept)]
+        goals = ["goal", "", "", *(figure.goal for figure in kept)]
+        row = [_today(), _commit(), _machine(), *(figure.text for figure in kept)]
         page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else "# Benchmarks\n"
         PAGE.write_text(add_row(page, self.section, names, goals, row), encoding="utf-8")
         print(f"A row of docs/benchmarks.md holds these figures ({self.section}).")

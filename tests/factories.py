@@ -18,6 +18,7 @@ from rag.core.documents import Chunk
 from rag.providers.postgres import drafts, stats
 from rag.providers.postgres.keys import term_weights
 from rag.providers.postgres.spaces import create_partition
+from rag.providers.postgres.swap import SwapTarget, swap_in
 from rag.stages.terms import index_terms, is_han
 from tests.fakes.words_embedder import WordsEmbedder
 
@@ -169,10 +170,10 @@ def publish(file: models.File, *texts: str) -> list[models.Chunk]:
     drafts.add_rows(file.pk, "test", rows)
     with transaction.atomic():
         file.revision += 1
-        target = drafts.SwapTarget(
+        target = SwapTarget(
             file.pk, file.store_id, file.store.space_id, file.revision, file.content_type
         )
-        file.n_chunks = drafts.swap_in(target)
+        file.n_chunks = swap_in(target)
         file.canonical_text, file.pages = "\f".join(texts), pages
         file.save()
     stats.roll_up([file.store_id])

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError, RAGError
 
-ROOT = Path(__file__).resolve().parents[2]
-TOO_COMPLEX = "“{name}” is too complex to be read within {mb} MB of memory."
-TOO_SLOW = "Reading “{name}” took longer than {s} seconds."
-HINT = "Split it, or save it anew in a simpler form."
+_ROOT = Path(__file__).resolve().parents[2]
+_TOO_COMPLEX = "“{name}” is too complex to be read within {mb} MB of memory."
+_TOO_SLOW = "Reading “{name}” took longer than {s} seconds."
+_HINT = "Split it, or save it anew in a simpler form."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class IsolatedParser:
             facts_path = Path(folder) / "facts"
             if code is None or code in (-signal.SIGXCPU, -signal.SIGKILL):
                 raise DocumentError(
-                    TOO_SLOW, hint=HINT, name=name, s=int(min(self.cpu_s, self.wall_s))
+                    _TOO_SLOW, hint=_HINT, name=name, s=int(min(self.cpu_s, self.wall_s))
                 )
             if code != 0 or not facts_path.exists():
                 raise DocumentError(
-                    TOO_COMPLEX, hint=HINT, name=name, mb=self.memory_bytes // 1024**2
+                    _TOO_COMPLEX, hint=_HINT, name=name, mb=self.memory_bytes // 1024**2
                 )
             return _read(Path(folder), facts_path)
 
     def _run(self, path: Path, name: str, folder: str) -> int | None:
         """Return the exit code, None when the time ran out."""
         environment = {
-            "PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(ROOT), "TMPDIR": folder,
+            "PATH": os.defpath, "PYTHONPATH": str(_ROOT), "TMPDIR": folder,
             "HOME": folder, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
             # One thread each: native libraries reserve address space for every one they start.
             "RAYON_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",

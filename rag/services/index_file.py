@@ -14,7 +14,8 @@ from django.db import transaction
 from rag import models
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError, RAGError
-from rag.providers.postgres import drafts, stats
+from rag.providers.postgres import stats
+from rag.providers.postgres.swap import SwapTarget, swap_in
 from rag.services import wiring
 from rag.services.draft import draft_file
 from rag.services.spaces import queue_index_builds
@@ -72,11 +73,11 @@ def _publish(file: models.File, document: ParsedDocument) -> bool:
     if row is None:
         return False
     row.revision += 1
-    target = drafts.SwapTarget(
+    target = SwapTarget(
         file_id=row.pk, store_id=row.store_id, space_id=file.store.space_id,
         revision=row.revision, content_type=row.content_type,
     )  # fmt: skip
-    row.n_chunks = drafts.swap_in(target)
+    row.n_chunks = swap_in(target)
     row.kind, row.encoding, row.parser = document.kind, document.encoding, document.parser
     row.canonical_text = document.text
     row.pages = [asdict(page) for page in document.pages]

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,23 +36,19 @@ def work_off(
     Runs a worker in this process (``has_worker`` False); it shares the queue with any other.
     """
     stop = threading.Event()
-    failures: list[BaseException] = []
-    thread = threading.Thread(target=_run, args=(stop, failures), name="worker", daemon=True)
-    if not has_worker:
-        thread.start()
-    try:
-        while True:
-            progress = _progress(file_ids)
-            on_progress(progress)
-            if progress.n_done == progress.n_files:
-                return progress
-            if failures:
-                raise failures[0]
-            time.sleep(POLL_S)
-    finally:
-        stop.set()
-        if not has_worker:
-            thread.join(timeout=60)
+    with ThreadPoolExecutor(1, "worker") as pool:
+        worker = None if has_worker else pool.submit(_run, stop)
+        try:
+            while True:
+                progress = _progress(file_ids)
+                on_progress(progress)
+                if progress.n_done == progress.n_files:
+                    return progress
+                if worker is not None and worker.done():
+                    worker.result()
+                time.sleep(POLL_S)
+        finally:
+            stop.set()
 
 
 def _progress(file_ids: Sequence[int]) -> Progress:
@@ -69,11 +66,9 @@ def _progress(file_ids: Sequence[int]) -> Progress:
     return Progress(len(file_ids), n_done, done.count(states.ERROR), share)
 
 
-def _run(stop: threading.Event, failures: list[BaseException]) -> None:
+def _run(stop: threading.Event) -> None:
     try:
         asyncio.run(_work(stop))
-    except BaseException as error:
-        failures.append(error)
     finally:
         connections.close_all()
 

@@ -10,14 +10,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rag.core.documents import Block, Chunk, ChunkRule, ParsedDocument
+from rag.core.documents import Chunk, ChunkRule, ParsedDocument
 from rag.core.ports import Tokenizer
-from rag.stages.sentences import sentence_ends
+from rag.stages.outline import Outline
+from rag.stages.sentences import clause_ends, safe_cut, sentence_ends
 
-WINDOW = 200_000
+WINDOW_CHARS = 50_000
 # A part of a text may cost some tokens more than its share of the whole.
-DRIFT = 3
-_COMMAS = "，、,;；:："
+DRIFT = 2
+# Some tokenizers see a whole line or a run of blanks as one token.
+MAX_CHARS_PER_TOKEN = 24
+# Past this share of the room a chunk ends before a heading rather than after its first lines.
+HEADING_SHARE = 0.5
+CONTEXT_SHARE = 0.25
 
 
 def chunk_document(
@@ -27,203 +32,207 @@ def chunk_document(
 
     Every character but white space lies in the own part ``[own_start, char_end)`` of exactly one
     chunk; top-level headings are never crossed; sentences stay whole where they fit. A chunk that
-    goes on with a table carries the table's first row in ``context``.
+    goes on with a table carries the table's first row in ``context``, counted within the bound.
     """
-    outline = _Outline(document)
+    outline = Outline(document)
     ordinal = 0
-    for start, end in outline.sections():
-        for own_start, own_end, reach in _pack_section(
-            document.text, (start, end), rule, tokenizer, outline
-        ):
-            chunk = _finish(document.text, (reach, own_start, own_end), rule, tokenizer, outline)
-            if chunk is not None:
-                yield outline.place(chunk, ordinal)
-                ordinal += 1
-
-
-def _pack_section(
-    text: str, section: tuple[int, int], rule: ChunkRule, tokenizer: Tokenizer, outline: _Outline
-) -> Iterator[tuple[int, int, int]]:
-    """Yield (own start, own end, start of the overlap) for each chunk of a section."""
-    start, end = section
-    own, reach = start, start
-    while own < end:
-        window = _Window(text, reach, min(end, reach + WINDOW), tokenizer)
-        while own < end:
-            stop = window.pack(own, rule, outline)
-            if stop >= window.end < end and own > reach:
-                break  # The window is used up; the next one begins where this chunk's overlap does.
-            yield own, stop, reach
-            own = stop
-            reach = window.overlap_start(own, start, rule)
-
-
-class _Window:
-    """A stretch of text with its tokens and sentences."""
-
-    def __init__(self, text: str, start: int, end: int, tokenizer: Tokenizer) -> None:
-        self.text, self.end = text, end
-        offsets = tokenizer.offsets(text[start:end])
-        # A token that starts inside a character is no place to cut.
-        self.tokens = sorted({start + a for a, b in offsets if b > a})
-        self.counts = [start + a for a, _ in offsets]
-        self.ends = list(sentence_ends(text, start, end))
-
-    def pack(self, own: int, rule: ChunkRule, outline: _Outline) -> int:
-        """Return where the chunk that starts at ``own`` ends."""
-        budget = max(8, rule.max_tokens - rule.effective_overlap - DRIFT)
-        first = bisect_left(self.counts, own)
-        if first + budget >= len(self.counts):
-            limit = self.end
-        else:
-            limit = max(own + 1, self.counts[first + budget])
-        at = bisect_right(self.ends, limit) - 1
-        while at >= 0 and self.ends[at] > own:
-            stop = self.ends[at]
-            # A heading belongs to what follows it.
-            if not outline.ends_with_heading(own, stop) or stop == self.end:
-                return stop
-            at -= 1
-        return self._cut_inside(own, limit)
-
-    def _cut_inside(self, own: int, limit: int) -> int:
-        """Return where to cut a sentence that alone is too long: a comma, else a token."""
-        for position in range(limit, own + (limit - own) // 2, -1):
-            if self.text[position - 1] in _COMMAS:
-                return position
-        at = bisect_right(self.tokens, limit) - 1
-        if at >= 0 and self.tokens[at] > own:
-            return self.tokens[at]
-        return limit
-
-    def overlap_start(self, own: int, low: int, rule: ChunkRule) -> int:
-        """Return where the overlap before ``own`` begins: a sentence's start, else a token's."""
-        wanted = rule.effective_overlap - DRIFT - 1
-        if wanted <= 0:
-            return own
-        at = max(0, bisect_left(self.counts, own) - wanted)
-        furthest = max(low, self.counts[at] if at < len(self.counts) else own)
-        sentence = bisect_left(self.ends, furthest)
-        if sentence < len(self.ends) and self.ends[sentence] < own:
-            return self.ends[sentence]
-        return min(furthest, own)
-
-
-def _finish(
-    text: str, spans: tuple[int, int, int], rule: ChunkRule, tokenizer: Tokenizer, outline: _Outline
-) -> Chunk | None:
-    """Return the chunk without white space around it and within the bound, counted anew."""
-    reach, own, end = spans
-    own, end = _trim(text, own, end)
-    if own >= end:
-        return None
-    reach = min(own, _trim(text, reach, own)[0])
-    count = tokenizer.count(text[reach:end])
-    while count > rule.max_tokens and reach < own:
-        # Too long with its overlap: give up as many tokens of it as there are too many.
-        inner = tokenizer.offsets(text[reach:own])
-        drop = min(len(inner), count - rule.max_tokens)
-        reach = own if drop >= len(inner) else _trim(text, reach + max(1, inner[drop][0]), own)[0]
-        reach = min(reach, own)
-        count = tokenizer.count(text[reach:end])
-    return Chunk(
-        ordinal=0, char_start=reach, char_end=end, own_start=own, text=text[reach:end],
-        token_count=count, context=outline.table_header(own, rule.max_tokens // 4, tokenizer),
-    )  # fmt: skip
-
-
-def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
+    for section in outline.sections():
+        packer = _Packer(document.text, section, rule, tokenizer, outline)
+        for span in packer.spans():
+            yield Chunk(
+                ordinal=ordinal, char_start=span.start, char_end=span.end, own_start=span.own,
+                text=document.text[span.start : span.end], token_count=span.n_tokens,
+                page_first=outline.page_at(span.start), page_last=outline.page_at(span.end - 1),
+                heading_path=outline.path(span.own, span.end),
+                block_kinds=outline.kinds(span.start, span.end), context=span.context,
+            )  # fmt: skip
+            ordinal += 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Heading:
+class _Span:
     start: int
+    own: int
     end: int
-    level: int
-    title: str
+    n_tokens: int
+    context: str
 
 
-class _Outline:
-    """Headings, tables and pages of a document, found by position."""
+class _Window:
+    """A stretch of text with the starts of its tokens and the ends of its sentences."""
 
-    def __init__(self, document: ParsedDocument) -> None:
-        self.document = document
-        text = document.text
-        self.headings = [
-            _Heading(b.start, b.end, b.level, " ".join(text[b.start : b.end].lstrip("# ").split()))
-            for b in document.blocks
-            if b.kind == "heading" and b.level > 0
-        ]
-        self.heading_starts = [heading.start for heading in self.headings]
-        self.blocks = document.blocks
-        self.block_starts = [block.start for block in self.blocks]
-        self.page_starts = [page.start for page in document.pages]
+    def __init__(self, text: str, start: int, end: int, tokenizer: Tokenizer) -> None:
+        self.start, self.end = start, end
+        self.tokens = [start + first for first, _ in tokenizer.offsets(text[start:end])]
+        self.tokens.sort()
+        self.ends = list(sentence_ends(text, start, end))
 
-    def sections(self) -> Iterator[tuple[int, int]]:
-        """Yield the spans between top-level headings."""
-        cuts = [h.start for h in self.headings if h.level == 1 and h.start > 0]
-        for start, end in zip([0, *cuts], [*cuts, len(self.document.text)], strict=True):
-            if start < end:
-                yield start, end
+    def n_tokens(self, start: int, end: int) -> int:
+        return bisect_left(self.tokens, end) - bisect_left(self.tokens, start)
 
-    def ends_with_heading(self, own: int, stop: int) -> bool:
-        """Return whether ``[own, stop)`` closes with a heading and holds more than that."""
-        at = bisect_right(self.heading_starts, stop - 1) - 1
-        if at < 0:
-            return False
-        heading = self.headings[at]
-        return heading.start > own and not self.document.text[heading.end : stop].strip()
+    def after(self, start: int, n_tokens: int) -> int:
+        """Return where ``n_tokens`` tokens from ``start`` on end, at most the window's end."""
+        at = bisect_left(self.tokens, start) + n_tokens
+        return self.tokens[at] if at < len(self.tokens) else self.end
 
-    def table_header(self, own: int, max_tokens: int, tokenizer: Tokenizer) -> str:
-        """Return the first row of the table that ``own`` lies in, after that row."""
-        block = self._block_at(own)
-        if block is None or block.kind != "table":
-            return ""
-        header = self.document.text[block.start : block.end].split("\n", 1)[0].strip()
-        if own < block.start + len(header) or tokenizer.count(header) > max_tokens:
-            return ""
-        return header
+    def before(self, end: int, n_tokens: int) -> int:
+        """Return where the last ``n_tokens`` tokens before ``end`` begin."""
+        at = bisect_left(self.tokens, end) - n_tokens
+        return self.tokens[at] if at >= 0 else self.start
 
-    def place(self, chunk: Chunk, ordinal: int) -> Chunk:
-        """Return the chunk with its position, pages, headings and kinds of blocks."""
-        return Chunk(
-            ordinal=ordinal, char_start=chunk.char_start, char_end=chunk.char_end,
-            own_start=chunk.own_start, text=chunk.text, token_count=chunk.token_count,
-            page_first=self._page_at(chunk.char_start), page_last=self._page_at(chunk.char_end - 1),
-            heading_path=self._path_at(chunk.own_start), context=chunk.context,
-            block_kinds=self._kinds(chunk.char_start, chunk.char_end),
-        )  # fmt: skip
 
-    def _block_at(self, position: int) -> Block | None:
-        at = bisect_right(self.block_starts, position) - 1
-        return self.blocks[at] if at >= 0 and position < self.blocks[at].end else None
+class _Packer:
+    """Packs one section."""
 
-    def _page_at(self, position: int) -> int | None:
-        at = bisect_right(self.page_starts, position) - 1
-        return self.document.pages[max(0, at)].number if self.page_starts else None
+    def __init__(
+        self, text: str, section: tuple[int, int], rule: ChunkRule, tokenizer: Tokenizer,
+        outline: Outline,
+    ) -> None:  # fmt: skip
+        self.text, self.tokenizer, self.outline = text, tokenizer, outline
+        self.low, self.high = section
+        self.max, self.overlap = rule.max_tokens, rule.effective_overlap
+        self._context: tuple[int, str, int] = (-1, "", 0)
 
-    def _path_at(self, position: int) -> tuple[str, ...]:
-        path: dict[int, str] = {}
-        top = 7
-        for at in range(bisect_right(self.heading_starts, position) - 1, -1, -1):
-            heading = self.headings[at]
-            if heading.level < top:
-                top = heading.level
-                path[top] = heading.title
-            if top == 1:
+    def spans(self) -> Iterator[_Span]:
+        own = self._skip(self.low, self.high)
+        last_end = own
+        window = self._window(own)
+        while own < self.high:
+            if window.end < self.high and window.end - own < self.max * MAX_CHARS_PER_TOKEN:
+                start = max(self.low, last_end - self.overlap * MAX_CHARS_PER_TOKEN)
+                window = self._window(safe_cut(self.text, start, self.low))
+            span = self._next(window, own)
+            yield span
+            last_end = span.end
+            own = self._skip(span.end, self.high)
+
+    def _window(self, start: int) -> _Window:
+        size = WINDOW_CHARS + 2 * self.max * MAX_CHARS_PER_TOKEN
+        end = min(self.high, start + size)
+        if end < self.high:
+            end = safe_cut(self.text, end, start)
+        return _Window(self.text, start, end, self.tokenizer)
+
+    def _next(self, window: _Window, own: int) -> _Span:
+        """Return the chunk that begins with ``own``, shrunk until it holds the bound."""
+        context, context_cost = self._table_header(own)
+        start = self._reach(window, own)
+        if context and context in self.text[start:own]:
+            context, context_cost = "", 0
+        room = self.max - context_cost - window.n_tokens(start, own) - DRIFT
+        end = self._stop(window, own, max(1, room))
+        while True:
+            n_tokens = self.tokenizer.count(self.text[start:end])
+            whole = n_tokens
+            if context:
+                whole = self.tokenizer.count(f"{context}\n{self.text[start:end]}")
+            excess = whole - self.max
+            if excess <= 0:
+                return _Span(start, own, end, n_tokens, context)
+            if start < own:
+                start = self._later(window, start, own, excess)
+            elif end - own <= 1:
+                # One character costs more than a chunk may: there is nothing left to cut.
+                return _Span(start, own, end, n_tokens, "")
+            elif window.n_tokens(own, end) > excess:
+                room = window.n_tokens(own, end) - excess
+                end = min(self._stop(window, own, room), end - 1)
+            else:
+                end = safe_cut(self.text, own + (end - own) // 2, own)
+            end = self._trim(own, end)
+
+    def _stop(self, window: _Window, own: int, room: int) -> int:
+        """Return where the chunk ends that begins with ``own`` and has room for some tokens."""
+        limit = min(window.after(own, room), own + room * MAX_CHARS_PER_TOKEN)
+        limit = max(limit, own + 1)
+        if limit >= window.end:
+            return self._trim(own, window.end)
+        half = min(window.after(own, int(room * HEADING_SHARE)), limit)
+        fitting = bisect_right(window.ends, limit) - 1
+        stop = window.ends[fitting] if fitting >= 0 else own
+        for heading in self.outline.heading_starts(own, limit + 1):
+            # What fits no more than a heading's first lines is better off with the rest of them.
+            is_bare = not self._has_text_after(heading, max(stop, heading))
+            if heading >= half or (is_bare and self.text[own:heading].strip()):
+                return self._trim(own, heading)
+        if stop > own:
+            return self._trim(own, stop)
+        return self._trim(own, self._inside(own, limit))
+
+    def _has_text_after(self, heading: int, stop: int) -> bool:
+        end = self.outline.heading_end(heading)
+        while end is not None and end < stop:
+            end = self._skip(end, stop)
+            if end >= stop:
+                return False
+            if self.outline.heading_end(end) is None:
+                return True
+            end = self.outline.heading_end(end)
+        return False
+
+    def _inside(self, own: int, limit: int) -> int:
+        """Return where to cut a sentence that is too long: after a clause, a word, a character."""
+        middle = own + (limit - own) // 2
+        clauses = [end for end in clause_ends(self.text, own, limit + 1) if middle < end <= limit]
+        return clauses[-1] if clauses else safe_cut(self.text, limit, own)
+
+    def _reach(self, window: _Window, own: int) -> int:
+        """Return where the overlap begins: a sentence or word within the tokens asked for."""
+        if self.overlap == 0 or own <= self.low:
+            return own
+        first = max(
+            self.low, window.before(own, self.overlap), own - self.overlap * MAX_CHARS_PER_TOKEN
+        )
+        start = self._snap(window, first, own)
+        while start < own:
+            excess = self.tokenizer.count(self.text[start:own].rstrip()) - self.overlap
+            if excess <= 0:
                 break
-        return tuple(path[level] for level in sorted(path))
+            start = self._later(window, start, own, excess)
+        return start
 
-    def _kinds(self, start: int, end: int) -> tuple[str, ...]:
-        at = max(0, bisect_right(self.block_starts, start) - 1)
-        kinds: dict[str, None] = {}
-        while at < len(self.blocks) and self.blocks[at].start < end:
-            if self.blocks[at].end > start:
-                kinds[self.blocks[at].kind] = None
+    def _snap(self, window: _Window, first: int, own: int) -> int:
+        """Return the first good start in ``[first, own]``: of a sentence, else of a word."""
+        at = bisect_left(window.ends, first)
+        while at < len(window.ends) and window.ends[at] < own:
+            start = self._skip(window.ends[at], own)
+            # A heading without its text explains nothing, and one begins ``own`` anyway.
+            if start < own:
+                return start
             at += 1
-        return tuple(kinds)
+        if first in (self.low, window.start) or self.text[first - 1].isspace():
+            return self._skip(first, own)
+        tokens = window.tokens
+        for at in range(bisect_left(tokens, first), bisect_left(tokens, own)):
+            if safe_cut(self.text, tokens[at], tokens[at] - 99) == tokens[at]:
+                return self._skip(tokens[at], own)
+        return own
+
+    def _later(self, window: _Window, start: int, own: int, n_tokens: int) -> int:
+        """Return a start of the overlap that is later by at least some tokens."""
+        first = max(window.after(start, n_tokens), start + 1)
+        return own if first >= own else self._snap(window, first, own)
+
+    def _table_header(self, own: int) -> tuple[str, int]:
+        """Return the first row of the table that ``own`` goes on with, and what it costs."""
+        table = self.outline.table_at(own)
+        if table is None:
+            return "", 0
+        start, end = self.outline.first_row(table)
+        if own < end or end - start > self.max * MAX_CHARS_PER_TOKEN:
+            return "", 0
+        if self._context[0] != start:
+            header = self.text[start:end].strip()
+            self._context = (start, header, self.tokenizer.count(header) + 1)
+        _, header, cost = self._context
+        return (header, cost) if cost <= self.max * CONTEXT_SHARE else ("", 0)
+
+    def _skip(self, start: int, end: int) -> int:
+        while start < end and self.text[start].isspace():
+            start += 1
+        return start
+
+    def _trim(self, own: int, end: int) -> int:
+        while end > own + 1 and self.text[end - 1].isspace():
+            end -= 1
+        return end

@@ -7,25 +7,55 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
+PIECE = 1 << 20
 _LINE_END = re.compile(r"\r\n?|[\x0b\x85\u2028\u2029]")
-# pdfium writes U+0002 for a hyphen that a line end made necessary.
+# pdfium writes U+0002 for a hyphen that ends a line, and sometimes keeps the line end after it.
+_BEFORE_NAME = re.compile("(?<=[0-9A-Z])\x02[ \t]*\n?[ \t]*(?=[0-9A-Z])")
 _SOFT_BREAK = re.compile("\x02[ \t]*\n?[ \t]*")
 _DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
-_SUSPECT = re.compile("[\u0080-\u00ff\ufffd\ue000-\uf8ff]")
+# Neither a line end nor a mark that belongs to the character before it: safe to cut in front of.
+_CUT = re.compile("[!-~\u4e00-\u9fff]")
+_SUSPECT = re.compile("[\u0080-\u00bf\u00d7\u00f7\ufffd\ue000-\uf8ff]")
+_ACCENTED = re.compile("[\u00c0-\u00ff]")
 _LETTER = re.compile(r"[^\W\d_]|[\ufffd\ue000-\uf8ff\u0080-\u00bf]")
 
 
 def clean_text(text: str) -> str:
-    """Return the text in NFC with plain line ends, hyphenated words joined, controls dropped."""
-    if "\r" in text or not text.isascii():
-        text = _LINE_END.sub("\n", text)
-    text = _SOFT_BREAK.sub("", text)
-    text = _DROPPED.sub("", text)
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    """Return the text in NFC with plain line ends, hyphenated words joined, controls dropped.
+
+    A hyphen between capitals or digits, as in a part number, is kept. Long texts are cleaned piece
+    by piece, so that one wide character does not make every copy four times as large.
+    """
+    if len(text) <= PIECE:
+        return _clean(text)
+    return "".join(_clean(piece) for piece in _pieces(text))
 
 
 def is_garbled(text: str) -> bool:
     """Return whether most letters come from a font or encoding that could not be read."""
     letters = len(_LETTER.findall(text))
-    return letters >= 20 and len(_SUSPECT.findall(text)) > 0.4 * letters
+    if letters < 20:
+        return False
+    suspect, accented = len(_SUSPECT.findall(text)), len(_ACCENTED.findall(text))
+    # Accents alone are a language; accents with signs between them are bytes read as Latin-1.
+    mixed = suspect + accented if suspect > 0.05 * letters else suspect
+    return mixed > 0.4 * letters or accented > 0.7 * letters
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        cut = _CUT.search(text, min(len(text), start + PIECE), start + 2 * PIECE)
+        end = cut.start() if cut else min(len(text), start + 2 * PIECE)
+        yield text[start:end]
+        start = end
+
+
+def _clean(text: str) -> str:
+    text = _LINE_END.sub("\n", text)
+    if "\x02" in text:
+        text = _SOFT_BREAK.sub("", _BEFORE_NAME.sub("-", text))
+    text = _DROPPED.sub("", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)

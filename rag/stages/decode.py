@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import codecs
 import re
-
-import chardet
+from collections import Counter
 
 from rag.core.errors import DocumentError
 
+PIECE = 1 << 20
 SAMPLE = 64 * 1024
+MAX_LOST = 0.005
 _HIGH = re.compile(rb"[\x80-\xff]")
-_ODD = bytes(i for i in range(32) if i not in (9, 10, 12, 13, 27)) + b"\x7f"
+# Bytes that no text encoding uses; 0x1B begins the escapes of ISO-2022.
+_ODD = bytes(i for i in range(32) if i not in (8, 9, 10, 11, 12, 13, 26, 27)) + b"\x7f"
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -21,83 +23,131 @@ _BOMS = (
 )
 # The detector names subsets; the supersets decode what real files hold beyond them.
 _SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "hz-gb-2312": "hz",
-              "big5": "big5hkscs", "cp950": "big5hkscs", "ascii": "gb18030"}  # fmt: skip
+              "big5": "big5hkscs", "cp950": "big5hkscs"}  # fmt: skip
+# Lead bytes of punctuation and of the common half of the characters.
+_CHINESE = {
+    "gb18030": ("gb2312", [bytes([lead]) for lead in range(0xA1, 0xD8)]),
+    "big5hkscs": ("big5", [bytes([lead]) for lead in range(0xA1, 0xC7)]),
+}
 _USUAL = re.compile(r"[\t\n\r\x20-\x7e\u3000-\u303f\u4e00-\u9fff\uff00-\uffef\u2010-\u2027]")
+_BINARY = "“{name}” is binary, not text."
 
 
 def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, str]:
     """Return the text and its encoding; ``encoding`` overrules the detection.
 
-    Raises DocumentError for binary data and when no encoding fits.
+    Up to 0.5 % of damaged characters become U+FFFD. Raises DocumentError for binary data and when
+    no encoding fits.
     """
     if encoding:
         return _as_asked(data, name, encoding)
     for bom, codec in _BOMS:
         if data.startswith(bom):
             return data.decode(codec, "replace"), codec
-    sample = data[:SAMPLE] + data[-SAMPLE:] if len(data) > 2 * SAMPLE else data
-    n_odd = len(sample) - len(sample.translate(None, _ODD))
-    if n_odd > 0.01 * len(sample):
-        wide = _utf16(data)
-        if wide is None:
-            raise DocumentError(
-                "“{name}” is binary, not text.", hint="Upload a document.", name=name
-            )
+    n_odd = _count_odd(data)
+    if n_odd and (wide := _utf16(data)):
         return wide
+    if n_odd > 0.01 * len(data):
+        raise DocumentError(_BINARY, hint="Upload a document.", name=name)
     try:
         return data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         pass
-    return _utf16(data) or _detected(data) or _mostly_gb18030(data) or _give_up(name)
+    found = _damaged_utf8(data) or _detected(data) or _mostly(data, "gb18030")
+    if found is None:
+        raise DocumentError(
+            "The encoding of “{name}” cannot be told.",
+            hint="Save it as UTF-8 and upload that.", name=name,
+        )  # fmt: skip
+    return found
 
 
 def _as_asked(data: bytes, name: str, encoding: str) -> tuple[str, str]:
     try:
         return data.decode(encoding), encoding
-    except (UnicodeError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise DocumentError(
             "“{name}” cannot be read as {encoding}.", hint="Choose another encoding.",
             name=name, encoding=encoding,
         ) from error  # fmt: skip
 
 
+def _count_odd(data: bytes) -> int:
+    pieces = (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+    return sum(len(piece) - len(piece.translate(None, _ODD)) for piece in pieces)
+
+
 def _utf16(data: bytes) -> tuple[str, str] | None:
     """Return the text when it makes sense as UTF-16 without a mark, in either byte order."""
-    best = ("", "", 0.9)
-    if len(data) % 2:
-        return None
+    best, top = "", 0.9
     for codec in ("utf-16-le", "utf-16-be"):
-        try:
-            start = data[:SAMPLE].decode(codec)
-        except UnicodeDecodeError:
-            continue
+        start = data[: min(SAMPLE, len(data) // 2 * 2)].decode(codec, "replace")
         score = len(_USUAL.findall(start)) / max(1, len(start))
-        if score > best[2]:
-            best = (start, codec, score)
-    if not best[1]:
-        return None
-    return data.decode(best[1], "replace"), best[1]
+        if score > top:
+            best, top = codec, score
+    return (data.decode(best, "replace"), best) if best else None
+
+
+def _damaged_utf8(data: bytes) -> tuple[str, str] | None:
+    """Return UTF-8 with few bad bytes, such as a cut end; its other characters must be sound."""
+    sample = _telling(data).decode("utf-8", "replace")
+    bad = sample.count("\ufffd")
+    wide = sum(character > "\x7f" for character in sample)
+    return _mostly(data, "utf-8") if bad <= 0.1 * wide or bad <= 1 < wide else None
 
 
 def _detected(data: bytes) -> tuple[str, str] | None:
-    first = _HIGH.search(data)
-    start = max(0, first.start() - 1024) if first else 0
-    guess = str(chardet.detect(data[start : start + SAMPLE])["encoding"] or "").lower()
+    # Imported when bytes are not UTF-8: most texts are.
+    import chardet
+
+    sample = _telling(data)
+    guess = str(chardet.detect(sample)["encoding"] or "").lower()
     codec = _SUPERSETS.get(guess, guess)
-    try:
-        return (data.decode(codec), codec) if codec else None
-    except (UnicodeError, LookupError):
+    if _is_single_byte(codec) and (chinese := _as_chinese(sample)):
+        codec = chinese
+    if codec in ("", "ascii"):
         return None
+    try:
+        return data.decode(codec), codec
+    except (UnicodeError, LookupError):
+        return _mostly(data, codec) if codec in _CHINESE else None
 
 
-def _mostly_gb18030(data: bytes) -> tuple[str, str] | None:
-    text = data.decode("gb18030", "replace")
-    return (text, "gb18030") if text.count("\ufffd") < 0.005 * len(text) else None
+def _is_single_byte(codec: str) -> bool:
+    try:
+        return not codec or len(bytes(range(256)).decode(codec, "replace")) == 256
+    except LookupError:
+        return True
 
 
-def _give_up(name: str) -> tuple[str, str]:
-    raise DocumentError(
-        "The encoding of “{name}” cannot be told.",
-        hint="Save it as UTF-8 and upload that.",
-        name=name,
-    )
+def _as_chinese(sample: bytes) -> str:
+    """Return the codec in which nearly all of the sample is common Chinese, or nothing.
+
+    One bad byte makes the detector name a single-byte encoding, in which every byte is sound.
+    """
+    for codec, (table, leads) in _CHINESE.items():
+        counts = Counter(sample.decode(codec, "replace"))
+        wide = {character: n for character, n in counts.items() if character > "\x7f"}
+        common = sum(n for c, n in wide.items() if c.encode(table, "ignore")[:1] in leads)
+        if sum(wide.values()) >= 8 and common >= 0.95 * sum(wide.values()):
+            return codec
+    return ""
+
+
+def _telling(data: bytes) -> bytes:
+    """Return up to 64 KB of the lines that hold bytes beyond ASCII, wherever they begin."""
+    parts: list[bytes] = []
+    left, end = SAMPLE, 0
+    while left > 0 and (match := _HIGH.search(data, end)):
+        # Before the first such byte of a line all is ASCII: no character is cut in two here.
+        start = max(end, match.start() - 200)
+        stop = data.find(b"\n", match.start())
+        end = min(len(data) if stop < 0 else stop + 1, start + left)
+        parts.append(data[start:end])
+        left -= end - start
+    return b"".join(parts)
+
+
+def _mostly(data: bytes, codec: str) -> tuple[str, str] | None:
+    text = data.decode(codec, "replace")
+    return (text, codec) if text.count("\ufffd") <= max(1, MAX_LOST * len(text)) else None

@@ -29,8 +29,8 @@ _LOOKALIKES = {
 # NFKD knows the Kangxi radicals but hardly any of their simplified and older forms.
 _RADICALS = dict(
     zip(
-        "⺟⺠⻁⻄⻅⻆⻉⻋⻑⻓⻔⻗⻘⻙⻚⻛⻜⻝⻢⻣⻤⻥⻦⻧⻨⻩⻬⻭⻮⻰⻱⻳",
-        "母民虎西见角贝车長长门雨青韦页风飞食马骨鬼鱼鸟卤麦黄齐歯齿龙龜龟",
+        "⺟⺠⻁⻄⻅⻆⻉⻋⻑⻓⻔⻗⻘⻙⻚⻛⻜⻝⻢⻣⻤⻥⻦⻧⻨⻩⻬⻭⻮⻰⻱⻳⼾戶戸",
+        "母民虎西见角贝车長长门雨青韦页风飞食马骨鬼鱼鸟卤麦黄齐歯齿龙龜龟户户户",
         strict=True,
     )
 )
@@ -41,17 +41,18 @@ _CONTEXT: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     # A hyphen between parts of a word comes and goes with the line ends.
     (re.compile(rf"[-\u00ad‐‑‒–—−](?<={_LATIN}{_LATIN}.)\s*(?={_LATIN}{{2}})"),
      lambda match: _DROP * len(match.group())),
-    (re.compile(r"[-‐]\s*\n\s*(?=[a-zà-ÿ])"), lambda match: _DROP * len(match.group())),
+    (re.compile(rf"[-‐](?<={_LATIN}.)\s*\n\s*(?=[a-zà-ÿ])"),
+     lambda match: _DROP * len(match.group())),
     # Ellipses and long dashes are written with one sign or with several.
-    (re.compile(r"\.{3,}|[…⋯]{2,}"), lambda match: "…" + _DROP * (len(match.group()) - 1)),
-    (re.compile(r"-{2,}|[–—―─]{2,}"), lambda match: "-" + _DROP * (len(match.group()) - 1)),
+    (re.compile(r"[.…⋯]{2,}"), lambda match: _run(match.group(), "…", match.group() != "..")),
+    (re.compile(r"[-–—―─]{2,}"), lambda match: _run(match.group(), "-")),
     # Without the gap "1 5" were 15, without the sign 2*3 were 23, and 10² were 102.
-    (re.compile(r"\s+(?<=\d\s)(?=\d)|\s(?<=\d\s)\s+(?=\d)"),
-     lambda match: _GAP + _DROP * (len(match.group()) - 1)),
+    (re.compile(r"\d\s+(?=\d)"),
+     lambda match: match.group()[0] + _run(match.group()[1:], _GAP)),
     (re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
     (re.compile(r"[²³¹⁰⁴-⁹₀-₉](?<=\d.)"), lambda match: chr(0xE100 + ord(match.group()) % 0x100)),
 )  # fmt: skip
-_PIECE = 256
+_PIECE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +71,16 @@ class Folded:
     def _origin(self, position: int) -> int:
         piece = bisect_right(self._offsets, position) - 1
         begin = piece * _PIECE
-        lengths = (len(_TABLE[ord(c)]) for c in self._prepared[begin : begin + _PIECE])
+        prepared = self._prepared[begin : begin + _PIECE]
+        table = _table(prepared)
+        lengths = (len(table[ord(c)]) for c in prepared)
         before = list(accumulate(lengths, initial=self._offsets[piece]))
         return begin + bisect_right(before, position) - 1
 
 
-class _Table(dict[int, str]):
-    """Folds one character when it is first seen."""
-
-    def __missing__(self, code: int) -> str:
-        folded = _fold_character(chr(code))
-        if len(self) < 65536:
-            self[code] = folded
-        return folded
-
-
-_TABLE = _Table()
+# Every character met so far; the limit is for texts that hold all of Unicode.
+_TABLE: dict[int, str] = {}
+_MAX_TABLE = 65536
 
 
 def fold_quote(text: str) -> Folded:
@@ -93,12 +88,27 @@ def fold_quote(text: str) -> Folded:
     prepared = text
     for pattern, replacement in _CONTEXT:
         prepared = pattern.sub(replacement, prepared)
+    table = _table(prepared)
     pieces = [
-        prepared[start : start + _PIECE].translate(_TABLE)
+        prepared[start : start + _PIECE].translate(table)
         for start in range(0, len(prepared), _PIECE)
     ]
     offsets = tuple(accumulate(map(len, pieces), initial=0))
     return Folded("".join(pieces), text, prepared, offsets)
+
+
+def _run(signs: str, sign: str, is_one: bool = True) -> str:
+    """Return as many characters as ``signs`` that are folded like one ``sign``."""
+    return sign + _DROP * (len(signs) - 1) if is_one else signs
+
+
+def _table(text: str) -> dict[int, str]:
+    """Return a table with every character of ``text``; a plain dict translates fastest."""
+    fresh = {n: _fold_character(chr(n)) for n in set(map(ord, set(text))).difference(_TABLE)}
+    if len(_TABLE) + len(fresh) > _MAX_TABLE:
+        return {**_TABLE, **fresh}
+    _TABLE.update(fresh)
+    return _TABLE
 
 
 def _fold_character(character: str) -> str:

@@ -72,12 +72,11 @@ def _closest(quote: str, source: Folded) -> Place | None:
 
 def _whole(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span with the words and numbers complete that it cuts."""
-    for _ in range(_REACH):
-        if start and _is_cut_before(text, start):
-            start -= 1
-    for _ in range(_REACH):
-        if end < len(text) and _is_cut_after(text, end):
-            end += 1
+    first, last = max(0, start - _REACH), min(len(text), end + _REACH)
+    while start > first and _is_cut_before(text, start):
+        start -= 1
+    while end < last and _is_cut_after(text, end):
+        end += 1
     return start, end
 
 
@@ -87,6 +86,8 @@ def _is_cut_before(text: str, start: int) -> bool:
     if not before or not first:
         return False
     if _in_word(first) and (_in_word(before[-1]) or _is_hyphened(before[-1], before[-2:-1], first)):
+        return True
+    if first in ".,:/" and before[-1].isdigit() and text[start + 1 : start + 2].isdigit():
         return True
     is_cut = first.isdigit() and _NUMBER_BEFORE.search(before)
     return bool(is_cut or _NEGATION.search(before))

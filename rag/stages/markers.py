@@ -23,7 +23,7 @@ _ATTRIBUTE = re.compile(
     r"(?=\s+\w+\s*=\s*[\"'“”\w]|\s*/?\s*$)",
     re.S,
 )
-_BULLET = re.compile(r"(?:[-*•>#]+\s+|\d{1,2}(?:[.)]\s+|、))+")
+_BULLET = re.compile(r"\A(?:[-*•>#]+\s+|\d{1,2}(?:[.)]\s+|、))+")
 _MARKS = "\"'“”"
 
 
@@ -46,27 +46,65 @@ def read_markers(text: str) -> list[str | Marker]:
     opened: list[tuple[str, int]] = []
     position = 0
     while match := _TOKEN.search(text, position):
-        if match.group()[:5].lower() == "<cite":
-            end = _tag_end(text, match.end())
-            if end < 0 and (opened or len(text) - match.start() < MAX_TAG):
-                is_tail = "</cite" not in text[match.end() :].lower()
-                parts.append(text[position : match.start()])
-                position = len(text) if is_tail and "\n\n" not in text[match.end() :] else match.end()
-                continue
-            parts.append(text[position : match.start()])
-            position = match.end() if end < 0 else end + 1
-            if end >= 0:
-                _open(parts, opened, text[match.end() : end])
-            continue
         parts.append(text[position : match.start()])
         position = match.end()
-        if match["numbers"] is None:
+        if match["numbers"]:
+            claim = _sentence(parts)
+            parts += [Marker(n, "", claim) for n in re.findall(r"\d+", match["numbers"])]
+        elif match.group().startswith("</"):
             if opened:
                 parts.append(_closed(parts, *opened.pop()))
-            continue
-        claim = _sentence(parts)
-        parts += [Marker(n, "", claim) for n in re.findall(r"\d+", match["numbers"])]
+        elif (end := _tag_end(text, position)) >= 0:
+            opened.append((text[position:end], len(parts)))
+            position = end + 1
+            if text[end - 1] == "/":
+                parts.append(_closed(parts, *opened.pop()))
+        elif _is_broken_off(text, position):
+            position = len(text)
+        else:
+            parts.append(match.group())
     parts.append(text[position:])
     while opened:
         parts.append(_closed(parts, *opened.pop()))
     return [part for part in parts if part != ""]
+
+
+def _tag_end(text: str, start: int) -> int:
+    """Return where the ``>`` of a tag is: the first behind a quotation mark, else the first."""
+    stops = [text.find("<cite", start, start + MAX_TAG), text.find("</cite", start, start + MAX_TAG)]
+    limit = min([stop for stop in stops if stop >= 0], default=start + MAX_TAG)
+    first = at = text.find(">", start, limit)
+    while at >= 0:
+        if text[max(start, at - 8) : at].rstrip(" \t\n/")[-1:] in tuple(_MARKS):
+            return at
+        at = text.find(">", at + 1, limit)
+    return first
+
+
+def _is_broken_off(text: str, start: int) -> bool:
+    rest = text[start : start + MAX_TAG]
+    return start + len(rest) == len(text) and not any(sign in rest for sign in ("<", ">", "\n\n"))
+
+
+def _closed(parts: list[str | Marker], attributes: str, start: int) -> Marker:
+    found = {
+        name.lower(): html.unescape(next(filter(None, values), ""))
+        for name, *values in _ATTRIBUTE.findall(attributes)
+    }
+    claim = "".join(part for part in parts[start:] if isinstance(part, str)).strip()
+    doc_id = found.get("doc_id") or found.get("docid") or found.get("id") or ""
+    return Marker(doc_id.strip(), found.get("quote", "").strip(), claim or _sentence(parts))
+
+
+def _sentence(parts: list[str | Marker]) -> str:
+    """Return the last sentence of what was read so far, without the bullet of its line."""
+    tail = ""
+    for part in reversed(parts):
+        if isinstance(part, str):
+            tail = part[-2 * MAX_TAG :] + tail
+        if len(tail) >= MAX_TAG:
+            break
+    tail = tail.rstrip()
+    ends = list(sentence_ends(tail))
+    sentence = tail[ends[-2] :] if len(ends) > 1 else tail
+    return _BULLET.sub("", sentence.strip(), count=1)

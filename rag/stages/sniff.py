@@ -6,159 +6,100 @@ The name decides only between kinds of text, which look alike.
 from __future__ import annotations
 
 import re
-import zipfile
 from pathlib import Path, PurePath
 
 from rag.core.errors import DocumentError
+from rag.stages.sniff_ole import ole_kind
+from rag.stages.sniff_zip import zip_kind
 
 HEAD = 64 * 1024
-MAX_MEMBERS = 5_000
-MAX_TOTAL = 300 * 1024**2
-MAX_RATIO = 100
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"BM")
-_ZIP_KINDS = {
-    "word/document.xml": "docx",
-    "ppt/presentation.xml": "pptx",
-    "xl/workbook.xml": "xlsx",
-}
-_HTML = re.compile(rb"<!doctype\s+html|<html[\s>]|<body[\s>]", re.I)
-_MAIL = re.compile(
-    rb"^(from|to|subject|date|received|mime-version|message-id|return-path):", re.I | re.M
+_IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")
+_ARCHIVES = (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
+_BLANK = b" \t\r\n\f\v"
+# Word 2, which is no OLE file.
+_OLD_WORD = (b"\xdb\xa5-\x00", b"\x9b\xa5")
+_HTML = re.compile(
+    rb"(?:<\?xml[^>]*>|<!--.*?-->|\s)*<(?:!doctype\s+html|html|head|body)[\s>]", re.I | re.S
 )
-_TEXT_KINDS = {".md": "md", ".markdown": "md", ".csv": "csv", ".tsv": "csv"}
-_HINT_CONVERT = "Save it as {wanted} and upload that."
+_WORD_XML = re.compile(rb"progid=.Word\.Document|<w:wordDocument|<pkg:package")
+_HEADER = re.compile(rb"[!-9;-~]+:[^\n]*(?:\n[ \t][^\n]*)*\n?")
+_MAIL = re.compile(
+    rb"^(from|to|cc|subject|date|received|mime-version|message-id|return-path|x-[\w-]+):",
+    re.I | re.M,
+)
+_MAIL_PROOF = re.compile(rb"^(received|mime-version|message-id|return-path):", re.I | re.M)
+_TEXT_KINDS = {".md": "md", ".markdown": "md", ".csv": "csv", ".tsv": "csv", ".txt": "txt"}
+_HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".mht", ".mhtml")
+_CONVERT = "Save it as {wanted} and upload that."
 
 
 def sniff_kind(path: Path, name: str) -> str:
     """Return one of ``rag.core.documents.KINDS``; raise DocumentError for all else."""
     with path.open("rb") as file:
         head = file.read(HEAD)
-    if not head.strip(b"\0 \t\r\n\f\xef\xbb\xbf"):
-        what = "is empty" if not head else "holds no text"
-        raise DocumentError(f"“{{name}}” {what}.", hint="Upload a file with text.", name=name)
+        if not head:
+            raise DocumentError("“{name}” is empty.", hint="Upload a file with text.", name=name)
+        is_blank = not head.strip(_BLANK)
+        while is_blank and (more := file.read(HEAD)):
+            is_blank = not more.strip(_BLANK)
+    if is_blank:
+        raise DocumentError("“{name}” holds no text.", hint="Upload a file with text.", name=name)
+    suffix = PurePath(name).suffix.lower()
+    if _is_pdf(head, suffix):
+        return "pdf"
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return zip_kind(path, name)
+    if head.startswith(_OLE):
+        return ole_kind(path, name)
+    if head.startswith(_OLD_WORD):
+        return "doc"
+    _refuse_known(head, name)
+    return _text_kind(head, suffix)
+
+
+def _is_pdf(head: bytes, suffix: str) -> bool:
+    """Return whether it is a PDF; some have junk before their mark, but a text may name it."""
+    at = head[:2048].find(b"%PDF-")
+    if at <= 0:
+        return at == 0
+    return suffix == ".pdf" or not head[:at].strip(_BLANK + b"\xef\xbb\xbf") or b"\0" in head
+
+
+def _refuse_known(head: bytes, name: str) -> None:
     if head.startswith(b"version https://git-lfs"):
         raise DocumentError(
             "“{name}” is a Git LFS pointer, not the document.",
-            hint="Upload the real file.",
-            name=name,
-        )
-    if b"%PDF-" in head[:2048]:
-        return "pdf"
-    if head.startswith(b"PK\x03\x04"):
-        return _zip_kind(path, name)
-    if head.startswith(_OLE):
-        return _ole_kind(path, name)
-    if head.startswith(b"{\\rtf"):
-        raise DocumentError("“{name}” is RTF.", hint=_HINT_CONVERT, name=name, wanted=".docx")
-    if head.startswith(_IMAGES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
+            hint="Upload the real file.", name=name,
+        )  # fmt: skip
+    if head.lstrip(_BLANK).startswith(b"{\\rtf"):
+        raise DocumentError("“{name}” is RTF.", hint=_CONVERT, name=name, wanted=".docx")
+    is_bitmap = head.startswith(b"BM") and head[6:10] == b"\0\0\0\0"
+    is_webp = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+    if head.startswith(_IMAGES) or is_bitmap or is_webp or head[4:12] in (b"ftypheic", b"ftypavif"):
         raise DocumentError(
             "“{name}” is an image.", hint="Upload a document with a text layer.", name=name
         )
-    return _text_kind(head, name)
-
-
-def _zip_kind(path: Path, name: str) -> str:
-    try:
-        with zipfile.ZipFile(path) as bundle:
-            members = bundle.infolist()
-            names = {member.filename for member in members}
-            _refuse_bomb(members, name)
-            if any(member.flag_bits & 1 for member in members):
-                raise _password(name)
-            kind = next((kind for part, kind in _ZIP_KINDS.items() if part in names), "")
-            if kind and "[Content_Types].xml" not in names:
-                kind = ""
-            if (
-                "mimetype" in names
-                and bundle.read("mimetype")[:40].strip() == b"application/epub+zip"
-            ):
-                kind = "epub"
-            if kind:
-                _refuse_dtd(bundle, members, kind, name)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
-        raise _damaged(name) from error
-    if not kind:
+    if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
         raise DocumentError(
-            "“{name}” is a zip, not a document.",
-            hint="Unpack it and upload the documents.",
-            name=name,
-        )
-    return kind
-
-
-def _refuse_bomb(members: list[zipfile.ZipInfo], name: str) -> None:
-    total = sum(member.file_size for member in members)
-    packed = sum(member.compress_size for member in members)
-    is_bomb = total > MAX_TOTAL or (total > 10 * 1024**2 and total > MAX_RATIO * max(packed, 1))
-    if len(members) > MAX_MEMBERS or is_bomb:
-        raise DocumentError(
-            "“{name}” would unpack to {n} parts and {mb} MB.",
-            hint="Save it anew with a word processor, or split it.",
-            name=name, n=len(members), mb=total // 1024**2,
+            "“{name}” is an archive, not a document.",
+            hint="Unpack it and upload the documents.", name=name,
         )  # fmt: skip
+    if head.lstrip(_BLANK + b"\xef\xbb\xbf").startswith(b"<?xml") and _WORD_XML.search(head):
+        raise DocumentError("“{name}” is Word XML.", hint=_CONVERT, name=name, wanted=".docx")
 
 
-def _refuse_dtd(
-    bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str
-) -> None:
-    if kind == "epub":
-        return  # XHTML names its document type; xberg resolves no entities.
-    for member in members:
-        if member.filename.endswith((".xml", ".rels")):
-            with bundle.open(member) as part:
-                start = part.read(4096).replace(b"\0", b"")
-            if b"<!DOCTYPE" in start.upper():
-                raise DocumentError(
-                    "“{name}” declares entities, which office documents never do.",
-                    hint="Save it anew with a word processor.", name=name,
-                )  # fmt: skip
-
-
-def _ole_kind(path: Path, name: str) -> str:
-    data = path.read_bytes()
-    for stream in ("EncryptedPackage", "EncryptionInfo"):
-        if stream.encode("utf-16le") in data:
-            raise _password(name)
-    if "WordDocument".encode("utf-16le") in data:
-        for start in range(512, len(data) - 12, 512):
-            # The file information block of Word 97 and later, at the start of its stream.
-            if data[start : start + 2] == b"\xec\xa5" and data[start + 11] & 1:
-                raise _password(name)
-        return "doc"
-    for stream, wanted in (
-        ("Workbook", ".xlsx"),
-        ("Book", ".xlsx"),
-        ("PowerPoint Document", ".pptx"),
-    ):
-        if stream.encode("utf-16le") in data:
-            raise DocumentError(
-                "“{name}” is in an old office format.", hint=_HINT_CONVERT, name=name, wanted=wanted
-            )
-    raise _damaged(name)
-
-
-def _text_kind(head: bytes, name: str) -> str:
+def _text_kind(head: bytes, suffix: str) -> str:
     is_wide = head[:2] in (b"\xff\xfe", b"\xfe\xff")
-    plain = head.replace(b"\0", b"") if is_wide else head
-    if _HTML.search(plain[:4096]):
+    plain = (head[2:].replace(b"\0", b"") if is_wide else head).removeprefix(b"\xef\xbb\xbf")
+    if _HTML.match(plain):
         return "html"
     header, blank, _ = plain.replace(b"\r\n", b"\n").partition(b"\n\n")
-    suffix = PurePath(name).suffix.lower()
-    if blank and (suffix == ".eml" or len(_MAIL.findall(header)) >= 3):
-        return "eml"
-    if suffix in (".html", ".htm", ".xhtml"):
+    # A memo begins with lines that look like a mail's: without its name, it needs proof.
+    if blank and _HEADER.sub(b"", header).strip() == b"" and _MAIL.search(header):
+        is_proven = _MAIL_PROOF.search(header) and len(_MAIL.findall(header)) >= 3
+        if suffix in (".eml", ".mht", ".mhtml") or is_proven:
+            return "eml"
+    if suffix in _HTML_SUFFIXES:
         return "html"
     return _TEXT_KINDS.get(suffix, "txt")
-
-
-def _password(name: str) -> DocumentError:
-    return DocumentError(
-        "“{name}” needs a password.", hint="Remove the password and upload it again.", name=name
-    )
-
-
-def _damaged(name: str) -> DocumentError:
-    return DocumentError(
-        "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-    )

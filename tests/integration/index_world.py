@@ -15,6 +15,7 @@ from rag.core.types import RetrievalSettings
 from rag.providers.postgres import drafts, stats
 from rag.providers.postgres.keys import term_weights
 from rag.providers.postgres.spaces import create_partition
+from rag.providers.postgres.swap import SwapTarget, swap_in
 from rag.stages.terms import index_terms, is_han, is_identifier, query_terms
 
 DIM = 8
@@ -52,12 +53,10 @@ def draft(file: models.File, texts: list[str], vectors: list[Any]) -> None:
         counts = index_terms(text)
         chunk = Chunk(ordinal, position, position + len(text), position, text, len(text))
         position += len(text)
-        rows.append(
-            drafts.DraftRow(
-                chunk, hashlib.sha256(text.encode()).hexdigest(), is_han(text),
-                sum(counts.values()), term_weights(file.store_id, counts, file.store.avg_len_frozen), vector,
-            )
-        )  # fmt: skip
+        sha256 = hashlib.sha256(text.encode()).hexdigest()
+        weights = term_weights(file.store_id, counts, file.store.avg_len_frozen)
+        length = sum(counts.values())
+        rows.append(drafts.DraftRow(chunk, sha256, is_han(text), length, weights, vector))
     drafts.begin_draft(file.pk, "test")
     drafts.add_rows(file.pk, "test", rows)
 
@@ -75,10 +74,10 @@ def swap(file: models.File) -> int:
     with transaction.atomic():
         row = models.File.objects.select_for_update().get(pk=file.pk)
         row.revision += 1
-        target = drafts.SwapTarget(
+        target = SwapTarget(
             row.pk, row.store_id, row.store.space_id, row.revision, row.content_type
         )
-        row.n_chunks = drafts.swap_in(target)
+        row.n_chunks = swap_in(target)
         row.save()
         return row.n_chunks
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.db import connection
 
 from rag.core.documents import Chunk
-from rag.providers.postgres.keys import sparse_literal
+from rag.providers.postgres.literals import sparse_literal, vector_literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,21 +33,6 @@ class DraftRow:
     vector: NDArray[np.float32] | None
 
 
-@dataclass(frozen=True, slots=True)
-class SwapTarget:
-    """Where a draft goes; ``revision`` is the one that it becomes."""
-
-    file_id: int
-    store_id: int
-    space_id: int
-    revision: int
-    content_type: str
-
-
-SWAP = [
-    step.partition("\n")[2]
-    for step in (Path(__file__).parent / "swap.sql").read_text("utf-8").split("-- step: ")[1:]
-]
 _COLUMNS = "file_id, ordinal, fingerprint, facts, text, sha256, is_han, len, w, embedding"
 
 
@@ -88,11 +72,6 @@ def add_rows(file_id: int, fingerprint: str, rows: Iterable[DraftRow]) -> None:
             )  # fmt: skip
 
 
-def vector_literal(vector: NDArray[np.float32]) -> str:
-    """Return pgvector's text form of a vector."""
-    return "[" + ",".join(f"{x:.6g}" for x in vector.tolist()) + "]"
-
-
 def reusable_texts(file_id: int, space_id: int, digests: Sequence[str]) -> set[str]:
     """Return those digests whose one live chunk has a vector that no draft row claims yet."""
     with connection.cursor() as cursor:
@@ -106,20 +85,3 @@ def reusable_texts(file_id: int, space_id: int, digests: Sequence[str]) -> set[s
             [space_id, file_id, list(digests)],
         )
         return {row[0] for row in cursor.fetchall()}
-
-
-def swap_in(target: SwapTarget) -> int:
-    """Make the draft the file's live revision and return its number of chunks.
-
-    Must run inside the transaction that holds the file's row. Chunks with equal text keep their
-    id and enabled flag, and their vector unless the draft brings a new one.
-    """
-    with connection.cursor() as cursor:
-        for statement in SWAP:
-            cursor.execute(
-                statement,
-                {"file": target.file_id, "store": target.store_id, "space": target.space_id,
-                 "revision": target.revision, "type": target.content_type},
-            )  # fmt: skip
-        cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [target.file_id])
-        return int(cursor.rowcount)

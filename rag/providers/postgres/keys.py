@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 K1 = 1.2
 B = 0.75
-DIMENSIONS = 1_000_000_000
 _PRIME = 999_999_937
 
 
@@ -30,9 +29,3 @@ def term_weights(store_id: int, counts: Mapping[str, int], avg_len: float) -> di
         key = zlib.crc32(term.encode(), prefix) % _PRIME + 1
         merged[key] = merged.get(key, 0) + count
     return {key: tf * (K1 + 1) / (tf + norm) for key, tf in merged.items()}
-
-
-def sparse_literal(weights: Mapping[int, float]) -> str:
-    """Return pgvector's text form of a sparsevec; indices count from 1, as keys do."""
-    body = ",".join(f"{key}:{weight:.6g}" for key, weight in sorted(weights.items()))
-    return f"{{{body}}}/{DIMENSIONS}"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rag.core.documents import Chunk
-from rag.providers.postgres.keys import DIMENSIONS, term_weights
+from rag.providers.postgres.keys import term_weights
+from rag.providers.postgres.literals import DIMENSIONS
 from rag.stages.terms import index_terms, is_han
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from rag.conf import conf
 from rag.core.ports import IndexQuery
 from rag.core.types import Hit, Leg
 from rag.providers.postgres.keys import term_key
+from rag.providers.postgres.literals import vector_literal
 from rag.providers.postgres.route import Branch, plan_branches
 
 STATEMENT = (Path(__file__).parent / "hybrid.sql").read_text(encoding="utf-8")
@@ -116,7 +117,7 @@ def _params(query: IndexQuery) -> dict[str, Any]:
         "damping": DAMPING,
     }
     for space_id, vector in query.vectors.items():
-        params[f"e{space_id}"] = "[" + ",".join(f"{x:.6g}" for x in vector.tolist()) + "]"
+        params[f"e{space_id}"] = vector_literal(vector)
     return params
 
 
@@ -162,10 +163,10 @@ def _similarity(query: IndexQuery) -> Any:
     def of_target(target: Any) -> str:
         if target.space_id not in query.vectors:
             return "NULL"
-        space = int(target.space_id)
+        space, kind = int(target.space_id), f"halfvec({int(target.dim)})"
         return (
-            f"(SELECT 1 - (e.embedding::halfvec({target.dim}) <=> %(e{space})s::halfvec({target.dim}"
-            f")) FROM rag_chunk_vec_s{space} e WHERE e.chunk_id = c.chunk_id)"
+            f"(SELECT 1 - (e.embedding::{kind} <=> %(e{space})s::{kind})"
+            f" FROM rag_chunk_vec_s{space} e WHERE e.chunk_id = c.chunk_id)"
         )
 
     return of_target

@@ -1,0 +1,41 @@
+"""Makes a file's draft its live revision, all at once. In: a target. Out: the number of chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import connection
+
+_STEPS = [
+    step.partition("\n")[2]
+    for step in (Path(__file__).parent / "swap.sql").read_text("utf-8").split("-- step: ")[1:]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SwapTarget:
+    """Where a draft goes; ``revision`` is the one that it becomes."""
+
+    file_id: int
+    store_id: int
+    space_id: int
+    revision: int
+    content_type: str
+
+
+def swap_in(target: SwapTarget) -> int:
+    """Make the draft the file's live revision and return its number of chunks.
+
+    Must run inside the transaction that holds the file's row. Chunks with equal text keep their
+    id and enabled flag, and their vector unless the draft brings a new one.
+    """
+    with connection.cursor() as cursor:
+        for statement in _STEPS:
+            cursor.execute(
+                statement,
+                {"file": target.file_id, "store": target.store_id, "space": target.space_id,
+                 "revision": target.revision, "type": target.content_type},
+            )  # fmt: skip
+        cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [target.file_id])
+        return int(cursor.rowcount)

@@ -1,0 +1,120 @@
+"""Where things lie in a document. In: a parsed document. Out: sections, headings, tables, pages."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from rag.core.documents import Block, ParsedDocument
+
+_MAX_TITLE = 200
+
+
+class Outline:
+    """Answers by position: which section, headings, table and page a character belongs to."""
+
+    def __init__(self, document: ParsedDocument) -> None:
+        self._text = document.text
+        self._blocks = sorted(document.blocks, key=_start)
+        self._headings = [b for b in self._blocks if b.kind == "heading" and b.level > 0]
+        self._pages = sorted(document.pages, key=lambda page: page.start)
+
+    def sections(self) -> Iterator[tuple[int, int]]:
+        """Yield the spans between top-level headings; one of mere headings joins the next."""
+        cuts = [h.start for h in self._headings if h.level == 1 and h.start > 0]
+        start = 0
+        for end in [*cuts, len(self._text)]:
+            if end == len(self._text) or self._has_body(start, end):
+                yield start, end
+                start = end
+
+    def _has_body(self, start: int, end: int) -> bool:
+        position = start
+        for at in range(bisect_right(self._headings, start - 1, key=_start), len(self._headings)):
+            heading = self._headings[at]
+            if heading.start >= end or self._text[position : heading.start].strip():
+                break
+            position = max(position, heading.end)
+        return bool(self._text[position:end].strip())
+
+    def heading_starts(self, start: int, end: int) -> Iterator[int]:
+        """Yield where headings in ``(start, end)`` begin, the last one first.
+
+        Of headings that follow each other at once only the first counts.
+        """
+        at = bisect_right(self._headings, end - 1, key=_start) - 1
+        while at >= 0 and self._headings[at].start > start:
+            heading = self._headings[at]
+            at -= 1
+            above = self._headings[at] if at >= 0 else None
+            is_first = above is None or bool(self._text[above.end : heading.start].strip())
+            if is_first or above is None or above.start <= start:
+                yield heading.start
+
+    def heading_end(self, position: int) -> int | None:
+        """Return the end of the heading that ``position`` lies in."""
+        heading = _last(self._headings, position)
+        return heading.end if heading and position < heading.end else None
+
+    def path(self, start: int, end: int) -> tuple[str, ...]:
+        """Return the titles above the first text in ``[start, end)`` that is no heading."""
+        position = start
+        while position < end and (after := self.heading_end(position)):
+            position = after
+            while position < end and self._text[position].isspace():
+                position += 1
+        position = min(position, end - 1)
+        path: dict[int, str] = {}
+        top = 7
+        at = bisect_right(self._headings, position, key=_start) - 1
+        while at >= 0 and top > 1:
+            heading = self._headings[at]
+            if heading.level < top:
+                top = heading.level
+                path[top] = self._title(heading)
+            at -= 1
+        return tuple(path[level] for level in sorted(path) if path[level])
+
+    def _title(self, heading: Block) -> str:
+        raw = self._text[heading.start : min(heading.end, heading.start + _MAX_TITLE)]
+        words = raw.split()
+        if words and words[0].strip("#") == "" and len(words[0]) <= 6:
+            words = words[1:]
+        return " ".join(words)
+
+    def table_at(self, position: int) -> Block | None:
+        """Return the table that ``position`` lies in."""
+        block = _last(self._blocks, position)
+        is_table = block is not None and block.kind == "table" and position < block.end
+        return block if is_table else None
+
+    def first_row(self, table: Block) -> tuple[int, int]:
+        """Return the span of the table's first row."""
+        end = self._text.find("\n", table.start, table.end)
+        return table.start, table.end if end < 0 else end
+
+    def kinds(self, start: int, end: int) -> tuple[str, ...]:
+        """Return the kinds of the blocks in ``[start, end)``, each once, in order."""
+        at = max(0, bisect_right(self._blocks, start, key=_start) - 1)
+        kinds: dict[str, None] = {}
+        while at < len(self._blocks) and self._blocks[at].start < end:
+            if self._blocks[at].end > start:
+                kinds[self._blocks[at].kind] = None
+            at += 1
+        return tuple(kinds)
+
+    def page_at(self, position: int) -> int | None:
+        """Return the number of the page that ``position`` lies on, None without pages."""
+        if not self._pages:
+            return None
+        at = bisect_right(self._pages, position, key=lambda page: page.start) - 1
+        return self._pages[max(0, at)].number
+
+
+def _start(block: Block) -> int:
+    return block.start
+
+
+def _last(blocks: Sequence[Block], position: int) -> Block | None:
+    at = bisect_right(blocks, position, key=_start) - 1
+    return blocks[at] if at >= 0 else None

@@ -1,0 +1,132 @@
+"""How models write citations, well or badly, and what is read of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.stages.markers import Marker, read_markers
+
+ODD = ["<cite", "</cite>", "<cite ", 'doc_id="doc_01"', "quote='", '"', "'", ">", "/>", "[1]", "[",
+       "1", "]", "【2】", "<cite>", "text。", "\n\n", "&lt;", "“", "a=", "\x00", "\ud800"]  # fmt: skip
+
+
+def markers(text: str) -> list[Marker]:
+    return [part for part in read_markers(text) if isinstance(part, Marker)]
+
+
+def plain(text: str) -> str:
+    return "".join(part for part in read_markers(text) if isinstance(part, str))
+
+
+def test_a_tag_gives_document_quote_and_claim() -> None:
+    text = 'Well, <cite doc_id="doc_01" quote="wait 15 minutes">you wait</cite> then.'
+    assert read_markers(text) == [
+        "Well, ", "you wait", Marker("doc_01", "wait 15 minutes", "you wait"), " then.",
+    ]  # fmt: skip
+
+
+TAGS = {
+    "single marks": ("<cite doc_id='doc_01' quote='the \"red\" valve'>x</cite>", 'the "red" valve'),
+    "other order": ('<cite quote="red" doc_id="doc_01">x</cite>', "red"),
+    "no marks around the id": ('<cite doc_id=doc_01 quote="red">x</cite>', "red"),
+    "curly marks": ("<cite doc_id=“doc_01” quote=“red”>x</cite>", "red"),
+    "escapes": ('<cite doc_id="doc_01" quote="A &lt; B &amp; &quot;C&quot;">x</cite>', 'A < B & "C"'),
+    "apostrophe": ('<cite doc_id="doc_01" quote="don\'t open">x</cite>', "don't open"),
+    "bare marks": ('<cite doc_id="doc_01" quote="the "red" valve">x</cite>', 'the "red" valve'),
+    "one bare mark": ('<cite doc_id="doc_01" quote="a 5" pipe">x</cite>', 'a 5" pipe'),
+    "bare marks first": ('<cite quote="the "red" valve" doc_id="doc_01">x</cite>', 'the "red" valve'),
+    "greater than": ('<cite doc_id="doc_01" quote="A > B">x</cite>', "A > B"),
+    "less than": ('<cite doc_id="doc_01" quote="A < B">x</cite>', "A < B"),
+    "two lines": ('<cite doc_id="doc_01"\n quote="one\ntwo" >x</cite >', "one\ntwo"),
+    "capitals": ('<CITE DOC_ID="doc_01" QUOTE="red">x</CITE>', "red"),
+    "equals sign": ('<cite doc_id="doc_01" quote="x = 5 holds">x</cite>', "x = 5 holds"),
+    "chinese marks": ('<cite doc_id="doc_01" quote="他说“好”">x</cite>', "他说“好”"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_a_tag_is_read_however_it_is_written(name: str) -> None:
+    text, quote = TAGS[name]
+    assert read_markers(text) == ["x", Marker("doc_01", quote, "x")]
+
+
+def test_a_tag_without_quote_has_its_claim() -> None:
+    assert markers('<cite doc_id="doc_02">the claim</cite>') == [Marker("doc_02", "", "the claim")]
+    assert markers("<cite>the claim</cite>") == [Marker("", "", "the claim")]
+
+
+def test_a_tag_that_closes_itself_takes_its_sentence() -> None:
+    text = 'First. You wait <cite doc_id="doc_01" quote="wait"/>.'
+    assert markers(text) == [Marker("doc_01", "wait", "You wait")]
+
+
+def test_nested_tags_are_two_citations() -> None:
+    text = '<cite doc_id="a" quote="1">out <cite doc_id="b" quote="2">in</cite> end</cite>.'
+    assert markers(text) == [Marker("b", "2", "in"), Marker("a", "1", "out in end")]
+    assert plain(text) == "out in end."
+
+
+def test_an_open_tag_ends_with_the_text() -> None:
+    text = 'Well, <cite doc_id="doc_01" quote="wait">you wait'
+    assert read_markers(text) == ["Well, ", "you wait", Marker("doc_01", "wait", "you wait")]
+
+
+def test_a_tag_that_breaks_off_is_dropped_and_a_lone_end_too() -> None:
+    assert read_markers('You wait. <cite doc_id="doc_01" quo') == ["You wait. "]
+    assert plain("a</cite>b") == "ab"
+
+
+def test_what_is_no_tag_stays() -> None:
+    for text in ("<cited>x", "a <citeX b", "list[0x1]", "[2024]", "[1](http://x)", "【资料】", "[]"):
+        assert read_markers(text) == [text]
+    text = "<cite never closed\n\n" + "word " * 50
+    assert plain(text) == text
+
+
+NUMBERS = {
+    "before the stop": ("It lasts two years [1].", ["It lasts two years"]),
+    "behind the stop": ("It lasts two years. [1]", ["It lasts two years."]),
+    "chinese": ("先停机。须等待15分钟。[1]", ["须等待15分钟。"]),
+    "chinese brackets": ("先停机。须等待15分钟【1】。", ["须等待15分钟"]),
+    "only its own sentence": ("Stop it. Then wait [1]. Go.", ["Then wait"]),
+    "two in a row": ("Then wait [1][2].", ["Then wait", "Then wait"]),
+    "a list": ("Then wait [1, 2].", ["Then wait", "Then wait"]),
+    "a bullet": ("Steps:\n- Then wait [1]", ["Then wait"]),
+    "a numbered line": ("1. Then wait [1]\n2、再等 [2]", ["Then wait", "再等"]),
+    "a decimal number": ("The dose is 1.5 mg [1].", ["The dose is 1.5 mg"]),
+    "an abbreviation": ("See Dr. Li first [1].", ["See Dr. Li first"]),
+    "nothing before it": ("[1]", [""]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_bare_number_is_about_the_sentence_before_it(name: str) -> None:
+    text, claims = NUMBERS[name]
+    assert [marker.claim for marker in markers(text)] == claims
+
+
+def test_bare_numbers_name_their_documents() -> None:
+    assert [marker.doc_id for marker in markers("a [1] b [12, 3] c【4】")] == ["1", "12", "3", "4"]
+
+
+@given(st.lists(st.sampled_from(ODD) | st.text(max_size=5), max_size=40))
+def test_no_answer_raises(pieces: list[str]) -> None:
+    parts = read_markers("".join(pieces))
+    assert all(isinstance(part, str | Marker) for part in parts)
+
+
+@given(st.text(st.characters(exclude_characters="<[【"), max_size=200))
+def test_text_without_markers_stays_as_it_is(text: str) -> None:
+    assert plain(text) == text
+
+
+@pytest.mark.parametrize("piece", ["<cite ", '<cite a="', "[1]", "<cite>", '<cite a="b=">', "a=\"'"])
+def test_hostile_repetition_is_read_in_time(piece: str) -> None:
+    text = piece * (60_000 // len(piece))
+    started = time.process_time()
+    read_markers(text)
+    assert time.process_time() - started < 3.0
