@@ -16,7 +16,7 @@ from rag import models
 from rag.core.documents import Chunk
 from rag.core.ports import IndexQuery, StoreTarget
 from rag.core.types import Hit, RetrievalSettings
-from rag.providers.postgres import drafts, stats
+from rag.providers.postgres import drafts, stats, swap
 from rag.providers.postgres.keys import term_weights
 from rag.providers.postgres.search import PostgresIndex
 from rag.providers.postgres.swap import SwapTarget, swap_in
@@ -46,8 +46,11 @@ def measure_live_document(report: Report, world: World, corpus: SyntheticCorpus)
         stats.merge_pending_terms()
         merging.append((time.perf_counter() - begun) * 1e3)
     report.add("30 chunks into the live store: p50 ms", float(np.percentile(spent, 50)), most=60)
-    report.add("30 chunks into the live store: p95 ms", float(np.percentile(spent, 95)))
-    report.add("merging their words afterwards: p50 ms", float(np.percentile(merging, 50)))
+    report.add(
+        "30 chunks into the live store: p95 ms", float(np.percentile(spent, 95)), is_kept=False
+    )
+    middle = float(np.percentile(merging, 50))
+    report.add("merging their words afterwards: p50 ms", middle, is_kept=False)
     report.add("found at commit by vector and by a new word", float(np.mean(found)), least=1)
 
 

@@ -68,7 +68,7 @@ class World:
 
 def build_world(report: Report, spool: Spool, questions: list[Question]) -> World:
     """Load the spool into a new store, print speed and sizes, and return it."""
-    wiring.EMBEDDERS = Registry("embedding provider", {"bench": f"{__name__}.make"})  # type: ignore[misc]
+    wiring._EMBEDDERS = Registry("embedding provider", {"bench": f"{__name__}.make"})
     store = create_store(name="bench", embedding_model=f"bench:{DIM}")
     files = _files(store, -(-spool.n // PER_DOCUMENT))
     target = LoadTarget(store.pk, store.space_id, store.avg_len_frozen)
@@ -78,8 +78,8 @@ def build_world(report: Report, spool: Spool, questions: list[Question]) -> Worl
     loaded = time.perf_counter()
     build_due_indexes(space_id=store.space_id, concurrently=False)
     built = time.perf_counter()
-    report.add("load: rows, words' index, statistics, s", loaded - begun)
-    report.add("load: vectors' index, s", built - loaded)
+    report.add("load: rows, words' index, statistics, s", loaded - begun, is_kept=False)
+    report.add("load: vectors' index, s", built - loaded, is_kept=False)
     report.add("load: chunks/s in all", spool.n / (built - begun), least=2000)
     _add_sizes(report, spool.n)
     with connection.cursor() as cursor:
@@ -126,5 +126,5 @@ def _add_sizes(report: Report, n: int) -> None:
         sizes = [(name, float(size)) for name, size in cursor.fetchall() if size > 1]
     for name, size in sizes:
         label = "vectors" if "_vec_" in name else name.removeprefix("rag_")
-        report.add(f"disk: {label}, MB per 100k chunks", size * 1e5 / n)
+        report.add(f"disk: {label}, MB per 100k chunks", size * 1e5 / n, is_kept=False)
     report.add("disk: MB per 100k chunks in all", sum(s for _, s in sizes) * 1e5 / n, most=450)

@@ -203,8 +203,10 @@ def _cumulated(items: Scored, power: float) -> NDArray[np.float64]:
 def _draw(
     rng: np.random.Generator, odds: NDArray[np.float64], shape: int | tuple[int, ...]
 ) -> NDArray[np.int64]:
-    return np.searchsorted(odds, rng.random(shape) * odds[-1])
+    places: NDArray[np.int64] = np.searchsorted(odds, rng.random(shape) * odds[-1])
+    return places
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    lengths: NDArray[np.float32] = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / lengths

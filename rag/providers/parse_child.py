@@ -11,6 +11,7 @@ import resource
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
@@ -26,7 +27,7 @@ def main(path: str, name: str, out: str, limits: str) -> None:
     try:
         document = parse_document(Path(path), name)
     except DocumentError as error:
-        facts = {"error": error.as_dict()}
+        facts: dict[str, Any] = {"error": error.as_dict()}
     else:
         with (folder / "text").open("w", encoding="utf-8", newline="") as file:
             for start in range(0, len(document.text), 1 << 20):

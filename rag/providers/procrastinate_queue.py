@@ -19,7 +19,7 @@ def defer(task: str, *, lock: str, delay_s: int = 0, **arguments: Any) -> bool:
 
     Jobs of one ``lock`` run one after the other.
     """
-    later = {"schedule_in": {"seconds": delay_s}} if delay_s else {}
+    later: dict[str, Any] = {"schedule_in": {"seconds": delay_s}} if delay_s else {}
     job = app.configure_task(task, lock=lock, queueing_lock=f"{task}:{lock}", **later)
     try:
         with transaction.atomic():

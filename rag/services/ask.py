@@ -65,7 +65,7 @@ def _prepare(
     chat = wiring.chat_model(model)
     settings = settings or stores[0].retrieval_settings
     result = search(query=question, scope=scope, stores=stores, settings=settings, is_logged=False)
-    count = wiring.embedder_of(stores[0].space).tokenizer.count
+    count = wiring.embedder_of(stores[0].space_id).tokenizer.count
     context = build_context(
         result.hits, settings.context_tokens, count, context_type=settings.context_type,
         language_of=result.query,

@@ -6,6 +6,7 @@ import glob
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,7 +17,7 @@ from rag.core.errors import DocumentError, InvalidInputError
 MAX_MEMBERS = 5_000
 MAX_RATIO = 100
 MAX_TOTAL = 2 * 1024**3
-# A zip is also the wrapping of these kinds; those are documents, not bundles.
+# A zip with one of these is a document, not a bundle.
 _DOCUMENT_ZIPS = ("[Content_Types].xml", "mimetype")
 
 
@@ -32,8 +33,8 @@ class Item:
 def collect_items(*, paths: Sequence[str]) -> Iterator[Item]:
     """Yield every document below ``paths``, folders walked in order, zips opened.
 
-    Hidden files are passed over. Raises InvalidInputError for a path that matches nothing and
-    DocumentError for a zip that would unpack to too much.
+    Hidden files are passed over. Raises InvalidInputError where nothing matches, DocumentError for
+    a zip that would unpack to too much.
     """
     for pattern in paths:
         path = Path(pattern)
@@ -91,8 +92,7 @@ def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
 
 def _members(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
     for member in members:
-        name = Path(_member_name(member)).name
-        if name and not name.startswith(".") and "__MACOSX" not in member.filename:
+        if (name := Path(_member_name(member)).name) and not name.startswith(".") and "__MACOSX" not in member.filename:
             yield Item(name, member.file_size, lambda member=member: _open(path, member))  # type: ignore[misc]
 
 
@@ -114,11 +114,7 @@ def _member_name(member: zipfile.ZipInfo) -> str:
     """Return the name; old Chinese tools write GBK without saying so."""
     if member.flag_bits & 0x800:
         return member.filename
-    try:
-        return member.filename.encode("cp437").decode("utf-8")
-    except UnicodeError:
-        pass
-    try:
-        return member.filename.encode("cp437").decode("gb18030")
-    except UnicodeError:
-        return member.filename
+    for encoding in ("utf-8", "gb18030"):
+        with suppress(UnicodeError):
+            return member.filename.encode("cp437").decode(encoding)
+    return member.filename

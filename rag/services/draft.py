@@ -28,7 +28,7 @@ BATCH = 32
 
 def draft_file(*, file: models.File, document: ParsedDocument, fresh_vectors: bool) -> int:
     """Write the rows that the file's draft still lacks; return the number of all its rows."""
-    embedder = wiring.embedder_of(file.store.space)
+    embedder = wiring.embedder_of(file.store.space_id)
     fingerprint = _fingerprint(file, document, fresh_vectors)
     n_done = drafts.begin_draft(file.pk, fingerprint)
     chunks = islice(

@@ -43,7 +43,7 @@ class Estimate:
 
 def estimate(*, store: models.Store, items: Sequence[Item]) -> Estimate:
     """Parse and cut every document as an ingest would; long texts are extrapolated."""
-    embedder = wiring.embedder_of(store.space)
+    embedder = wiring.embedder_of(store.space_id)
     n_chunks, refused, texts = 0, [], []
     for item in items:
         try:
@@ -66,7 +66,7 @@ def estimate(*, store: models.Store, items: Sequence[Item]) -> Estimate:
 
 
 def _count(store: models.Store, item: Item) -> tuple[int, list[str]]:
-    embedder = wiring.embedder_of(store.space)
+    embedder = wiring.embedder_of(store.space_id)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "content"
         with item.open() as source, path.open("wb") as copy:

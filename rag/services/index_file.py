@@ -57,13 +57,13 @@ def record_failure(*, file_id: int, error: RAGError) -> None:
 
 
 def _parse(file: models.File) -> ParsedDocument:
-    if not default_storage.exists(file.content.name):
+    stored = str(file.content.name)
+    if not default_storage.exists(stored):
         raise DocumentError(
             "The stored bytes of “{name}” are missing.",
-            hint="Upload the file again.",
-            name=file.name,
-        )
-    return wiring.parser().parse(Path(default_storage.path(file.content.name)), file.name)
+            hint="Upload the file again.", name=file.name,
+        )  # fmt: skip
+    return wiring.parser().parse(Path(default_storage.path(stored)), file.name)
 
 
 @transaction.atomic

@@ -49,7 +49,7 @@ def search(
     targets = _targets(stores, scope)
     asked = time.perf_counter()
     spaces = {target.space_id for target in targets} if mode != "keyword" else set()
-    vectors = {space: wiring.embedder_by_id(space).embed_query(query) for space in spaces}
+    vectors = {space: wiring.embedder_of(space).embed_query(query) for space in spaces}
     embedded = time.perf_counter()
     terms = query_terms(query) if mode != "semantic" else {}
     index_query = IndexQuery(

@@ -15,7 +15,7 @@ from rag.core.registry import Registry
 from rag.providers.isolated_parser import IsolatedParser
 from rag.providers.postgres.search import PostgresIndex
 
-EMBEDDERS: Registry[Embedder] = Registry(
+_EMBEDDERS: Registry[Embedder] = Registry(
     "embedding provider",
     {
         "e5": "rag.services.embedders.e5",
@@ -25,7 +25,7 @@ EMBEDDERS: Registry[Embedder] = Registry(
         "sentence_transformers": "rag.services.embedders.sentence_transformers",
     },
 )
-CHAT_MODELS: Registry[ChatModel] = Registry(
+_CHAT_MODELS: Registry[ChatModel] = Registry(
     "chat provider",
     {
         "extractive": "rag.services.chat_models.extractive",
@@ -35,7 +35,7 @@ CHAT_MODELS: Registry[ChatModel] = Registry(
 )
 
 
-def split_name(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """Return provider and model of ``provider:model``."""
     provider, colon, model = name.partition(":")
     if not colon or not provider or not model:
@@ -53,13 +53,15 @@ def embedder(name: str = "") -> Embedder:
 
 @lru_cache(maxsize=8)
 def _embedder(name: str) -> Embedder:
-    provider, model = split_name(name)
-    made: Embedder = EMBEDDERS.get(provider)(model)
+    provider, model = _split_name(name)
+    made: Embedder = _EMBEDDERS.get(provider)(model)
     return made
 
 
-def embedder_of(space: models.EmbeddingSpace) -> Embedder:
+@lru_cache(maxsize=64)
+def embedder_of(space_id: int) -> Embedder:
     """Return the embedder of a space; raise when it no longer makes the space's vectors."""
+    space = models.EmbeddingSpace.objects.get(pk=space_id)
     found = _embedder(space.model)
     if (found.dim, found.version) != (space.dim, space.version):
         raise ConfigurationError(
@@ -71,12 +73,6 @@ def embedder_of(space: models.EmbeddingSpace) -> Embedder:
     return found
 
 
-@lru_cache(maxsize=64)
-def embedder_by_id(space_id: int) -> Embedder:
-    """Return the embedder of the space with this id."""
-    return embedder_of(models.EmbeddingSpace.objects.get(pk=space_id))
-
-
 def chat_model(name: str = "") -> ChatModel:
     """Return the chat model ``provider:model``; empty takes the configured one."""
     return _chat_model(name or conf().chat_model)
@@ -84,8 +80,8 @@ def chat_model(name: str = "") -> ChatModel:
 
 @lru_cache(maxsize=8)
 def _chat_model(name: str) -> ChatModel:
-    provider, model = split_name(name)
-    made: ChatModel = CHAT_MODELS.get(provider)(model)
+    provider, model = _split_name(name)
+    made: ChatModel = _CHAT_MODELS.get(provider)(model)
     return made
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from rag.stages.sentences import sentence_ends
 
 MAX_TAG = 4000
+MAX_DEPTH = 8
 _TOKEN = re.compile(
     r"<cite(?=[\s/>])|</cite\s*>"
     r"|[\[【]\s*(?P<numbers>\d{1,3}(?:\s*[,，、]\s*\d{1,3}){0,19})\s*[\]】](?!\()",
@@ -42,31 +43,70 @@ def read_markers(text: str) -> list[str | Marker]:
     Never raises: what is no marker stays text, a tag left open ends with the text, and a tag that
     breaks off at the end of the text is dropped.
     """
-    parts: list[str | Marker] = []
-    opened: list[tuple[str, int]] = []
+    reader = _Reader()
     position = 0
     while match := _TOKEN.search(text, position):
-        parts.append(text[position : match.start()])
+        reader.read(text[position : match.start()])
         position = match.end()
         if match["numbers"]:
-            claim = _sentence(parts)
-            parts += [Marker(n, "", claim) for n in re.findall(r"\d+", match["numbers"])]
+            reader.number(re.findall(r"\d+", match["numbers"]))
         elif match.group().startswith("</"):
-            if opened:
-                parts.append(_closed(parts, *opened.pop()))
+            reader.close()
         elif (end := _tag_end(text, position)) >= 0:
-            opened.append((text[position:end], len(parts)))
-            position = end + 1
+            reader.open(text[position:end])
             if text[end - 1] == "/":
-                parts.append(_closed(parts, *opened.pop()))
+                reader.close()
+            position = end + 1
         elif _is_broken_off(text, position):
             position = len(text)
         else:
-            parts.append(match.group())
-    parts.append(text[position:])
-    while opened:
-        parts.append(_closed(parts, *opened.pop()))
-    return [part for part in parts if part != ""]
+            reader.read(match.group())
+    reader.read(text[position:])
+    while reader.opened:
+        reader.close()
+    return reader.parts
+
+
+class _Reader:
+    """What was read so far; ``tail`` is the end of its text, for the sentence of a marker."""
+
+    def __init__(self) -> None:
+        self.parts: list[str | Marker] = []
+        self.opened: list[tuple[str, int]] = []
+        self.tail = ""
+
+    def read(self, text: str) -> None:
+        if text:
+            self.parts.append(text)
+            self.tail = (self.tail + text)[-MAX_TAG:]
+
+    def number(self, numbers: list[str]) -> None:
+        claim = self._sentence()
+        self.parts += [Marker(number, "", claim) for number in numbers]
+
+    def open(self, attributes: str) -> None:
+        if len(self.opened) < MAX_DEPTH:
+            self.opened.append((attributes, len(self.parts)))
+
+    def close(self) -> None:
+        if not self.opened:
+            return
+        attributes, start = self.opened.pop()
+        found = {
+            name.lower(): html.unescape(next(filter(None, values), ""))
+            for name, *values in _ATTRIBUTE.findall(attributes)
+        }
+        claim = "".join(part for part in self.parts[start:] if isinstance(part, str)).strip()
+        doc_id = found.get("doc_id") or found.get("docid") or found.get("id") or ""
+        quote = found.get("quote", "").strip()
+        self.parts.append(Marker(doc_id.strip(), quote, claim or self._sentence()))
+
+    def _sentence(self) -> str:
+        """Return the last sentence of the text, without the bullet of its line."""
+        tail = self.tail.rstrip()
+        ends = list(sentence_ends(tail))
+        sentence = tail[ends[-2] :] if len(ends) > 1 else tail
+        return _BULLET.sub("", sentence.strip(), count=1)
 
 
 def _tag_end(text: str, start: int) -> int:
@@ -84,27 +124,3 @@ def _tag_end(text: str, start: int) -> int:
 def _is_broken_off(text: str, start: int) -> bool:
     rest = text[start : start + MAX_TAG]
     return start + len(rest) == len(text) and not any(sign in rest for sign in ("<", ">", "\n\n"))
-
-
-def _closed(parts: list[str | Marker], attributes: str, start: int) -> Marker:
-    found = {
-        name.lower(): html.unescape(next(filter(None, values), ""))
-        for name, *values in _ATTRIBUTE.findall(attributes)
-    }
-    claim = "".join(part for part in parts[start:] if isinstance(part, str)).strip()
-    doc_id = found.get("doc_id") or found.get("docid") or found.get("id") or ""
-    return Marker(doc_id.strip(), found.get("quote", "").strip(), claim or _sentence(parts))
-
-
-def _sentence(parts: list[str | Marker]) -> str:
-    """Return the last sentence of what was read so far, without the bullet of its line."""
-    tail = ""
-    for part in reversed(parts):
-        if isinstance(part, str):
-            tail = part[-2 * MAX_TAG :] + tail
-        if len(tail) >= MAX_TAG:
-            break
-    tail = tail.rstrip()
-    ends = list(sentence_ends(tail))
-    sentence = tail[ends[-2] :] if len(ends) > 1 else tail
-    return _BULLET.sub("", sentence.strip(), count=1)

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from rag.core.errors import DocumentError
 
-_HEADER = struct.Struct("<8s16xHHHHH6xIIIIIIIII")
 _END = 0xFFFFFFFA
-_PASSWORD = "“{name}” needs a password."
 _CONVERT = "Save it as {wanted} and upload that."
 _OLD = {"Workbook": ".xlsx", "Book": ".xlsx", "PowerPoint Document": ".pptx",
         "__properties_version1.0": ".eml", "VisioDocument": ".docx"}  # fmt: skip
-# In the file information block: [MS-DOC] 2.5.2, fEncrypted and fObfuscated.
-_FIB_FLAGS, _FIB_ENCRYPTED, _FIB_OBFUSCATED = 10, 0x0100, 0x8000
+# In the file information block: [MS-DOC] 2.5.2, fEncrypted; Word 6 has it in the same place.
+_FIB_FLAGS, _FIB_ENCRYPTED = 10, 0x0100
 
 
 def ole_kind(path: Path, name: str) -> str:
@@ -31,7 +29,7 @@ def ole_kind(path: Path, name: str) -> str:
     if "WordDocument" in streams:
         start = streams["WordDocument"]
         flags = int.from_bytes(start[_FIB_FLAGS : _FIB_FLAGS + 2], "little")
-        if flags & (_FIB_ENCRYPTED | _FIB_OBFUSCATED) and flags & _FIB_ENCRYPTED:
+        if flags & _FIB_ENCRYPTED:
             raise DocumentError(
                 "“{name}” needs a password.",
                 hint="Remove the password and upload it again.", name=name,
@@ -47,32 +45,46 @@ def ole_kind(path: Path, name: str) -> str:
 
 def _streams(data: bytes) -> dict[str, bytes]:
     """Return the name of every stream and storage with the first bytes of the large ones."""
-    fields = _HEADER.unpack_from(data)
-    sector_size, first_directory, n_fat = 1 << fields[4], fields[7], fields[6]
+    sector_size = 1 << struct.unpack_from("<H", data, 30)[0]
     if sector_size not in (512, 4096):
         raise ValueError("no such sector size")
-
-    def sector(number: int) -> bytes:
-        start = (number + 1) * sector_size
-        return data[start : start + sector_size]
-
-    fat_sectors = [n for n in struct.unpack_from("<109I", data, 76) if n < _END][:n_fat]
     found: dict[str, bytes] = {}
-    at, seen = first_directory, set[int]()
+    table = _fat_sectors(data, sector_size)
+    at, seen = _u32(data, 48), set[int]()
     while at < _END and at not in seen:
         seen.add(at)
-        block = sector(at)
+        block = _sector(data, at, sector_size)
         for start in range(0, len(block) - 127, 128):
             length = int.from_bytes(block[start + 64 : start + 66], "little")
             if block[start + 66] and 2 <= length <= 64:
                 title = block[start : start + length - 2].decode("utf-16-le", "replace")
-                begins = int.from_bytes(block[start + 116 : start + 120], "little")
-                found[title] = sector(begins)[:64] if begins < _END else b""
-        table, index = divmod(at, sector_size // 4)
-        if table >= len(fat_sectors):
-            break
-        at = int.from_bytes(sector(fat_sectors[table])[4 * index : 4 * index + 4], "little")
+                begins, size = _u32(block, start + 116), _u32(block, start + 120)
+                # Streams below 4096 bytes lie in another, smaller grid.
+                is_large = begins < _END and size >= 4096
+                found[title] = _sector(data, begins, sector_size)[:64] if is_large else b""
+        which, index = divmod(at, sector_size // 4)
+        at = _u32(_sector(data, table[which], sector_size), 4 * index)
     return found
+
+
+def _fat_sectors(data: bytes, sector_size: int) -> list[int]:
+    """Return the sectors that hold the allocation table, in order."""
+    sectors = list(struct.unpack_from("<109I", data, 76))
+    following, seen = _u32(data, 68), set[int]()
+    while following < _END and following not in seen:
+        seen.add(following)
+        block = _sector(data, following, sector_size)
+        *more, following = struct.unpack(f"<{len(block) // 4}I", block)
+        sectors += more
+    return sectors
+
+
+def _sector(data: bytes, number: int, size: int) -> bytes:
+    return data[(number + 1) * size : (number + 2) * size]
+
+
+def _u32(data: bytes, offset: int) -> int:
+    return int(struct.unpack_from("<I", data, offset)[0])
 
 
 def _damaged(name: str) -> DocumentError:

@@ -43,14 +43,14 @@ def zip_kind(path: Path, name: str) -> str:
         with zipfile.ZipFile(path) as bundle:
             members = bundle.infolist()
             names = {member.filename for member in members}
-            if len(members) > MAX_MEMBERS and "[Content_Types].xml" in names:
-                raise _bomb(name, len(members), 0)
             if any(member.flag_bits & _ENCRYPTED for member in members):
                 raise DocumentError(
                     "“{name}” needs a password.",
                     hint="Remove the password and upload it again.", name=name,
                 )  # fmt: skip
             kind = _kind_of(bundle, names, name)
+            if len(members) > MAX_MEMBERS:
+                raise _bomb(name, len(members), path.stat().st_size)
             _inspect(bundle, members, kind, name)
             return kind
     except (

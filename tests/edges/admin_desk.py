@@ -19,7 +19,7 @@ from tests.factories import DIM
 def use_words(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Let stores stand on the embedder of hashed words."""
     registry: Any = Registry("embedding provider", {"words": "tests.fakes.words_embedder.make"})
-    monkeypatch.setattr(wiring, "EMBEDDERS", registry)
+    monkeypatch.setattr(wiring, "_EMBEDDERS", registry)
     settings.RAG = {**settings.RAG, "EMBEDDING_MODEL": f"words:{DIM}"}
 
 

@@ -127,7 +127,7 @@ def test_a_model_that_does_not_answer_is_said(
     def fail(space_id: int) -> None:
         raise ProviderTimeoutError("{host} is <slow>.", host="the model")
 
-    monkeypatch.setattr(wiring, "embedder_by_id", fail)
+    monkeypatch.setattr(wiring, "embedder_of", fail)
     shown = page(client, "rag_store_search", file.store.pk, q="leave")
     assert "the model is &lt;slow&gt;." in shown
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -130,7 +130,7 @@ def _files(cursor: Any, store_id: int, ids: set[int]) -> dict[int, FileFacts]:
 
 def _pack(
     jobs: Iterator[Job], processes: int
-) -> Iterator[tuple[list[LoadRow], PackJob, PackedRows]]:
+) -> Generator[tuple[list[LoadRow], PackJob, PackedRows]]:
     head = list(islice(jobs, FEW // BATCH))
     jobs = chain(head, jobs)
     if processes < 2 or len(head) < FEW // BATCH:

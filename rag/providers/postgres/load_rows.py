@@ -83,7 +83,10 @@ class PackedRows:
 
 def pack_rows(job: PackJob) -> PackedRows:
     """Return the rows of ``job`` in their order."""
-    chunk_rows, lex_rows, are_han, all_keys = [], [], [], []
+    chunk_rows: list[bytes] = []
+    lex_rows: list[bytes] = []
+    are_han: list[bool] = []
+    all_keys: list[NDArray[np.int32]] = []
     sum_len = 0
     for chunk_id, (file, chunk, digest, indexed) in zip(job.ids, job.rows, strict=True):
         counts = index_terms(indexed)
@@ -134,7 +137,7 @@ def pack_statistics(
     store_id: int, keys: NDArray[np.int32], dfs: NDArray[np.int64], per_row: int
 ) -> bytes:
     """Return rows of rag_term_pack for ascending keys."""
-    rows = []
+    rows: list[bytes] = []
     for start in range(0, len(keys), per_row):
         some = slice(start, start + per_row)
         head = struct.pack(">hiiii", 4, 4, store_id, 4, keys[start])
