@@ -1,7 +1,7 @@
 """Files to searchable chunks, as a worker does it. In: samples, a large text. Out: a row.
 
 Run ``python -m benchmarks.ingest [--samples DIR] [--mb N | --full]``. Works in a database and a
-folder of its own. ``--full`` takes a text of 100 MB through the fast model, for the memory it needs.
+folder of its own. ``--full`` takes a text of 100 MB through the fast model too, for its memory.
 """
 
 from __future__ import annotations

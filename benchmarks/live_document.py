@@ -16,7 +16,7 @@ from rag import models
 from rag.core.documents import Chunk
 from rag.core.ports import IndexQuery, StoreTarget
 from rag.core.types import Hit, RetrievalSettings
-from rag.providers.postgres import drafts, stats, swap
+from rag.providers.postgres import drafts, stats
 from rag.providers.postgres.keys import term_weights
 from rag.providers.postgres.search import PostgresIndex
 from rag.providers.postgres.swap import SwapTarget, swap_in
