@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -13,7 +14,9 @@ from tempfile import TemporaryDirectory
 
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError, RAGError
+from rag.providers.parse_child import OUT_OF_MEMORY
 
+_log = logging.getLogger(__name__)
 _ROOT = Path(__file__).resolve().parents[2]
 _TOO_COMPLEX = "“{name}” is too complex to be read within {mb} MB of memory."
 _TOO_SLOW = "Reading “{name}” took longer than {s} seconds."
@@ -30,33 +33,47 @@ class IsolatedParser:
 
     def parse(self, path: Path, name: str) -> ParsedDocument:
         """Return the document; raise DocumentError, also when the process was killed."""
-        with TemporaryDirectory(prefix="citable-parse-") as folder:
-            code = self._run(path, name, folder)
-            facts_path = Path(folder) / "facts"
-            if code is None or code in (-signal.SIGXCPU, -signal.SIGKILL):
+        with TemporaryDirectory(prefix="citable-parse-", ignore_cleanup_errors=True) as made:
+            folder = Path(made)
+            job = {
+                "path": str(path.absolute()), "name": name, "cpu_s": self.cpu_s,
+                "memory_bytes": self.memory_bytes,
+            }  # fmt: skip
+            # A name may hold what no command line takes: NULs, or 200,000 letters.
+            (folder / "job").write_text(json.dumps(job), encoding="utf-8")
+            code = self._run(folder)
+            if code in (None, -signal.SIGXCPU):
                 raise DocumentError(
                     _TOO_SLOW, hint=_HINT, name=name, s=int(min(self.cpu_s, self.wall_s))
                 )
-            if code != 0 or not facts_path.exists():
+            if code == 0 and (folder / "facts").exists():
+                return _read(folder)
+            complaint = (folder / "complaint").read_text(encoding="utf-8", errors="replace")
+            # A library that cannot have more memory aborts; the kernel kills; Python returns.
+            if code is not None and (code < 0 or code == OUT_OF_MEMORY or "Memory" in complaint):
                 raise DocumentError(
                     _TOO_COMPLEX, hint=_HINT, name=name, mb=self.memory_bytes // 1024**2
                 )
-            return _read(Path(folder), facts_path)
+            _log.error("The parser failed on %r: %s", name, complaint[-4000:])
+            raise DocumentError(
+                "“{name}” cannot be read: its parser failed.",
+                hint="Save it anew, or in another format, and upload that.", name=name,
+            )  # fmt: skip
 
-    def _run(self, path: Path, name: str, folder: str) -> int | None:
+    def _run(self, folder: Path) -> int | None:
         """Return the exit code, None when the time ran out."""
         environment = {
-            "PATH": os.defpath, "PYTHONPATH": str(_ROOT), "TMPDIR": folder,
-            "HOME": folder, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": os.defpath, "PYTHONPATH": str(_ROOT), "TMPDIR": str(folder),
+            "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
             # One thread each: native libraries reserve address space for every one they start.
             "RAYON_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",
         }  # fmt: skip
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rag.providers.parse_child", str(path.absolute()), name, folder,
-             f"{self.memory_bytes},{self.cpu_s}"],
-            cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+        with (folder / "complaint").open("wb") as complaint:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rag.providers.parse_child", str(folder)],
+                cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=complaint, start_new_session=True,
+            )  # fmt: skip
         try:
             return process.wait(self.wall_s)
         except subprocess.TimeoutExpired:
@@ -74,8 +91,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _read(folder: Path, facts_path: Path) -> ParsedDocument:
-    facts = json.loads(facts_path.read_text(encoding="utf-8"))
+def _read(folder: Path) -> ParsedDocument:
+    facts = json.loads((folder / "facts").read_text(encoding="utf-8"))
     if "error" in facts:
         root = RAGError.from_dict(facts["error"])
         raise DocumentError(root.message, hint=root.hint, **root.params)

@@ -1,7 +1,7 @@
-"""The process that parses one file: ``python -m rag.providers.parse_child PATH NAME OUT``.
+"""The process that parses one file: ``python -m rag.providers.parse_child FOLDER``.
 
-Out: ``OUT/text`` and ``OUT/facts``, or an error in ``OUT/facts``. It knows no Django, holds no
-database and no network connection, and may be killed at any moment.
+In: ``FOLDER/job``. Out: ``FOLDER/text`` and ``FOLDER/facts``, or an error in ``FOLDER/facts``. It
+knows no Django, holds no database and no network connection, and may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -13,35 +13,54 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
 
+OUT_OF_MEMORY = 3
+# What one file's text and blocks may take on disk.
+MAX_FILE_BYTES = 2 * 1024**3
 
-def main(path: str, name: str, out: str, limits: str) -> None:
-    """Parse within ``limits`` (bytes of memory, CPU seconds) and write what came of it."""
-    memory, cpu_s = (int(part) for part in limits.split(","))
+
+def main(folder: Path) -> int:
+    """Parse within the job's limits, write what came of it and return the exit code."""
+    job = json.loads((folder / "job").read_text(encoding="utf-8"))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 5))
-    folder = Path(out)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (job["cpu_s"], job["cpu_s"] + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (job["memory_bytes"], job["memory_bytes"]))
     try:
-        document = parse_document(Path(path), name)
+        document = parse_document(Path(job["path"]), job["name"])
+        _write_text(folder, document.text)
+        _write_facts(folder, _facts(document))
     except DocumentError as error:
-        facts: dict[str, Any] = {"error": error.as_dict()}
-    else:
-        with (folder / "text").open("w", encoding="utf-8", newline="") as file:
-            for start in range(0, len(document.text), 1 << 20):
-                file.write(document.text[start : start + (1 << 20)])
-        facts = {
-            "kind": document.kind, "parser": document.parser, "encoding": document.encoding,
-            "title": document.title, "warnings": document.warnings,
-            "pages": [list(asdict(page).values()) for page in document.pages],
-            "blocks": [list(asdict(block).values()) for block in document.blocks],
-        }  # fmt: skip
+        _write_facts(folder, {"error": error.as_dict()})
+    except MemoryError:
+        return OUT_OF_MEMORY
+    return 0
+
+
+def _facts(document: ParsedDocument) -> dict[str, Any]:
+    return {
+        "kind": document.kind, "parser": document.parser, "encoding": document.encoding,
+        "title": document.title, "warnings": document.warnings,
+        "pages": [list(asdict(page).values()) for page in document.pages],
+        "blocks": [list(asdict(block).values()) for block in document.blocks],
+    }  # fmt: skip
+
+
+def _write_text(folder: Path, text: str) -> None:
+    with (folder / "text").open("w", encoding="utf-8", newline="") as file:
+        for start in range(0, len(text), 1 << 20):
+            file.write(text[start : start + (1 << 20)])
+
+
+def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
     partial = folder / "facts.partial"
-    partial.write_text(json.dumps(facts), encoding="utf-8")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(facts, file)
     partial.rename(folder / "facts")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(Path(sys.argv[1])))

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -38,11 +39,8 @@ def collect_items(*, paths: Sequence[str]) -> Iterator[Item]:
     """
     for pattern in paths:
         path = Path(pattern)
-        matches = (
-            [path]
-            if path.exists()
-            else [Path(p) for p in sorted(glob.glob(pattern, recursive=True))]
-        )
+        found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  may be absolute
+        matches = [path] if path.exists() else [Path(name) for name in found]
         if not matches:
             raise InvalidInputError(
                 "“{path}” does not exist.", hint="Check the path.", path=pattern
@@ -92,8 +90,10 @@ def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
 
 def _members(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
     for member in members:
-        if (name := Path(_member_name(member)).name) and not name.startswith(".") and "__MACOSX" not in member.filename:
-            yield Item(name, member.file_size, lambda member=member: _open(path, member))  # type: ignore[misc]
+        name = Path(_member_name(member)).name
+        is_hidden = not name or name.startswith(".") or "__MACOSX" in member.filename
+        if not is_hidden:
+            yield Item(name, member.file_size, partial(_open, path, member))
 
 
 def _open(path: Path, member: zipfile.ZipInfo) -> IO[bytes]:

@@ -6,6 +6,7 @@ is altered, however little it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from rag.stages.locate import Place, locate_quote
 from rag.stages.markers import Marker, read_markers
 
 MIN_QUOTE = 2
+_DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
 # Where a quote is cut, its own stop or ellipsis stands for what follows in the source.
 _ENDS = "'.,;:!?"
 
@@ -70,10 +72,8 @@ class _Checker:
         """Return the passage of an id; ``1`` and ``doc_1`` are ``doc_01``."""
         if doc_id in self._passages:
             return self._passages[doc_id]
-        number = doc_id.lower().removeprefix("doc").lstrip("_-")
-        if not (number.isascii() and number.isdigit() and len(number) < 4):
-            return None
-        return self._passages.get(f"doc_{int(number):02d}")
+        match = _DOC_ID.fullmatch(doc_id)
+        return self._passages.get(f"doc_{int(match[1]):02d}") if match else None
 
     def _fold(self, passage: Passage) -> Folded:
         if passage.doc_id not in self._folded:

@@ -111,7 +111,10 @@ class _Reader:
 
 def _tag_end(text: str, start: int) -> int:
     """Return where the ``>`` of a tag is: the first behind a quotation mark, else the first."""
-    stops = [text.find("<cite", start, start + MAX_TAG), text.find("</cite", start, start + MAX_TAG)]
+    stops = [
+        text.find("<cite", start, start + MAX_TAG),
+        text.find("</cite", start, start + MAX_TAG),
+    ]
     limit = min([stop for stop in stops if stop >= 0], default=start + MAX_TAG)
     first = at = text.find(">", start, limit)
     while at >= 0:

@@ -51,7 +51,7 @@ def test_offsets_lead_to_the_canonical_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quote", "page"), [("The pump stops.", 3), ("必须等待15分钟", 4), ("等待十五分钟", None)]
+    ("quote", "page"), [("The pump stops.", 3), ("必须等待15分钟", 4), ("等待十五分钟", 4)]
 )
 def test_a_citation_names_the_page_of_its_own_words(quote: str, page: int | None) -> None:
     hit = make_hit(MANUAL, pages=(3, 4))
@@ -140,7 +140,7 @@ def test_the_claim_stands_in_for_a_missing_quote() -> None:
 
 
 NUMBERED = {
-    "The pump stops [1].": "verified", "Because of that, no. The pump stops. [1]": "verified",
+    "The pump stops [1].": "verified", "Because of that, yes. The pump stops. [1]": "verified",
     "先关灯。必须等待15分钟让电机冷却。[1]": "verified", "必须等待20分钟让电机冷却【1】。": "altered",
     "The pump stops [2].": "wrong_document", "Let it cool for a quarter of an hour [1].": "unknown",
 }  # fmt: skip
@@ -152,7 +152,9 @@ def test_a_bare_number_is_checked_by_its_sentence(text: str) -> None:
 
 
 def test_citations_are_numbered_in_the_text() -> None:
-    text = f"A: {cited('The pump stops.', claim='it stops')}, fee {cited('3,850 yuan', 'doc_02')} [2]."
+    text = (
+        f"A: {cited('The pump stops.', claim='it stops')}, fee {cited('3,850 yuan', 'doc_02')} [2]."
+    )
     answer, citations = verify_citations(text, PASSAGES)
     assert answer == "A: it stops[1], fee claim[2] [3]."
     assert [citation.number for citation in citations] == [1, 2, 3]
@@ -191,7 +193,9 @@ def test_whole_sentences_are_verified_anywhere(data: st.DataObject) -> None:
 
 
 def test_ten_citations_over_forty_thousand_characters_take_five_milliseconds() -> None:
-    lines = [f"条目 {n}：水泵 HX-{n} must cool for {n % 60} minutes，然后重启。\n" for n in range(1100)]
+    lines = [
+        f"条目 {n}：水泵 HX-{n} must cool for {n % 60} minutes，然后重启。\n" for n in range(1100)
+    ]
     texts = ["".join(lines[n * 100 : n * 100 + 110])[:4000] for n in range(10)]
     passages = make_passages(*texts)
     answer = "\n".join(

@@ -81,7 +81,15 @@ def test_a_tag_that_breaks_off_is_dropped_and_a_lone_end_too() -> None:
 
 
 def test_what_is_no_tag_stays() -> None:
-    for text in ("<cited>x", "a <citeX b", "list[0x1]", "[2024]", "[1](http://x)", "【资料】", "[]"):
+    for text in (
+        "<cited>x",
+        "a <citeX b",
+        "list[0x1]",
+        "[2024]",
+        "[1](http://x)",
+        "【资料】",
+        "[]",
+    ):
         assert read_markers(text) == [text]
     text = "<cite never closed\n\n" + "word " * 50
     assert plain(text) == text
@@ -124,7 +132,9 @@ def test_text_without_markers_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
 
 
-@pytest.mark.parametrize("piece", ["<cite ", '<cite a="', "[1]", "<cite>", '<cite a="b=">', "a=\"'"])
+@pytest.mark.parametrize(
+    "piece", ["<cite ", '<cite a="', "[1]", "<cite>", '<cite a="b=">', "a=\"'"]
+)
 def test_hostile_repetition_is_read_in_time(piece: str) -> None:
     text = piece * (60_000 // len(piece))
     started = time.process_time()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,20 +30,19 @@ def parse_doc(path: Path, name: str) -> ParsedDocument:
 
 
 def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
-    with TemporaryDirectory() as folder:
+    # What outlives the time limit belongs to this process's group and is ended with it.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         source = Path(folder) / "source.doc"
         shutil.copyfile(path, source)
         command = [
             office, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore",
             "--convert-to", "docx", "--outdir", folder, str(source),
         ]  # fmt: skip
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
         converted = Path(folder) / "source.docx"
         # It returns 0 on failure too: only the file tells.
@@ -52,5 +50,4 @@ def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
             raise DocumentError(
                 "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
             )
-        document = parse_office(converted, name, "docx")
-        return ParsedDocument("doc", document.text, "libreoffice/1", (), document.blocks)
+        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/1")
