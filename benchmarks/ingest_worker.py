@@ -47,8 +47,8 @@ def main() -> None:
     """Work the files off as ``rag_ingest`` does and print what it took."""
     join_database()
     ids = [int(word) for word in sys.argv[1:]]
-    space = models.File.objects.select_related("store__space").get(pk=ids[0]).store.space
-    embedder: Any = wiring.embedder_of(space)
+    space_id = models.File.objects.values_list("store__space_id", flat=True).get(pk=ids[0])
+    embedder: Any = wiring.embedder_of(space_id)
     embedder.embed_passages(["The model is loaded before the clock starts."])
     spans: list[Span] = []
     kind: Any = type(embedder)

@@ -20,7 +20,7 @@ from rag.admin.sentences import error_sentence
 from rag.conf import conf
 from rag.core.documents import KINDS
 from rag.core.errors import RAGError
-from rag.services.collect import zip_items
+from rag.services.bundle import zip_items
 from rag.services.ingest import ingest_file
 
 View = Callable[..., HttpResponseBase]

@@ -13,7 +13,7 @@ from pathlib import Path
 from rag import models
 from rag.core.errors import RAGError
 from rag.services import wiring
-from rag.services.collect import Item
+from rag.services.bundle import Item
 from rag.services.draft import indexed_text
 from rag.stages.chunk import chunk_document
 

@@ -15,10 +15,16 @@ from rag import models
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError, RAGError
 from rag.providers.postgres import stats
+from rag.providers.postgres.canonical import write_canonical
 from rag.providers.postgres.swap import SwapTarget, swap_in
 from rag.services import wiring
 from rag.services.draft import draft_file
 from rag.services.spaces import queue_index_builds
+
+_PUBLISHED = (
+    "revision", "n_chunks", "kind", "encoding", "parser", "pages", "blocks", "warnings", "status",
+    "error", "progress", "updated_at",
+)  # fmt: skip
 
 
 def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
@@ -79,11 +85,11 @@ def _publish(file: models.File, document: ParsedDocument) -> bool:
     )  # fmt: skip
     row.n_chunks = swap_in(target)
     row.kind, row.encoding, row.parser = document.kind, document.encoding, document.parser
-    row.canonical_text = document.text
+    write_canonical(row.pk, document.text)
     row.pages = [asdict(page) for page in document.pages]
     row.blocks = [asdict(block) for block in document.blocks]
     notice = file.store.chunk_rule.notice
     row.warnings = [*document.warnings, *([notice] if notice else [])]
     row.status, row.error, row.progress = models.File.Status.COMPLETED, None, {}
-    row.save()
+    row.save(update_fields=_PUBLISHED)
     return True

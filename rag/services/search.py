@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from rag.stages.terms import is_han, is_identifier, query_terms
 
 DEFAULT_TOP_K = 5
 MAX_QUERY = 4000
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def search(
@@ -35,7 +37,7 @@ def search(
     ``settings`` None takes the first store's own. Raises InvalidInputError for an empty query.
     """
     started = time.perf_counter()
-    query = query.replace("\0", " ").strip()
+    query = _UNSTORABLE.sub(" ", query).strip()
     if not query:
         raise InvalidInputError("The query is empty.", hint="Ask something.")
     if len(query) > MAX_QUERY:

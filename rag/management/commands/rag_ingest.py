@@ -12,7 +12,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.progress import report_files, work_with_bar
-from rag.services.collect import Item, collect_items
+from rag.services.bundle import Item
+from rag.services.collect import collect_items
 from rag.services.estimate import estimate
 from rag.services.ingest import ingest_file
 from rag.services.stores import create_store, find_stores
@@ -42,9 +43,9 @@ class Command(BaseCommand):
         """Run the command."""
         try:
             store = self._store(options)
-            items = collect_items(paths=self._paths(options["paths"]))
+            items = list(collect_items(paths=self._paths(options["paths"])))
             if options["dry_run"]:
-                self.stdout.write(estimate(store=store, items=list(items)).as_text())
+                self.stdout.write(estimate(store=store, items=items).as_text())
                 return
             failed = self._ingest(store, items, options)
         except RAGError as error:
@@ -65,7 +66,7 @@ class Command(BaseCommand):
             return paths
         return [line.rstrip("\n") for line in sys.stdin if line.strip()]
 
-    def _ingest(self, store: models.Store, items: Any, options: dict[str, Any]) -> int:
+    def _ingest(self, store: models.Store, items: list[Item], options: dict[str, Any]) -> int:
         ids: list[int] = []
         n_refused = 0
         for item in items:
@@ -74,6 +75,7 @@ class Command(BaseCommand):
             except RAGError as error:
                 n_refused += 1
                 self.stderr.write(f"{item.name}: {error}")
+        ids = list(dict.fromkeys(ids))
         if options["no_wait"]:
             self.stdout.write(f"{len(ids)} files queued.")
             return n_refused

@@ -4,52 +4,97 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rag.core.documents import Block
 
 _LINE = re.compile(r"[^\n\f]*(?:\n|\f|$)")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+\S")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+\S|[ \t]*$)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _LIST = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_GRID = re.compile(r" {0,3}\+[-=:+]{2,}\+?[ \t]*$")
+_DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$")
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:[^\n]*\n){1,60}?(?:---|\.\.\.)[ \t]*(?:\n|$)")
 
 
-def markdown_blocks(text: str, start: int = 0, end: int | None = None) -> Iterator[Block]:
-    """Yield the blocks of ``text[start:end]`` in order; they do not overlap."""
-    end = len(text) if end is None else end
-    kind, begin, last, level, fence = "", start, start, 0, ""
-    for match in _LINE.finditer(text, start, end):
-        line = match.group()
-        if not line:
+@dataclass(slots=True)
+class _Open:
+    """The block that is being read."""
+
+    kind: str
+    start: int
+    end: int
+    level: int = 0
+    n_lines: int = 1
+
+    def close(self) -> Block:
+        return Block(self.kind, self.start, self.end, self.level)
+
+
+def markdown_blocks(text: str) -> Iterator[Block]:
+    """Yield the blocks of ``text`` in order; they do not overlap."""
+    position = 0
+    if matter := _FRONT_MATTER.match(text):
+        position = matter.end()
+        yield Block("code", 0, len(matter.group().rstrip()))
+    block: _Open | None = None
+    fence = ""
+    for match in _LINE.finditer(text, position):
+        line, start = match.group().rstrip(), match.start()
+        end = start + len(line)
+        mark = _FENCE.match(line)
+        if fence and block:
+            block.end = end if line else block.end
+            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip("`~ "):
+                yield block.close()
+                block, fence = None, ""
             continue
-        now = _kind_of(line, kind, fence)
-        if fence_mark := _FENCE.match(line):
-            if not fence:
-                fence = fence_mark.group(1)
-            elif fence_mark.group(1).startswith(fence[0] * len(fence)):
-                fence, last = "", match.start() + len(line.rstrip())
-                yield Block("code", begin, last)
-                kind = ""
-                continue
-        if now != kind or now == "heading":
-            if kind:
-                yield Block(kind, begin, last, level if kind == "heading" else 0)
-            kind, begin = now, match.start()
-        if now == "heading":
-            level = len(line.lstrip()) - len(line.lstrip().lstrip("#"))
-        if now:
-            last = match.start() + len(line.rstrip())
-    if kind:
-        yield Block(kind, begin, last, level if kind == "heading" else 0)
+        if block and block.kind == "paragraph" and _revise(block, line, text):
+            if block.kind == "heading":
+                yield block.close()
+                block = None
+            else:
+                block.end = end
+            continue
+        kind = _kind_of(line, block.kind if block else "")
+        if block and (kind != block.kind or kind == "heading"):
+            yield block.close()
+            block = None
+        if not kind:
+            continue
+        if block:
+            block.end, block.n_lines = end, block.n_lines + 1
+        else:
+            level = len(line.lstrip()) - len(line.lstrip().lstrip("#")) if kind == "heading" else 0
+            block = _Open(kind, start, end, level)
+        fence = mark[1] if mark else ""
+    if block:
+        yield block.close()
 
 
-def _kind_of(line: str, before: str, fence: str) -> str:
-    if fence or _FENCE.match(line):
-        return "code"
+def _revise(block: _Open, line: str, text: str) -> bool:
+    """Make a paragraph of one line what the line below it says: a heading or a table's head."""
+    if block.n_lines > 1:
+        return False
+    if _DELIMITERS.match(line) and "|" in text[block.start : block.end]:
+        block.kind = "table"
+        return True
+    underline = _UNDERLINE.match(line)
+    if underline:
+        block.kind, block.level = "heading", 1 if underline[1][0] == "=" else 2
+        return True
+    return False
+
+
+def _kind_of(line: str, before: str) -> str:
     if not line.strip():
         return ""
+    if _FENCE.match(line):
+        return "code"
     if _HEADING.match(line):
         return "heading"
-    if line.lstrip().startswith("|"):
+    if line.lstrip().startswith("|") or _GRID.match(line) or (before == "table" and "|" in line):
         return "table"
     if _LIST.match(line) or (before == "list" and line.startswith((" ", "\t"))):
         return "list"

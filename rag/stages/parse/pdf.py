@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from rag.core.documents import Block, Page, ParsedDocument
+from rag.core.documents import Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.clean import clean_text, is_garbled
+from rag.stages.parse.bookmarks import place_bookmarks
 
 MAX_PAGES = 20_000
 MIN_LETTERS = 20
 MAX_BOOKMARKS = 5_000
+MAX_TITLE, MAX_LABEL = 300, 40
 _ENDED = re.compile(r"[。！？；：.!?:;][”’」』）\"')\]]*$")
 _STARTS = re.compile(r"\s*(?:[-•·*●■–]|[(（]?\d{1,3}[.)）、]|\d+(?:\.\d+)+\s|第.{1,5}[章节条])")
 
@@ -35,31 +39,53 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         )  # fmt: skip
     texts: list[str] = []
     pages: list[Page] = []
-    warnings: list[str] = []
+    garbled: list[int] = []
     position = 0
     for number in range(n_pages):
         text, has_text = _page_text(document, number)
         if is_garbled(text):
-            warnings.append(f"Page {number + 1}: the font's characters cannot be read.")
+            garbled.append(number + 1)
             text, has_text = "", False
-        pages.append(
-            Page(number + 1, _label(document, number), position, position + len(text), has_text)
-        )
+        end = position + len(text)
+        pages.append(Page(number + 1, _label(document, number), position, end, has_text))
         texts.append(text)
-        position += len(text) + 1
-    blank = [str(page.number) for page in pages if not page.has_text_layer]
-    if len(blank) == n_pages:
+        position = end + 1
+    scanned = [page.number for page in pages if not page.has_text_layer]
+    scanned = [number for number in scanned if number not in garbled]
+    if not any(texts):
+        _refuse(name, scanned, garbled)
+    blocks = place_bookmarks(_toc(document), pages, texts)
+    return ParsedDocument(
+        "pdf", "\f".join(texts), "pypdfium2/1", tuple(pages), blocks,
+        warnings=_warnings(scanned, garbled),
+    )  # fmt: skip
+
+
+def _refuse(name: str, scanned: list[int], garbled: list[int]) -> NoReturn:
+    if garbled:
+        raise DocumentError(
+            "The fonts of “{name}” cannot be read as text.",
+            hint="Export it anew, or run text recognition (OCR) on it, and upload the result.",
+            name=name,
+        )
+    if scanned:
         raise DocumentError(
             "“{name}” has no text layer: its pages are images.",
             hint="Run text recognition (OCR) on it and upload the result.", name=name,
         )  # fmt: skip
-    if blank:
-        listed = ", ".join(blank[:20]) + (" …" if len(blank) > 20 else "")
-        warnings.append(f"No text layer on page {listed}: nothing of it is searchable.")
-    blocks = _bookmarks(document, pages, texts)
-    return ParsedDocument(
-        "pdf", "\f".join(texts), "pypdfium2/1", tuple(pages), blocks, "", "", tuple(warnings)
-    )
+    raise DocumentError("“{name}” holds no text.", hint="Upload a file with text.", name=name)
+
+
+def _warnings(scanned: list[int], garbled: list[int]) -> tuple[str, ...]:
+    found = []
+    for pages, reason in (
+        (scanned, "No text layer"), (garbled, "The font's characters cannot be read"),
+    ):  # fmt: skip
+        if pages:
+            listed = ", ".join(map(str, pages[:20])) + (" …" if len(pages) > 20 else "")
+            word = "page" if len(pages) == 1 else "pages"
+            found.append(f"{reason} on {word} {listed}: nothing of it is searchable.")
+    return tuple(found)
 
 
 def _open(path: Path, name: str) -> pdfium.PdfDocument:
@@ -91,10 +117,11 @@ def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
 
 
 def _page_text(document: pdfium.PdfDocument, number: int) -> tuple[str, bool]:
+    """Return the text of a page, and whether it has all that the page shows."""
     try:
         page = document[number]
     except pdfium.PdfiumError:
-        return "", False
+        return "", True
     try:
         text_page = page.get_textpage()
         text = _reflow(clean_text(text_page.get_text_bounded()).replace("\f", "\n"))
@@ -102,7 +129,7 @@ def _page_text(document: pdfium.PdfDocument, number: int) -> tuple[str, bool]:
         has_text = sum(c.isalnum() for c in text) >= MIN_LETTERS or not _is_scan(page)
     finally:
         page.close()
-    return text, has_text and bool(text.strip())
+    return text if text.strip() else "", has_text
 
 
 def _reflow(text: str) -> str:
@@ -142,25 +169,13 @@ def _is_scan(page: pdfium.PdfPage) -> bool:
 
 def _label(document: pdfium.PdfDocument, number: int) -> str:
     label: str = document.get_page_label(number)
-    return label or str(number + 1)
+    return " ".join(clean_text(label).split())[:MAX_LABEL] or str(number + 1)
 
 
-def _bookmarks(
-    document: pdfium.PdfDocument, pages: Sequence[Page], texts: Sequence[str]
-) -> tuple[Block, ...]:
-    """Return headings where a bookmark's title stands on the page that it points to."""
-    found: dict[int, Block] = {}
-    for n_seen, item in enumerate(document.get_toc(max_depth=6)):
-        if n_seen >= MAX_BOOKMARKS:
-            break
-        title = " ".join(item.get_title().split())
+def _toc(document: pdfium.PdfDocument) -> Iterator[tuple[str, int, int]]:
+    """Yield title, level from 1 and page index of each bookmark that points to a page."""
+    for item in islice(document.get_toc(max_depth=6), MAX_BOOKMARKS):
         target = item.get_dest()
         index = target.get_index() if target else None
-        if not title or index is None or not 0 <= index < len(pages):
-            continue
-        at = texts[index].find(title)
-        start = pages[index].start + max(0, at)
-        end = start + (len(title) if at >= 0 else 0)
-        if at >= 0:
-            found.setdefault(start, Block("heading", start, end, min(6, item.level + 1)))
-    return tuple(found[start] for start in sorted(found))
+        if index is not None:
+            yield clean_text(item.get_title())[:MAX_TITLE], item.level + 1, index

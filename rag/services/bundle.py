@@ -1,0 +1,128 @@
+"""Zip bundles as documents. In: a path. Out: items that open one at a time, or a refusal."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from rag.conf import conf
+from rag.core.errors import DocumentError
+
+MAX_MEMBERS = 5_000
+MAX_RATIO = 100
+MAX_TOTAL = 2 * 1024**3
+# A zip is also the wrapping of these kinds; those are documents, not bundles.
+_DOCUMENT_ZIPS = ("[Content_Types].xml", "mimetype")
+_MEGABYTE = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One document to take in; ``open`` and reading raise DocumentError."""
+
+    name: str
+    size: int
+    open: Callable[[], IO[bytes]]
+
+
+def zip_items(*, path: Path, name: str) -> Iterator[Item] | None:
+    """Return the documents in a zip bundle, or None when the file is no bundle.
+
+    Raises DocumentError for one that would unpack to too much.
+    """
+    with path.open("rb") as stream:
+        if stream.read(2) != b"PK":
+            return None
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            members = [member for member in bundle.infolist() if not member.is_dir()]
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return None
+    if any(member.filename in _DOCUMENT_ZIPS for member in members):
+        return None
+    _refuse_bomb(members, name)
+    return _items(path, members)
+
+
+def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
+    total = sum(member.file_size for member in members)
+    packed = sum(member.compress_size for member in members)
+    if len(members) > MAX_MEMBERS or total > MAX_TOTAL or total > MAX_RATIO * max(packed, 1024):
+        raise DocumentError(
+            "“{name}” would unpack to {n} files and {mb} MB.",
+            hint="Unpack it yourself and upload what you need.",
+            name=name, n=len(members), mb=total // _MEGABYTE,
+        )  # fmt: skip
+
+
+def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
+    for member in members:
+        inside = PurePosixPath(_member_name(member).replace("\\", "/"))
+        parts = [part for part in inside.parts if part not in (".", "..", "/")]
+        if parts and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
+            opened = _opener(path, member, parts[-1])
+            yield Item(parts[-1], member.file_size, opened)
+
+
+def _opener(path: Path, member: zipfile.ZipInfo, name: str) -> Callable[[], IO[bytes]]:
+    def opened() -> IO[bytes]:
+        if member.flag_bits & 0x1:
+            raise DocumentError(
+                "“{name}” in the zip needs a password.", hint="Unpack it and upload the file.",
+                name=name,
+            )  # fmt: skip
+        if member.file_size > conf().max_file_bytes:
+            raise DocumentError(
+                "“{name}” in the zip is larger than {limit} MB.",
+                hint="Split it and upload the parts.",
+                name=name, limit=conf().max_file_bytes // _MEGABYTE,
+            )  # fmt: skip
+        return cast(IO[bytes], _Member(path, member, name))
+
+    return opened
+
+
+class _Member(io.RawIOBase):
+    """What is packed in one member; damage is told as a DocumentError."""
+
+    def __init__(self, path: Path, member: zipfile.ZipInfo, name: str) -> None:
+        self._name = name
+        try:
+            with zipfile.ZipFile(path) as bundle:
+                self._stream = bundle.open(member)
+        except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
+            raise self._damaged(error) from error
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return self._stream.read(-1 if size is None else size)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+
+    def close(self) -> None:
+        if not self.closed and hasattr(self, "_stream"):
+            self._stream.close()
+        super().close()
+
+    def _damaged(self, error: Exception) -> DocumentError:
+        return DocumentError(
+            "“{name}” in the zip is damaged: {reason}.", hint="Pack it again.",
+            name=self._name, reason=error,
+        )  # fmt: skip
+
+
+def _member_name(member: zipfile.ZipInfo) -> str:
+    """Return the name; old Chinese tools write GBK without saying so."""
+    if member.flag_bits & 0x800:
+        return member.filename
+    for encoding in ("utf-8", "gb18030"):
+        try:
+            return member.filename.encode("cp437").decode(encoding)
+        except UnicodeError:
+            continue
+    return member.filename
