@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 
@@ -9,6 +10,7 @@ from asgiref.sync import sync_to_async
 
 from rag import models
 from rag.core.access import Scope
+from rag.core.errors import InvalidInputError
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Answer, ChatReply, Message, RetrievalSettings, SearchResult
 from rag.providers.postgres.connections import release_db
@@ -18,6 +20,8 @@ from rag.services.search import search
 from rag.stages.cite import verify_citations
 from rag.stages.context import Context, build_context
 from rag.stages.prompt import answer_prompt
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def ask(
@@ -63,6 +67,8 @@ def _prepare(
     settings: RetrievalSettings | None, model: str,
 ) -> tuple[ChatModel, SearchResult, Context, ChatRequest]:  # fmt: skip
     chat = wiring.chat_model(model)
+    if not stores:
+        raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings
     result = search(query=question, scope=scope, stores=stores, settings=settings, is_logged=False)
     count = wiring.embedder_of(stores[0].space_id).tokenizer.count
@@ -83,7 +89,8 @@ def _finish(
     reply: ChatReply, started: float,
 ) -> Answer:  # fmt: skip
     answered = time.perf_counter()
-    text, citations = verify_citations(reply.text, context.passages)
+    # Models send what Postgres cannot keep: NUL and halves of characters.
+    text, citations = verify_citations(_UNSTORABLE.sub("", reply.text), context.passages)
     timings = {
         **result.timings_ms, "model": (answered - started) * 1e3,
         "cite": (time.perf_counter() - answered) * 1e3,

@@ -42,6 +42,7 @@ def openai_compatible(model: str) -> Embedder:
         settings.openai_api_key,
         settings.embedding_dim,
         options=EmbedderOptions(
+            dimensions=settings.embedding_dim or None,
             query_prefix=settings.query_prefix,
             passage_prefix=settings.passage_prefix,
             timeout_s=settings.timeout_s,

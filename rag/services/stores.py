@@ -55,10 +55,12 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
     Raises NotFoundError for the first that does not exist or may not be read.
     """
     readable = models.Store.objects.readable(scope).select_related("space")
-    found = list(readable.named(names))
+    # No store has such a name, and Postgres takes no NUL.
+    found = list(readable.named([name for name in names if "\0" not in name]))
     ordered = []
     for name in names:
         match = [s for s in found if name in (s.slug, s.name, s.resource_name)]
+        match.sort(key=lambda store: name != store.slug)
         if not match:
             known = ", ".join(readable.values_list("slug", flat=True)[:20]) or "none"
             raise NotFoundError(

@@ -68,7 +68,7 @@ def build_context(
         head = lead + _head(number, hit, context_type, words)
         room = min(left - count(head) - 2, limit)
         text = _fit(hit.text, room, count, words["cut"])
-        is_cut = is_cut or len(text) < len(hit.text)
+        is_cut = is_cut or text != hit.text
         if not text:
             is_cut = True
             break

@@ -22,9 +22,6 @@ QUERIES: list[Any] = [
     {"_id": "q1", "text": "What moves water?"},
     {"_id": "q2", "text": "什么控制水流？"},
 ]
-    {"_id": "q1", "text": "What moves water?"},
-    {"_id": "q2", "text": "什么控制水流？"},
-]
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t2\n"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.access import Scope
@@ -56,7 +56,7 @@ class Command(BaseCommand):
             "settings": settings, "model": options["model"],
         }  # fmt: skip
         if options["stream"] and not options["json"]:
-            return asyncio.run(self._stream(request))
+            return async_to_sync(self._stream)(request)
         return ask(**request)
 
     async def _stream(self, request: dict[str, Any]) -> Answer:

@@ -1,23 +1,20 @@
-"""Automatic heading numbers of Word. In: a .docx and its Markdown. Out: headings with numbers.
+"""Automatic numbers of Word. In: numbering.xml and styles.xml. Out: the label of each paragraph.
 
-No parser writes 第三条 or 1.1 into the text, since Word computes them from numbering.xml; without
-them the question what section 3.2 says finds nothing.
+No parser writes 第三条 or 1.1 into the text, since Word computes them; without them the question
+what section 3.2 says finds nothing.
 """
 
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from xml.etree import ElementTree
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_HEADING_NAME = re.compile(r"(?:heading|标题)\s*([1-6])", re.I)
-_MARKDOWN = re.compile(r"^(#{1,6}) +(.*)$", re.M)
-_DIGITS = "零一二三四五六七八九"
+from rag.stages.parse.docx_spell import spell_number
+
+_HEADING_NAME = re.compile(r"(?:heading|标题)\s*([1-9])", re.I)
+_CONTENTS_NAME = re.compile(r"(?:toc|目录)\s*[1-9]", re.I)
 
 
 @dataclass(slots=True)
@@ -25,146 +22,148 @@ class _Level:
     start: int = 1
     form: str = "decimal"
     text: str = ""
+    style: str = ""
+    suffix: str = " "
+    restart: int | None = None
+    is_legal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a paragraph style says, its parents' words included; level 0 is no heading."""
+
+    name: str = ""
+    number_id: str = ""
+    depth: int = 0
+    level: int = 0
+    is_contents: bool = False
 
 
 @dataclass(slots=True)
-class _Numbering:
-    """Levels of each list, and how far each list has counted."""
+class Numbering:
+    """The lists of a document and how far each has counted."""
 
+    lists: dict[str, str] = field(default_factory=dict)
     levels: dict[str, dict[int, _Level]] = field(default_factory=dict)
+    restarts: dict[str, dict[int, int]] = field(default_factory=dict)
     counts: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
 
-    def next_label(self, number_id: str, depth: int) -> str:
-        """Return the label of the next paragraph at ``depth`` of a list."""
-        levels, counts = self.levels.get(number_id, {}), self.counts[number_id]
+    def next_label(self, number_id: str, depth: int, style_id: str = "") -> str:
+        """Return the label of the next paragraph of a list, empty for bullets.
+
+        ``style_id`` is given where the style, not the paragraph, asks for the number: the level
+        that is linked to the style counts then.
+        """
+        which = self.lists.get(number_id, "")
+        levels, counts = self.levels.get(which, {}), self.counts[which]
+        if style_id:
+            depth = next((d for d, level in levels.items() if level.style == style_id), depth)
         if depth not in levels:
             return ""
-        counts[depth] = counts.get(depth, levels[depth].start - 1) + 1
+        # Lists of one kind count on from each other, until one of them says where to start.
+        for at, start in self.restarts.pop(number_id, {}).items():
+            counts[at] = start - 1
+        level = levels[depth]
+        counts[depth] = counts.get(depth, level.start - 1) + 1
         for deeper in [d for d in counts if d > depth]:
-            del counts[deeper]
+            restart = levels[deeper].restart if deeper in levels else None
+            if restart is None or depth < restart:
+                del counts[deeper]
+        if level.form in ("bullet", "none"):
+            return ""
 
-        def of(match: re.Match[str]) -> str:
-            at = int(match.group(1)) - 1
-            level = levels.get(at, _Level())
-            return _spell(counts.get(at, level.start), level.form)
+        def spelled(match: re.Match[str]) -> str:
+            at = int(match[1]) - 1
+            part = levels.get(at, _Level())
+            form = "decimal" if level.is_legal else part.form
+            return spell_number(counts.get(at, part.start), form)
 
-        return re.sub(r"%(\d)", of, levels[depth].text).strip()
-
-
-def number_headings(path: Path, markdown: str) -> str:
-    """Return the Markdown with each numbered heading's label before its title."""
-    try:
-        labels = list(_labels(path))
-    except (KeyError, ElementTree.ParseError, zipfile.BadZipFile, ValueError):
-        return markdown
-    at = 0
-
-    def with_label(match: re.Match[str]) -> str:
-        nonlocal at
-        title = " ".join(match.group(2).split())
-        for ahead in range(at, min(at + 5, len(labels))):
-            label, text = labels[ahead]
-            if text and text == title:
-                at = ahead + 1
-                return f"{match.group(1)} {label} {title}" if label else match.group()
-        return match.group()
-
-    return _MARKDOWN.sub(with_label, markdown)
+        label = re.sub(r"%([1-9])", spelled, level.text).strip()
+        return label + level.suffix if label else ""
 
 
-def _labels(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of every heading paragraph, the label empty where it has none."""
-    with zipfile.ZipFile(path) as bundle:
-        if "word/numbering.xml" not in bundle.namelist():
-            return
-        numbering = _read_numbering(ElementTree.fromstring(bundle.read("word/numbering.xml")))
-        styles = _heading_styles(ElementTree.fromstring(bundle.read("word/styles.xml")))
-        with bundle.open("word/document.xml") as part:
-            for _, element in ElementTree.iterparse(part):
-                if element.tag != f"{_W}p":
-                    continue
-                properties = element.find(f"{_W}pPr")
-                own = _number_of(properties)
-                style = _value(properties, "pStyle")
-                if style in styles:
-                    number_id, depth = own if own[0] else styles[style]
-                    text = " ".join("".join(t.text or "" for t in element.iter(f"{_W}t")).split())
-                    yield numbering.next_label(number_id, depth) if number_id else "", text
-                element.clear()
-
-
-def _heading_styles(root: ElementTree.Element) -> dict[str, tuple[str, int]]:
-    """Return list and depth of each heading style by its id; ids are mere digits in Chinese Word."""
-    found = {}
-    for style in root.iter(f"{_W}style"):
-        match = _HEADING_NAME.fullmatch(_value(style, "name"))
-        if match:
-            number_id, depth = _number_of(style.find(f"{_W}pPr"))
-            depth = depth or int(match.group(1)) - 1
-            found[style.get(f"{_W}styleId", "")] = (number_id, depth)
-    return found
-
-
-def _read_numbering(root: ElementTree.Element) -> _Numbering:
-    abstract: dict[str, dict[int, _Level]] = {}
-    for item in root.iter(f"{_W}abstractNum"):
-        levels = {
-            int(level.get(f"{_W}ilvl", "0")): _Level(
-                int(_value(level, "start") or 1), _value(level, "numFmt"), _value(level, "lvlText")
-            )
-            for level in item.iter(f"{_W}lvl")
+def read_numbering(xml: bytes) -> Numbering:
+    """Return the lists that word/numbering.xml defines."""
+    root = ElementTree.fromstring(xml)
+    numbering = Numbering()
+    links = {}
+    for item in _all(root, "abstractNum"):
+        which = _attribute(item, "abstractNumId")
+        numbering.levels[which] = {
+            int(_attribute(level, "ilvl") or 0): _read_level(level) for level in _all(item, "lvl")
         }
-        abstract[item.get(f"{_W}abstractNumId", "")] = levels
-    numbering = _Numbering()
-    for item in root.iter(f"{_W}num"):
-        known = abstract.get(_value(item, "abstractNumId"), {})
-        numbering.levels[item.get(f"{_W}numId", "")] = known
+        if link := _value(item, "styleLink"):
+            links[link] = which
+    for item in _all(root, "abstractNum"):
+        if (link := _value(item, "numStyleLink")) in links:
+            numbering.levels[_attribute(item, "abstractNumId")] = numbering.levels[links[link]]
+    for item in _all(root, "num"):
+        number_id, which = _attribute(item, "numId"), _value(item, "abstractNumId")
+        for override in _all(item, "lvlOverride"):
+            depth = int(_attribute(override, "ilvl") or 0)
+            if start := _value(override, "startOverride"):
+                numbering.restarts.setdefault(number_id, {})[depth] = int(start)
+            for level in _all(override, "lvl"):
+                own = f"{which}/{number_id}"
+                numbering.levels.setdefault(own, dict(numbering.levels.get(which, {})))
+                numbering.levels[own][depth] = _read_level(level)
+        own = f"{which}/{number_id}"
+        numbering.lists[number_id] = own if own in numbering.levels else which
     return numbering
 
 
-def _number_of(properties: ElementTree.Element | None) -> tuple[str, int]:
-    number = properties.find(f"{_W}numPr") if properties is not None else None
-    return _value(number, "numId"), int(_value(number, "ilvl") or 0)
+def read_styles(xml: bytes) -> dict[str, Style]:
+    """Return the paragraph styles of word/styles.xml by id; ids are mere digits in Chinese Word."""
+    raw = {_attribute(style, "styleId"): style for style in _all(ElementTree.fromstring(xml), "style")}
+    return {style_id: _read_style(style_id, raw) for style_id in raw}
+
+
+def _read_style(style_id: str, raw: dict[str, ElementTree.Element]) -> Style:
+    name, number_id, depth, level, is_contents = "", "", 0, 0, False
+    seen: set[str] = set()
+    while style_id in raw and style_id not in seen:
+        seen.add(style_id)
+        style = raw[style_id]
+        title = _value(style, "name")
+        name = name or title
+        properties = _child(style, "pPr")
+        number = _child(properties, "numPr")
+        if not number_id and number is not None and _value(number, "numId"):
+            number_id, depth = _value(number, "numId"), int(_value(number, "ilvl") or 0)
+        heading = _HEADING_NAME.fullmatch(title)
+        outline = _value(properties, "outlineLvl")
+        if not level and (heading or outline.isdigit()):
+            level = int(heading[1]) if heading else (int(outline) + 1) % 10
+            if heading and number is not None and not _value(number, "ilvl"):
+                depth = level - 1
+        is_contents = is_contents or bool(_CONTENTS_NAME.fullmatch(title))
+        style_id = _value(style, "basedOn")
+    return Style(name, number_id, depth, min(level, 6), is_contents)
+
+
+def _read_level(level: ElementTree.Element) -> _Level:
+    restart = _value(level, "lvlRestart")
+    return _Level(
+        int(_value(level, "start") or 1), _value(level, "numFmt") or "decimal",
+        _value(level, "lvlText"), _value(level, "pStyle"),
+        "" if _value(level, "suff") == "nothing" else " ",
+        int(restart) if restart.isdigit() else None, _child(level, "isLgl") is not None,
+    )  # fmt: skip
+
+
+def _all(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
+    # Any namespace: that of strict documents is another one.
+    return element.findall(f"{{*}}{tag}")
+
+
+def _child(element: ElementTree.Element | None, tag: str) -> ElementTree.Element | None:
+    return element.find(f"{{*}}{tag}") if element is not None else None
 
 
 def _value(element: ElementTree.Element | None, tag: str) -> str:
-    child = element.find(f"{_W}{tag}") if element is not None else None
-    return child.get(f"{_W}val", "") if child is not None else ""
+    child = _child(element, tag)
+    return _attribute(child, "val") if child is not None else ""
 
 
-def _spell(number: int, form: str) -> str:
-    if form in (
-        "chineseCounting",
-        "chineseCountingThousand",
-        "taiwaneseCountingThousand",
-        "ideographDigital",
-    ):
-        return _chinese(number)
-    if form in ("upperLetter", "lowerLetter"):
-        letter = chr(ord("A") + (number - 1) % 26) * ((number - 1) // 26 + 1)
-        return letter if form == "upperLetter" else letter.lower()
-    if form in ("upperRoman", "lowerRoman"):
-        roman = _roman(number)
-        return roman if form == "upperRoman" else roman.lower()
-    return "" if form in ("bullet", "none") else str(number)
-
-
-def _chinese(number: int) -> str:
-    if number >= 100:
-        hundreds, rest = divmod(number, 100)
-        between = "零" if 0 < rest < 10 else ""
-        tail = ("一" if 10 <= rest < 20 else "") + _chinese(rest) if rest else ""
-        return f"{_DIGITS[hundreds % 10]}百{between}{tail}"
-    tens, ones = divmod(number, 10)
-    head = ("" if tens == 1 else _DIGITS[tens]) + "十" if tens else ""
-    return head + (_DIGITS[ones] if ones or not tens else "")
-
-
-def _roman(number: int) -> str:
-    steps = ((1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"),
-             (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"))  # fmt: skip
-    out = ""
-    for value, letters in steps:
-        out += letters * (number // value)
-        number %= value
-    return out
+def _attribute(element: ElementTree.Element, name: str) -> str:
+    return next((v for key, v in element.attrib.items() if key.rpartition("}")[2] == name), "")

@@ -24,8 +24,9 @@ _BREAKS = frozenset(
     " h4 h5 h6 table tr td th caption figure figcaption form fieldset address hr body html details"
     " summary center textarea legend thead tbody tfoot".split()
 )
-_UNSEEN = frozenset("script style template noscript svg select datalist iframe object head".split())
+_UNSEEN = frozenset("script style template noscript svg select datalist iframe object".split())
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_UNCLOSED = frozenset("p li dt dd tr td th thead tbody tfoot html body".split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # A cell of this length is a part of the page's layout.
 LONG_CELL = 600
@@ -79,9 +80,9 @@ class _Reader(HTMLParser):
         if tag == "title":
             self._in_title = not self.title
             return
-        if tag == "body":  # An unclosed head hides nothing.
-            self._unseen.clear()
-        if self._unseen or tag in _UNSEEN or (tag not in _VOID and _is_hidden(attrs)):
+        # What may lack its end tag would hide all that follows.
+        can_hide = tag not in _VOID and tag not in _UNCLOSED
+        if self._unseen or tag in _UNSEEN or (can_hide and _is_hidden(attrs)):
             if tag not in _VOID:
                 self._unseen.append(tag)
             return
