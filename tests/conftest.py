@@ -11,6 +11,7 @@ import inspect
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = config.stash.get(run_folder, None)
     if folder is not None:
         _remove(folder)
+
+
+@pytest.fixture
+def fresh_wiring() -> Iterator[None]:
+    """Let providers be made anew from the settings of this test, and again after it."""
+    # What imports Django's models may be imported only when Django is set up.
+    from rag.services import wiring
+
+    makers = [made for made in vars(wiring).values() if hasattr(made, "cache_clear")]
+    for maker in makers:
+        maker.cache_clear()
+    yield
+    for maker in makers:
+        maker.cache_clear()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,15 +7,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from rag.conf import conf
 from rag.core.errors import DocumentError
 
-MAX_MEMBERS = 5_000
-MAX_RATIO = 100
-MAX_TOTAL = 2 * 1024**3
+MAX_MEMBERS, MAX_RATIO, MAX_TOTAL = 5_000, 100, 2 * 1024**3
 # A zip is also the wrapping of these kinds; those are documents, not bundles.
 _DOCUMENT_ZIPS = ("[Content_Types].xml", "mimetype")
 _MEGABYTE = 1024**2
@@ -65,12 +64,15 @@ def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
         inside = PurePosixPath(_member_name(member).replace("\\", "/"))
         parts = [part for part in inside.parts if part not in (".", "..", "/")]
         if parts and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
-            opened = _opener(path, member, parts[-1])
-            yield Item(parts[-1], member.file_size, opened)
+            opened = partial(_Member, path, member, parts[-1])
+            yield Item(parts[-1], member.file_size, cast(Callable[[], IO[bytes]], opened))
 
 
-def _opener(path: Path, member: zipfile.ZipInfo, name: str) -> Callable[[], IO[bytes]]:
-    def opened() -> IO[bytes]:
+class _Member(io.RawIOBase):
+    """What is packed in one member; what is wrong with it is told as a DocumentError."""
+
+    def __init__(self, path: Path, member: zipfile.ZipInfo, name: str) -> None:
+        self._name = name
         if member.flag_bits & 0x1:
             raise DocumentError(
                 "“{name}” in the zip needs a password.", hint="Unpack it and upload the file.",
@@ -82,16 +84,6 @@ def _opener(path: Path, member: zipfile.ZipInfo, name: str) -> Callable[[], IO[b
                 hint="Split it and upload the parts.",
                 name=name, limit=conf().max_file_bytes // _MEGABYTE,
             )  # fmt: skip
-        return cast(IO[bytes], _Member(path, member, name))
-
-    return opened
-
-
-class _Member(io.RawIOBase):
-    """What is packed in one member; damage is told as a DocumentError."""
-
-    def __init__(self, path: Path, member: zipfile.ZipInfo, name: str) -> None:
-        self._name = name
         try:
             with zipfile.ZipFile(path) as bundle:
                 self._stream = bundle.open(member)

@@ -25,12 +25,10 @@ def collect_items(*, paths: Sequence[str]) -> Iterator[Item]:
 
 def _matches(pattern: str) -> list[Path]:
     try:
-        path = Path(pattern)
-        matches = (
-            [path]
-            if path.exists()
-            else [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
-        )
+        matches = [Path(pattern)]
+        if not matches[0].exists():
+            # Path.glob takes no absolute pattern.
+            matches = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
     except (OSError, ValueError):
         matches = []
     if not matches:

@@ -13,13 +13,10 @@ from dataclasses import replace
 from rag.core.types import Citation
 from rag.stages.context import Passage
 from rag.stages.fold import Folded, fold_quote
-from rag.stages.locate import Place, locate_quote
+from rag.stages.locate import Place, locate_quote, quoted_words
 from rag.stages.markers import Marker, read_markers
 
-MIN_QUOTE = 2
 _DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
-# Where a quote is cut, its own stop or ellipsis stands for what follows in the source.
-_ENDS = "'.,;:!?"
 
 
 def verify_citations(text: str, passages: Sequence[Passage]) -> tuple[str, tuple[Citation, ...]]:
@@ -54,8 +51,8 @@ class _Checker:
         named = self._named(marker.doc_id)
         doc_id = named.doc_id if named else marker.doc_id
         citation = Citation(0, doc_id, quote, "unknown", claim=marker.claim)
-        folded = fold_quote(quote).text.strip(_ENDS)
-        if len(folded) < MIN_QUOTE:
+        folded = quoted_words(quote)
+        if not folded:
             return citation
         if named and (place := locate_quote(folded, self._fold(named), is_exact=True)):
             return _located(citation, named, place, "verified")

@@ -17,9 +17,11 @@ from rag.stages.fold import Folded, fold_quote
 # Below this likeness in percent the closest span is no altered quote but another text.
 LIKENESS = 60.0
 _REACH = 12
+_MIN_QUOTE = 2
 _MAX_PLACES = 100
 _NEGATION = re.compile(
-    r"(?:[不未没沒無无非勿毋]|\b(?:[Nn]ot|[Nn]ever|no|[Cc]annot|[Ww]ithout)[ \t]*\n?|n['’]t[ \t]*\n?)$"
+    r"(?:[不未没沒無无非勿毋]"
+    r"|(?:\b(?:[Nn]ot|[Nn]ever|no|[Cc]annot|[Ww]ithout)|n['’]t)[ \t]*\n?)$"
 )
 _NUMBER_BEFORE = re.compile(r"(?:\d[.,:/]|[-−‐±]|\d\s?[–~～至到]\s?)$")
 _NUMBER_AFTER = re.compile(r"[.,:/]\d|\s?[-−–~～至到]\s?\d|\s?[%‰万亿千百十]")
@@ -32,6 +34,13 @@ class Place:
     start: int
     end: int
     distance: int
+
+
+def quoted_words(quote: str) -> str:
+    """Return ``quote`` folded as it is looked for; empty when it is too short to prove anything."""
+    # Where a quote is cut, its own stop or ellipsis stands for what follows in the source.
+    words = fold_quote(quote).text.strip("'.,;:!?")
+    return words if len(words) >= _MIN_QUOTE else ""
 
 
 def locate_quote(quote: str, source: Folded, *, is_exact: bool = False) -> Place | None:

@@ -87,9 +87,7 @@ def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
     )  # fmt: skip
 
 
-def _inspect(
-    bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str
-) -> None:
+def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str) -> None:
     """Unpack everything once, piece by piece, and refuse what no document does."""
     total = packed = 0
     dtd = _BOOK_DTD if kind == "epub" else _OFFICE_DTD

@@ -96,8 +96,8 @@ def test_rows_are_those_of_the_ordinary_way_in(store: models.Store) -> None:
     publish(published, TEXTS, VECTORS)
     for table, columns in (
         ("rag_chunk", "ordinal, char_start, char_end, own_start, token_count, page_first,"
-         " page_last, heading_path::text, block_kinds::text, content_type, text, context, enabled, is_live,"
-         " revision, file_revision, edited_by_id"),
+         " page_last, heading_path::text, block_kinds::text, content_type, text, context,"
+         " enabled, is_live, revision, file_revision, edited_by_id"),
         ("rag_chunk_vec", "enabled, is_han, content_type, restricted, embedding::text"),
         ("rag_chunk_lex", "enabled, is_han, content_type, restricted, len"),
     ):  # fmt: skip

@@ -63,13 +63,27 @@ def test_a_format_without_pages_has_none() -> None:
 
 
 TYPOGRAPHY = [
-    "wait 15 minutes until the motor is cool", "WAIT 15 MINUTES UNTIL THE MOTOR IS COOL",
-    "Wait 15\nminutes until  the motor", "the \"MAIN\" lamp is on", "the 'MAIN' lamp is on",
-    "the pump stops…", "The pump stops.", "the pump stops。", "“The pump stops.”",
-    "必须等待15分钟让电机冷却", "必须等待１５分钟让电机冷却", "水泵过热时,必须等待", "滤网不得清洗后重复使用。",
-    "ﬁ".replace("ﬁ", "E21"), "⽔泵过热时", "until the mo-\ntor is cool", "**Never open** the blue valve",
-    "...then restart it.", "restart it. Never open the blue valve", "FAULT E21 The pump stops",
-]  # fmt: skip
+    "wait 15 minutes until the motor is cool",
+    "WAIT 15 MINUTES UNTIL THE MOTOR IS COOL",
+    "Wait 15\nminutes until  the motor",
+    'the "MAIN" lamp is on',
+    "the 'MAIN' lamp is on",
+    "the pump stops…",
+    "The pump stops.",
+    "the pump stops。",
+    "“The pump stops.”",
+    "必须等待15分钟让电机冷却",
+    "必须等待１５分钟让电机冷却",
+    "水泵过热时,必须等待",
+    "滤网不得清洗后重复使用。",
+    "ﬁ".replace("ﬁ", "E21"),
+    "⽔泵过热时",
+    "until the mo-\ntor is cool",
+    "**Never open** the blue valve",
+    "...then restart it.",
+    "restart it. Never open the blue valve",
+    "FAULT E21 The pump stops",
+]
 
 
 @pytest.mark.parametrize("quote", TYPOGRAPHY)
@@ -78,14 +92,25 @@ def test_typography_does_not_alter_a_quote(quote: str) -> None:
 
 
 ALTERED = [
-    "Wait 50 minutes until the motor is cool", "Wait 15 hours until the motor is cool",
-    "Wait 5 minutes until the motor is cool", "Open the blue valve while the MAIN lamp is on",
-    "open the blue valve while the MAIN lamp is on", "Never open the red valve while",
-    "then restart it. The pump stops. Wait", "Wait 15 minutes until the motor is col",
-    "wait 15 minute", "5 minutes until the motor is cool", "until the motor is cool, then stop it",
-    "until the motor is not cool, then restart it", "必须等待 25 分钟让电机冷却", "不必等待 15 分钟让电机冷却",
-    "滤网得清洗后重复使用", "得清洗后重复使用", "滤网不得重复清洗后使用", "必须等待 15 小时让电机冷却",
-]  # fmt: skip
+    "Wait 50 minutes until the motor is cool",
+    "Wait 15 hours until the motor is cool",
+    "Wait 5 minutes until the motor is cool",
+    "Open the blue valve while the MAIN lamp is on",
+    "open the blue valve while the MAIN lamp is on",
+    "Never open the red valve while",
+    "then restart it. The pump stops. Wait",
+    "Wait 15 minutes until the motor is col",
+    "wait 15 minute",
+    "5 minutes until the motor is cool",
+    "until the motor is cool, then stop it",
+    "until the motor is not cool, then restart it",
+    "必须等待 25 分钟让电机冷却",
+    "不必等待 15 分钟让电机冷却",
+    "滤网得清洗后重复使用",
+    "得清洗后重复使用",
+    "滤网不得重复清洗后使用",
+    "必须等待 15 小时让电机冷却",
+]
 
 
 @pytest.mark.parametrize("quote", ALTERED)
@@ -113,10 +138,16 @@ def test_a_quote_of_another_source_names_the_right_one() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        cited("The moon is made of green cheese."), cited("月亮围绕地球转动"), cited("不存在的话", "doc_99"),
-        cited("", claim=""), cited("。"), cited("a"), "<cite>nothing of it</cite>", "A lie [7].",
+        cited("The moon is made of green cheese."),
+        cited("月亮围绕地球转动"),
+        cited("不存在的话", "doc_99"),
+        cited("", claim=""),
+        cited("。"),
+        cited("a"),
+        "<cite>nothing of it</cite>",
+        "A lie [7].",
     ],
-)  # fmt: skip
+)
 def test_what_nothing_supports_is_kept_as_unknown(text: str) -> None:
     citation = check(text)
     assert citation.verdict == "unknown"
@@ -140,10 +171,13 @@ def test_the_claim_stands_in_for_a_missing_quote() -> None:
 
 
 NUMBERED = {
-    "The pump stops [1].": "verified", "Because of that, yes. The pump stops. [1]": "verified",
-    "先关灯。必须等待15分钟让电机冷却。[1]": "verified", "必须等待20分钟让电机冷却【1】。": "altered",
-    "The pump stops [2].": "wrong_document", "Let it cool for a quarter of an hour [1].": "unknown",
-}  # fmt: skip
+    "The pump stops [1].": "verified",
+    "Because of that, yes. The pump stops. [1]": "verified",
+    "先关灯。必须等待15分钟让电机冷却。[1]": "verified",
+    "必须等待20分钟让电机冷却【1】。": "altered",
+    "The pump stops [2].": "wrong_document",
+    "Let it cool for a quarter of an hour [1].": "unknown",
+}
 
 
 @pytest.mark.parametrize("text", NUMBERED)

@@ -25,10 +25,24 @@ _NUMBER = re.compile(r"\d+")
 _WORDS = {"zh": re.compile(r"[\u4e00-\u9fff]{2}"), "en": re.compile(r"[A-Za-z]{3,}")}
 # One of a pair stands for the other: each is a change of meaning without a change of length.
 PAIRS = {
-    "zh": [("不得", "应当"), ("必须", "不必"), ("以上", "以下"), ("不", "可"), ("可以", "不可"), ("前", "后")],
-    "en": [(" must ", " may "), (" not ", " now "), (" is ", " is not "), (" are ", " are not "),
-           (" before ", " after "), (" can ", " cannot "), (" the ", " no ")],
-}  # fmt: skip
+    "zh": [
+        ("不得", "应当"),
+        ("必须", "不必"),
+        ("以上", "以下"),
+        ("不", "可"),
+        ("可以", "不可"),
+        ("前", "后"),
+    ],
+    "en": [
+        (" must ", " may "),
+        (" not ", " now "),
+        (" is ", " is not "),
+        (" are ", " are not "),
+        (" before ", " after "),
+        (" can ", " cannot "),
+        (" the ", " no "),
+    ],
+}
 
 Change = Callable[[str, str, random.Random], str]
 
@@ -78,8 +92,14 @@ def cut_number(quote: str, language: str, rng: random.Random) -> str:
 
 
 ALTERATIONS: list[Change] = [
-    other_number, other_digit_order, negation, swapped_words, dropped_word, cut_end, cut_number,
-]  # fmt: skip
+    other_number,
+    other_digit_order,
+    negation,
+    swapped_words,
+    dropped_word,
+    cut_end,
+    cut_number,
+]
 
 
 def wide(quote: str, language: str, rng: random.Random) -> str:
@@ -122,8 +142,15 @@ def part(quote: str, language: str, rng: random.Random) -> str:
 
 
 TYPOGRAPHY: list[Change] = [
-    wide, other_marks, broken_lines, capitals, more_space, ligatures, in_marks, part,
-]  # fmt: skip
+    wide,
+    other_marks,
+    broken_lines,
+    capitals,
+    more_space,
+    ligatures,
+    in_marks,
+    part,
+]
 
 
 def passages_of(language: str) -> list[Passage]:

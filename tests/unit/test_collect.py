@@ -140,9 +140,17 @@ def test_a_file_that_vanishes_meanwhile_says_so(tmp_path: Path) -> None:
 def test_a_zip_is_opened_without_hidden_members(tmp_path: Path) -> None:
     path = make_zip(
         tmp_path / "all.zip",
-        {"a.txt": b"A", "deep/b.txt": b"B", ".DS_Store": b"", "__MACOSX/._a.txt": b"",
-         ".git/config": b"", "empty/": b"", "../../etc/c.txt": b"C", "/abs/d.txt": b"D"},
-    )  # fmt: skip
+        {
+            "a.txt": b"A",
+            "deep/b.txt": b"B",
+            ".DS_Store": b"",
+            "__MACOSX/._a.txt": b"",
+            ".git/config": b"",
+            "empty/": b"",
+            "../../etc/c.txt": b"C",
+            "/abs/d.txt": b"D",
+        },
+    )
     items = list(collect_items(paths=[str(path)]))
     assert [item.name for item in items] == ["a.txt", "b.txt", "c.txt", "d.txt"]
     assert [content(item) for item in items] == [b"A", b"B", b"C", b"D"]

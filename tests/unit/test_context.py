@@ -1,140 +1,183 @@
-"""Hits as text within a budget, in both languages and every layout."""
+"""Contexts: numbered sources, a budget in tokens that holds, cuts that say so."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+import unicodedata
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.core.errors import UnknownNameError
-from rag.core.types import Hit
+from rag.core.types import Hit, Leg
+from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.context import TYPES, Context, build_context
-from tests.fakes.words_embedder import WordTokenizer
-from tests.unit.passages import make_hit
+from tests.unit.cutting import byte_level, unigram
 
-count = WordTokenizer().count
-LONG = "The pump stops at once. " * 80
-
-
-def hits(*texts: str) -> list[Hit]:
-    return [make_hit(text, number=n, pages=(n, n)) for n, text in enumerate(texts, 1)]
-
-
-def build(found: list[Hit], max_tokens: int = 1000, **more: str) -> Context:
-    return build_context(found, max_tokens, count, **more)
-
-
-def test_no_hits_give_an_empty_context() -> None:
-    assert build([]) == Context("", ())
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "characters": len,
+    "words": lambda text: len(text.split()),
+    "unigram": unigram().count,
+    "bytes": byte_level().count,
+}
+TEXTS = st.lists(
+    st.sampled_from(["水泵停机。", "The pump stops. ", "，", "\n", "👨‍👩‍👧", "e\u0301", "[12]", "x" * 90, "水" * 50,
+                     '<cite doc_id="a" quote="b">', "---", " "]),
+    min_size=1, max_size=30,
+).map("".join).filter(str.strip)  # fmt: skip
 
 
-def test_sources_are_numbered_with_file_page_and_heading() -> None:
-    context = build(hits("The pump stops.", "Wait."))
+def hit(text: str, **facts: object) -> Hit:
+    known: dict[str, object] = {
+        "chunk_id": 1, "revision": 1, "store_id": 1, "file_id": 1, "file_name": "员工手册.docx",
+        "text": text, "rank": 1, "score": 0.8312, "vector": Leg(), "lexical": Leg(),
+        "matched_terms": (), "char_start": 0, "char_end": len(text), "page_first": None,
+        "page_last": None, "heading_path": (), "content_type": "document", "token_count": 9,
+    }  # fmt: skip
+    return Hit(**{**known, **facts})  # type: ignore[arg-type]
+
+
+def build(hits: list[Hit], max_tokens: int = 4000, **options: str) -> Context:
+    return build_context(hits, max_tokens, len, **options)
+
+
+def test_standard_numbers_sources_with_type_name_place_and_page() -> None:
+    context = build(
+        [hit("年假为十天。", heading_path=("第三章", "年假"), page_first=3, page_last=3),
+         hit("病假须有证明。", content_type="manual", page_first=3, page_last=4)]
+    )  # fmt: skip
     assert context.text == (
-        "[Sources]\n\n"
-        "[1] (doc_01) 【document】file1.pdf · page 1 · Care\nThe pump stops.\n\n"
-        "[2] (doc_02) 【document】file2.pdf · page 2 · Care\nWait."
+        "【参考资料】\n\n"
+        "1. (doc_01) 【document】员工手册.docx · 第三章 › 年假 · 第 3 页\n年假为十天。\n---\n\n"
+        "2. (doc_02) 【manual】员工手册.docx · 第 3–4 页\n病假须有证明。\n---"
     )
-    assert [passage.doc_id for passage in context.passages] == ["doc_01", "doc_02"]
-    assert [passage.hit.chunk_id for passage in context.passages] == [1, 2]
+    assert [(p.doc_id, p.text) for p in context.passages] == [
+        ("doc_01", "年假为十天。"), ("doc_02", "病假须有证明。")
+    ]  # fmt: skip
     assert not context.is_cut
 
 
-def test_the_wording_follows_the_language_of_the_question() -> None:
-    found = hits("The pump stops.")
-    assert build(found, language_of="水泵怎么了？").text.startswith("【参考资料】\n\n[1]")
-    assert "第 1 页" in build(found, language_of="水泵怎么了？").text
-    assert build(hits("水泵停止。")).text.startswith("【参考资料】")
-
-
-def test_a_format_without_pages_names_none() -> None:
-    assert "file1.pdf · Care\n" in build([make_hit("text")]).text
-
-
 def test_detailed_adds_score_and_metadata() -> None:
-    found = [replace(hits("The pump stops.")[0], score=0.876, metadata={"b": 2, "a": "x"})]
-    context = build(found, context_type="detailed")
-    assert context.text.startswith("[Sources in detail]")
-    assert "Care\nRelevance: 0.88\na: x\nb: 2\nThe pump stops." in context.text
+    context = build(
+        [hit("Ten days.", file_name="a.pdf", page_first=2, page_last=2, metadata={"team": "HR", "year": 2024})],
+        context_type="detailed", language_of="How many days?",
+    )  # fmt: skip
+    assert context.text == (
+        "[Sources in detail]\n\n━━━ Source 1 (doc_01) ━━━\nType: document\nName: a.pdf\npage 2\n"
+        "Relevance: 0.83\nteam: HR\nyear: 2024\n\nContent:\nTen days.\n━━━━━━━━━━━━━"
+    )
 
 
-def test_summary_groups_by_content_type_with_three_of_each() -> None:
-    found = [
-        replace(hit, content_type="outline" if n % 2 else "document")
-        for n, hit in enumerate(hits(*[f"Text {n}." for n in range(9)]))
+def test_summary_groups_by_type_and_shows_three_of_each() -> None:
+    hits = [hit(f"第{n}条。", content_type="manual" if n % 2 else "faq") for n in range(9)]
+    context = build(hits, context_type="summary")
+    lines = context.text.split("\n")
+    assert [line for line in lines if line.startswith("【")] == [
+        "【参考资料摘要】",
+        "【faq】（5 条）",
+        "【manual】（4 条）",
     ]
-    context = build(found, context_type="summary")
-    assert context.text.count("【document】 (5)") == context.text.count("【outline】 (4)") == 1
-    assert [passage.hit.chunk_id for passage in context.passages] == [1, 3, 5, 2, 4, 6]
-    assert [passage.doc_id for passage in context.passages] == [f"doc_{n:02d}" for n in range(1, 7)]
-    assert "- [4] file2.pdf" in context.text
+    assert [p.hit.text for p in context.passages] == [f"第{n}条。" for n in (0, 2, 4, 1, 3, 5)]
+    assert "- [4] doc_04 员工手册.docx：第1条。" in lines
+    assert lines[-1] == "（另有 3 条资料未列出）"
 
 
-def test_summary_shortens_each_hit() -> None:
-    context = build(hits(LONG), context_type="summary")
-    assert count(context.passages[0].text) <= 60
+def test_summary_keeps_each_hit_short() -> None:
+    (passage,) = build([hit("水泵在夜间停机。" * 50)], context_type="summary").passages
+    assert passage.text.endswith("。")
+    assert 20 < len(passage.text) <= 60
+
+
+@pytest.mark.parametrize(
+    ("language_of", "text", "title"),
+    [("年假？", "x", "【参考资料】"), ("leave?", "年假", "[Sources]"), ("", "年假", "【参考资料】"), ("", "Leave", "[Sources]")],
+)  # fmt: skip
+def test_wording_follows_the_query_s_script(language_of: str, text: str, title: str) -> None:
+    assert build([hit(text)], language_of=language_of).text.startswith(title)
+
+
+def test_no_hits_give_no_text() -> None:
+    assert build([]) == Context("", ())
+
+
+def test_an_unknown_type_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="detailed, standard, summary"):
+        build([hit("x")], context_type="essay")
+
+
+def test_what_is_cut_ends_with_a_sentence_and_says_so() -> None:
+    context = build([hit("水泵在夜间停机。阀门保持开启。" * 40)], 200)
+    (passage,) = context.passages
+    assert passage.text.endswith("。")
+    assert "。…（内容已截断）\n---" in context.text
+    assert context.is_cut
+    assert 120 < len(context.text) <= 200
+
+
+def test_without_a_sentence_end_it_is_cut_at_a_clause_or_a_word() -> None:
+    (passage,) = build([hit("水泵的温度，阀门的压力，" * 40)], 200).passages
+    assert passage.text.endswith("，")
+    (passage,) = build([hit("kettle warden " * 60)], 200).passages
+    assert set(passage.text.split()) == {"kettle", "warden"}
+
+
+def test_what_does_not_fit_is_left_out_and_counted() -> None:
+    hits = [hit("水泵在夜间停机。" * 10, file_id=n) for n in range(8)]
+    context = build(hits, 400)
+    assert 1 < len(context.passages) < 8
+    assert context.text.endswith(f"（另有 {8 - len(context.passages)} 条资料未列出）")
     assert context.is_cut
 
 
-def test_a_hit_has_its_own_limit_that_detailed_lifts() -> None:
-    found = hits(LONG * 2)
-    assert count(build(found, 5000).passages[0].text) <= 500
-    assert build(found, 5000, context_type="detailed").passages[0].text == found[0].text
+def test_a_marker_is_never_parted() -> None:
+    text = "水泵停机 [12, 13] " * 60
+    for size in range(100, 260):
+        for passage in build([hit(text)], size).passages:
+            assert passage.text.count("[") == passage.text.count("]")
 
 
-def test_what_does_not_fit_is_cut_at_a_sentence_and_says_so() -> None:
-    context = build(hits(LONG), 120)
-    text = context.passages[0].text
-    assert text.endswith("The pump stops at once.… (cut)")
-    assert context.is_cut
-    context = build(hits("水泵停止。" * 300), 120)
-    assert context.passages[0].text.endswith("水泵停止。…（内容已截断）")
-
-
-def test_hits_without_room_are_left_out_and_it_says_so() -> None:
-    context = build(hits(LONG, LONG, LONG), 200)
-    assert len(context.passages) < 3
-    assert context.text.endswith("… (cut)")
-    assert context.is_cut
-
-
-def test_a_cut_that_the_mark_makes_longer_is_a_cut() -> None:
-    found = hits("One two three four five. " * 5 + "Six.")
-    full = count(found[0].text)
-    for max_tokens in range(30, full + 60):
-        context = build(found, max_tokens)
-        for passage in context.passages:
-            assert context.is_cut == (passage.text != found[0].text)
-
-
-def test_a_text_without_sentences_is_cut_between_characters() -> None:
-    text = "e\u0301水👩\u200d🔬" * 400
-    kept = build(hits(text), 150).passages[0].text.partition("…")[0]
-    assert text.startswith(kept)
-    rest = text[len(kept) :]
-    assert rest[0] not in "\u0301\u200d"
-    assert kept[-1] != "\u200d"
-
-
-def test_an_unknown_layout_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match="Known: detailed, standard, summary"):
-        build([], context_type="xml2")
-
-
+@pytest.mark.parametrize("name", COUNTERS)
+@settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.text(st.sampled_from("ab 水。. \n\f"), max_size=400), max_size=8),
-    st.integers(100, 600),
-    st.sampled_from(TYPES),
-)
-def test_the_budget_holds_and_passages_begin_their_hits(
-    texts: list[str], max_tokens: int, context_type: str
+    texts=st.lists(TEXTS, max_size=7), max_tokens=st.integers(1, 700),
+    context_type=st.sampled_from(TYPES), data=st.data(),
+)  # fmt: skip
+def test_the_budget_always_holds(
+    name: str, texts: list[str], max_tokens: int, context_type: str, data: st.DataObject
 ) -> None:
-    found = hits(*texts)
-    context = build(found, max_tokens, context_type=context_type)
-    assert count(context.text) <= max_tokens
+    count = COUNTERS[name]
+    kinds = st.sampled_from(["faq", "manual", ""])
+    hits = [
+        hit(text, content_type=data.draw(kinds), page_first=n, page_last=n)
+        for n, text in enumerate(texts)
+    ]
+    context = build_context(hits, max_tokens, count, context_type=context_type)
+    assert count(context.text) <= max_tokens or context.text == ""
+    assert [p.doc_id for p in context.passages] == [
+        f"doc_{n + 1:02d}" for n in range(len(context.passages))
+    ]
+    is_whole = len(context.passages) == len(hits)
     for passage in context.passages:
-        kept = passage.text if passage.text in passage.hit.text else passage.text.rpartition("…")[0]
-        assert passage.hit.text.startswith(kept)
-        assert passage.text in context.text
+        assert passage.hit in hits
+        full = passage.hit.text.strip()
+        assert full.startswith(passage.text) and passage.text
+        is_whole = is_whole and passage.text == full
+        rest = full[len(passage.text) :]
+        assert not rest or (unicodedata.category(rest[0])[0] != "M" and rest[0] != "\u200d")
+        shown = " ".join(passage.text.split()) if context_type == "summary" else passage.text
+        assert shown in context.text
+    assert context.is_cut == (not is_whole)
+    assert not re.search(r"doc_(\d+).*\n.*doc_\1\b", context.text)
+
+
+def test_default_budget_with_the_default_model_s_tokens() -> None:
+    count = E5Tokenizer().count
+    hits = [
+        hit("水泵在夜间停机，阀门保持开启。The pump stops at night. " * 12, file_id=n)
+        for n in range(30)
+    ]
+    context = build_context(hits, 4000, count)
+    assert 3600 < count(context.text) <= 4000
+    assert len(context.passages) > 10

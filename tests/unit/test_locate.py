@@ -15,19 +15,39 @@ def locate(quote: str, source: str, **more: bool) -> Place | None:
 
 
 CLIPPED = [
-    ("5 days", "within 15 days"), ("15", "about 150 units"), ("000 yuan", "15,000 yuan"),
-    ("5 mg", "1.5 mg"), ("1", "1.5 mg"), ("5 °C", "down to -5 °C"), ("15 days", "10-15 days"),
-    ("you can", "you cannot open it"), ("it do", "it does not"), ("able to run", "unable to run"),
-    ("15 minute", "15 minutes"), ("we can", "we can't open it"), ("toxic gas", "non-toxic gas"),
-    ("得清洗", "滤网不得清洗"), ("be opened", "must not be opened"), ("open it", "never open it"),
-    ("超过 5", "超过 5 万元"), ("about 5", "about 5%"), ("at 10", "at 10:30"), ("21 以后", "E21 以后"),
+    ("5 days", "within 15 days"),
+    ("15", "about 150 units"),
+    ("000 yuan", "15,000 yuan"),
+    ("5 mg", "1.5 mg"),
+    ("1", "1.5 mg"),
+    ("5 °C", "down to -5 °C"),
+    ("15 days", "10-15 days"),
+    ("you can", "you cannot open it"),
+    ("it do", "it does not"),
+    ("able to run", "unable to run"),
+    ("15 minute", "15 minutes"),
+    ("we can", "we can't open it"),
+    ("toxic gas", "non-toxic gas"),
+    ("得清洗", "滤网不得清洗"),
+    ("be opened", "must not be opened"),
+    ("open it", "never open it"),
+    ("超过 5", "超过 5 万元"),
+    ("about 5", "about 5%"),
+    ("at 10", "at 10:30"),
+    ("21 以后", "E21 以后"),
     ("从 5", "从 5 到 10 天"),
-]  # fmt: skip
+]
 WHOLE = [
-    ("15 days", "within 15 days."), ("the pump", "Stop the pump"), ("等待 15 分钟", "须等待15分钟让电机冷却"),
-    ("清洗后", "不得清洗后使用"), ("5 apples", "- 5 apples"), ("in 2019", "in 2019, then"),
-    ("E21", "显示E21以后"), ("valve 2", "valve 2. Then"), ("well-known", "a well-\nknown part"),
-]  # fmt: skip
+    ("15 days", "within 15 days."),
+    ("the pump", "Stop the pump"),
+    ("等待 15 分钟", "须等待15分钟让电机冷却"),
+    ("清洗后", "不得清洗后使用"),
+    ("5 apples", "- 5 apples"),
+    ("in 2019", "in 2019, then"),
+    ("E21", "显示E21以后"),
+    ("valve 2", "valve 2. Then"),
+    ("well-known", "a well-\nknown part"),
+]
 
 
 @pytest.mark.parametrize(("quote", "source"), CLIPPED)

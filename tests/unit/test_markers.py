@@ -10,8 +10,30 @@ from hypothesis import strategies as st
 
 from rag.stages.markers import Marker, read_markers
 
-ODD = ["<cite", "</cite>", "<cite ", 'doc_id="doc_01"', "quote='", '"', "'", ">", "/>", "[1]", "[",
-       "1", "]", "【2】", "<cite>", "text。", "\n\n", "&lt;", "“", "a=", "\x00", "\ud800"]  # fmt: skip
+ODD = [
+    "<cite",
+    "</cite>",
+    "<cite ",
+    'doc_id="doc_01"',
+    "quote='",
+    '"',
+    "'",
+    ">",
+    "/>",
+    "[1]",
+    "[",
+    "1",
+    "]",
+    "【2】",
+    "<cite>",
+    "text。",
+    "\n\n",
+    "&lt;",
+    "“",
+    "a=",
+    "\x00",
+    "\ud800",
+]
 
 
 def markers(text: str) -> list[Marker]:
@@ -25,8 +47,11 @@ def plain(text: str) -> str:
 def test_a_tag_gives_document_quote_and_claim() -> None:
     text = 'Well, <cite doc_id="doc_01" quote="wait 15 minutes">you wait</cite> then.'
     assert read_markers(text) == [
-        "Well, ", "you wait", Marker("doc_01", "wait 15 minutes", "you wait"), " then.",
-    ]  # fmt: skip
+        "Well, ",
+        "you wait",
+        Marker("doc_01", "wait 15 minutes", "you wait"),
+        " then.",
+    ]
 
 
 TAGS = {
@@ -34,18 +59,24 @@ TAGS = {
     "other order": ('<cite quote="red" doc_id="doc_01">x</cite>', "red"),
     "no marks around the id": ('<cite doc_id=doc_01 quote="red">x</cite>', "red"),
     "curly marks": ("<cite doc_id=“doc_01” quote=“red”>x</cite>", "red"),
-    "escapes": ('<cite doc_id="doc_01" quote="A &lt; B &amp; &quot;C&quot;">x</cite>', 'A < B & "C"'),
+    "escapes": (
+        '<cite doc_id="doc_01" quote="A &lt; B &amp; &quot;C&quot;">x</cite>',
+        'A < B & "C"',
+    ),
     "apostrophe": ('<cite doc_id="doc_01" quote="don\'t open">x</cite>', "don't open"),
     "bare marks": ('<cite doc_id="doc_01" quote="the "red" valve">x</cite>', 'the "red" valve'),
     "one bare mark": ('<cite doc_id="doc_01" quote="a 5" pipe">x</cite>', 'a 5" pipe'),
-    "bare marks first": ('<cite quote="the "red" valve" doc_id="doc_01">x</cite>', 'the "red" valve'),
+    "bare marks first": (
+        '<cite quote="the "red" valve" doc_id="doc_01">x</cite>',
+        'the "red" valve',
+    ),
     "greater than": ('<cite doc_id="doc_01" quote="A > B">x</cite>', "A > B"),
     "less than": ('<cite doc_id="doc_01" quote="A < B">x</cite>', "A < B"),
     "two lines": ('<cite doc_id="doc_01"\n quote="one\ntwo" >x</cite >', "one\ntwo"),
     "capitals": ('<CITE DOC_ID="doc_01" QUOTE="red">x</CITE>', "red"),
     "equals sign": ('<cite doc_id="doc_01" quote="x = 5 holds">x</cite>', "x = 5 holds"),
     "chinese marks": ('<cite doc_id="doc_01" quote="他说“好”">x</cite>', "他说“好”"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TAGS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rag.core.documents import Block, Page
-from rag.stages.parse.titles import numbered_titles
+from rag.stages.parse.headings import numbered_headings
 
 _DEPTH = re.compile(r"\d{1,2}((?:\.\d{1,2})+)(?!\d)")
 _NUMBER = re.compile(
@@ -36,7 +36,8 @@ def place_bookmarks(
     chapters = [
         Block(block.kind, page.start + block.start, page.start + block.end, block.level)
         for page, text in zip(pages, texts, strict=True)
-        for block in numbered_titles(text, decimals=False)
+        for block in numbered_headings(text)
+        if text[block.start] in "第CP"  # In a page, 1.1 may be a row of a table.
     ]
     free = [c for c in chapters if not any(p.start < c.end and c.start < p.end for p in placed)]
     return tuple(sorted([*placed, *free], key=lambda block: block.start))

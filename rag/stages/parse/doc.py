@@ -2,52 +2,90 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Block, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.parse.office import parse_office
+from rag.stages.clean import is_garbled
+from rag.stages.parse.canonical import CanonicalText
+from rag.stages.parse.headings import numbered_headings
+from rag.stages.parse.office import PARSER, add_nodes, parse_office
+from rag.stages.parse.xberg_nodes import Node, read_office
 
 TIMEOUT_S = 60
+# xberg ends a row of a table with one tab more; an empty cell looks the same and costs a line end.
+_ROW = re.compile(r"\t\t(?!\t)")
 
 
 def parse_doc(path: Path, name: str) -> ParsedDocument:
     """Return the document; raise DocumentError when neither way reads it."""
     try:
-        return parse_office(path, name, "doc")
+        document = _by_xberg(path, name)
+        if document.text.strip() and not is_garbled(document.text):
+            return document
+        reason = None
     except DocumentError as error:
-        office = shutil.which("soffice") or shutil.which("libreoffice")
-        if office is None:
-            raise DocumentError(
-                "“{name}” is a .doc file that cannot be read here.",
-                hint="Save it as .docx, or install LibreOffice on the server.", name=name,
-            ) from error  # fmt: skip
-        return _by_libreoffice(office, path, name)
+        reason = error
+    office = shutil.which("soffice") or shutil.which("libreoffice")
+    if office is None:
+        raise DocumentError(
+            "“{name}” is a .doc file that cannot be read here.",
+            hint="Save it as .docx, or install LibreOffice on the server.", name=name,
+        ) from reason  # fmt: skip
+    return _by_libreoffice(office, path, name)
+
+
+def _by_xberg(path: Path, name: str) -> ParsedDocument:
+    content = read_office(path.read_bytes(), "doc", name)
+    canonical = CanonicalText()
+    canonical.warnings += content.warnings
+    add_nodes(canonical, map(_as_text, content.nodes), number_lists=False)
+    document = canonical.finish("doc", PARSER, title=content.title)
+    headings = {block.start: block for block in numbered_headings(document.text)}
+    blocks = [_or_heading(block, headings) for block in document.blocks]
+    return replace(document, blocks=tuple(blocks))
+
+
+def _as_text(node: Node) -> Node:
+    """Return the node as a paragraph or table: xberg takes any bold line of a .doc for a heading."""
+    if node.text.count("\t") > 1:
+        rows = [row.split("\t") for row in _ROW.sub("\n", node.text).split("\n")]
+        return replace(node, kind="table", rows=tuple(map(tuple, rows)), level=0)
+    return replace(node, kind="paragraph", level=0) if node.kind == "heading" else node
+
+
+def _or_heading(block: Block, headings: dict[int, Block]) -> Block:
+    heading = headings.get(block.start)
+    return heading if heading and heading.end == block.end else block
 
 
 def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
-    # What outlives the time limit belongs to this process's group and is ended with it.
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory() as folder:
         source = Path(folder) / "source.doc"
         shutil.copyfile(path, source)
         command = [
             office, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore",
             "--convert-to", "docx", "--outdir", folder, str(source),
         ]  # fmt: skip
+        # It stays in this process's group, which whoever started it kills as a whole.
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
             process.kill()
-            process.wait()
+            raise DocumentError(
+                "Reading “{name}” took longer than {s} seconds.",
+                hint="Split it, or save it anew in a simpler form.", name=name, s=TIMEOUT_S,
+            ) from error  # fmt: skip
         converted = Path(folder) / "source.docx"
         # It returns 0 on failure too: only the file tells.
         if not converted.exists():
             raise DocumentError(
                 "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
             )
-        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/1")
+        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/2")

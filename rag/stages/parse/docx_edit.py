@@ -21,7 +21,9 @@ from rag.stages.parse.docx_numbers import Numbering, Style, read_numbering, read
 PAGE_MARK = "␌⟐␌"
 MAX_BODY = 64 * 1024**2
 _PAGES = re.compile(rb"<(?:\w+:)?Pages>(\d{1,6})</")
-_MAIN_TARGET = re.compile(rb'officeDocument"[^>]*Target="/?([^"]+)"|Target="/?([^"]+)"[^>]*officeDocument"')
+_MAIN_TARGET = re.compile(
+    rb'officeDocument"[^>]*Target="/?([^"]+)"|Target="/?([^"]+)"[^>]*officeDocument"'
+)
 _PREFIX = re.compile(rb"<((?:[\w.-]+:)?)")
 
 
@@ -123,7 +125,7 @@ class _Walk:
         at = self._parser.CurrentByteIndex if self._parser else 0
         parent = self._open[-1] if self._open else ""
         if tag == "pPr" and parent == "p":
-            self._label(self._body.find(b">", at) + 1)
+            self._label(self._end_of(start, at))
         elif tag == "p":
             style = self.styles.get(self._own.get("style", ""), Style())
             if style.is_contents:
@@ -132,7 +134,7 @@ class _Walk:
         elif tag == "lastRenderedPageBreak" and parent == "r" and not self._n_boxes:
             prefix = self._prefix(start)
             text = f"<{prefix}t>{PAGE_MARK}</{prefix}t>".encode()
-            self.edits.append(_Edit(start, self._body.find(b">", at) + 1, text, is_page=True))
+            self.edits.append(_Edit(start, self._end_of(start, at), text, is_page=True))
         elif tag == "txbxContent":
             self._n_boxes -= 1
         elif tag == "sdt" and self._n_contents and self._open.count("sdt") < self._n_contents:
@@ -143,31 +145,33 @@ class _Walk:
         style_id = self._own.get("style", "")
         style = self.styles.get(style_id, Style())
         number_id = self._own.get("numId", style.number_id)
-        if not number_id or number_id == "0" or style.is_contents:
+        is_copy = "Fallback" in self._open
+        if not number_id or number_id == "0" or style.is_contents or is_copy:
             return
         depth = int(self._own.get("ilvl") or style.depth)
         by_style = style_id if "numId" not in self._own and "ilvl" not in self._own else ""
         if label := self.numbering.next_label(number_id, depth, by_style):
             prefix = self._prefix(self._starts[-1])
-            text = (
-                f'<{prefix}r><{prefix}t xml:space="preserve">{escape(label)}</{prefix}t></{prefix}r>'
-            )
+            text = f'<{prefix}r><{prefix}t xml:space="preserve">{escape(label)}</{prefix}t></{prefix}r>'
             self.edits.append(_Edit(at, at, text.encode()))
 
     def _remove(self, start: int, end_tag: int) -> None:
-        end = self._body.find(b">", end_tag) + 1
-        removed = [edit for edit in self.edits if edit.start >= start]
-        self.n_breaks -= sum(edit.is_page for edit in removed)
-        self.edits = [edit for edit in self.edits if edit.start < start] if removed else self.edits
-        marks = b"".join(edit.text for edit in removed if edit.is_page)
-        if marks:
-            # The pages that it fills still count.
-            self.n_breaks += sum(edit.is_page for edit in removed)
+        n_marks = 0
+        while self.edits and self.edits[-1].start >= start:
+            n_marks += self.edits.pop().is_page
+        if n_marks:  # The pages that it filled still count.
             prefix = self._prefix(start)
-            run = f"<{prefix}p><{prefix}r>".encode() + marks + f"</{prefix}r></{prefix}p>".encode()
-            self.edits.append(_Edit(start, end, run))
-        else:
-            self.edits.append(_Edit(start, end, b""))
+            mark = (
+                f"<{prefix}p><{prefix}r><{prefix}t>{PAGE_MARK}</{prefix}t></{prefix}r></{prefix}p>"
+            )
+            self.edits += [_Edit(start, start, mark.encode(), is_page=True)] * n_marks
+        self.edits.append(_Edit(start, self._end_of(start, end_tag), b""))
+
+    def _end_of(self, start: int, end_tag: int) -> int:
+        """Return where an element ends; of an empty one expat tells no end tag."""
+        end = self._body.find(b">", start) + 1
+        is_empty = self._body[end - 2 : end - 1] == b"/"
+        return end if is_empty else self._body.find(b">", end_tag) + 1
 
     def _prefix(self, at: int) -> str:
         match = _PREFIX.match(self._body, at)
@@ -176,3 +180,43 @@ class _Walk:
 
 def _val(attributes: dict[str, str]) -> str:
     return next((v for key, v in attributes.items() if key.rpartition(" ")[2] == "val"), "")
+
+
+def _main_part(bundle: zipfile.ZipFile) -> str:
+    """Return the name of the part that holds the text; some services call it document2.xml."""
+    match = _MAIN_TARGET.search(bundle.read("_rels/.rels"))
+    target = (match[1] or match[2]).decode() if match else ""
+    return target if target in bundle.namelist() else "word/document.xml"
+
+
+def _n_pages(bundle: zipfile.ZipFile, parts: set[str]) -> int:
+    match = _PAGES.search(bundle.read("docProps/app.xml")) if "docProps/app.xml" in parts else None
+    return int(match[1]) if match else 0
+
+
+def _apply(body: bytes, edits: list[_Edit], *, with_pages: bool) -> bytes:
+    out, position = [], 0
+    for edit in edits:
+        if edit.is_page and not with_pages:
+            continue
+        out += [body[position : edit.start], edit.text]
+        position = edit.end
+    return b"".join([*out, body[position:]])
+
+
+def _repack(bundle: zipfile.ZipFile, main: str, body: bytes) -> bytes:
+    """Return the package with ``body`` as word/document.xml and without pictures."""
+    old, new = PurePosixPath(main).name.encode(), b"document.xml"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as package:
+        for member in bundle.infolist():
+            name = member.filename
+            if name == main:
+                package.writestr("word/document.xml", body)
+            elif name in ("[Content_Types].xml", "_rels/.rels"):
+                package.writestr(name, bundle.read(name).replace(old, new))
+            elif name.endswith(f"_rels/{PurePosixPath(main).name}.rels"):
+                package.writestr("word/_rels/document.xml.rels", bundle.read(name))
+            elif "/media/" not in name and "/embeddings/" not in name:
+                package.writestr(member, bundle.read(name))
+    return out.getvalue()

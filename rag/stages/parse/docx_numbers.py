@@ -114,7 +114,9 @@ def read_numbering(xml: bytes) -> Numbering:
 
 def read_styles(xml: bytes) -> dict[str, Style]:
     """Return the paragraph styles of word/styles.xml by id; ids are mere digits in Chinese Word."""
-    raw = {_attribute(style, "styleId"): style for style in _all(ElementTree.fromstring(xml), "style")}
+    raw = {
+        _attribute(style, "styleId"): style for style in _all(ElementTree.fromstring(xml), "style")
+    }
     return {style_id: _read_style(style_id, raw) for style_id in raw}
 
 

@@ -1,189 +1,158 @@
-"""Office, HTML, EPUB and mail through xberg. In: bytes. Out: blocks of its Markdown.
-
-xberg is given bytes only: it would fetch addresses. Its Markdown is unescaped, so that quotes
-match what people see.
-"""
+"""Word, PowerPoint and Excel. In: a file. Out: a parsed document with numbers, slides and sheets."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
-from rag.core.documents import Block, Page, ParsedDocument
+from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.clean import clean_text, is_garbled
-from rag.stages.decode import decode_text
-from rag.stages.parse.docx_numbers import number_headings
-from rag.stages.parse.markdown import markdown_blocks
-from rag.stages.parse.titles import numbered_titles
+from rag.stages.parse.canonical import CanonicalText
+from rag.stages.parse.docx_edit import PAGE_MARK, edit_docx
+from rag.stages.parse.html import table_row
+from rag.stages.parse.xberg_nodes import Node, OfficeContent, read_office
 
-MIME = {
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "epub": "application/epub+zip",
-    "eml": "message/rfc822",
-    "html": "text/html",
-    "doc": "application/msword",
-}
-MAX_CHARS = 20_000_000
-_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()<>#+\-.!~|&$])")
-_LINK = re.compile(r"!?\[([^\[\]\n]+)\]\((?:[a-z]+:|#|/|\.)[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
-_EMPHASIS = tuple(
-    re.compile(
-        rf"(?<![\w\\{mark[-1]}]){mark}(?=[^\s{mark[-1]}])(.+?)(?<=[^\s\\]){mark}(?![\w{mark[-1]}])"
-    )
-    if mark in ("__", "_")
-    else re.compile(rf"(?<!\\){mark}(?=\S)(.+?)(?<=[^\s\\]){mark}")
-    for mark in (r"\*\*", "__", r"(?<!\*)\*(?!\*)", "_")
-)
-_GUESSED_HEADING = re.compile(r"^#{1,6} +(?=\S)", re.M)
-_FRONT_MATTER = re.compile(r"\A---\s+(?:## )?title:[^\n]*\n+(?:---\s*\n)?")
-_TOC_LINE = re.compile(r"^.{1,80}?(?:\.{4,}|…{2,}|\t)\s*\d{1,4}\s*$\n?", re.M)
-# An xlsx or pptx page is a sheet or slide; other page breaks are guesses of a renderer.
-_PAGED = ("pptx", "xlsx")
+PARSER = "xberg/2"
+_FOOTNOTE_MARK = re.compile(r"\[\^\d+\]")
+_MARGINS = ("header", "footer")
 
 
 def parse_office(path: Path, name: str, kind: str) -> ParsedDocument:
-    """Return the document's text as Markdown with blocks; raise DocumentError saying why not."""
-    data = path.read_bytes()
-    encoding = ""
-    if kind == "html":
-        text, encoding = decode_text(data, name)
-        data = text.encode()
-    parts = _extract(data, kind, name)
-    if kind == "docx":
-        parts = [(label, number_headings(path, part)) for label, part in parts]
-    warnings = []
-    if sum(len(part) for _, part in parts) > MAX_CHARS:
-        parts = _capped(parts)
-        warnings.append(f"Only the first {MAX_CHARS} characters are kept.")
-    if not any(part.strip() for _, part in parts):
-        raise DocumentError("“{name}” holds no text.", hint="Upload a file with text.", name=name)
-    if is_garbled("\n".join(part for _, part in parts)):
-        raise DocumentError(
-            "The characters of “{name}” cannot be read.",
-            hint="Save it as .docx and upload that.",
-            name=name,
-        )
-    return _assemble(kind, parts, encoding, tuple(warnings))
+    """Return the text of a docx, pptx or xlsx; raise DocumentError saying why not."""
+    return {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[kind](path, name)
 
 
-def _extract(data: bytes, kind: str, name: str) -> list[tuple[str, str]]:
-    """Return (label, Markdown) of each sheet or slide, or one nameless part."""
-    import xberg  # Half of the start-up time; a PDF or a text needs none of it.
+def add_nodes(canonical: CanonicalText, nodes: Iterable[Node], *, number_lists: bool) -> None:
+    """Add blocks in order; headers and footers come once, after the body."""
+    nodes = list(nodes)
+    body = [node for node in nodes if node.layer not in _MARGINS]
+    for kind, group in groupby(body, key=lambda node: node.kind):
+        if kind == "list":
+            canonical.add("list", _list_text(list(group), number_lists))
+            continue
+        for node in group:
+            text = "\n".join(map(table_row, map(list, node.rows))) if node.rows else node.text
+            canonical.add(kind, text, node.level)
+    margins = (" ".join(node.text.split()) for node in nodes if node.layer in _MARGINS)
+    for text in dict.fromkeys(margins):
+        canonical.add("paragraph", text)
 
-    config = xberg.ExtractionConfig(
-        disable_ocr=True, use_cache=False, output_format="markdown",
-        pages=xberg.PageConfig(extract_pages=True) if kind in _PAGED else None,
-    )  # fmt: skip
-    source = xberg.ExtractInput(
-        kind=xberg.ExtractInputKind.BYTES,
-        bytes=data,
-        mime_type=MIME[kind],
-        filename=f"document.{kind}",
-    )
+
+def _docx(path: Path, name: str) -> ParsedDocument:
     try:
-        results = asyncio.run(xberg.extract(source, config)).results
-    except (xberg.XbergError, RuntimeError, ValueError, OSError) as error:
-        raise _damaged(name) from error
-    if not results:
-        raise _damaged(name)
-    if kind not in _PAGED:
-        return [("", _tidy(results[0].content, kind))]
-    return [
-        (page.sheet_name or page.section_name or "", _tidy(page.content, kind))
-        for page in results[0].pages or []
-    ]
+        edited = edit_docx(path)
+    except (ValueError, KeyError) as error:
+        raise DocumentError(
+            "“{name}” is damaged or not what its content claims.",
+            hint="Open it, save it anew and upload that.", name=name,
+        ) from error  # fmt: skip
+    content = read_office(edited.data, "docx", name)
+    nodes = [_as_heading(node, edited.heading_levels) for node in content.nodes]
+    canonical = _begin(content)
+    canonical.warnings += edited.warnings
+    if edited.has_pages:
+        pages = _pages_at_marks(nodes)
+        for number, page in enumerate(pages, start=1):
+            canonical.start_page(str(number))
+            add_nodes(canonical, page, number_lists=False)
+    else:
+        add_nodes(canonical, nodes, number_lists=False)
+    return canonical.finish("docx", PARSER, title=content.title or _first_heading(nodes))
 
 
-def _damaged(name: str) -> DocumentError:
-    return DocumentError(
-        "“{name}” is damaged or not what its content claims.",
-        hint="Open it, save it anew and upload that.", name=name,
-    )  # fmt: skip
+def _as_heading(node: Node, levels: dict[str, int]) -> Node:
+    text = _FOOTNOTE_MARK.sub("", node.text) if "[^" in node.text else node.text
+    if node.kind == "paragraph" and node.style in levels and len(text) <= 200:
+        return replace(node, kind="heading", level=levels[node.style], text=text)
+    return replace(node, text=text)
 
 
-def _tidy(text: str, kind: str) -> str:
-    text = clean_text(text).replace("\f", "\n")
-    if kind == "html":
-        text = _FRONT_MATTER.sub("", text)
-    if kind in ("docx", "doc"):
-        text = _TOC_LINE.sub("", text)
-    if kind == "doc":
-        # Guessed from short lines, and wrong as often as right.
-        text = _GUESSED_HEADING.sub("", text)
-    return text.strip("\n") + "\n"
+def _pages_at_marks(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Cut the nodes where Word broke pages: in a paragraph there, in a table before the row."""
+    pages: list[list[Node]] = [[]]
+    for node in nodes:
+        if node.rows:
+            rows: list[tuple[str, ...]] = []
+            for row in node.rows:
+                n_marks = sum(cell.count(PAGE_MARK) for cell in row)
+                if n_marks and rows:
+                    pages[-1].append(replace(node, rows=tuple(rows)))
+                    rows = []
+                pages += [[] for _ in range(n_marks)]
+                rows.append(tuple(cell.replace(PAGE_MARK, "") for cell in row))
+            pages[-1].append(replace(node, rows=tuple(rows)))
+            continue
+        first, *rest = node.text.split(PAGE_MARK)
+        if node.kind == "heading":  # A title is never torn.
+            pages += [[] for _ in rest]
+            pages[-1].append(replace(node, text="".join([first, *rest])))
+            continue
+        pages[-1].append(replace(node, text=first))
+        for text in rest:
+            pages.append([replace(node, text=text)])
+    return pages
 
 
-def _capped(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    kept, left = [], MAX_CHARS
-    for label, part in parts:
-        kept.append((label, part[:left]))
-        left -= len(kept[-1][1])
-    return kept
+def _pptx(path: Path, name: str) -> ParsedDocument:
+    content = read_office(path.read_bytes(), "pptx", name)
+    canonical = _begin(content)
+    last = max((node.page or 1 for node in content.nodes), default=0)
+    for number in range(1, last + 1):
+        slide = [node for node in content.nodes if (node.page or 1) == number]
+        canonical.start_page(_first_heading(slide))
+        add_nodes(canonical, slide, number_lists=True)
+    return canonical.finish("pptx", PARSER, title=content.title)
 
 
-def _assemble(
-    kind: str, parts: list[tuple[str, str]], encoding: str, warnings: tuple[str, ...]
-) -> ParsedDocument:
-    pages: list[Page] = []
-    blocks: list[Block] = []
-    pieces: list[str] = []
-    position = 0
-    for number, (label, part) in enumerate(parts, start=1):
-        if number > 1:
-            pieces.append("\f")
-            position += 1
-        start = position
-        for block, piece in _plain_pieces(part):
-            if block is not None:
-                end = position + len(piece.rstrip())
-                blocks.append(Block(block.kind, position, end, block.level))
-            pieces.append(piece)
-            position += len(piece)
-        if kind in _PAGED:
-            label = " ".join(clean_text(label or _first_heading(part)).split())
-            pages.append(Page(number, label[:80] or str(number), start, position))
-    if kind == "doc":
-        blocks += numbered_titles("".join(pieces))
-        blocks = _without_overlap(blocks)
-    return ParsedDocument(
-        kind, "".join(pieces), "xberg/1", tuple(pages), tuple(blocks), encoding, "", warnings
-    )
+def _xlsx(path: Path, name: str) -> ParsedDocument:
+    content = read_office(path.read_bytes(), "xlsx", name)
+    canonical = _begin(content)
+    nodes = list(content.nodes)
+    for sheet in content.sheets or ("",):
+        canonical.start_page(sheet)
+        if nodes and nodes[0].kind == "heading" and nodes[0].text == sheet:
+            title = nodes.pop(0)
+            is_end = _is_title_of(content.sheets)
+            count = next((at for at, node in enumerate(nodes) if is_end(node)), len(nodes))
+            own, nodes = nodes[:count], nodes[count:]
+            own = [replace(node, rows=_without_copy(node.rows)) for node in own]
+            if any(node.text.strip() or any(map(any, node.rows)) for node in own):
+                add_nodes(canonical, [replace(title, level=1), *own], number_lists=False)
+    add_nodes(canonical, nodes, number_lists=False)
+    return canonical.finish("xlsx", PARSER, title=content.title)
 
 
-def _plain_pieces(part: str) -> Iterator[tuple[Block | None, str]]:
-    """Yield the part piece by piece, each block with its marks of emphasis taken off.
-
-    Blocks are told before that: a paragraph that begins with an escaped # is no heading.
-    """
-    last = 0
-    for block in markdown_blocks(part):
-        yield None, part[last : block.start]
-        raw = part[block.start : block.end]
-        yield block, raw if block.kind == "code" else _without_marks(raw)
-        last = block.end
-    yield None, part[last:]
+def _is_title_of(sheets: Sequence[str]) -> Callable[[Node], bool]:
+    return lambda node: node.kind == "heading" and node.text in sheets
 
 
-def _without_marks(text: str) -> str:
-    text = _LINK.sub(r"\1", text)
-    for emphasis in _EMPHASIS:
-        text = emphasis.sub(r"\1", text)
-    return _ESCAPED.sub(r"\1", text)
+def _without_copy(rows: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows; the only row of a sheet comes twice, as header and as data."""
+    stripped = [[cell.strip() for cell in row] for row in rows]
+    return rows[:1] if len(rows) == 2 and stripped[0] == stripped[1] else rows
 
 
-def _without_overlap(blocks: list[Block]) -> list[Block]:
-    """Return headings first where a paragraph is one too."""
-    headings = [block for block in blocks if block.kind == "heading"]
-    taken = {block.start for block in headings}
-    rest = [b for b in blocks if b.kind != "heading" and b.start not in taken]
-    return sorted([*headings, *rest], key=lambda block: block.start)
+def _begin(content: OfficeContent) -> CanonicalText:
+    canonical = CanonicalText()
+    canonical.warnings += content.warnings
+    return canonical
 
 
-def _first_heading(part: str) -> str:
-    first = part.lstrip().split("\n", 1)[0]
-    return _without_marks(first.lstrip("# ")) if first.startswith("#") else ""
+def _first_heading(nodes: Iterable[Node]) -> str:
+    return next((node.text for node in nodes if node.kind == "heading"), "")
+
+
+def _list_text(items: Sequence[Node], number_lists: bool) -> str:
+    """Return the items one a line; Word's ordered ones carry their labels already."""
+    lines, counts = [], dict[int, int]()
+    for item in items:
+        counts = {depth: n for depth, n in counts.items() if depth <= item.depth}
+        counts[item.depth] = counts.get(item.depth, 0) + 1
+        mark = "" if item.is_ordered else "- "
+        if item.is_ordered and number_lists:
+            mark = f"{counts[item.depth]}. "
+        lines.append("  " * item.depth + mark + item.text.strip("\n"))
+    return "\n".join(lines)

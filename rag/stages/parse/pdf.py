@@ -6,11 +6,8 @@ pdfium is not safe in threads: this runs in a process of its own.
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
@@ -18,14 +15,16 @@ from pypdfium2 import raw
 from rag.core.documents import Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.clean import clean_text, is_garbled
-from rag.stages.parse.bookmarks import place_bookmarks
+from rag.stages.parse.canonical import MAX_CHARS
+from rag.stages.parse.pdf_outline import outline_blocks
+from rag.stages.parse.pdf_reflow import reflow_lines
 
 MAX_PAGES = 20_000
 MIN_LETTERS = 20
-MAX_BOOKMARKS = 5_000
-MAX_TITLE, MAX_LABEL = 300, 40
-_ENDED = re.compile(r"[。！？；：.!?:;][”’」』）\"')\]]*$")
-_STARTS = re.compile(r"\s*(?:[-•·*●■–]|[(（]?\d{1,3}[.)）、]|\d+(?:\.\d+)+\s|第.{1,5}[章节条])")
+# Drawn letters take many strokes; a rule or a frame takes few.
+MANY_SHAPES = 100
+N_LISTED = 20
+_SHOWN = "full", "scan", "garbled", "blank"
 
 
 def parse_pdf(path: Path, name: str) -> ParsedDocument:
@@ -37,67 +36,45 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
             "“{name}” has {n} pages.", hint="Split it into parts of at most {limit} pages.",
             name=name, n=n_pages, limit=MAX_PAGES,
         )  # fmt: skip
+    has_form = document.get_formtype() != raw.FORMTYPE_NONE
+    if has_form:
+        document.init_forms()
     texts: list[str] = []
     pages: list[Page] = []
-    garbled: list[int] = []
+    states: dict[str, list[int]] = {state: [] for state in _SHOWN}
     position = 0
     for number in range(n_pages):
-        text, has_text = _page_text(document, number)
-        if is_garbled(text):
-            garbled.append(number + 1)
-            text, has_text = "", False
+        text, state = _page_text(document, number, has_form)
+        states[state].append(number + 1)
         end = position + len(text)
+        has_text = state in ("full", "blank")
         pages.append(Page(number + 1, _label(document, number), position, end, has_text))
         texts.append(text)
         position = end + 1
-    scanned = [page.number for page in pages if not page.has_text_layer]
-    scanned = [number for number in scanned if number not in garbled]
-    if not any(texts):
-        _refuse(name, scanned, garbled)
-    blocks = place_bookmarks(_toc(document), pages, texts)
+        if position > MAX_CHARS:
+            break
+    _refuse_textless(states, name)
+    joined = "\f".join(texts)
     return ParsedDocument(
-        "pdf", "\f".join(texts), "pypdfium2/1", tuple(pages), blocks,
-        warnings=_warnings(scanned, garbled),
+        "pdf", joined, "pypdfium2/2", tuple(pages), outline_blocks(document, pages, joined), "",
+        _title(document), tuple(_warnings(states, len(pages), n_pages)),
     )  # fmt: skip
-
-
-def _refuse(name: str, scanned: list[int], garbled: list[int]) -> NoReturn:
-    if garbled:
-        raise DocumentError(
-            "The fonts of “{name}” cannot be read as text.",
-            hint="Export it anew, or run text recognition (OCR) on it, and upload the result.",
-            name=name,
-        )
-    if scanned:
-        raise DocumentError(
-            "“{name}” has no text layer: its pages are images.",
-            hint="Run text recognition (OCR) on it and upload the result.", name=name,
-        )  # fmt: skip
-    raise DocumentError("“{name}” holds no text.", hint="Upload a file with text.", name=name)
-
-
-def _warnings(scanned: list[int], garbled: list[int]) -> tuple[str, ...]:
-    found = []
-    for pages, reason in (
-        (scanned, "No text layer"), (garbled, "The font's characters cannot be read"),
-    ):  # fmt: skip
-        if pages:
-            listed = ", ".join(map(str, pages[:20])) + (" …" if len(pages) > 20 else "")
-            word = "page" if len(pages) == 1 else "pages"
-            found.append(f"{reason} on {word} {listed}: nothing of it is searchable.")
-    return tuple(found)
 
 
 def _open(path: Path, name: str) -> pdfium.PdfDocument:
     try:
         return pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
-        if raw.FPDF_GetLastError() == raw.FPDF_ERR_PASSWORD or "password" in str(error).lower():
+        if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise DocumentError(
                 "“{name}” needs a password.",
-                hint="Remove the password and upload it again.",
-                name=name,
-            ) from error
+                hint="Remove the password and upload it again.", name=name,
+            ) from error  # fmt: skip
+        if error.err_code == raw.FPDF_ERR_SECURITY:
+            raise DocumentError(
+                "“{name}” is protected in a way that cannot be opened.",
+                hint="Remove the protection and upload it again.", name=name,
+            ) from error  # fmt: skip
     return _repaired(path, name)
 
 
@@ -109,73 +86,91 @@ def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
         with pikepdf.open(path) as damaged:
             out = io.BytesIO()
             damaged.save(out)
-        return pdfium.PdfDocument(out.getvalue())
-    except (pikepdf.PdfError, pdfium.PdfiumError, RuntimeError, ValueError) as error:
-        raise DocumentError(
-            "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-        ) from error
+        document = pdfium.PdfDocument(out.getvalue())
+        if len(document):
+            return document
+        error: Exception | None = None
+    except (pikepdf.PdfError, pdfium.PdfiumError, RuntimeError, ValueError) as caught:
+        error = caught
+    raise DocumentError(
+        "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
+    ) from error
 
 
-def _page_text(document: pdfium.PdfDocument, number: int) -> tuple[str, bool]:
-    """Return the text of a page, and whether it has all that the page shows."""
+def _page_text(document: pdfium.PdfDocument, number: int, has_form: bool) -> tuple[str, str]:
+    """Return a page's text and its state: full, scan, garbled or blank."""
     try:
         page = document[number]
     except pdfium.PdfiumError:
-        return "", True
+        return "", "garbled"
     try:
+        if has_form and page.flatten() == raw.FLATTEN_SUCCESS:
+            # What is filled in counts as text only after the page is loaded anew.
+            page.close()
+            page = document[number]
         text_page = page.get_textpage()
-        text = _reflow(clean_text(text_page.get_text_bounded()).replace("\f", "\n"))
+        text = clean_text(text_page.get_text_bounded()).replace("\f", "\n")
         text_page.close()
-        has_text = sum(c.isalnum() for c in text) >= MIN_LETTERS or not _is_scan(page)
+        if is_garbled(text):
+            return "", "garbled"
+        n_letters = sum(character.isalnum() for character in text)
+        if n_letters < MIN_LETTERS and _is_picture(page, is_blank=not n_letters):
+            return reflow_lines(text), "scan"
     finally:
         page.close()
-    return text if text.strip() else "", has_text
+    return reflow_lines(text), "full" if n_letters else "blank"
 
 
-def _reflow(text: str) -> str:
-    """Return the text with lines joined that the page's width alone has broken."""
-    lines = [line.rstrip() for line in text.split("\n")]
-    widths = sorted(map(_width, filter(None, lines)))
-    if len(widths) < 3:
-        return "\n".join(lines)
-    full = 0.72 * widths[int(0.9 * (len(widths) - 1))]
-    out = [lines[0]]
-    last = lines[0]
-    for line in lines[1:]:
-        is_broken = last and line and _width(last) >= full and not _ENDED.search(last)
-        if is_broken and not _STARTS.match(line):
-            wide = ord(last[-1]) > 0x2E7F and ord(line.lstrip()[0]) > 0x2E7F
-            out[-1] += ("" if wide else " ") + line.lstrip()
-        else:
-            out.append(line)
-        last = line
-    return "\n".join(out)
-
-
-def _width(line: str) -> int:
-    """Return the width in columns; Han characters take two."""
-    return sum(2 if ord(character) > 0x2E7F else 1 for character in line)
-
-
-def _is_scan(page: pdfium.PdfPage) -> bool:
-    """Return whether one image covers more than half of the page."""
+def _is_picture(page: pdfium.PdfPage, *, is_blank: bool) -> bool:
+    """Return whether an image covers half of the page, or strokes draw what no text says."""
     area = page.get_width() * page.get_height()
-    for item in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3):
-        left, bottom, right, top = item.get_bounds()
-        if (right - left) * (top - bottom) > 0.5 * area:
-            return True
-    return False
+    n_shapes = 0
+    for item in page.get_objects(max_depth=3):
+        if item.type == raw.FPDF_PAGEOBJ_IMAGE:
+            left, bottom, right, top = item.get_bounds()
+            if (right - left) * (top - bottom) > 0.5 * area:
+                return True
+        n_shapes += item.type == raw.FPDF_PAGEOBJ_PATH
+        if n_shapes >= MANY_SHAPES:
+            break
+    return is_blank and n_shapes >= MANY_SHAPES
+
+
+def _refuse_textless(states: dict[str, list[int]], name: str) -> None:
+    if states["full"] or not (states["scan"] or states["garbled"]):
+        return
+    if states["scan"]:
+        raise DocumentError(
+            "“{name}” has no text layer: its pages are images.",
+            hint="Run text recognition (OCR) on it and upload the result.", name=name,
+        )  # fmt: skip
+    raise DocumentError(
+        "The characters of “{name}” cannot be read.",
+        hint="Run text recognition (OCR) on it and upload the result.", name=name,
+    )  # fmt: skip
+
+
+def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> list[str]:
+    warnings = []
+    if states["scan"]:
+        pages = _listed(states["scan"])
+        warnings.append(f"No text layer on page {pages}: nothing of it is searchable.")
+    if states["garbled"]:
+        pages = _listed(states["garbled"])
+        warnings.append(f"The characters on page {pages} cannot be read: not searchable.")
+    if n_read < n_pages:
+        warnings.append(f"Only the first {n_read} of {n_pages} pages are kept.")
+    return warnings
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:N_LISTED])) + (" …" if len(numbers) > N_LISTED else "")
 
 
 def _label(document: pdfium.PdfDocument, number: int) -> str:
-    label: str = document.get_page_label(number)
-    return " ".join(clean_text(label).split())[:MAX_LABEL] or str(number + 1)
+    label = clean_text(document.get_page_label(number)).strip()[:80]
+    return label or str(number + 1)
 
 
-def _toc(document: pdfium.PdfDocument) -> Iterator[tuple[str, int, int]]:
-    """Yield title, level from 1 and page index of each bookmark that points to a page."""
-    for item in islice(document.get_toc(max_depth=6), MAX_BOOKMARKS):
-        target = item.get_dest()
-        index = target.get_index() if target else None
-        if index is not None:
-            yield clean_text(item.get_title())[:MAX_TITLE], item.level + 1, index
+def _title(document: pdfium.PdfDocument) -> str:
+    return " ".join(clean_text(document.get_metadata_value("Title")).split())[:200]

@@ -8,7 +8,7 @@ from rag.core.documents import Block, ParsedDocument
 from rag.stages.clean import clean_text
 from rag.stages.decode import decode_text
 from rag.stages.parse.markdown import markdown_blocks
-from rag.stages.parse.titles import numbered_titles
+from rag.stages.parse.headings import numbered_headings
 
 
 def parse_plain(path: Path, name: str, kind: str) -> ParsedDocument:
@@ -24,6 +24,6 @@ def parse_plain(path: Path, name: str, kind: str) -> ParsedDocument:
         start = text.find(body)
         blocks = (Block("table", start, start + len(body)),) if body.strip() else ()
     else:
-        blocks = tuple(numbered_titles(text))
+        blocks = tuple(numbered_headings(text))
     warnings = (f"Damaged characters: {lost}, shown as \ufffd.",) if lost else ()
     return ParsedDocument(kind, text, "plain/1", (), blocks, encoding, warnings=warnings)
