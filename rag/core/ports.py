@@ -122,7 +122,8 @@ class IndexQuery:
 
     ``vectors`` maps a space to its query vector (missing or empty: no vector leg); ``terms`` maps
     a term to its weight (empty: no lexical leg); ``codes`` are the terms that look like a part
-    number or figure. ``files`` None means all files.
+    number or figure. ``phrase`` is a short text to be found inside words too. ``files`` None means
+    all files.
     """
 
     targets: Sequence[StoreTarget]
@@ -131,6 +132,7 @@ class IndexQuery:
     terms: Mapping[str, float]
     settings: RetrievalSettings
     codes: frozenset[str] = frozenset()
+    phrase: str = ""
     is_han: bool = False
     top_k: int = 10
     files: FileFilter | None = None

@@ -17,7 +17,7 @@ from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.spaces import index_name, valid_indexes
 from rag.services import wiring
 from rag.services.log_query import log_query
-from rag.stages.terms import is_han, is_identifier, query_terms
+from rag.stages.terms import is_han, is_identifier, query_terms, short_phrase
 
 DEFAULT_TOP_K = 5
 MAX_QUERY = 4000
@@ -57,6 +57,7 @@ def search(
     index_query = IndexQuery(
         targets=targets, group_ids=scope.group_ids, vectors=vectors, terms=terms, settings=settings,
         codes=frozenset(filter(is_identifier, terms)), is_han=is_han(query),
+        phrase=short_phrase(query) if terms else "",
         top_k=settings.top_k or DEFAULT_TOP_K, files=_file_filter(targets, settings),
     )  # fmt: skip
     hits, routes = wiring.index().search(index_query)

@@ -72,6 +72,12 @@ def query_terms(text: str) -> dict[str, float]:
     return weights
 
 
+def short_phrase(text: str) -> str:
+    """Return a query of one to four Han characters and nothing else, else an empty string."""
+    bare = text.strip().strip("？?。.！!，,“”\"' ")
+    return bare if 1 <= len(bare) <= 4 and len(_HAN.findall(bare)) == len(bare) else ""
+
+
 def is_identifier(term: str) -> bool:
     """Return whether a term looks like a part number, code or figure rather than a word."""
     return len(term) >= 3 and bool(_ASCII_DIGIT.search(term))

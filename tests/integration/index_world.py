@@ -16,7 +16,7 @@ from rag.providers.postgres import drafts, stats
 from rag.providers.postgres.keys import term_weights
 from rag.providers.postgres.spaces import create_partition
 from rag.providers.postgres.swap import SwapTarget, swap_in
-from rag.stages.terms import index_terms, is_han, is_identifier, query_terms
+from rag.stages.terms import index_terms, is_han, is_identifier, query_terms, short_phrase
 
 DIM = 8
 
@@ -105,6 +105,7 @@ def index_query(
         settings=RetrievalSettings(**values.pop("settings", {})),
         codes=frozenset(filter(is_identifier, terms)),
         is_han=is_han(text),
+        phrase=short_phrase(text),
         files=None if files is None else FileFilter(files, 10),
         **values,
     )

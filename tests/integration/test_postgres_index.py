@@ -237,3 +237,28 @@ def test_a_draft_that_claims_a_vector_nobody_has_is_not_swapped_in(store: models
     with pytest.raises(DataError), transaction.atomic():
         swap(file)
     assert not models.Chunk.objects.filter(file=file).exists()
+
+
+def test_characters_inside_longer_words_are_found_when_asked_alone(store: models.Store) -> None:
+    for asked, text in {"泵": TEXTS[3], "册": TEXTS[3], "早": TEXTS[2], "江大": TEXTS[3]}.items():
+        hit = find(index_query([store], asked))[0]
+        assert hit.text == text
+        assert asked in hit.matched_terms
+    assert find(index_query([store], "氢")) == []
+
+
+def test_the_texts_are_looked_through_under_the_same_filters(store: models.Store) -> None:
+    file = models.File.objects.get(store=store)
+    file.restricted_to.add(Group.objects.create(name="g"))
+    assert find(index_query([store], "泵")) == []
+
+
+def test_two_codes_of_which_one_is_in_a_wordy_text_are_both_among_the_first_three() -> None:
+    store = make_store(make_space(), "codes")
+    texts = [f"what does the pump part cost in the shop number {word}" for word in "abcdefgh"]
+    texts += ["Part ZX-9000-Q", "Part AB-7311-K is old"]
+    vectors = [*(unit(1, i / 20) for i in range(8)), unit(-1), unit(-1, 0.1)]
+    publish(make_file(store), texts, vectors)
+    query = "what does the pump part ZX-9000-Q cost in the shop, and AB-7311-K?"
+    hits = find(index_query([store], query, unit(1), top_k=5))
+    assert set(texts[8:]) <= {hit.text for hit in hits[:3]}

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.terms import BIGRAM_WEIGHT, index_terms, is_han, is_identifier, query_terms
+from rag.stages.terms import (
+    BIGRAM_WEIGHT,
+    index_terms,
+    is_han,
+    is_identifier,
+    query_terms,
+    short_phrase,
+)
 
 
 def test_a_code_is_kept_whole_and_in_parts() -> None:
@@ -82,3 +89,11 @@ def test_terms_are_never_empty_and_counts_positive(text: str) -> None:
 @given(st.text(alphabet="水火山石图书馆设备的在", max_size=20))
 def test_text_and_query_are_cut_alike(text: str) -> None:
     assert set(query_terms(text)) == set(index_terms(text))
+
+
+def test_a_phrase_is_a_few_han_characters_and_nothing_else() -> None:
+    assert short_phrase(" 水泵？") == "水泵"
+    assert short_phrase("水") == "水"
+    assert short_phrase("水泵的压力") == ""
+    assert short_phrase("水 pump") == ""
+    assert short_phrase("") == ""

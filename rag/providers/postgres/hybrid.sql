@@ -29,11 +29,13 @@ v AS MATERIALIZED (
   SELECT chunk_id, space_id, sim, row_number() OVER (ORDER BY place, sim DESC, chunk_id) AS r FROM (
     SELECT *, row_number() OVER (PARTITION BY space_id ORDER BY sim DESC, chunk_id) AS place FROM v0
     WHERE sim >= %(vector_threshold)s) x WHERE place <= %(k)s),
+l0 AS MATERIALIZED (
+  SELECT x.chunk_id, -(x.w <#> (SELECT sv FROM q)) AS bm25 FROM rag_chunk_lex x
+  WHERE rag_terms(x.w) && (SELECT must FROM q) AND {filters}
+  ORDER BY x.w <#> (SELECT sv FROM q) LIMIT %(k)s),{substrings}
 l AS MATERIALIZED (
-  SELECT chunk_id, bm25, row_number() OVER (ORDER BY bm25 DESC, chunk_id) AS r FROM (
-    SELECT x.chunk_id, -(x.w <#> (SELECT sv FROM q)) AS bm25 FROM rag_chunk_lex x
-    WHERE rag_terms(x.w) && (SELECT must FROM q) AND {filters}
-    ORDER BY x.w <#> (SELECT sv FROM q) LIMIT %(k)s) y WHERE bm25 >= %(bm25_threshold)s AND bm25 > 0),
+  SELECT chunk_id, bm25, row_number() OVER (ORDER BY bm25 DESC, chunk_id) AS r FROM {lexical} y
+  WHERE bm25 >= %(bm25_threshold)s AND bm25 > 0),
 u AS MATERIALIZED (
   SELECT c.chunk_id, x.store_id, x.is_han, v.r AS vr, l.r AS lr, x.w,
     coalesce(v.space_id, {space_of_store}) AS space_id,
@@ -49,11 +51,12 @@ n AS (
   FROM u LEFT JOIN b USING (space_id) LEFT JOIN i USING (store_id)),
 f AS (
   SELECT chunk_id, sim, bm25, vr, lr, w, {fused} AS score,
-    coalesce(lr <= 2 AND w <#> (SELECT codes FROM q) < 0, false) AS pin FROM n),
+    coalesce(lr IS NOT NULL AND w <#> (SELECT codes FROM q) < 0, false) AS has_code FROM n),
+g AS (SELECT *, has_code AND row_number() OVER (PARTITION BY has_code ORDER BY bm25 DESC, chunk_id) <= 2 AS pin FROM f),
 p AS (
   -- A hit that holds the asked rare code is among the first three, wherever the vectors point.
   SELECT chunk_id, sim, bm25, vr, lr, w, pin, CASE WHEN pin THEN greatest(score,
-      (SELECT score FROM f ORDER BY score DESC, chunk_id OFFSET 1 LIMIT 1)) ELSE score END AS score FROM f)
+      (SELECT score FROM g ORDER BY score DESC, chunk_id OFFSET 1 LIMIT 1)) ELSE score END AS score FROM g)
 SELECT p.chunk_id, p.score, p.sim, p.bm25, p.vr, p.lr,
   ARRAY(SELECT key FROM t WHERE p.w <#> t.alone < 0) AS matched,
   c.revision, c.store_id, c.file_id, d.name, c.text, c.char_start, c.char_end, c.page_first,

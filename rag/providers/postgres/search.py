@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from rag.providers.postgres.keys import term_key
 from rag.providers.postgres.literals import vector_literal
 from rag.providers.postgres.route import Branch, plan_branches
 
-STATEMENT = (Path(__file__).parent / "hybrid.sql").read_text(encoding="utf-8")
+_FOLDER = Path(__file__).parent
+STATEMENT = (_FOLDER / "hybrid.sql").read_text(encoding="utf-8")
+SUBSTRINGS = (_FOLDER / "substrings.sql").read_text(encoding="utf-8")
+# The lexical leg where a phrase is looked for in the texts too.
+BOTH = "(SELECT chunk_id, max(bm25) AS bm25 FROM (TABLE l0 UNION ALL TABLE s) b GROUP BY 1)"
 # How far a hit in another script than the query is trusted by its vector alone, in place of the
 # words that it cannot share.
 CROSS_SCRIPT = 0.75
@@ -59,8 +64,11 @@ class PostgresIndex:
     def _run(self, query: IndexQuery, branches: Sequence[Branch]) -> list[Hit]:
         params = _params(query)
         store_ids = [target.store_id for target in query.targets]
+        filters = _filters(query, store_ids)
         statement = STATEMENT.format(
-            filters=_filters(query, store_ids),
+            filters=filters,
+            substrings=SUBSTRINGS.format(filters=filters) if query.phrase else "",
+            lexical=BOTH if query.phrase else "l0",
             vector_branches=_vector_legs(query, branches),
             space_of_store=_by_store(query, lambda target: str(target.space_id)),
             similarity=_by_store(query, _similarity(query)),
@@ -79,7 +87,14 @@ class PostgresIndex:
             for target in query.targets
             for term in query.terms
         }
-        return [_hit(rank, row, names) for rank, row in enumerate(rows, start=1)]
+        hits = [_hit(rank, row, names) for rank, row in enumerate(rows, start=1)]
+        return [_with_phrase(hit, query.phrase) for hit in hits] if query.phrase else hits
+
+
+def _with_phrase(hit: Hit, phrase: str) -> Hit:
+    if phrase not in hit.text or phrase in hit.matched_terms:
+        return hit
+    return replace(hit, matched_terms=tuple(sorted((*hit.matched_terms, phrase))))
 
 
 def _fusion(query: IndexQuery) -> str:
@@ -115,6 +130,8 @@ def _params(query: IndexQuery) -> dict[str, Any]:
         "is_han": query.is_han,
         "cross": CROSS_SCRIPT,
         "damping": DAMPING,
+        "phrase": query.phrase,
+        "total": sum(target.n_chunks for target in query.targets),
     }
     for space_id, vector in query.vectors.items():
         params[f"e{space_id}"] = vector_literal(vector)
