@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn
 
 from django.core.management import execute_from_command_line
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 
 from rag.core.errors import RAGError
 
@@ -26,6 +26,10 @@ def main() -> None:
             raise
         words = " ".join(str(error).split())
         _end(error, f"The database does not answer: {words} Check DATABASE_URL and the server.")
+    except ProgrammingError as error:
+        if getattr(error.__cause__, "sqlstate", "") != "42P01":  # undefined table
+            raise
+        _end(error, "The database is not prepared. Run: manage.py migrate")
 
 
 def _end(error: Exception, sentence: str) -> NoReturn:

@@ -21,6 +21,8 @@ from tqdm import tqdm
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
+from django.core.management import call_command  # noqa: E402
+
 from benchmarks.record import Report  # noqa: E402 - Django's settings come first
 from rag.core.access import Scope  # noqa: E402
 from rag.core.errors import RAGError  # noqa: E402
@@ -199,6 +201,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="the folder of the test sets")
     options = parser.parse_args()
     report = Report("quality")
+    call_command("migrate", verbosity=0)
     try:
         measure_sets(report, options.data)
         measure_mixed(report, options.data)

@@ -32,13 +32,16 @@ class IsolatedParser:
     cpu_s: int = 120
     wall_s: float = 180.0
 
-    def parse(self, path: Path, name: str) -> ParsedDocument:
-        """Return the document; raise DocumentError, also when the process was killed."""
+    def parse(self, path: Path, name: str, *, encoding: str = "") -> ParsedDocument:
+        """Return the document; raise DocumentError, also when the process was killed.
+
+        ``encoding`` overrules the detection for kinds of text.
+        """
         with TemporaryDirectory(prefix="citable-parse-", ignore_cleanup_errors=True) as made:
             folder = Path(made)
             job = {
-                "path": str(path.absolute()), "name": name, "cpu_s": self.cpu_s,
-                "memory_bytes": self.memory_bytes,
+                "path": str(path.absolute()), "name": name, "encoding": encoding,
+                "cpu_s": self.cpu_s, "memory_bytes": self.memory_bytes,
             }  # fmt: skip
             # A name may hold what no command line takes: NULs, or 200,000 letters.
             (folder / "job").write_text(json.dumps(job), encoding="utf-8")

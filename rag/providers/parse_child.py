@@ -7,17 +7,21 @@ knows no Django, holds no database and no network connection, and may be killed 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
-from dataclasses import asdict
+from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
 
 OUT_OF_MEMORY = 3
+_page_row = attrgetter(*(field.name for field in fields(Page)))
+_block_row = attrgetter(*(field.name for field in fields(Block)))
 # What one file's text and blocks may take on disk.
 MAX_FILE_BYTES = 2 * 1024**3
 
@@ -30,7 +34,7 @@ def main(folder: Path) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (job["cpu_s"], job["cpu_s"] + 5))
     resource.setrlimit(resource.RLIMIT_AS, (job["memory_bytes"], job["memory_bytes"]))
     try:
-        document = parse_document(Path(job["path"]), job["name"])
+        document = parse_document(Path(job["path"]), job["name"], job["encoding"])
         _write_text(folder, document.text)
         _write_facts(folder, _facts(document))
     except DocumentError as error:
@@ -44,8 +48,8 @@ def _facts(document: ParsedDocument) -> dict[str, Any]:
     return {
         "kind": document.kind, "parser": document.parser, "encoding": document.encoding,
         "title": document.title, "warnings": document.warnings,
-        "pages": [list(asdict(page).values()) for page in document.pages],
-        "blocks": [list(asdict(block).values()) for block in document.blocks],
+        "pages": list(map(_page_row, document.pages)),
+        "blocks": list(map(_block_row, document.blocks)),
     }  # fmt: skip
 
 
@@ -63,4 +67,5 @@ def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    # Threads of native libraries may abort a process that tidies up after itself.
+    os._exit(main(Path(sys.argv[1])))

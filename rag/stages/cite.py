@@ -54,8 +54,10 @@ class _Checker:
         folded = quoted_words(quote)
         if not folded:
             return citation
-        if named and (place := locate_quote(folded, self._fold(named), is_exact=True)):
-            return _located(citation, named, place, "verified")
+        # With its own stop first, so that the span shown is the whole sentence.
+        for words in (fold_quote(quote).text, folded):
+            if named and (place := locate_quote(words, self._fold(named), is_exact=True)):
+                return _located(citation, named, place, "verified")
         for other in self._passages.values():
             if other is named:
                 continue

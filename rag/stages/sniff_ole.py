@@ -1,4 +1,4 @@
-"""Which document an OLE file holds, by its directory ([MS-CFB]). In: a file. Out: doc, or why not."""
+"""Which document an OLE file holds, by its directory ([MS-CFB]). In: a file. Out: doc, or why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question to an answer: plain and in pieces alike, every citation looked up, every fault told."""
+"""A question to an answer: whole and in pieces alike, citations looked up, every fault told."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_provider_that_fails_is_an_error_that_says_so(
 def test_an_unknown_model_is_an_error_that_lists_the_known(
     model: str, error: type[Exception], store: models.Store
 ) -> None:
-    with pytest.raises(error, match="extractive|sentences|provider:model"):
+    with pytest.raises(error, match=r"extractive|sentences|provider:model"):
         put(store, model=model)
 
 

@@ -1,67 +1,95 @@
-"""Bookmarks as headings. In: a PDF's bookmarks and its pages' text. Out: headings by position."""
+"""Bookmarks as headings. In: a PDF's bookmarks and its text. Out: headings where they stand."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from rag.core.documents import Block, Page
 from rag.stages.parse.headings import numbered_headings
 
 _DEPTH = re.compile(r"\d{1,2}((?:\.\d{1,2})+)(?!\d)")
+# What a page prints before a title and its bookmark leaves out: 1.2, B., 第三章, Chapter 3:.
 _NUMBER = re.compile(
-    r"[ \t]*(?:[\dA-Z]{1,3}(?:\.\d{1,3})*\.?|[IVX]{1,5}\.?|第.{1,5}[章节節])?[ \t]*"
+    r"\s*(?:[\dA-Z]{1,3}(?:\.\d{1,3})*\.?|[IVX]{1,5}\.?|第.{1,5}[编章節节條条]"
+    r"|[A-Z]\w+ \d{1,3}[.:]?)?\s*"
 )
 
 
 def place_bookmarks(
-    bookmarks: Iterable[tuple[str, int, int]], pages: Sequence[Page], texts: Sequence[str]
+    bookmarks: Iterable[tuple[str, int, int]], pages: Sequence[Page], text: str
 ) -> tuple[Block, ...]:
-    """Return headings where a bookmark's title stands on its page, and numbered chapters.
+    """Return headings in order: bookmarks, and chapters that the text alone numbers.
 
-    A bookmark is (title, level from 1, index of its page); white space makes no difference. A
-    title that its page does not hold is left out: a heading is a span of the text.
+    A bookmark is (title, level from 1, index of its page). It becomes a heading where its title
+    stands on that page, whatever the white space, width and forms of its letters; a title that the
+    page does not hold is left out, since a heading is a span of the text.
     """
     found: dict[int, Block] = {}
+    squeezed: dict[int, _Squeezed] = {}
     for title, level, index in bookmarks:
-        if not 0 <= index < len(pages):
+        letters = _squeeze(title)[0]
+        if not letters or not 0 <= index < len(pages):
             continue
-        taken = {start for start in found if start >= pages[index].start}
-        for start, end in _spans(texts[index], title):
-            at = pages[index].start + start
-            if at not in taken:
-                found[at] = Block("heading", at, pages[index].start + end, _level(title, level))
+        page = pages[index]
+        if index not in squeezed:
+            squeezed[index] = _Squeezed(text[page.start : page.end])
+        for start, end in squeezed[index].spans(letters):
+            at = page.start + start
+            if not any(_overlap(block, at, page.start + end) for block in found.values()):
+                found[at] = Block("heading", at, page.start + end, _level(title, level))
                 break
-    placed = [found[start] for start in sorted(found)]
-    chapters = [
-        Block(block.kind, page.start + block.start, page.start + block.end, block.level)
-        for page, text in zip(pages, texts, strict=True)
-        for block in numbered_headings(text)
-        if text[block.start] in "第CP"  # In a page, 1.1 may be a row of a table.
-    ]
-    free = [c for c in chapters if not any(p.start < c.end and c.start < p.end for p in placed)]
-    return tuple(sorted([*placed, *free], key=lambda block: block.start))
+    # Without bookmarks all numbers count; beside them only chapters, which may have none.
+    numbered = [b for b in numbered_headings(text) if b.level == 1 or not found]
+    free = [n for n in numbered if not any(_overlap(b, n.start, n.end) for b in found.values())]
+    return tuple(sorted([*found.values(), *free], key=lambda block: block.start))
+
+
+def _overlap(block: Block, start: int, end: int) -> bool:
+    return block.start < end and start < block.end
 
 
 def _level(title: str, level: int) -> int:
     depth = _DEPTH.match(title)
-    return min(6, max(level, depth.group(1).count(".") + 1 if depth else 1))
+    return min(6, max(level, depth[1].count(".") + 1 if depth else 1))
 
 
-def _spans(text: str, title: str) -> Iterator[tuple[int, int]]:
-    """Yield where the title stands, lines of its own first, with the number before it."""
-    letters = "".join(title.split())
-    if not letters:
-        return
-    pattern = re.compile(r"\s*".join(map(re.escape, letters)), re.I)
-    inside: list[tuple[int, int]] = []
-    for match in pattern.finditer(text):
-        line = text.rfind("\n", 0, match.start()) + 1
-        stop = text.find("\n", match.end())
-        rest = text[match.end() : stop if stop >= 0 else len(text)]
-        if _NUMBER.fullmatch(text, line, match.start()) and not rest.strip():
-            begin = line + len(text[line : match.end()]) - len(text[line : match.end()].lstrip())
-            yield begin, match.end()
-        else:
-            inside.append(match.span())
-    yield from inside
+class _Squeezed:
+    """A page's text without white space and letter forms, with the way back."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.squeezed, self.places = _squeeze(text)
+
+    def spans(self, letters: str) -> list[tuple[int, int]]:
+        """Return where the title stands, lines of its own first, with the number before it."""
+        whole, inside = [], []
+        for at in _positions(self.squeezed, letters):
+            start, end = self.places[at], self.places[at + len(letters) - 1] + 1
+            line = self.text.rfind("\n", 0, start) + 1
+            rest, _, _ = self.text[end:].partition("\n")
+            if _NUMBER.fullmatch(self.text, line, start) and not rest.strip():
+                lead = self.text[line:end]
+                whole.append((end - len(lead.lstrip()), end))
+            else:
+                inside.append((start, end))
+        return whole + inside
+
+
+def _positions(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _squeeze(text: str) -> tuple[str, list[int]]:
+    out: list[str] = []
+    places: list[int] = []
+    for index, character in enumerate(text):
+        for part in unicodedata.normalize("NFKC", character).casefold():
+            if not part.isspace() and part.isprintable():
+                out.append(part)
+                places.append(index)
+    return "".join(out), places

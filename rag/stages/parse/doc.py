@@ -52,7 +52,7 @@ def _by_xberg(path: Path, name: str) -> ParsedDocument:
 
 
 def _as_text(node: Node) -> Node:
-    """Return the node as a paragraph or table: xberg takes any bold line of a .doc for a heading."""
+    """Return the node as paragraph or table: xberg takes any bold line for a heading."""
     if node.text.count("\t") > 1:
         rows = [row.split("\t") for row in _ROW.sub("\n", node.text).split("\n")]
         return replace(node, kind="table", rows=tuple(map(tuple, rows)), level=0)

@@ -152,7 +152,8 @@ class _Walk:
         by_style = style_id if "numId" not in self._own and "ilvl" not in self._own else ""
         if label := self.numbering.next_label(number_id, depth, by_style):
             prefix = self._prefix(self._starts[-1])
-            text = f'<{prefix}r><{prefix}t xml:space="preserve">{escape(label)}</{prefix}t></{prefix}r>'
+            text = f'<{prefix}t xml:space="preserve">{escape(label)}</{prefix}t>'
+            text = f"<{prefix}r>{text}</{prefix}r>"
             self.edits.append(_Edit(at, at, text.encode()))
 
     def _remove(self, start: int, end_tag: int) -> None:

@@ -7,37 +7,61 @@ from collections.abc import Iterator
 
 from rag.core.documents import Block
 
-_NUMBER = r"[一二三四五六七八九十百零〇0-9]{1,5}"
+_NUMBER = r"[ ]?[一二三四五六七八九十百零〇0-9]{1,5}[ ]?"
 _LINE = re.compile(
-    rf"^[ \t　]*(?:(?P<top>第{_NUMBER}[编章篇部回卷]|(?:Chapter|CHAPTER|Part|PART)[ ][\dIVXLC]{{1,6}}\b)"
+    r"^[ \t\u3000]*(?:"
+    rf"(?P<top>第{_NUMBER}[编章篇部回卷]|(?:Chapter|CHAPTER|Part|PART)[ ][\dIVXLC]{{1,6}}\b)"
     rf"|(?P<second>第{_NUMBER}[节節]|(?:Section|Article)[ ]\d{{1,3}}\b(?!\.\d))"
     rf"|(?P<item>第{_NUMBER}[条條款])"
     r"|(?P<list>[一二三四五六七八九十]{1,3}、)"
-    r"|(?P<deep>\d{1,2}(?:\.\d{1,2}){1,3})(?=[ \t　\u4e00-\u9fff]))"
-    # No full stop, and no page number at its end: sentences and tables of contents look alike.
-    r"(?P<title>[^\n\f。；;,，！？!?]{0,48})(?<![.。:：,，、])$",
+    r"|(?P<deep>\d{1,2}(?:\.\d{1,2}){1,3})\.?(?=[ \t\u3000\u4e00-\u9fff]))"
+    # No full stop within: a sentence may begin with a number too.
+    r"(?P<title>[^\n\f。；;,，！？!?]{0,48})(?<![.:：、])(?=[\n\f]|\Z)",
     re.M,
 )
-_CONTENTS = re.compile(r"[.…·]{3,}|\t|\S\s+\d{1,4}\s*$")
+# A line of a table of contents ends with leaders or blanks and a page number.
+_CONTENTS = re.compile(r"[.…·_]{3,}|\t|\S\s+\d{1,4}\s*$")
 _LETTER = re.compile(r"[^\W\d_]")
+_LEVELS = {"top": 1, "second": 2, "item": 3, "list": 2}
 
 
-def numbered_headings(text: str, start: int = 0, end: int | None = None) -> Iterator[Block]:
-    """Yield lines of ``text[start:end]`` numbered like 第一章, 一、, Chapter 2 or 1.1, in order."""
-    for match in _LINE.finditer(text, start, len(text) if end is None else end):
-        title, kind = match["title"], match.lastgroup
-        group = next(g for g in ("top", "second", "item", "list", "deep") if match[g])
-        if _CONTENTS.search(title) or kind is None:
+def numbered_headings(text: str) -> Iterator[Block]:
+    """Yield lines numbered like 第一章, 一、, Chapter 2 or 1.1, in order; they do not overlap.
+
+    Numbers with points must count on from each other, or they are figures.
+    """
+    before: tuple[int, ...] = ()
+    for match in _LINE.finditer(text):
+        title = match["title"]
+        group = next(name for name in (*_LEVELS, "deep") if match[name])
+        if _CONTENTS.search(title):
             continue
         if group in ("deep", "list") and not _LETTER.search(title):
             continue
         if group == "list" and not _stands_alone(text, match.start()):
             continue
-        level = {"top": 1, "second": 2, "item": 3, "list": 2}.get(group)
-        level = level or min(6, match[group].count(".") + 1)
-        begin = match.end() - len(match.group().lstrip(" \t　"))
-        yield Block("heading", begin, begin + len(text[begin : match.end()].rstrip()), level)
+        level = _LEVELS.get(group, 0)
+        if group == "deep":
+            number = tuple(map(int, match["deep"].split(".")))
+            if not _counts_on(before, number):
+                continue
+            before, level = number, len(number)
+        start = match.end() - len(match.group().lstrip(" \t\u3000"))
+        yield Block("heading", start, start + len(text[start : match.end()].rstrip()), level)
+
+
+def _counts_on(before: tuple[int, ...], number: tuple[int, ...]) -> bool:
+    """Return whether ``number`` may follow: one deeper, the next, or the first of another part."""
+    if not all(number):
+        return False
+    if not before or number[0] > before[0]:
+        return set(number[1:]) == {1}
+    shared = next((n for n, (a, b) in enumerate(zip(before, number, strict=False)) if a != b), None)
+    if shared is None:
+        return len(number) > len(before) and set(number[len(before) :]) == {1}
+    # A heading or two may have hidden behind their punctuation.
+    return 0 < number[shared] - before[shared] <= 3 and set(number[shared + 1 :]) <= {1}
 
 
 def _stands_alone(text: str, start: int) -> bool:
-    return start == 0 or text[max(0, start - 2) : start].strip(" ") in ("\n\n", "\f")
+    return start == 0 or text[max(0, start - 2) : start] == "\n\n" or text[start - 1] == "\f"

@@ -20,13 +20,18 @@ _SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _AROUND_BREAK = re.compile(r" *\n *")
 _BREAKS = frozenset(
-    "p div section article header footer main aside nav ul ol li dl dt dd blockquote pre h1 h2 h3"
-    " h4 h5 h6 table tr td th caption figure figcaption form fieldset address hr body html details"
-    " summary center textarea legend thead tbody tfoot".split()
+    {"p", "div", "section", "article", "header", "footer", "main", "aside", "nav", "ul", "ol"}
+    | {"li", "dl", "dt", "dd", "blockquote", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "table"}
+    | {"tr", "td", "th", "caption", "figure", "figcaption", "form", "fieldset", "address", "hr"}
+    | {"body", "html", "details", "summary", "center", "textarea", "legend", "thead", "tbody"}
+    | {"tfoot"}
 )
-_UNSEEN = frozenset("script style template noscript svg select datalist iframe object".split())
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
-_UNCLOSED = frozenset("p li dt dd tr td th thead tbody tfoot html body".split())
+_UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "select", "datalist"}
+                    | {"iframe", "object"})  # fmt: skip
+_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta"}
+                  | {"source", "track", "wbr"})  # fmt: skip
+_UNCLOSED = frozenset({"p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot"}
+                      | {"html", "body"})  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # A cell of this length is a part of the page's layout.
 LONG_CELL = 600

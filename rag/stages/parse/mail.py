@@ -25,8 +25,8 @@ def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
     try:
         message = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
         attached: list[str] = []
-        _add_message(canonical, cast(EmailMessage, message), name, encoding, attached)
-        subject = _header(cast(EmailMessage, message), "Subject")
+        _add_message(canonical, message, name, encoding, attached)
+        subject = _header(message, "Subject")
     except (RecursionError, ValueError, LookupError, AttributeError, IndexError) as error:
         # The standard library's reader stumbles over malformed headers in all of these ways.
         raise DocumentError(

@@ -1,4 +1,4 @@
-"""Word, PowerPoint and Excel. In: a file. Out: a parsed document with numbers, slides and sheets."""
+"""Word, PowerPoint, Excel. In: a file. Out: a parsed document with numbers, slides and sheets."""
 
 from __future__ import annotations
 

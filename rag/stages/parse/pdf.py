@@ -6,7 +6,8 @@ pdfium is not safe in threads: this runs in a process of its own.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pypdfium2 as pdfium
@@ -15,8 +16,8 @@ from pypdfium2 import raw
 from rag.core.documents import Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.clean import clean_text, is_garbled
+from rag.stages.parse.bookmarks import place_bookmarks
 from rag.stages.parse.canonical import MAX_CHARS
-from rag.stages.parse.pdf_outline import outline_blocks
 from rag.stages.parse.pdf_reflow import reflow_lines
 
 MAX_PAGES = 20_000
@@ -24,12 +25,14 @@ MIN_LETTERS = 20
 # Drawn letters take many strokes; a rule or a frame takes few.
 MANY_SHAPES = 100
 N_LISTED = 20
-_SHOWN = "full", "scan", "garbled", "blank"
+MAX_BOOKMARKS = 5_000
+_REPAIRED = "The file was damaged; what could be repaired is kept."
+_STATES = ("full", "scan", "garbled", "broken", "blank")
 
 
 def parse_pdf(path: Path, name: str) -> ParsedDocument:
     """Return the text of every page; raise DocumentError for what cannot be read."""
-    document = _open(path, name)
+    document, is_repaired = _open(path, name)
     n_pages = len(document)
     if n_pages > MAX_PAGES:
         raise DocumentError(
@@ -41,7 +44,7 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         document.init_forms()
     texts: list[str] = []
     pages: list[Page] = []
-    states: dict[str, list[int]] = {state: [] for state in _SHOWN}
+    states: dict[str, list[int]] = {state: [] for state in _STATES}
     position = 0
     for number in range(n_pages):
         text, state = _page_text(document, number, has_form)
@@ -53,17 +56,20 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         position = end + 1
         if position > MAX_CHARS:
             break
-    _refuse_textless(states, name)
+    if not states["full"]:
+        _refuse(states, name, is_repaired)
     joined = "\f".join(texts)
+    blocks = place_bookmarks(_toc(document), pages, joined)
     return ParsedDocument(
-        "pdf", joined, "pypdfium2/2", tuple(pages), outline_blocks(document, pages, joined), "",
-        _title(document), tuple(_warnings(states, len(pages), n_pages)),
+        "pdf", joined, "pypdfium2/2", tuple(pages), blocks, "", _title(document),
+        (*([_REPAIRED] if is_repaired else []), *_warnings(states, len(pages), n_pages)),
     )  # fmt: skip
 
 
-def _open(path: Path, name: str) -> pdfium.PdfDocument:
+def _open(path: Path, name: str) -> tuple[pdfium.PdfDocument, bool]:
+    """Return the document and whether it had to be repaired."""
     try:
-        return pdfium.PdfDocument(path)
+        return pdfium.PdfDocument(path), False
     except pdfium.PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise DocumentError(
@@ -75,7 +81,7 @@ def _open(path: Path, name: str) -> pdfium.PdfDocument:
                 "“{name}” is protected in a way that cannot be opened.",
                 hint="Remove the protection and upload it again.", name=name,
             ) from error  # fmt: skip
-    return _repaired(path, name)
+    return _repaired(path, name), True
 
 
 def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
@@ -86,23 +92,23 @@ def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
         with pikepdf.open(path) as damaged:
             out = io.BytesIO()
             damaged.save(out)
-        document = pdfium.PdfDocument(out.getvalue())
-        if len(document):
-            return document
-        error: Exception | None = None
-    except (pikepdf.PdfError, pdfium.PdfiumError, RuntimeError, ValueError) as caught:
-        error = caught
-    raise DocumentError(
+        return pdfium.PdfDocument(out.getvalue())
+    except (pikepdf.PdfError, pdfium.PdfiumError, RuntimeError, ValueError) as error:
+        raise _damaged(name) from error
+
+
+def _damaged(name: str) -> DocumentError:
+    return DocumentError(
         "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-    ) from error
+    )
 
 
 def _page_text(document: pdfium.PdfDocument, number: int, has_form: bool) -> tuple[str, str]:
-    """Return a page's text and its state: full, scan, garbled or blank."""
+    """Return a page's text and its state: full, scan, garbled, broken or blank."""
     try:
         page = document[number]
     except pdfium.PdfiumError:
-        return "", "garbled"
+        return "", "broken"
     try:
         if has_form and page.flatten() == raw.FLATTEN_SUCCESS:
             # What is filled in counts as text only after the page is loaded anew.
@@ -136,28 +142,33 @@ def _is_picture(page: pdfium.PdfPage, *, is_blank: bool) -> bool:
     return is_blank and n_shapes >= MANY_SHAPES
 
 
-def _refuse_textless(states: dict[str, list[int]], name: str) -> None:
-    if states["full"] or not (states["scan"] or states["garbled"]):
-        return
+def _refuse(states: dict[str, list[int]], name: str, is_repaired: bool) -> None:
+    """Raise the reason why no page has text; blank pages alone are nobody's fault."""
     if states["scan"]:
         raise DocumentError(
             "“{name}” has no text layer: its pages are images.",
             hint="Run text recognition (OCR) on it and upload the result.", name=name,
         )  # fmt: skip
-    raise DocumentError(
-        "The characters of “{name}” cannot be read.",
-        hint="Run text recognition (OCR) on it and upload the result.", name=name,
-    )  # fmt: skip
+    if states["garbled"]:
+        raise DocumentError(
+            "The fonts of “{name}” cannot be read as text.",
+            hint="Export it anew, or run text recognition (OCR) on it, and upload the result.",
+            name=name,
+        )
+    if states["broken"] or is_repaired:
+        raise _damaged(name)
 
 
 def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> list[str]:
-    warnings = []
-    if states["scan"]:
-        pages = _listed(states["scan"])
-        warnings.append(f"No text layer on page {pages}: nothing of it is searchable.")
-    if states["garbled"]:
-        pages = _listed(states["garbled"])
-        warnings.append(f"The characters on page {pages} cannot be read: not searchable.")
+    reasons = {
+        "scan": "No text layer", "garbled": "The font's characters cannot be read",
+        "broken": "Damage",
+    }  # fmt: skip
+    warnings = [
+        f"{reason} on page {_listed(states[state])}: nothing of it is searchable."
+        for state, reason in reasons.items()
+        if states[state]
+    ]
     if n_read < n_pages:
         warnings.append(f"Only the first {n_read} of {n_pages} pages are kept.")
     return warnings
@@ -174,3 +185,12 @@ def _label(document: pdfium.PdfDocument, number: int) -> str:
 
 def _title(document: pdfium.PdfDocument) -> str:
     return " ".join(clean_text(document.get_metadata_value("Title")).split())[:200]
+
+
+def _toc(document: pdfium.PdfDocument) -> Iterator[tuple[str, int, int]]:
+    """Yield title, level from 1 and page index of each bookmark that points to a page."""
+    for item in islice(document.get_toc(max_depth=6), MAX_BOOKMARKS):
+        target = item.get_dest()
+        index = target.get_index() if target else None
+        if index is not None:
+            yield clean_text(item.get_title()), item.level + 1, index

@@ -8,6 +8,8 @@ import re
 MIN_WIDTH = 30
 _ENDED = re.compile(r"[。！？；：.!?:;][”’」』）\"')\]]*$")
 _STARTS = re.compile(r"\s*(?:[-•·*●■–▪◦]|[(（]?\d{1,3}[.)）、]|\d+(?:\.\d+)+\s|第.{1,5}[章节条])")
+# A short line that begins with a number is a title or an item.
+_NUMBERED = re.compile(r"\s*\d{1,2}(?:\.\d{1,2})*\.?\s+\S")
 
 
 def reflow_lines(text: str) -> str:
@@ -21,7 +23,8 @@ def reflow_lines(text: str) -> str:
     last = lines[0]
     for line in lines[1:]:
         is_broken = last and line and _width(last) >= full and not _ENDED.search(last)
-        if is_broken and not _STARTS.match(line):
+        is_title = _NUMBERED.match(line) and _width(line) < full
+        if is_broken and not is_title and not _STARTS.match(line):
             is_wide = ord(last[-1]) > 0x2E7F and ord(line.lstrip()[0]) > 0x2E7F
             out[-1] += ("" if is_wide else " ") + line.lstrip()
         else:

@@ -1,7 +1,7 @@
 """What xberg finds in an office file. In: bytes and a kind. Out: its blocks in reading order.
 
-xberg is given bytes only: it would fetch addresses. Its tree is read, not its Markdown: that escapes
-and marks up the text, so that quotes would not match what people see.
+xberg is given bytes only: it would fetch addresses. Its tree is read, not its Markdown, which
+escapes and marks up the text, so that quotes would not match what people see.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ MIME = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "doc": "application/msword",
 }
+# Ten times what xberg allows: a price list has more than its hundred thousand.
+MAX_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,10 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     import xberg  # Half of the start-up time; a PDF or a text needs none of it.
 
     config = xberg.ExtractionConfig(
-        disable_ocr=True, use_cache=False, output_format="markdown", include_document_structure=True
-    )
+        disable_ocr=True, use_cache=False, output_format="markdown",
+        include_document_structure=True,
+        security_limits=xberg.SecurityLimits(max_table_cells=MAX_CELLS),
+    )  # fmt: skip
     source = xberg.ExtractInput(
         kind=xberg.ExtractInputKind.BYTES, bytes=data, mime_type=MIME[kind],
         filename=f"document.{kind}",
@@ -64,10 +68,15 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     try:
         results = asyncio.run(xberg.extract(source, config)).results
     except (xberg.XbergError, RuntimeError, ValueError, OSError) as error:
+        if "Security violation" in str(error):
+            raise DocumentError(
+                "“{name}” is too complex to be read.",
+                hint="Split it, or save it anew in a simpler form.", name=name,
+            ) from error  # fmt: skip
         raise _damaged(name) from error
-    if not results or results[0].document is None:
+    result = results[0] if results else None
+    if result is None or result.document is None:
         raise _damaged(name)
-    result = results[0]
     facts = json.loads(str(result.metadata.format or "{}"))
     return OfficeContent(
         tuple(_nodes(result.document.nodes)), result.metadata.title or "",

@@ -1,0 +1,62 @@
+"""What an ingest would cost, told without storing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag import models
+from rag.services import estimate as estimate_module
+from rag.services.collect import collect_items
+from rag.services.estimate import Estimate, estimate
+from tests.edges.admin_desk import use_words
+from tests.factories import StoreFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> models.Store:
+    use_words(monkeypatch, settings)
+    return StoreFactory()
+
+
+def of(store: models.Store, folder: Path) -> Estimate:
+    return estimate(store=store, items=list(collect_items(paths=[str(folder)])))
+
+
+def test_files_bytes_and_chunks_are_counted(store: models.Store, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The pump stops.")
+    (tmp_path / "b.md").write_text("# Valve\n\nThe valve is blue.")
+    found = of(store, tmp_path)
+    assert (found.n_files, found.n_bytes, found.n_chunks, found.refused) == (2, 42, 2, ())
+    assert found.seconds >= 0
+    assert found.as_text().startswith("2 files, 0.0 MB: about 2 chunks, 0 s of embedding.")
+    assert not models.File.objects.exists()
+
+
+def test_a_long_text_is_extrapolated_from_its_beginning(
+    store: models.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("The pump stops at once. " * 3000)
+    exact = of(store, tmp_path).n_chunks
+    monkeypatch.setattr(estimate_module, "SAMPLE_CHARS", 5000)
+    assert of(store, tmp_path).n_chunks == pytest.approx(exact, rel=0.15)
+
+
+def test_what_cannot_be_read_is_listed_and_the_rest_counted(
+    store: models.Store, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("The pump stops.")
+    (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.7\nbroken")
+    found = of(store, tmp_path)
+    assert found.n_chunks == 1
+    assert len(found.refused) == 1
+    assert found.refused[0].startswith("bad.pdf: ")
+    assert "\nrefused: bad.pdf: " in found.as_text()
+
+
+def test_nothing_costs_nothing(store: models.Store, tmp_path: Path) -> None:
+    assert of(store, tmp_path).as_text() == "0 files, 0.0 MB: about 0 chunks, 0 s of embedding."
