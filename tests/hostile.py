@@ -1,4 +1,4 @@
-"""Files that attack or disappoint a reader, made on the spot: small on disk, large or wrong inside."""
+"""Files that attack or disappoint a reader: small on disk, large or wrong inside."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import sys
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rag.core.documents import Block, Page, ParsedDocument
@@ -66,6 +67,13 @@ def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
     partial.rename(folder / "facts")
 
 
+def _die(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.flush()
+    os._exit(1)
+
+
 if __name__ == "__main__":
     # Threads of native libraries may abort a process that tidies up after itself.
+    sys.excepthook = _die
     os._exit(main(Path(sys.argv[1])))

@@ -40,7 +40,7 @@ def ensure_store(
     embedder = wiring.embedder()
     fingerprint = _fingerprint(embedder, documents)
     old = models.Store.objects.filter(name=name).select_related("space").first()
-    if old is not None and _is_current(old, fingerprint):
+    if old is not None and _is_current(old, fingerprint, len(documents)):
         return old
     vectors = _embed(embedder, list(documents.values()), on_embedded)
     with transaction.atomic():
@@ -64,15 +64,17 @@ def _fingerprint(embedder: Embedder, documents: Mapping[str, str]) -> str:
     return summed.hexdigest()
 
 
-def _is_current(store: models.Store, fingerprint: str) -> bool:
-    files = list(store.files.light().values_list("parser", "metadata", "revision"))
-    if not files or any(parser != PARSER for parser, _, _ in files):
+def _is_current(store: models.Store, fingerprint: str, n_documents: int) -> bool:
+    files = list(store.files.values_list("parser", "metadata"))
+    if not files or any(parser != PARSER for parser, _ in files):
         raise ConflictError(
             "The store “{name}” was not made by an evaluation.",
             hint="Rename it, or rename the data folder.", name=store.name,
         )  # fmt: skip
-    metadata = files[0][1]
-    return len(files) == 1 and metadata.get("fingerprint") == fingerprint
+    # Somebody may have switched chunks off, edited or reindexed them.
+    as_loaded = store.chunks.live().filter(enabled=True, revision=1, file_revision=1)
+    is_same = files[0][1].get("fingerprint") == fingerprint
+    return is_same and len(files) == 1 and as_loaded.count() == n_documents
 
 
 def _embed(

@@ -34,7 +34,7 @@ _PARTICLES = frozenset(
 )
 
 
-def fold_text(text: str) -> str:
+def _fold_text(text: str) -> str:
     """Return ``text`` in the form in which terms are compared: NFKC, lower case."""
     return unicodedata.normalize("NFKC", text).casefold()
 
@@ -47,7 +47,7 @@ def is_han(text: str) -> bool:
 
 def index_terms(text: str) -> Counter[str]:
     """Return each term of a chunk with its count; the sum is the chunk's BM25 length."""
-    folded = fold_text(text)
+    folded = _fold_text(text)
     terms: list[str] = []
     for match in _WORD.finditer(_RUN.sub(" ", folded)):
         terms += _latin(match.group())
@@ -60,7 +60,7 @@ def index_terms(text: str) -> Counter[str]:
 
 def query_terms(text: str) -> dict[str, float]:
     """Return each term of a query with its weight: 1 for words, 0.3 for mere bigrams."""
-    folded = fold_text(text)
+    folded = _fold_text(text)
     weights: dict[str, float] = {}
     for match in _RUN.finditer(folded):
         words, bigrams = _run_terms(match.group())

@@ -1,4 +1,4 @@
-"""``manage.py rag_eval``: a folder is indexed once, searched by every query, and told in figures."""
+"""``manage.py rag_eval``: indexed once, searched by every query, told in figures."""
 
 from __future__ import annotations
 
@@ -154,10 +154,11 @@ def test_other_terms_make_the_store_anew(data: Path, monkeypatch: pytest.MonkeyP
     assert models.Store.objects.get().pk != before
 
 
-def test_a_changed_file_makes_the_store_anew(data: Path) -> None:
+@pytest.mark.parametrize("change", [{"enabled": False}, {"file_revision": 2}, {"revision": 2}])
+def test_a_change_by_hand_makes_the_store_anew(data: Path, change: dict[str, Any]) -> None:
     evaluate(data_dir=data)
     before = models.Store.objects.get().pk
-    models.File.objects.update(revision=2)
+    models.Chunk.objects.filter(ordinal=2).update(**change)
     evaluate(data_dir=data)
     assert models.Store.objects.get().pk != before
 

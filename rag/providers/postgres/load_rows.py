@@ -5,7 +5,6 @@ Runs in processes of its own, so it knows neither Django nor a connection.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rag.core.documents import Chunk
+from rag.providers.postgres.copy_fields import (
+    array_field,
+    json_field,
+    page_field,
+    sparse_field,
+    text_field,
+)
 from rag.providers.postgres.keys import term_weights
-from rag.providers.postgres.literals import DIMENSIONS
 from rag.stages.terms import index_terms, is_han
 
 if TYPE_CHECKING:
@@ -27,18 +32,11 @@ CHUNK_COLUMNS = (
     " content_type, text, context, sha256"
 )
 LEX_COLUMNS = "chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, w"
-PACK_COLUMNS = "store_id, first_key, keys, dfs"
 VECTOR_COLUMNS = (
     "space_id, store_id, chunk_id, file_id, enabled, is_han, content_type, restricted, embedding"
 )
 _CHUNK_HEAD = struct.Struct(">h" + "iq" * 3 + "ii" * 7 + "i?" * 2)
 _LEX_HEAD = struct.Struct(">h" + "iq" * 2 + "ii" * 2 + "i?" * 2)
-_INT = struct.Struct(">i")
-_INT_FIELD = struct.Struct(">ii")
-_ARRAY = struct.Struct(">iiiii")
-_SPARSE = struct.Struct(">iii")
-_INT4_OID = 23
-_NULL = _INT.pack(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class FileFacts:
     @property
     def index_fields(self) -> bytes:
         """Return content type and restriction as both index tables hold them."""
-        return _text(self.content_type) + _int_array(self.groups)
+        return text_field(self.content_type) + array_field(self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def pack_rows(job: PackJob) -> PackedRows:
         head = _LEX_HEAD.pack(
             9, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, length, 1, True, 1, flag
         )
-        lex_rows += (head, file.index_fields, _sparse(keys, values))
+        lex_rows += (head, file.index_fields, sparse_field(keys, values))
         are_han.append(flag)
         all_keys.append(keys)
         sum_len += length
@@ -133,53 +131,15 @@ def pack_vectors(
     return rows.tobytes()
 
 
-def pack_statistics(
-    store_id: int, keys: NDArray[np.int32], dfs: NDArray[np.int64], per_row: int
-) -> bytes:
-    """Return rows of rag_term_pack for ascending keys."""
-    rows: list[bytes] = []
-    for start in range(0, len(keys), per_row):
-        some = slice(start, start + per_row)
-        head = struct.pack(">hiiii", 4, 4, store_id, 4, keys[start])
-        rows += (head, _int_array(keys[some]), _int_array(dfs[some]))
-    return b"".join(rows)
-
-
 def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
     head = _CHUNK_HEAD.pack(
         20, 8, chunk_id, 8, file.file_id, 8, store_id, 4, chunk.ordinal, 4, chunk.char_start,
         4, chunk.char_end, 4, chunk.own_start, 4, chunk.token_count, 4, 1, 4, file.revision,
         1, True, 1, True,
     )  # fmt: skip
-    tail = (_json(chunk.heading_path), _json(chunk.block_kinds), _text(file.content_type),
-            _text(chunk.text), _text(chunk.context), _text(digest))  # fmt: skip
-    return head + _page(chunk.page_first) + _page(chunk.page_last) + b"".join(tail)
-
-
-def _page(number: int | None) -> bytes:
-    return _NULL if number is None else _INT_FIELD.pack(4, number)
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return _INT.pack(len(raw)) + raw
-
-
-def _json(values: Sequence[str]) -> bytes:
-    raw = b"\1" + json.dumps(list(values), ensure_ascii=False).encode()
-    return _INT.pack(len(raw)) + raw
-
-
-def _int_array(numbers: Sequence[int] | NDArray[np.int64] | NDArray[np.int32] | None) -> bytes:
-    if numbers is None:
-        return _NULL
-    n = len(numbers)
-    body = np.empty((n, 2), dtype=">i4")
-    body[:, 0], body[:, 1] = 4, numbers
-    return _INT.pack(20 + 8 * n) + _ARRAY.pack(1, 0, _INT4_OID, n, 1) + body.tobytes()
-
-
-def _sparse(keys: NDArray[np.int32], values: NDArray[np.float32]) -> bytes:
-    head = _INT.pack(12 + 8 * len(keys)) + _SPARSE.pack(DIMENSIONS, len(keys), 0)
-    # The wire counts from 0 where keys count from 1.
-    return head + (keys - 1).astype(">i4").tobytes() + values.astype(">f4").tobytes()
+    tail = (
+        json_field(chunk.heading_path), json_field(chunk.block_kinds),
+        text_field(file.content_type), text_field(chunk.text), text_field(chunk.context),
+        text_field(digest),
+    )  # fmt: skip
+    return head + page_field(chunk.page_first) + page_field(chunk.page_last) + b"".join(tail)

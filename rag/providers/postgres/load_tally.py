@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rag.providers.postgres import stats
-from rag.providers.postgres.load_rows import PACK_COLUMNS, PackedRows, pack_statistics
+from rag.providers.postgres.copy_fields import array_field
+from rag.providers.postgres.load_rows import PackedRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Counts = tuple[NDArray[np.int32], NDArray[np.int64]]
 
+_PACK_COLUMNS = "store_id, first_key, keys, dfs"
 _MERGE_AT = 4_000_000
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -71,8 +74,8 @@ class Tally:
         if is_counted:
             stats.pack(store_id)
         else:
-            rows = pack_statistics(store_id, keys, dfs, stats.TERMS_A_ROW)
-            copy_rows(cursor, "rag_term_pack", PACK_COLUMNS, rows)
+            rows = _pack_statistics(store_id, keys, dfs, stats.TERMS_A_ROW)
+            copy_rows(cursor, "rag_term_pack", _PACK_COLUMNS, rows)
 
     def _merged(self) -> Counts:
         """Return ascending keys with their sums; what was waiting is merged for good."""
@@ -86,3 +89,14 @@ class Tally:
         self._parts = parts
         self._n_waiting = 0
         return parts[0]
+
+
+def _pack_statistics(
+    store_id: int, keys: NDArray[np.int32], dfs: NDArray[np.int64], per_row: int
+) -> bytes:
+    rows: list[bytes] = []
+    for start in range(0, len(keys), per_row):
+        some = slice(start, start + per_row)
+        head = struct.pack(">hiiii", 4, 4, store_id, 4, keys[start])
+        rows += (head, array_field(keys[some]), array_field(dfs[some]))
+    return b"".join(rows)

@@ -1,0 +1,215 @@
+"""Sniffing: the content decides, and what is refused is told why and what to do."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from rag.core.errors import DocumentError
+from rag.stages import sniff_zip
+from rag.stages.sniff import sniff_kind
+from tests import hostile
+
+PDF = hostile.text_pdf([["A pump moves water."]])
+DOCX = hostile.docx(hostile.paragraph("text"))
+MAIL = b"Received: by x\nFrom: a@b.example\nTo: c@d.example\nSubject: hi\nMIME-Version: 1.0\n\nbody\n"
+MAIN = "application/vnd.openxmlformats-officedocument."
+
+
+@pytest.fixture
+def sniff(tmp_path: Path):
+    def call(data: bytes, name: str) -> str:
+        path = tmp_path / "upload"
+        path.write_bytes(data)
+        return sniff_kind(path, name)
+
+    return call
+
+
+def refusal(sniff, data: bytes, name: str) -> str:
+    with pytest.raises(DocumentError) as caught:
+        sniff(data, name)
+    assert caught.value.params["name"] == name
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def epub(mimetype: bytes = b"application/epub+zip", chapter: str = "<html/>") -> bytes:
+    return hostile.zipped({"mimetype": mimetype, "OEBPS/a.xhtml": chapter})
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind"),
+    [
+        (PDF, "x.pdf", "pdf"),
+        (PDF, "x.docx", "pdf"),
+        (PDF, "x.txt", "pdf"),
+        (b"\r\n" + PDF, "x.bin", "pdf"),
+        (b"junk " * 200 + PDF, "x.pdf", "pdf"),
+        (DOCX, "x.docx", "docx"),
+        (DOCX, "x.pdf", "docx"),
+        (DOCX, "x.doc", "docx"),
+        (epub(), "x.zip", "epub"),
+        (hostile.ole({"WordDocument": b"\xec\xa5" + bytes(60)}), "x.docx", "doc"),
+        (b"\xdb\xa5-\x00" + bytes(400), "word2.doc", "doc"),
+        (b"<!DOCTYPE html><html><p>x</p></html>", "x.doc", "html"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- c --><html><p>x</p></html>", "x.txt", "html"),
+        ("\ufeff<html><p>宽</p></html>".encode("utf-16-le"), "x.txt", "html"),
+        (b"<p>only a piece</p>", "x.html", "html"),
+        (b"<p>only a piece</p>", "x.txt", "txt"),
+        (b"# How to write <html>\n\n<body> is ...\n", "x.md", "md"),
+        (MAIL, "x.txt", "eml"),
+        (b"Subject: hi\n\nbody", "x.eml", "eml"),
+        (b"From: A\nTo: B\nDate: today\nSubject: memo\n\nNo mail, a memo.", "x.txt", "txt"),
+        (b"a,b\n1,2\n", "x.csv", "csv"),
+        (b"a\tb\n", "X.TSV", "csv"),
+        (b"# T\n", "x.MARKDOWN", "md"),
+        (b"The mark %PDF- begins a PDF.", "x.md", "md"),
+        (b"plain", "x", "txt"),
+        (b"plain", "x.exe", "txt"),
+        (b"BM is not always a bitmap", "x.txt", "txt"),
+        (b" " * 200_000 + b"late text", "x.txt", "txt"),
+    ],
+)
+def test_the_content_tells_the_kind(sniff, data: bytes, name: str, kind: str) -> None:
+    assert sniff(data, name) == kind
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "reason", "advice"),
+    [
+        (b"", "a.pdf", "is empty", "Upload a file with text"),
+        (b" \r\n\t" * 50_000, "a.txt", "holds no text", "Upload a file with text"),
+        (b"{\\rtf1 x}", "a.doc", "is RTF", "Save it as .docx"),
+        (b"\n{\\rtf1 x}", "a.rtf", "is RTF", "Save it as .docx"),
+        (b"\xff\xd8\xff\xe0", "a.pdf", "is an image", "text layer"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "a.txt", "is an image", "text layer"),
+        (b"BM\x36\0\0\0\0\0\0\0\x36\0", "a.bmp", "is an image", "text layer"),
+        (b"\0\0\0\x18ftypheic", "a.heic", "is an image", "text layer"),
+        (b"7z\xbc\xaf\x27\x1c...", "a.docx", "is an archive", "Unpack it"),
+        (b"\x1f\x8b\x08\0", "a.txt", "is an archive", "Unpack it"),
+        (b"a".ljust(257, b"\0") + b"ustar", "a.tar", "is an archive", "Unpack it"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "a.docx", "Git LFS", "real file"),
+        (b'<?xml version="1.0"?><?mso-application progid="Word.Document"?>', "a.doc", "Word XML",
+         "Save it as .docx"),
+        (hostile.zipped({"a.txt": "x"}), "a.docx", "is a zip, not a document", "Unpack it"),
+        (hostile.zipped({}), "a.zip", "is a zip, not a document", "Unpack it"),
+        (epub(b"application/vnd.oasis.opendocument.text"), "a.odt", "old office", ".docx"),
+        (epub(b"application/vnd.oasis.opendocument.spreadsheet"), "a.ods", "old office", ".xlsx"),
+        (hostile.ole({"Workbook": b"x"}), "a.xlsx", "old office format", "Save it as .xlsx"),
+        (hostile.ole({"PowerPoint Document": b"x"}), "a.ppt", "old office", "Save it as .pptx"),
+        (hostile.ole({"Anything": b"x"}), "a.doc", "is damaged", "save it anew"),
+        (hostile.encrypted_doc(), "a.doc", "needs a password", "Remove the password"),
+        (hostile.ole({"EncryptedPackage": b"x"}), "a.docx", "needs a password", "Remove"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.doc", "is damaged", "save it anew"),
+        (DOCX[: len(DOCX) // 2], "a.docx", "is damaged", "save it anew"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_is_wrong_and_what_to_do(
+    sniff, data: bytes, name: str, reason: str, advice: str
+) -> None:
+    sentence = refusal(sniff, data, name)
+    assert f"“{name}”" in sentence
+    assert reason in sentence
+    assert advice in sentence
+
+
+@pytest.mark.parametrize(
+    ("part", "content_type", "kind"),
+    [
+        ("ppt/presentation.xml", f"{MAIN}presentationml.presentation.main+xml", "pptx"),
+        ("ppt/presentation.xml", f"{MAIN}presentationml.slideshow.main+xml", "pptx"),
+        ("xl/workbook.xml", f"{MAIN}spreadsheetml.sheet.main+xml", "xlsx"),
+        ("word/document2.xml", f"{MAIN}wordprocessingml.document.main+xml", "docx"),
+        ("word/document.xml", f"{MAIN}wordprocessingml.template.main+xml", "docx"),
+        ("word/document.xml", "application/vnd.ms-word.document.macroEnabled.main+xml", "docx"),
+        ("xl/workbook.xml", "application/vnd.ms-excel.sheet.macroEnabled.main+xml", "xlsx"),
+    ],
+)
+def test_office_kinds_go_by_the_declared_main_part(
+    sniff, part: str, content_type: str, kind: str
+) -> None:
+    assert sniff(hostile.package(part, content_type, {part: "<x/>"}), "x.bin") == kind
+
+
+def test_a_binary_workbook_is_to_be_saved_as_xlsx(sniff) -> None:
+    kind = "application/vnd.ms-excel.sheet.binary.macroEnabled.main"
+    data = hostile.package("xl/workbook.bin", kind, {"xl/workbook.bin": b"x"})
+    assert "Save it as .xlsx" in refusal(sniff, data, "a.xlsb")
+
+
+def test_a_zip_member_with_a_password_is_told(sniff) -> None:
+    data = bytearray(hostile.zipped({"a.txt": "x"}))
+    start = data.rindex(b"PK\x01\x02")
+    struct.pack_into("<H", data, start + 8, 1)
+    assert "needs a password" in refusal(sniff, bytes(data), "a.docx")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be"])
+def test_entities_are_refused_in_every_encoding_and_place(sniff, encoding: str) -> None:
+    body = "<?xml version='1.0'?>" + " " * 100_000 + "<!DOCTYPE w [<!ENTITY a 'b'>]><w/>"
+    kind = f"{MAIN}wordprocessingml.document.main+xml"
+    parts = {"word/document.xml": "<w/>", "customXml/item1.xml": body.encode(encoding)}
+    sentence = refusal(sniff, hostile.package("word/document.xml", kind, parts), "a.docx")
+    assert "declares entities" in sentence
+
+
+def test_a_mark_across_two_pieces_is_seen(sniff, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sniff_zip, "PIECE", 64)
+    kind = f"{MAIN}wordprocessingml.document.main+xml"
+    for shift in range(10):
+        body = " " * (56 + shift) + "<!DOCTYPE a><a/>"
+        data = hostile.package("word/document.xml", kind, {"word/document.xml": body})
+        path_name = f"{shift}.docx"
+        monkeypatch.setattr(sniff_zip, "PIECE", 1 << 20 if shift < 0 else 64)
+        with pytest.raises(DocumentError):
+            sniff(data, path_name)
+
+
+def test_a_book_may_name_its_document_type_but_not_entities(sniff) -> None:
+    doctype = '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "xhtml11.dtd"><html/>'
+    assert sniff(epub(chapter=doctype), "a.epub") == "epub"
+    assert "entities" in refusal(sniff, epub(chapter="<!DOCTYPE a [<!ENTITY b 'c'>]>"), "a.epub")
+
+
+def test_sizes_are_counted_while_unpacking(sniff) -> None:
+    sentence = refusal(sniff, hostile.docx_bomb(b"<w:p>lorem ipsum</w:p>", 400), "a.docx")
+    assert "would unpack to" in sentence
+    # A directory that claims less is found out by its checksum, before it is unpacked.
+    lying = hostile.docx_bomb(b"<w:p>lorem ipsum</w:p>", 400, claimed=1000)
+    assert "is damaged" in refusal(sniff, lying, "a.docx")
+
+
+def test_too_many_members_are_refused_before_they_are_read(sniff) -> None:
+    kind = f"{MAIN}wordprocessingml.document.main+xml"
+    members = {f"word/media/{n}": b"" for n in range(sniff_zip.MAX_MEMBERS)}
+    sentence = refusal(sniff, hostile.package("word/document.xml", kind, members), "a.docx")
+    assert "5002 parts" in sentence
+
+
+def test_an_even_text_that_packs_well_is_no_bomb(sniff) -> None:
+    text = hostile.paragraph("the same words again and again") * 60_000
+    data = hostile.docx(text)
+    assert len(text) / len(data) > sniff_zip.MAX_RATIO
+    assert sniff(data, "a.docx") == "docx"
+
+
+def test_a_broken_checksum_is_damage(sniff) -> None:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:
+        bundle.writestr("mimetype", "application/epub+zip")
+        bundle.writestr("a.xhtml", "<html>right</html>")
+    data = out.getvalue().replace(b"right", b"wrong", 1)
+    assert "is damaged" in refusal(sniff, data, "a.epub")
+
+
+def test_a_large_ole_directory_is_followed_and_a_cyclic_one_ends(sniff) -> None:
+    streams = {"A": b"", "B": b"", "WordDocument": b"\xec\xa5" + bytes(30)}
+    assert sniff(hostile.ole(streams), "a.doc") == "doc"
+    cyclic = bytearray(hostile.ole(streams))
+    struct.pack_into("<I", cyclic, 512 + 4, 1)  # The directory's second sector is its first.
+    assert sniff(bytes(cyclic), "a.doc") == "doc"
