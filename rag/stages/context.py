@@ -112,7 +112,7 @@ class _Layout:
         groups = self._grouped(hits)
         order = [hit for _, members in groups for hit in members]
         leads = {id(members[0]): lead for lead, members in groups if lead}
-        spare = self.count(self.wording.left_out.format(n=len(hits))) + 1
+        spare = self.count("\n\n" + self.wording.left_out.format(n=len(hits))) + 1
         parts, passages, is_cut = [self.title], [], False
         for number, hit in enumerate(order, start=1):
             head = leads.get(id(hit), "") + self._head(number, hit)

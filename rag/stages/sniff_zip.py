@@ -18,6 +18,7 @@ MAX_RATIO = 100
 # A few hundred KB of even text pack better than any ratio: not worth refusing.
 SMALL = 10 * 1024**2
 PIECE = 1 << 20
+MAX_TYPES = 1 << 20
 _MAIN = {
     "wordprocessingml": "docx",
     "presentationml": "pptx",
@@ -64,7 +65,7 @@ def zip_kind(path: Path, name: str) -> str:
 def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
     if "[Content_Types].xml" in names:
         with bundle.open("[Content_Types].xml") as part:
-            types = part.read(PIECE)
+            types = part.read(MAX_TYPES)
         if b"sheet.binary.macroEnabled.main" in types:
             raise _convert(name, ".xlsx")
         match = _MAIN_TYPE.search(types)

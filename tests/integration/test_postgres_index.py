@@ -262,3 +262,12 @@ def test_two_codes_of_which_one_is_in_a_wordy_text_are_both_among_the_first_thre
     query = "what does the pump part ZX-9000-Q cost in the shop, and AB-7311-K?"
     hits = find(index_query([store], query, unit(1), top_k=5))
     assert set(texts[8:]) <= {hit.text for hit in hits[:3]}
+
+
+def test_a_bare_word_prefers_texts_that_hold_it_to_texts_that_are_like_it() -> None:
+    store = make_store(make_space(), "bare")
+    texts = [*(f"灌溉设备说明{word}" for word in "甲乙丙丁"), "第五章讲水泵。"]
+    publish(make_file(store), texts, [*(unit(1, i / 9) for i in range(4)), unit(-1)])
+    hits = find(index_query([store], "水泵", unit(1)))
+    assert hits[0].text == texts[4]
+    assert 0.5 <= hits[0].score <= 1

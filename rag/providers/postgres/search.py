@@ -72,7 +72,7 @@ class PostgresIndex:
             vector_branches=_vector_legs(query, branches),
             space_of_store=_by_store(query, lambda target: str(target.space_id)),
             similarity=_by_store(query, _similarity(query)),
-            fused=FUSED[_fusion(query)],
+            fused=_fused(query),
         )
         is_filtered = bool(query.files or query.settings.content_types) or any(
             target.share < 0.9 for target in query.targets
@@ -95,6 +95,14 @@ def _with_phrase(hit: Hit, phrase: str) -> Hit:
     if phrase not in hit.text or phrase in hit.matched_terms:
         return hit
     return replace(hit, matched_terms=tuple(sorted((*hit.matched_terms, phrase))))
+
+
+def _fused(query: IndexQuery) -> str:
+    fusion = _fusion(query)
+    if query.phrase and fusion == "weighted":
+        # Who asks for a bare word wants texts that hold it before texts that are like it.
+        return f"0.5 * (lr IS NOT NULL)::int + 0.5 * ({FUSED[fusion]})"
+    return FUSED[fusion]
 
 
 def _fusion(query: IndexQuery) -> str:
