@@ -44,16 +44,19 @@ def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, s
     for bom, codec in _BOMS:
         if data.startswith(bom):
             return data.decode(codec, "replace"), codec
-    n_odd = _count_odd(data)
-    if n_odd and (wide := _utf16(data)):
+    head = data[:SAMPLE]
+    # UTF-16 has bytes that no other text has; without them, letters in pairs look Chinese.
+    if _count_odd(head) > (0.01 * len(head) if len(head) > 200 else 0) and (wide := _utf16(data)):
         return wide
-    if n_odd > 0.01 * len(data):
+    if _count_odd(data) > 0.01 * len(data):
         raise DocumentError(_BINARY, hint="Upload a document.", name=name)
+    if escaped := _escaped(data):
+        return escaped
     try:
         return data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
         pass
-    found = _damaged_utf8(data) or _detected(data) or _mostly(data, "gb18030")
+    found = _damaged_utf8(data) or _short_utf16(data) or _detected(data) or _mostly(data, "gb18030")
     if found is None:
         raise DocumentError(
             "The encoding of “{name}” cannot be told.",
@@ -77,9 +80,29 @@ def _count_odd(data: bytes) -> int:
     return sum(len(piece) - len(piece.translate(None, _ODD)) for piece in pieces)
 
 
-def _utf16(data: bytes) -> tuple[str, str] | None:
+def _escaped(data: bytes) -> tuple[str, str] | None:
+    """Return the text of an encoding that shifts by escapes and looks like ASCII."""
+    for mark, codec in ((b"\x1b$", "iso2022_jp_2"), (b"~{", "hz")):
+        if mark in data[:SAMPLE] and data.isascii():
+            try:
+                text = data.decode(codec)
+            except UnicodeDecodeError:
+                continue
+            if not text.isascii():
+                return text, codec
+    return None
+
+
+def _short_utf16(data: bytes) -> tuple[str, str] | None:
+    """Return a few characters that make sense in no other way."""
+    if not 8 <= len(data) <= 200 or len(data) % 2 or _as_chinese(data):
+        return None
+    return _utf16(data, 0.999)
+
+
+def _utf16(data: bytes, least: float = 0.9) -> tuple[str, str] | None:
     """Return the text when it makes sense as UTF-16 without a mark, in either byte order."""
-    best, top = "", 0.9
+    best, top = "", least
     for codec in ("utf-16-le", "utf-16-be"):
         start = data[: min(SAMPLE, len(data) // 2 * 2)].decode(codec, "replace")
         score = len(_USUAL.findall(start)) / max(1, len(start))
@@ -103,9 +126,13 @@ def _detected(data: bytes) -> tuple[str, str] | None:
     sample = _telling(data)
     guess = str(chardet.detect(sample)["encoding"] or "").lower()
     codec = _SUPERSETS.get(guess, guess)
+    if not _keeps_ascii(codec):
+        codec = ""
     if _is_single_byte(codec) and (chinese := _as_chinese(sample)):
         codec = chinese
     if codec in ("", "ascii"):
+        return None
+    if _is_single_byte(codec) and not _makes_words(sample, codec):
         return None
     try:
         return data.decode(codec), codec
@@ -113,11 +140,24 @@ def _detected(data: bytes) -> tuple[str, str] | None:
         return _mostly(data, codec) if codec in _CHINESE else None
 
 
-def _is_single_byte(codec: str) -> bool:
+def _makes_words(sample: bytes, codec: str) -> bool:
+    """Return whether the letters of another script, where they prevail, are letters indeed."""
+    text = sample.decode(codec, "replace")
+    wide = [character for character in text if character > "\x7f"]
+    n_letters = sum(character.isalpha() for character in wide)
+    return len(wide) < max(20, 0.5 * len(text)) or n_letters >= 0.8 * len(wide)
+
+
+def _keeps_ascii(codec: str) -> bool:
+    """Return whether it is known and no code of mainframes, which noise looks like."""
     try:
-        return not codec or len(bytes(range(256)).decode(codec, "replace")) == 256
-    except LookupError:
-        return True
+        return bool(codec) and b"AZ az 09.".decode(codec) == "AZ az 09."
+    except (LookupError, UnicodeError):
+        return False
+
+
+def _is_single_byte(codec: str) -> bool:
+    return not codec or len(bytes(range(256)).decode(codec, "replace")) == 256
 
 
 def _as_chinese(sample: bytes) -> str:
@@ -150,4 +190,6 @@ def _telling(data: bytes) -> bytes:
 
 def _mostly(data: bytes, codec: str) -> tuple[str, str] | None:
     text = data.decode(codec, "replace")
-    return (text, codec) if text.count("\ufffd") <= max(1, MAX_LOST * len(text)) else None
+    # One bad byte may cost three characters.
+    most = max(MAX_LOST * len(text), 3 if len(text) > 100 else 1)
+    return (text, codec) if text.count("\ufffd") <= most else None
