@@ -1,0 +1,243 @@
+"""HTML, mail and books: all that is shown, in order, and nothing that is not."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.core.documents import ParsedDocument
+from rag.core.errors import DocumentError
+from rag.stages.parse import parse_document
+from rag.stages.parse.canonical import CanonicalText
+from rag.stages.parse.html import add_html
+from tests import hostile
+
+
+def parsed(folder: Path, data: str | bytes, name: str, encoding: str = "") -> ParsedDocument:
+    path = folder / "upload"
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return parse_document(path, name, encoding)
+
+
+def blocks_of(html: str) -> list[tuple[str, int, str]]:
+    canonical = CanonicalText()
+    add_html(html, canonical)
+    document = canonical.finish("html", "test")
+    return [(b.kind, b.level, document.text[b.start : b.end]) for b in document.blocks]
+
+
+PAGE = """<!DOCTYPE html><html><head><title> The
+  page </title><style>p{}</style><script>var x = "<p>no</p>";</script></head><body>
+<h1>头 <b>条</b></h1>bare text<p>one <b>bold</b> <a href="http://x">link</a><br>next 5*3*2 _x_ &lt;b&gt;&amp;nbsp;</p>
+<ul><li>a<ul><li>b</ul><li>c <p>more</p></ul><ol start=3><li>x<li>y</ol>
+<pre><code>def f():
+    return 1
+</code></pre><blockquote><p>quoted</blockquote>
+<table><caption>Prices</caption><tr><th>part</th><th>price</th></tr><tr><td>HX<br>1</td><td>a|b</td></table>
+<div>in a div<div>deeper</div>tail</div><dl><dt>T<dd>D</dl><img alt="a pump" src="x.png">
+<div style="display: none">hidden</div><span hidden>hidden</span><noscript>off</noscript>
+<textarea>typed</textarea><footer>foot</footer></body></html>after"""
+
+
+def test_a_page_gives_all_that_it_shows_in_order() -> None:
+    assert blocks_of(PAGE) == [
+        ("heading", 1, "头 条"),
+        ("paragraph", 0, "bare text"),
+        ("paragraph", 0, "one bold link\nnext 5*3*2 _x_ <b>&nbsp;"),
+        ("list", 0, "- a\n  - b\n- c\n  more"),
+        ("list", 0, "3. x\n4. y"),
+        ("code", 0, "def f():\n    return 1"),
+        ("paragraph", 0, "quoted"),
+        ("paragraph", 0, "Prices"),
+        ("table", 0, "| part | price |\n| HX 1 | a|b |"),
+        ("paragraph", 0, "in a div"),
+        ("paragraph", 0, "deeper"),
+        ("paragraph", 0, "tail"),
+        ("paragraph", 0, "T"),
+        ("paragraph", 0, "D"),
+        ("paragraph", 0, "a pump"),
+        ("paragraph", 0, "typed"),
+        ("paragraph", 0, "foot"),
+        ("paragraph", 0, "after"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<p>unclosed <i>tags", ["unclosed tags"]),
+        ("<head><title>t</title><p>no body", ["no body"]),
+        ("<table><tr><td>only column</td></tr><tr><td>two</td></tr></table>", ["only column", "two"]),
+        ("<table><td>a<td>b", ["| a | b |"]),
+        ("<table><tr><td>x<table><tr><td>in1<td>in2</table><td>y</table>", ["| x in1 in2 | y |"]),
+        (f"<table><tr><td>menu<td>{'long ' * 200}</table>", ["menu", ("long " * 200).strip()]),
+        ("<h1>a</h2>b", ["a", "b"]),
+        ("</p></ul></table></pre>text", ["text"]),
+        ("<p hidden>shown, or all after it would vanish<p>b", ["shown, or all after it would vanish", "b"]),
+        ("<select><option>1</select>text", ["text"]),
+        ("&#x6c34;&#27893;&unknown;", ["水泵&unknown;"]),
+        ("a<!-- comment -->b<![CDATA[c]]>", ["ab"]),
+        ("<li>outside of a list", ["outside of a list"]),
+        ("<ol start='x'><li>a</ol>", ["1. a"]),
+    ],
+)  # fmt: skip
+def test_bad_markup_loses_no_words(html: str, expected: list[str]) -> None:
+    assert [text for _, _, text in blocks_of(html)] == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<p>", "</p>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</td>", "</table>"]
+            + ["<h2>", "</h2>", "<pre>", "</pre>", "<br>", "<div>", "</div>", "<ol>", "</ol>"]
+        ),
+        max_size=25,
+    )
+)
+def test_every_word_survives_any_nesting(tags: list[str]) -> None:
+    words = [f"w{number}w" for number in range(len(tags))]
+    html = "".join(f"{tag}{word} " for tag, word in zip(tags, words, strict=True))
+    text = " ".join(text for _, _, text in blocks_of(html))
+    assert all(word in text for word in words)
+
+
+@pytest.mark.parametrize(
+    ("codec", "meta"),
+    [
+        ("gb18030", ""),
+        ("gb18030", '<meta charset="gb2312">'),
+        ("big5", '<meta http-equiv="Content-Type" content="text/html; charset=big5">'),
+        ("utf-8", '<meta charset="gbk">'),
+        ("utf-16", ""),
+        ("utf-8", '<meta charset="no-such-thing">'),
+    ],
+)
+def test_a_page_s_encoding_is_declared_or_told(tmp_path: Path, codec: str, meta: str) -> None:
+    body = (
+        "在歐洲，梵語的學術研究由德國學者開創。"
+        if codec == "big5"
+        else "水箱每周清洗一次，更换预过滤网。"
+    )
+    html = f"<html><head>{meta}<title>水</title></head><body><p>{body}</p></body></html>"
+    document = parsed(tmp_path, html.encode(codec), "a.html")
+    assert document.text == body
+    assert (document.kind, document.title, document.pages) == ("html", "水", ())
+
+
+def test_a_page_of_scripts_alone_holds_no_text(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="holds no text"):
+        parsed(tmp_path, "<html><script>var a = 'text'</script></html>", "a.html")
+
+
+def test_a_very_long_page_is_cut_with_a_word() -> None:
+    canonical = CanonicalText(max_chars=30)
+    add_html("<p>twelve chars</p>" * 9, canonical)
+    document = canonical.finish("html", "test")
+    assert document.text == "twelve chars\n\ntwelve chars\n\ntwelve"
+    assert document.warnings == ("Only the first 30 characters are kept.",)
+
+
+def mail(**headers: str) -> EmailMessage:
+    message = EmailMessage()
+    for name, value in headers.items():
+        message[name] = value
+    return message
+
+
+def test_a_mail_is_its_headers_its_text_and_the_names_of_attachments(tmp_path: Path) -> None:
+    message = mail(
+        Subject="水泵 故障", From="Kim <kim@a.example>", To="b@a.example", Bcc="c@a.example"
+    )
+    message["Date"] = "Sat, 28 Nov 2026 04:00:00 +0000"
+    message.set_content("水泵停了。\n\n请处理。")
+    message.add_alternative("<p>not this one</p>", subtype="html")
+    message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename="照片.pdf")
+    message.add_attachment("secret words", filename="note.txt")
+    document = parsed(tmp_path, message.as_bytes(), "a.eml")
+    assert document.text == (
+        "Subject: 水泵 故障\nFrom: Kim <kim@a.example>\nTo: b@a.example\n"
+        "Date: Sat, 28 Nov 2026 04:00:00 +0000\n\n"
+        "水泵停了。\n\n请处理。\n\nAttachments:\n- 照片.pdf\n- note.txt"
+    )
+    assert document.title == "水泵 故障"
+    assert "Attachments are not read" in document.warnings[0]
+
+
+def test_a_mail_of_html_alone_and_a_forwarded_one_are_read(tmp_path: Path) -> None:
+    inner = mail(Subject="inner", From="x@a.example")
+    inner.set_content("inner words")
+    message = mail(Subject="outer", From="y@a.example")
+    message.set_content("<h1>Head</h1><p>html words</p>", subtype="html")
+    message.make_mixed()
+    message.add_attachment(inner)
+    document = parsed(tmp_path, message.as_bytes(), "a.eml")
+    for words in ("Subject: outer", "Head", "html words", "Subject: inner", "inner words"):
+        assert words in document.text
+    kinds = {document.text[b.start : b.end]: (b.kind, b.level) for b in document.blocks}
+    assert kinds["Head"] == ("heading", 1)
+
+
+@pytest.mark.parametrize("declared", ["us-ascii", "gb2312", "no-such", "utf-8"])
+def test_a_mail_that_lies_about_its_characters_is_read(tmp_path: Path, declared: str) -> None:
+    body = "水箱每周清洗一次，更换预过滤网。".encode("gb18030")
+    head = f"From: a@b.example\nSubject: x\nContent-Type: text/plain; charset={declared}\n\n"
+    assert "更换预过滤网" in parsed(tmp_path, head.encode() + body, "a.eml").text
+
+
+def test_a_mail_nested_without_end_is_refused(tmp_path: Path) -> None:
+    head = b"From: a@b.example\nSubject: x\n"
+    nest = b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(90)
+    )
+    with pytest.raises(DocumentError, match="is damaged"):
+        parsed(tmp_path, head + nest + b"\n\nx", "a.eml")
+
+
+def book(spine: str, chapters: dict[str, str], manifest: str) -> bytes:
+    container = '<container><rootfiles><rootfile full-path="OEBPS/a.opf"/></rootfiles></container>'
+    opf = (
+        '<package xmlns:dc="d"><metadata><dc:title>温室手册</dc:title></metadata>'
+        f"<manifest>{manifest}</manifest><spine>{spine}</spine></package>"
+    )
+    parts = {
+        f"OEBPS/{name}": f"<html><body>{text}</body></html>" for name, text in chapters.items()
+    }
+    return hostile.zipped(
+        {"mimetype": "application/epub+zip", "META-INF/container.xml": container,
+         "OEBPS/a.opf": opf, **parts}
+    )  # fmt: skip
+
+
+def test_a_book_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
+    manifest = (
+        '<item id="n" href="nav.xhtml" properties="nav"/><item id="1" href="t/a%20b.xhtml"/>'
+        '<item id="2" href="z.xhtml"/><item id="3" href="gone.xhtml"/>'
+    )
+    spine = "".join(f'<itemref idref="{which}"/>' for which in "n213x")
+    chapters = {
+        "nav.xhtml": "contents",
+        "t/a b.xhtml": "<h1>二</h1>later",
+        "z.xhtml": "<h1>一</h1>first",
+    }
+    document = parsed(tmp_path, book(spine, chapters, manifest), "a.epub")
+    assert document.text == "一\n\nfirst\n\n二\n\nlater"
+    assert (document.kind, document.title) == ("epub", "温室手册")
+    assert document.warnings == ("A chapter of the book is missing from the file.",)
+
+
+@pytest.mark.parametrize("broken", ["META-INF/container.xml", "OEBPS/a.opf"])
+def test_a_broken_book_is_damaged(tmp_path: Path, broken: str) -> None:
+    parts = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": '<container><rootfile full-path="OEBPS/a.opf"/></container>',
+        "OEBPS/a.opf": "<p/>",
+    }
+    with pytest.raises(DocumentError, match="is damaged"):
+        parsed(tmp_path, hostile.zipped({**parts, broken: "<not closed"}), "a.epub")
+    del parts[broken]
+    with pytest.raises(DocumentError, match="is damaged"):
+        parsed(tmp_path, hostile.zipped(parts), "a.epub")
