@@ -23,7 +23,7 @@ COUNTERS: dict[str, Callable[[str], int]] = {
     "bytes": byte_level().count,
 }
 TEXTS = st.lists(
-    st.sampled_from(["水泵停机。", "The pump stops. ", "，", "\n", "👨‍👩‍👧", "e\u0301", "[12]", "x" * 90, "水" * 50,  # noqa: E501
+    st.sampled_from(["水泵停机。", "The pump stops. ", "，", "\n", "👨‍👩‍👧", "e\u0301", "[12]", "x" * 90, "水" * 50,
                      '<cite doc_id="a" quote="b">', "---", " "]),
     min_size=1, max_size=30,
 ).map("".join).filter(str.strip)  # fmt: skip
@@ -61,7 +61,7 @@ def test_standard_numbers_sources_with_type_name_place_and_page() -> None:
 
 def test_detailed_adds_score_and_metadata() -> None:
     context = build(
-        [hit("Ten days.", file_name="a.pdf", page_first=2, page_last=2, metadata={"team": "HR", "year": 2024})],  # noqa: E501
+        [hit("Ten days.", file_name="a.pdf", page_first=2, page_last=2, metadata={"team": "HR", "year": 2024})],
         context_type="detailed", language_of="How many days?",
     )  # fmt: skip
     assert context.text == (
@@ -92,7 +92,7 @@ def test_summary_keeps_each_hit_short() -> None:
 
 @pytest.mark.parametrize(
     ("language_of", "text", "title"),
-    [("年假？", "x", "【参考资料】"), ("leave?", "年假", "[Sources]"), ("", "年假", "【参考资料】"), ("", "Leave", "[Sources]")],  # noqa: E501
+    [("年假？", "x", "【参考资料】"), ("leave?", "年假", "[Sources]"), ("", "年假", "【参考资料】"), ("", "Leave", "[Sources]")],
 )  # fmt: skip
 def test_wording_follows_the_query_s_script(language_of: str, text: str, title: str) -> None:
     assert build([hit(text)], language_of=language_of).text.startswith(title)

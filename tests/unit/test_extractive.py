@@ -17,7 +17,7 @@ from tests.contract_chat import ChatModelContract, collected
 from tests.unit.passages import make_passages
 
 POLICY = (
-    "# 年假\n员工连续工作满一年后享受带薪年假。满 10 年不满 20 年的，每年休十天。年假应当在次年 4 月 30 日以前休完。",  # noqa: E501
+    "# 年假\n员工连续工作满一年后享受带薪年假。满 10 年不满 20 年的，每年休十天。年假应当在次年 4 月 30 日以前休完。",
     "病假超过两天须提交二级以上医院出具的诊断证明。门禁卡补办费为 30 元。",
     "The pump stops at fault E21. Wait 15 minutes until the motor is cool. The valve stays open.",
 )
@@ -54,7 +54,7 @@ def request(question: str, passages: Sequence[str] = POLICY) -> ChatRequest:
     [
         ("年假最晚什么时候休完？", "doc_01", "年假应当在次年 4 月 30 日以前休完。"),
         ("门禁卡补办要多少钱", "doc_02", "门禁卡补办费为 30 元。"),
-        ("How long do I wait until the motor is cool?", "doc_03", "Wait 15 minutes until the motor is cool."),  # noqa: E501
+        ("How long do I wait until the motor is cool?", "doc_03", "Wait 15 minutes until the motor is cool."),
         ("E21", "doc_03", "The pump stops at fault E21."),
         ("pumps stopping", "doc_03", "The pump stops at fault E21."),
     ],
@@ -175,7 +175,7 @@ def test_a_source_s_own_markers_are_none_of_the_answer_s() -> None:
 
 
 _SCRAPS = st.sampled_from(
-    ["水泵", "不", "停机", "。", "，", "pump ", "not", "valve", ". ", "! ", "\n", "\f", "“", "”", '"', "-", "3.5", "12",  # noqa: E501
+    ["水泵", "不", "停机", "。", "，", "pump ", "not", "valve", ". ", "! ", "\n", "\f", "“", "”", '"', "-", "3.5", "12",
      "%", "<cite>", "</cite>", "[1]", "&quot;", "e\u0301", "⽤", "ﬁ", "…", " ", "*", "`", "'", "|"]
 )  # fmt: skip
 

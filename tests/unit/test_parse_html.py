@@ -92,8 +92,27 @@ def test_bad_markup_loses_no_words(html: str, expected: list[str]) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["<p>", "</p>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</td>", "</table>"]
-            + ["<h2>", "</h2>", "<pre>", "</pre>", "<br>", "<div>", "</div>", "<ol>", "</ol>"]
+            [
+                "<p>",
+                "</p>",
+                "<ul>",
+                "<li>",
+                "</ul>",
+                "<table>",
+                "<tr>",
+                "<td>",
+                "</td>",
+                "</table>",
+                "<h2>",
+                "</h2>",
+                "<pre>",
+                "</pre>",
+                "<br>",
+                "<div>",
+                "</div>",
+                "<ol>",
+                "</ol>",
+            ]
         ),
         max_size=25,
     )

@@ -63,7 +63,7 @@ class _Squeezed:
         self.squeezed, self.places = _squeeze(text)
 
     def spans(self, letters: str) -> list[tuple[int, int]]:
-        """Return where the title stands, lines of its own first, with the number before it."""
+        """Return where the title stands: its lines with their number, else words of a line."""
         whole, inside = [], []
         for at in _positions(self.squeezed, letters):
             start, end = self.places[at], self.places[at + len(letters) - 1] + 1
@@ -74,7 +74,7 @@ class _Squeezed:
                 whole.append((end - len(lead.lstrip()), end))
             else:
                 inside.append((start, end))
-        return whole + inside
+        return whole or inside
 
 
 def _positions(text: str, part: str) -> Iterator[int]:

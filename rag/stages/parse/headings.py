@@ -9,7 +9,7 @@ from rag.core.documents import Block
 
 _NUMBER = r"[ ]?[一二三四五六七八九十百零〇0-9]{1,5}[ ]?"
 _LINE = re.compile(
-    r"^[ \t\u3000]*(?:"
+    r"(?:^|(?<=\f))[ \t\u3000]*(?:"
     rf"(?P<top>第{_NUMBER}[编章篇部回卷]|(?:Chapter|CHAPTER|Part|PART)[ ][\dIVXLC]{{1,6}}\b)"
     rf"|(?P<second>第{_NUMBER}[节節]|(?:Section|Article)[ ]\d{{1,3}}\b(?!\.\d))"
     rf"|(?P<item>第{_NUMBER}[条條款])"

@@ -1,0 +1,240 @@
+"""PDF: text by page, bookmarks where they stand, and no page that is silently empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pikepdf
+import pytest
+
+from rag.core.documents import Page, ParsedDocument
+from rag.core.errors import DocumentError
+from rag.stages.parse import parse_document, pdf
+from rag.stages.parse.bookmarks import place_bookmarks
+from rag.stages.parse.pdf_reflow import reflow_lines
+from tests import hostile
+
+SENTENCE = "A pump moves water from a low place to a high place."
+
+
+def parsed(folder: Path, data: bytes, name: str = "a.pdf") -> ParsedDocument:
+    path = folder / "upload"
+    path.write_bytes(data)
+    return parse_document(path, name)
+
+
+def placed(marks: list[tuple[str, int, int]], *texts: str) -> list[tuple[str, int]]:
+    pages, position = [], 0
+    for number, text in enumerate(texts, start=1):
+        pages.append(Page(number, str(number), position, position + len(text)))
+        position += len(text) + 1
+    joined = "\f".join(texts)
+    return [(joined[b.start : b.end], b.level) for b in place_bookmarks(marks, pages, joined)]
+
+
+def test_a_bookmark_is_a_heading_where_its_title_stands() -> None:
+    found = placed(
+        [("Pump", 1, 0), ("Valve", 2, 1), ("Gone", 1, 0), ("Off", 1, 7)],
+        "About the Pump and more\nPump\ntext", "3.2 Valve\nThe Valve is blue.",
+    )  # fmt: skip
+    assert found == [("Pump", 1), ("3.2 Valve", 2)]
+
+
+@pytest.mark.parametrize(
+    ("title", "line"),
+    [
+        ("水 泵", "水泵"),
+        ("水泵", "水 泵"),
+        ("用途", "⽤途"),
+        ("THE PUMP", "The  Pump"),
+        ("ﬁlter", "filter"),
+        ("HX-400", "ＨＸ－４００"),
+        ("A long title", "A long\ntitle"),
+        ("Pump", "Chapter 3: Pump"),
+        ("总则", "第一章 总则"),
+        ("Pump", "IV. Pump"),
+    ],
+)
+def test_white_space_width_and_forms_of_letters_make_no_difference(title: str, line: str) -> None:
+    assert placed([(title, 1, 0)], f"text before\n{line}\ntext after") == [(line, 1)]
+
+
+def test_equal_titles_take_their_places_in_turn() -> None:
+    assert placed([("Foo", 1, 0), ("Bar", 1, 0), ("Foo", 1, 0)], "1 Foo\nx\n2 Bar\ny\n3 Foo\nz") == [
+        ("1 Foo", 1), ("2 Bar", 1), ("3 Foo", 1),
+    ]  # fmt: skip
+
+
+def test_numbers_deepen_levels_and_unmarked_chapters_are_added() -> None:
+    found = placed(
+        [("1.1 小节", 1, 0), ("2.1 小节", 1, 1)],
+        "第一章 水\n1.1 小节\n文",
+        "第二章 电\n2.1 小节\n文",
+    )
+    assert found == [("第一章 水", 1), ("1.1 小节", 2), ("第二章 电", 1), ("2.1 小节", 2)]
+
+
+def test_without_bookmarks_numbered_lines_are_headings() -> None:
+    assert placed([], "第一章 水\n1.1 小节\n文", "1.2 再\n文") == [
+        ("第一章 水", 1), ("1.1 小节", 2), ("1.2 再", 2),
+    ]  # fmt: skip
+
+
+def test_lines_that_the_page_has_broken_are_joined() -> None:
+    text = (
+        "Pump manual\nThe pump moves water from a low place to a high place and it does so every\n"
+        "hour of the day, twelve times, until the tank is full.\n"
+        "1 Next title\n水泵把水从低处送到高处，每小时循环十二次，直到顶层的水箱装满为止，然后再逐层地流\n"
+        "回底部水箱。\n- an item of a list that is long enough to reach the margin of the very page\n"
+        "- another item"
+    )
+    assert reflow_lines(text).split("\n") == [
+        "Pump manual",
+        "The pump moves water from a low place to a high place and it does so every hour of the day, "
+        "twelve times, until the tank is full.",
+        "1 Next title",
+        "水泵把水从低处送到高处，每小时循环十二次，直到顶层的水箱装满为止，然后再逐层地流回底部水箱。",
+        "- an item of a list that is long enough to reach the margin of the very page",
+        "- another item",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "one", "1 Foo 2\n2 Bar 2\n3 Baz 2\n4 Foo 2", "名称 数量\n水泵 3\n滤网 22\n灯管 9"]
+)
+def test_short_lines_stay_lines(text: str) -> None:
+    assert reflow_lines(text) == text
+
+
+def test_pages_are_exact_spans_joined_by_form_feeds(tmp_path: Path) -> None:
+    document = parsed(tmp_path, hostile.text_pdf([["one"], ["two", "more"], ["three"]]))
+    assert document.text == "one\ftwo\nmore\fthree"
+    assert [document.text[page.start : page.end] for page in document.pages] == (
+        document.text.split("\f")
+    )
+    assert [page.label for page in document.pages] == ["1", "2", "3"]
+
+
+def test_labels_and_title_are_the_document_s_own(tmp_path: Path) -> None:
+    catalog = b"/PageLabels << /Nums [0 << /S /r >> 2 << /S /D /P (A-) >>] >>"
+    path = tmp_path / "a.pdf"
+    path.write_bytes(hostile.text_pdf([["x"], ["y"], ["z"]], catalog=catalog))
+    with pikepdf.open(path, allow_overwriting_input=True) as document:
+        document.docinfo["/Title"] = "水泵 manual"
+        document.save(path)
+    document = parse_document(path, "a.pdf")
+    assert [page.label for page in document.pages] == ["i", "ii", "A-1"]
+    assert document.title == "水泵 manual"
+
+
+def mixed(tmp_path: Path) -> bytes:
+    """Return a page of text, a scan, a blank page and a page of text."""
+    path = tmp_path / "mixed.pdf"
+    with pikepdf.new() as out:
+        for data in (
+            hostile.text_pdf([[SENTENCE]]), hostile.scan_page(), hostile.text_pdf([[""]]),
+            hostile.text_pdf([[SENTENCE]]),
+        ):  # fmt: skip
+            part = tmp_path / "part.pdf"
+            part.write_bytes(data)
+            with pikepdf.open(part) as source:
+                out.pages.extend(source.pages)
+                out.save(path)
+    return path.read_bytes()
+
+
+def test_a_scanned_page_among_others_is_flagged_and_a_blank_one_is_not(tmp_path: Path) -> None:
+    document = parsed(tmp_path, mixed(tmp_path))
+    assert [page.has_text_layer for page in document.pages] == [True, False, True, True]
+    assert document.text == f"{SENTENCE}\f\f\f{SENTENCE}"
+    assert document.warnings == ("No text layer on page 2: nothing of it is searchable.",)
+
+
+def test_a_document_of_scans_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="has no text layer: its pages are images") as caught:
+        parsed(tmp_path, hostile.scan_page())
+    assert "OCR" in str(caught.value)
+
+
+def test_text_in_an_unreadable_font_is_not_indexed(tmp_path: Path) -> None:
+    octal = "".join(f"\\{code:o}" for code in "£±Ä¿Â¼µÚÒ»ÕÂ×ÜÔòÔò¸Ç¹æ¶¨Á¦".encode("latin-1"))
+    readable = hostile.text_pdf([[octal], [SENTENCE]])
+    data = readable.replace(b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding")
+    document = parsed(tmp_path, data)
+    assert document.text == f"\f{SENTENCE}"
+    assert "font's characters cannot be read on page 1" in document.warnings[0]
+    only = hostile.text_pdf([[octal]]).replace(
+        b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding"
+    )
+    with pytest.raises(DocumentError, match="fonts of “a.pdf” cannot be read"):
+        parsed(tmp_path, only)
+
+
+def test_what_is_filled_into_a_form_is_text(tmp_path: Path) -> None:
+    data = hostile.text_pdf([[SENTENCE]])
+    path = tmp_path / "form.pdf"
+    path.write_bytes(data)
+    with pikepdf.open(path, allow_overwriting_input=True) as document:
+        font = document.pages[0].obj.Resources.Font
+        look = document.make_stream(
+            b"/Tx BMC BT /F 12 Tf 2 5 Td (filled in by hand) Tj ET EMC",
+            Type=pikepdf.Name.XObject, Subtype=pikepdf.Name.Form, BBox=[0, 0, 200, 20],
+            Resources={"/Font": font},
+        )  # fmt: skip
+        field = document.make_indirect(
+            pikepdf.Dictionary(
+                Type=pikepdf.Name.Annot,
+                Subtype=pikepdf.Name.Widget,
+                FT=pikepdf.Name.Tx,
+                T="name",
+                V="filled in by hand",
+                Rect=[72, 500, 272, 520],
+                F=4,
+                AP={"/N": look},
+            )
+        )
+        document.pages[0].obj.Annots = pikepdf.Array([field])
+        document.Root.AcroForm = pikepdf.Dictionary(Fields=[field], DR={"/Font": font})
+        document.save(path)
+    assert "filled in by hand" in parse_document(path, "form.pdf").text
+
+
+@pytest.mark.parametrize(("user", "is_open"), [("secret", False), ("", True)])
+def test_only_a_user_password_locks(tmp_path: Path, user: str, is_open: bool) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(hostile.text_pdf([[SENTENCE]]))
+    with pikepdf.open(path, allow_overwriting_input=True) as document:
+        document.save(path, encryption=pikepdf.Encryption(owner="owner", user=user))
+    if is_open:
+        assert parse_document(path, "a.pdf").text == SENTENCE
+        return
+    with pytest.raises(DocumentError, match="“a.pdf” needs a password. Remove the password"):
+        parse_document(path, "a.pdf")
+
+
+def test_junk_in_front_is_repaired_with_a_word(tmp_path: Path) -> None:
+    document = parsed(tmp_path, b"junk junk\n" * 120 + hostile.text_pdf([[SENTENCE]]))
+    assert document.text == SENTENCE
+    assert document.warnings == ("The file was damaged; what could be repaired is kept.",)
+
+
+def test_counts_may_lie_and_cycles_end(tmp_path: Path) -> None:
+    lying = parsed(tmp_path, hostile.text_pdf([[SENTENCE]], count=2_000_000_000))
+    assert (lying.text, len(lying.pages)) == (SENTENCE, 1)
+    cyclic = parsed(tmp_path, hostile.cyclic_bookmarks())
+    assert [cyclic.text[b.start : b.end] for b in cyclic.blocks] == ["Pump"]
+    with pytest.raises(DocumentError, match="is damaged"):
+        parsed(tmp_path, hostile.cyclic_pages())
+
+
+def test_pages_beyond_the_cap_are_refused_and_characters_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = hostile.text_pdf([[SENTENCE]] * 5)
+    monkeypatch.setattr(pdf, "MAX_CHARS", 60)
+    document = parsed(tmp_path, data)
+    assert len(document.pages) == 2
+    assert document.warnings == ("Only the first 2 of 5 pages are kept.",)
+    monkeypatch.setattr(pdf, "MAX_PAGES", 4)
+    with pytest.raises(DocumentError, match=r"has 5 pages\. Split it into parts of at most 4"):
+        parsed(tmp_path, data)
