@@ -69,6 +69,7 @@ class World:
 def build_world(report: Report, spool: Spool, questions: list[Question]) -> World:
     """Load the spool into a new store, print speed and sizes, and return it."""
     wiring._EMBEDDERS = Registry("embedding provider", {"bench": f"{__name__}.make"})
+    KnownVectors.known.update({question.text: question.vector for question in questions})
     store = create_store(name="bench", embedding_model=f"bench:{DIM}")
     files = _files(store, -(-spool.n // PER_DOCUMENT))
     target = LoadTarget(store.pk, store.space_id, store.avg_len_frozen)
@@ -100,6 +101,7 @@ def _files(store: models.Store, n: int) -> list[models.File]:
                 store=store, name=f"document {i}", revision=1, status="completed",
                 sha256=hashlib.sha256(str(i).encode()).hexdigest(), n_chunks=PER_DOCUMENT,
                 content_type=types[37 * i % 100],
+                metadata={"share": types[37 * i % 100], "number": i},
             )
             for i in range(n)
         ],

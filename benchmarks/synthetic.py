@@ -111,8 +111,8 @@ class SyntheticCorpus:
         aside = int(rng.integers(N_TOPICS // N_FIELDS)) * N_FIELDS + field
         centre = 0.55 * self._fields[field] + rng.uniform(0.1, 0.7) * self._topics[topic]
         centre += rng.uniform(0, 0.5) * self._topics[aside]
-        centre += 0.35 * rng.standard_normal(DIM)
-        chunks = 0.50 * rng.standard_normal((n, DIM))
+        centre += 0.40 * rng.standard_normal(DIM)
+        chunks = 0.45 * rng.standard_normal((n, DIM))
         return _unit(((centre + chunks) * self._scale).astype(np.float32))
 
 

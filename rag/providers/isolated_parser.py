@@ -6,12 +6,14 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError, RAGError
@@ -19,9 +21,7 @@ from rag.providers.parse_child import OUT_OF_MEMORY
 
 _log = logging.getLogger(__name__)
 _ROOT = Path(__file__).resolve().parents[2]
-_TOO_COMPLEX = "“{name}” is too complex to be read within {mb} MB of memory."
-_TOO_SLOW = "Reading “{name}” took longer than {s} seconds."
-_HINT = "Split it, or save it anew in a simpler form."
+_PREFIX = "citable-parse-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,9 @@ class IsolatedParser:
 
         ``encoding`` overrules the detection for kinds of text.
         """
-        with TemporaryDirectory(prefix="citable-parse-", ignore_cleanup_errors=True) as made:
+        _sweep()
+        prefix = f"{_PREFIX}{os.getpid()}-"
+        with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
             folder = Path(made)
             job = {
                 "path": str(path.absolute()), "name": name, "encoding": encoding,
@@ -48,16 +50,20 @@ class IsolatedParser:
             code = self._run(folder)
             if code in (None, -signal.SIGXCPU):
                 raise DocumentError(
-                    _TOO_SLOW, hint=_HINT, name=name, s=int(min(self.cpu_s, self.wall_s))
-                )
+                    "Reading “{name}” took longer than {s} seconds.",
+                    hint="Split it, or save it anew in a simpler form.",
+                    name=name, s=int(min(self.cpu_s, self.wall_s)),
+                )  # fmt: skip
             if code == 0 and (folder / "facts").exists():
                 return _read(folder)
             complaint = (folder / "complaint").read_text(encoding="utf-8", errors="replace")
             # A library that cannot have more memory aborts; the kernel kills; Python returns.
             if code is not None and (code < 0 or code == OUT_OF_MEMORY or "Memory" in complaint):
                 raise DocumentError(
-                    _TOO_COMPLEX, hint=_HINT, name=name, mb=self.memory_bytes // 1024**2
-                )
+                    "“{name}” is too complex to be read within {mb} MB of memory.",
+                    hint="Split it, or save it anew in a simpler form.",
+                    name=name, mb=self.memory_bytes // 1024**2,
+                )  # fmt: skip
             _log.error("The parser failed on %r: %s", name, complaint[-4000:])
             raise DocumentError(
                 "“{name}” cannot be read: its parser failed.",
@@ -67,7 +73,7 @@ class IsolatedParser:
     def _run(self, folder: Path) -> int | None:
         """Return the exit code, None when the time ran out."""
         environment = {
-            "PATH": os.defpath, "PYTHONPATH": str(_ROOT), "TMPDIR": str(folder),
+            "PATH": f"/usr/local/bin:{os.defpath}", "PYTHONPATH": str(_ROOT), "TMPDIR": str(folder),
             "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
             # One thread each: native libraries reserve address space for every one they start.
             "RAYON_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",
@@ -84,6 +90,16 @@ class IsolatedParser:
             return None
         finally:
             _end(process)
+
+
+@cache
+def _sweep() -> None:
+    """Remove what parents that were killed have left, once a process."""
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        is_ours = folder.lstat().st_uid == os.geteuid()
+        if owner.isdigit() and is_ours and not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -14,6 +14,7 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter, IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings, SearchResult
+from rag.providers.postgres.route import MAX_EXACT
 from rag.providers.postgres.spaces import index_name, valid_indexes
 from rag.services import wiring
 from rag.services.log_query import log_query
@@ -103,10 +104,16 @@ def _targets(stores: Sequence[models.Store], scope: Scope) -> list[StoreTarget]:
 
 
 def _file_filter(targets: Sequence[StoreTarget], settings: RetrievalSettings) -> FileFilter | None:
-    if not settings.metadata:
+    if not settings.metadata and not settings.content_types:
         return None
-    rows = models.File.objects.filter(
-        store_id__in=[target.store_id for target in targets],
-        metadata__contains=dict(settings.metadata),
-    ).values_list("pk", "n_chunks")
-    return FileFilter([pk for pk, _ in rows], sum(n for _, n in rows))
+    files = models.File.objects.filter(store_id__in=[target.store_id for target in targets])
+    if settings.metadata:
+        files = files.filter(metadata__contains=dict(settings.metadata))
+    if settings.content_types:
+        files = files.filter(content_type__in=settings.content_types)
+    rows = files.values_list("pk", "n_chunks")
+    n_chunks = sum(n for _, n in rows)
+    # A graph finds little of what a rare type leaves; few files are searched exactly instead.
+    if not settings.metadata and n_chunks > MAX_EXACT:
+        return None
+    return FileFilter([pk for pk, _ in rows], n_chunks)

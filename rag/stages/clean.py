@@ -15,8 +15,8 @@ _LINE_END = re.compile(r"\r\n?|[\x0b\x85\u2028\u2029]")
 _BEFORE_NAME = re.compile("(?<=[0-9A-Z])\x02[ \t]*\n?[ \t]*(?=[0-9A-Z])")
 _SOFT_BREAK = re.compile("\x02[ \t]*\n?[ \t]*")
 _DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
-# Safe to cut in front of: no line end, no mark on the character before, no hyphen's second half.
-_CUT = re.compile("(?<![\x02 \t\n])[!-~\u4e00-\u9fff]")
+# Between two of these it is safe to cut: no line end, no mark on a letter, no hyphen's half.
+_CUT = re.compile("(?<=[!-~\u4e00-\u9fff])[!-~\u4e00-\u9fff]")
 _SUSPECT = re.compile("[\u0080-\u00bf\u00d7\u00f7\ufffd\ue000-\uf8ff]")
 _ACCENTED = re.compile("[\u00c0-\u00ff]")
 _LETTER = re.compile(r"[^\W\d_]|[\ufffd\ue000-\uf8ff\u0080-\u00bf]")

@@ -81,7 +81,11 @@ def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
             return "epub"
         if declared.startswith(b"application/vnd.oasis.opendocument"):
             wanted = ".xlsx" if b"spreadsheet" in declared else ".docx"
-            raise _convert(name, ".pptx" if b"presentation" in declared else wanted)
+            wanted = ".pptx" if b"presentation" in declared else wanted
+            raise DocumentError(
+                "“{name}” is an OpenDocument file.",
+                hint="Save it as {wanted} and upload that.", name=name, wanted=wanted,
+            )  # fmt: skip
     raise DocumentError(
         "“{name}” is a zip, not a document.",
         hint="Unpack it and upload the documents.", name=name,

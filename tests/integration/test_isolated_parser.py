@@ -35,8 +35,13 @@ def parse(tmp_path: Path):
     return call
 
 
+@pytest.fixture(autouse=True)
+def own_place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+
+
 def left_behind() -> list[Path]:
-    return list(Path(tempfile.gettempdir()).glob("citable-parse-*"))
+    return list(Path(tempfile.gettempdir()).iterdir())
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -86,6 +91,19 @@ def test_nothing_is_left_and_the_parent_keeps_its_limits(parse) -> None:
         parse(b"", "a.docx")
     assert left_behind() == []
     assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_what_a_killed_parent_left_is_swept(parse) -> None:
+    place = Path(tempfile.gettempdir())
+    for name in ("citable-parse-999999999-x", f"citable-parse-{os.getpid()}-y", "citable-other"):
+        (place / name).mkdir()
+        (place / name / "text").write_text("secret")
+    isolated_parser._sweep.cache_clear()
+    assert parse(b"words", "a.txt").text == "words"
+    assert {path.name for path in left_behind()} == {
+        f"citable-parse-{os.getpid()}-y",
+        "citable-other",
+    }
 
 
 def test_many_threads_parse_at_once_and_get_their_own(tmp_path: Path) -> None:

@@ -74,10 +74,7 @@ class PostgresIndex:
             similarity=_by_store(query, _similarity(query)),
             fused=_fused(query),
         )
-        is_filtered = bool(query.files or query.settings.content_types) or any(
-            target.share < 0.9 for target in query.targets
-        )
-        statement = f"SET hnsw.ef_search = {200 if is_filtered else 100};\n{statement}"
+        statement = f"SET hnsw.ef_search = {_ef_search(query)};\n{statement}"
         with connection.cursor() as cursor:
             cursor.execute(statement, params)
             cursor.nextset()
@@ -89,6 +86,13 @@ class PostgresIndex:
         }
         hits = [_hit(rank, row, names) for rank, row in enumerate(rows, start=1)]
         return [_with_phrase(hit, query.phrase) for hit in hits] if query.phrase else hits
+
+
+def _ef_search(query: IndexQuery) -> int:
+    # What a filter leaves lies further out, where a short list of candidates misses some.
+    if query.files or query.settings.content_types:
+        return 400
+    return 200 if any(target.share < 0.9 for target in query.targets) else 100
 
 
 def _with_phrase(hit: Hit, phrase: str) -> Hit:

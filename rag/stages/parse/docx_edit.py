@@ -19,11 +19,14 @@ from rag.stages.parse.docx_numbers import Numbering, Style, read_numbering, read
 
 # No document holds it; parsers drop private and control characters, which would be shorter.
 PAGE_MARK = "␌⟐␌"
+# Before an item of a list, with its depth: parsers know lists by their own, other, rules.
+ITEM_MARK = re.compile(r"␌([0-8])⟐")
 MAX_BODY = 64 * 1024**2
 _PAGES = re.compile(rb"<(?:\w+:)?Pages>(\d{1,6})</")
 _MAIN_TARGET = re.compile(
     rb'officeDocument"[^>]*Target="/?([^"]+)"|Target="/?([^"]+)"[^>]*officeDocument"'
 )
+_NUMBERED = re.compile(rb"<((?:\w+:)?)numPr\b[^>]*?(?:/>|>.*?</\1numPr>)", re.S)
 _PREFIX = re.compile(rb"<((?:[\w.-]+:)?)")
 
 
@@ -126,6 +129,8 @@ class _Walk:
         parent = self._open[-1] if self._open else ""
         if tag == "pPr" and parent == "p":
             self._label(self._end_of(start, at))
+        elif tag == "numPr" and self._open[-2:] == ["p", "pPr"]:
+            self.edits.append(_Edit(start, self._end_of(start, at), b""))
         elif tag == "p":
             style = self.styles.get(self._own.get("style", ""), Style())
             if style.is_contents:
@@ -150,7 +155,11 @@ class _Walk:
             return
         depth = int(self._own.get("ilvl") or style.depth)
         by_style = style_id if "numId" not in self._own and "ilvl" not in self._own else ""
-        if label := self.numbering.next_label(number_id, depth, by_style):
+        label = self.numbering.next_label(number_id, depth, by_style)
+        if not label and self.numbering.is_bullet(number_id, depth):
+            label = "- "
+        if label:
+            label = label if style.level else f"␌{min(8, depth)}⟐{label}"
             prefix = self._prefix(self._starts[-1])
             text = f'<{prefix}t xml:space="preserve">{escape(label)}</{prefix}t>'
             text = f"<{prefix}r>{text}</{prefix}r>"
@@ -214,6 +223,8 @@ def _repack(bundle: zipfile.ZipFile, main: str, body: bytes) -> bytes:
             name = member.filename
             if name == main:
                 package.writestr("word/document.xml", body)
+            elif PurePosixPath(name).name == "styles.xml":
+                package.writestr(name, _NUMBERED.sub(b"", bundle.read(name)))
             elif name in ("[Content_Types].xml", "_rels/.rels"):
                 package.writestr(name, bundle.read(name).replace(old, new))
             elif name.endswith(f"_rels/{PurePosixPath(main).name}.rels"):

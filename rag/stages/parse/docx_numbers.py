@@ -81,6 +81,11 @@ class Numbering:
         label = re.sub(r"%([1-9])", spelled, level.text).strip()
         return label + level.suffix if label else ""
 
+    def is_bullet(self, number_id: str, depth: int) -> bool:
+        """Return whether the level of a list shows a sign instead of a number."""
+        levels = self.levels.get(self.lists.get(number_id, ""), {})
+        return depth in levels and levels[depth].form == "bullet"
+
 
 def read_numbering(xml: bytes) -> Numbering:
     """Return the lists that word/numbering.xml defines."""

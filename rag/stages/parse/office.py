@@ -11,12 +11,14 @@ from pathlib import Path
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.docx_edit import PAGE_MARK, edit_docx
+from rag.stages.parse.docx_edit import ITEM_MARK, PAGE_MARK, edit_docx
 from rag.stages.parse.html import table_row
 from rag.stages.parse.xberg_nodes import Node, OfficeContent, read_office
 
 PARSER = "xberg/2"
 _FOOTNOTE_MARK = re.compile(r"\[\^\d+\]")
+# Longer paragraphs in a heading's style are no titles.
+MAX_HEADING = 200
 _MARGINS = ("header", "footer")
 
 
@@ -50,7 +52,7 @@ def _docx(path: Path, name: str) -> ParsedDocument:
             hint="Open it, save it anew and upload that.", name=name,
         ) from error  # fmt: skip
     content = read_office(edited.data, "docx", name)
-    nodes = [_as_heading(node, edited.heading_levels) for node in content.nodes]
+    nodes = [_as_shown(node, edited.heading_levels) for node in content.nodes]
     canonical = _begin(content)
     canonical.warnings += edited.warnings
     if edited.has_pages:
@@ -63,10 +65,18 @@ def _docx(path: Path, name: str) -> ParsedDocument:
     return canonical.finish("docx", PARSER, title=content.title or _first_heading(nodes))
 
 
-def _as_heading(node: Node, levels: dict[str, int]) -> Node:
-    text = _FOOTNOTE_MARK.sub("", node.text) if "[^" in node.text else node.text
-    if node.kind == "paragraph" and node.style in levels and len(text) <= 200:
+def _as_shown(node: Node, levels: dict[str, int]) -> Node:
+    """Return the node with its marks read: a heading by its style, an item by its list."""
+    if node.rows:
+        rows = (tuple(ITEM_MARK.sub("", cell) for cell in row) for row in node.rows)
+        return replace(node, rows=tuple(rows))
+    mark = ITEM_MARK.search(node.text)
+    text = _FOOTNOTE_MARK.sub("", ITEM_MARK.sub("", node.text))
+    if node.style in levels and len(text) <= MAX_HEADING:
         return replace(node, kind="heading", level=levels[node.style], text=text)
+    if mark and node.layer == "body":
+        # Its label is in the text already.
+        return replace(node, kind="list", text=text, depth=int(mark[1]), is_ordered=True)
     return replace(node, text=text)
 
 
@@ -90,9 +100,8 @@ def _pages_at_marks(nodes: Sequence[Node]) -> list[list[Node]]:
             pages += [[] for _ in rest]
             pages[-1].append(replace(node, text="".join([first, *rest])))
             continue
-        pages[-1].append(replace(node, text=first))
-        for text in rest:
-            pages.append([replace(node, text=text)])
+        pages[-1] += [replace(node, text=first)] if first.strip() else []
+        pages += [[replace(node, text=text)] if text.strip() else [] for text in rest]
     return pages
 
 

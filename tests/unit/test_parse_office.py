@@ -1,0 +1,298 @@
+"""Office blocks to text: lists, tables, pages, slides, sheets, and .doc with its second way."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rag.core.documents import ParsedDocument
+from rag.core.errors import DocumentError
+from rag.providers.isolated_parser import IsolatedParser
+from rag.stages.parse import doc, office
+from rag.stages.parse.canonical import CanonicalText
+from rag.stages.parse.docx_edit import PAGE_MARK
+from rag.stages.parse.office import add_nodes
+from rag.stages.parse.xberg_nodes import Node, OfficeContent
+from tests import hostile
+
+S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+P = "http://schemas.openxmlformats.org/presentationml/2006/main"
+A = "http://schemas.openxmlformats.org/drawingml/2006/main"
+MAIN = "application/vnd.openxmlformats-officedocument."
+
+
+def text_of(nodes: list[Node], *, number_lists: bool = True) -> str:
+    canonical = CanonicalText()
+    add_nodes(canonical, nodes, number_lists=number_lists)
+    return canonical.finish("docx", "test").text
+
+
+def parsed(folder: Path, data: bytes, name: str) -> ParsedDocument:
+    path = folder / "upload"
+    path.write_bytes(data)
+    return IsolatedParser().parse(path, name)
+
+
+def item(text: str, depth: int = 0, is_ordered: bool = False) -> Node:
+    return Node("list", text, depth=depth, is_ordered=is_ordered)
+
+
+def test_items_in_a_row_are_one_list() -> None:
+    nodes = [
+        Node("paragraph", "before"), item("a"), item("b", 1), Node("paragraph", "after"), item("c"),
+    ]  # fmt: skip
+    assert text_of(nodes) == "before\n\n- a\n  - b\n\nafter\n\n- c"
+
+
+def test_ordered_items_count_by_depth_and_start_again() -> None:
+    nodes = [
+        item("a", 0, True),
+        item("b", 1, True),
+        item("c", 1, True),
+        item("d", 0, True),
+        item("e", 1, True),
+    ]
+    assert text_of(nodes) == "1. a\n  1. b\n  2. c\n2. d\n  1. e"
+    assert text_of(nodes, number_lists=False) == "a\n  b\n  c\nd\n  e"
+
+
+def test_a_table_is_one_line_a_row() -> None:
+    table = Node("table", rows=(("a\nb", " c "), ("", "d|e")))
+    assert text_of([table]) == "| a b | c |\n|  | d|e |"
+
+
+def test_headers_and_footers_come_once_at_the_end() -> None:
+    nodes = [
+        Node("paragraph", "Top\tsecret", layer="header"), Node("paragraph", "body"),
+        Node("paragraph", "Top secret", layer="header"), Node("paragraph", "page", layer="footer"),
+        Node("paragraph", "note", layer="footnote"),
+    ]  # fmt: skip
+    assert text_of(nodes) == "body\n\nnote\n\nTop secret\n\npage"
+
+
+def pages(*nodes: Node) -> list[str]:
+    return [text_of(list(page)) for page in office._pages_at_marks(nodes)]
+
+
+def test_pages_break_within_paragraphs_before_rows_and_before_headings() -> None:
+    mark = PAGE_MARK
+    assert pages(Node("paragraph", f"a {mark}b{mark}c"), Node("paragraph", "d")) == [
+        "a ",
+        "b",
+        "c\n\nd",
+    ]
+    assert pages(Node("heading", f"ti{mark}tle", 1)) == ["", "title"]
+    table = Node("table", rows=(("1", "2"), ("3", f"{mark}4"), ("5", "6")))
+    assert pages(table) == ["| 1 | 2 |", "| 3 | 4 |\n| 5 | 6 |"]
+    first = Node("table", rows=((f"{mark}1",), (f"{mark}{mark}2",)))
+    assert pages(Node("paragraph", "x"), first) == ["x", "| 1 |", "", "| 2 |"]
+    assert pages(item(f"a{mark}"), item("b")) == ["- a", "- b"]
+
+
+def test_a_style_makes_a_heading_and_a_mark_an_item() -> None:
+    shown = office._as_shown
+    levels = {"heading 2": 2}
+    assert shown(Node("paragraph", "1.1 Title", style="heading 2"), levels) == Node(
+        "heading", "1.1 Title", 2, style="heading 2"
+    )
+    long = Node("paragraph", "x" * 500, style="heading 2")
+    assert shown(long, levels) == long
+    assert shown(Node("paragraph", "␌2⟐(a) text[^3] more"), levels) == Node(
+        "list", "(a) text more", depth=2, is_ordered=True
+    )
+    header = Node("paragraph", "␌0⟐1. x", layer="header")
+    assert shown(header, levels) == replace(header, text="1. x")
+    assert shown(Node("table", rows=(("␌0⟐1. x",),)), levels).rows == (("1. x",),)
+
+
+def workbook(*sheets: tuple[str, list[list[str]]]) -> bytes:
+    def sheet(rows: list[list[str]]) -> str:
+        cells = "".join(
+            f'<row r="{r}">' + "".join(
+                f'<c r="{chr(65 + c)}{r}" t="inlineStr"><is><t>{text}</t></is></c>'
+                for c, text in enumerate(row)
+            ) + "</row>"
+            for r, row in enumerate(rows, start=1)
+        )  # fmt: skip
+        return f'<worksheet xmlns="{S}"><sheetData>{cells}</sheetData></worksheet>'
+
+    listed = "".join(
+        f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>'
+        for n, (name, _) in enumerate(sheets, start=1)
+    )
+    links = "".join(
+        f'<Relationship Id="rId{n}" Type="{hostile.OFFICE}/worksheet" Target="worksheets/s{n}.xml"/>'
+        for n in range(1, len(sheets) + 1)
+    )
+    parts = {f"xl/worksheets/s{n}.xml": sheet(rows) for n, (_, rows) in enumerate(sheets, start=1)}
+    book = f'<workbook xmlns="{S}" xmlns:r="{hostile.OFFICE}"><sheets>{listed}</sheets></workbook>'
+    parts |= {
+        "xl/workbook.xml": book,
+        "xl/_rels/workbook.xml.rels": hostile.RELATIONS.format(links=links),
+    }
+    return hostile.package("xl/workbook.xml", f"{MAIN}spreadsheetml.sheet.main+xml", parts)
+
+
+def test_sheets_are_pages_under_their_names(tmp_path: Path) -> None:
+    data = workbook(
+        ("价目", [["编号", "单价"], ["HX-1", "86"], ["HX-2", "62"]]), ("空", []), ("One", [["only", "row"]]),
+        ("Same", [["a", "b"], ["a", "b"], ["a", "b"]]),
+    )  # fmt: skip
+    document = parsed(tmp_path, data, "价目表.xlsx")
+    assert document.text == (
+        "价目\n\n| 编号 | 单价 |\n| HX-1 | 86 |\n| HX-2 | 62 |\f\fOne\n\n| only | row |\f"
+        "Same\n\n| a | b |\n| a | b |\n| a | b |"
+    )
+    assert [page.label for page in document.pages] == ["价目", "空", "One", "Same"]
+    assert {(b.kind, b.level) for b in document.blocks} == {("heading", 1), ("table", 0)}
+
+
+def test_a_price_list_of_many_thousand_rows_passes(tmp_path: Path) -> None:
+    rows = [[f"HX-{n}", f"part {n}", str(n), "x", "y", "z"] for n in range(20_000)]
+    document = parsed(tmp_path, workbook(("P", rows)), "big.xlsx")
+    assert "| HX-19999 | part 19999 | 19999 | x | y | z |" in document.text
+    assert document.warnings == ()
+
+
+def test_an_empty_workbook_holds_no_text(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="“a.xlsx” holds no text"):
+        parsed(tmp_path, workbook(("A", []), ("B", [])), "a.xlsx")
+
+
+def slides(*texts: tuple[str, str]) -> bytes:
+    def shape(text: str, kind: str) -> str:
+        holder = f'<p:nvPr><p:ph type="{kind}"/></p:nvPr>'
+        paragraphs = "".join(
+            f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in text.split("\n")
+        )
+        return (
+            f'<p:sp><p:nvSpPr><p:cNvPr id="2" name="x"/><p:cNvSpPr/>{holder}</p:nvSpPr><p:spPr/>'
+            f"<p:txBody><a:bodyPr/>{paragraphs}</p:txBody></p:sp>"
+        )
+
+    def slide(title: str, body: str) -> str:
+        shapes = (shape(title, "title") if title else "") + (shape(body, "body") if body else "")
+        return f'<p:sld xmlns:p="{P}" xmlns:a="{A}"><p:cSld><p:spTree>{shapes}</p:spTree></p:cSld></p:sld>'
+
+    numbers = range(1, len(texts) + 1)
+    listed = "".join(f'<p:sldId id="{255 + n}" r:id="rId{n}"/>' for n in numbers)
+    links = "".join(
+        f'<Relationship Id="rId{n}" Type="{hostile.OFFICE}/slide" Target="slides/slide{n}.xml"/>'
+        for n in numbers
+    )
+    show = (
+        f'<p:presentation xmlns:p="{P}" xmlns:r="{hostile.OFFICE}">'
+        f"<p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"
+    )
+    parts = {f"ppt/slides/slide{n}.xml": slide(*texts[n - 1]) for n in numbers}
+    parts |= {
+        "ppt/presentation.xml": show,
+        "ppt/_rels/presentation.xml.rels": hostile.RELATIONS.format(links=links),
+    }
+    return hostile.package(
+        "ppt/presentation.xml", f"{MAIN}presentationml.presentation.main+xml", parts
+    )
+
+
+def test_slides_are_pages_under_their_titles(tmp_path: Path) -> None:
+    data = slides(("水泵", "first\nsecond"), ("", "no title here"), ("Last", ""))
+    document = parsed(tmp_path, data, "a.pptx")
+    assert [page.label for page in document.pages] == ["水泵", "no title here", "Last"]
+    shown = [document.text[page.start : page.end] for page in document.pages]
+    assert shown[0].split("\n\n")[0] == "水泵"
+    assert "first" in shown[0] and "second" in shown[0]
+    assert shown[1] == "no title here"
+    assert shown[2] == "Last"
+
+
+@pytest.fixture
+def old_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Give .doc files these nodes, or this error, and this program as LibreOffice."""
+    path = tmp_path / "upload.doc"
+    path.write_bytes(b"old")
+
+    def call(found: list[Node] | DocumentError, program: str = "") -> ParsedDocument:
+        def read(data: bytes, kind: str, name: str) -> OfficeContent:
+            if isinstance(found, DocumentError):
+                raise found
+            return OfficeContent(tuple(found), "T", (), ())
+
+        monkeypatch.setattr(doc, "read_office", read)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        if program:
+            office_path = tmp_path / "soffice"
+            office_path.write_text("#!/bin/sh\n" + textwrap.dedent(program))
+            office_path.chmod(0o755)
+        return doc.parse_doc(path, "a.doc")
+
+    return call
+
+
+def test_a_doc_has_no_guessed_headings_but_numbered_ones_and_tables(old_word) -> None:
+    document = old_word(
+        [
+            Node("heading", "bold words", 2), Node("paragraph", "第一章 总则"),
+            Node("paragraph", "11\t12\t\t21\t22"), item("point"), item("one", is_ordered=True),
+            Node("paragraph", "head", layer="header"),
+        ]
+    )  # fmt: skip
+    shown = [(b.kind, b.level, document.text[b.start : b.end]) for b in document.blocks]
+    assert shown == [
+        ("paragraph", 0, "bold words"), ("heading", 1, "第一章 总则"),
+        ("table", 0, "| 11 | 12 |\n| 21 | 22 |"), ("list", 0, "- point\none"),
+        ("paragraph", 0, "head"),
+    ]  # fmt: skip
+    assert (document.kind, document.title) == ("doc", "T")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        DocumentError("“{name}” is damaged.", name="a.doc"),
+        [Node("paragraph", "£± Ä¿Â¼ µÚÒ»ÕÂ ×ÜÔò Ôò¸Ç¹æ¶¨Á¦ Ê©ÐÐ")],
+        [Node("paragraph", " ")],
+        [],
+    ],
+    ids=["error", "garbled", "blank", "nothing"],
+)
+def test_without_libreoffice_an_unreadable_doc_says_how_to_help(old_word, found) -> None:
+    with pytest.raises(DocumentError) as caught:
+        old_word(found)
+    assert str(caught.value) == (
+        "“a.doc” is a .doc file that cannot be read here. "
+        "Save it as .docx, or install LibreOffice on the server."
+    )
+
+
+def test_libreoffice_fails_with_success_and_that_is_damage(old_word) -> None:
+    with pytest.raises(DocumentError, match=r"“a\.doc” is damaged\. Open it, save it as \.docx"):
+        old_word([], "exit 0")
+
+
+def test_libreoffice_that_hangs_is_ended(old_word, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doc, "TIMEOUT_S", 0.3)
+    with pytest.raises(DocumentError, match="Reading “a.doc” took longer than 0.3 seconds"):
+        old_word([], "exec /bin/sleep 60")
+
+
+def test_what_libreoffice_makes_is_read_as_a_word_file(
+    old_word, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made.docx"
+    made.write_bytes(hostile.docx(hostile.paragraph("converted words")))
+    seen = []
+
+    def parse(path: Path, name: str, kind: str) -> ParsedDocument:
+        seen.append((path.read_bytes() == made.read_bytes(), name, kind))
+        return ParsedDocument("docx", "converted words", "xberg/2")
+
+    monkeypatch.setattr(doc, "parse_office", parse)
+    # The last argument but one is the folder to write to.
+    document = old_word(
+        [], f'while [ "$2" ]; do out="$1"; shift; done; /bin/cp {made} "$out/source.docx"'
+    )
+    assert seen == [(True, "a.doc", "docx")]
+    assert (document.kind, document.parser) == ("doc", "libreoffice/2")
