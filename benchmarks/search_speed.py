@@ -1,4 +1,4 @@
-"""How fast the index and the service answer. In: the loaded store. Out: times, searches a second."""
+"""How fast the index and the service answer. In: the loaded store. Out: times and rates."""
 
 from __future__ import annotations
 

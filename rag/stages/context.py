@@ -6,6 +6,7 @@ Nothing is cut inside a character or a marker; what was cut or left out says so.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,7 @@ class _Wording:
     content: str
 
 
+_JOINERS = "\u200d\ufe0f"
 _CHINESE = _Wording(
     ("【参考资料】", "【详细参考资料】", "【参考资料摘要】"), "…（内容已截断）",
     "（另有 {n} 条资料未列出）", "第 {first} 页", "第 {first}–{last} 页",
@@ -210,10 +212,11 @@ def _cut(text: str, room: int, count: Callable[[str], int], mark: str) -> str:
     longest = _longest(text, range(1, len(text)), room, count)
     for ends in (sentence_ends(text), clause_ends(text, 0, len(text))):
         places = [end for end in ends if longest // 2 <= end <= longest]
-        end = _outside(spans, places[-1]) if places else 0
+        end = _between_characters(text, _outside(spans, places[-1])) if places else 0
         if text[:end].strip():
             return text[:end].rstrip()
     end = _outside(spans, safe_cut(text, longest, 0) if longest else 0)
+    end = _between_characters(text, end)
     return text[:end].rstrip()
 
 
@@ -232,3 +235,14 @@ def _longest(text: str, places: range, room: int, count: Callable[[str], int]) -
 def _outside(spans: Sequence[tuple[int, int]], position: int) -> int:
     """Return ``position``, or the start of the marker that it would part."""
     return next((start for start, end in spans if start < position < end), position)
+
+
+def _between_characters(text: str, position: int) -> int:
+    """Return ``position``, or where the character begins that it would part."""
+    while 0 < position < len(text) and (
+        text[position] in _JOINERS
+        or text[position - 1] == "\u200d"
+        or unicodedata.category(text[position])[0] == "M"
+    ):
+        position -= 1
+    return position

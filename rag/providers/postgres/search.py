@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from django.db import connection
-
 from rag.conf import conf
 from rag.core.ports import IndexQuery
 from rag.core.types import Hit, Leg
 from rag.providers.postgres.keys import term_key
 from rag.providers.postgres.literals import vector_literal
 from rag.providers.postgres.route import Branch, plan_branches
+from rag.providers.postgres.statement import fetch_rows
 
 _FOLDER = Path(__file__).parent
 STATEMENT = (_FOLDER / "hybrid.sql").read_text(encoding="utf-8")
@@ -74,11 +73,13 @@ class PostgresIndex:
             similarity=_by_store(query, _similarity(query)),
             fused=_fused(query),
         )
-        statement = f"SET hnsw.ef_search = {_ef_search(query)};\n{statement}"
-        with connection.cursor() as cursor:
-            cursor.execute(statement, params)
-            cursor.nextset()
-            rows = cursor.fetchall()
+        # Limits are part of the plan.
+        for name in ("k", "top"):
+            statement = statement.replace(f"%({name})s", str(int(params.pop(name))))
+        has_filter = bool(query.files or query.settings.content_types or query.phrase)
+        rows = fetch_rows(
+            statement, params, ef_search=_ef_search(query), is_planned_once=not has_filter
+        )
         names = {
             term_key(target.store_id, term): term
             for target in query.targets

@@ -1,0 +1,41 @@
+"""Runs the search statement. In: SQL and values. Out: rows.
+
+Planning it takes a millisecond, as long as finding the rows of a large store, so it is planned
+once a connection wherever its values cannot change the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+
+def fetch_rows(
+    statement: str, params: Mapping[str, Any], *, ef_search: int, is_planned_once: bool
+) -> list[tuple[Any, ...]]:
+    """Return the rows of ``statement`` with named ``params``.
+
+    ``ef_search`` is how many candidates an HNSW scan keeps in view; it goes on where filters
+    leave too few. Behind a pooler that hands out connections by transaction, which the setting
+    DISABLE_SERVER_SIDE_CURSORS tells, nothing is planned ahead.
+    """
+    settings = (
+        f"SET hnsw.ef_search = {int(ef_search)}; SET hnsw.iterative_scan = relaxed_order;"
+        " SET plan_cache_mode = force_generic_plan"
+    )
+    with connection.cursor() as cursor:
+        if not is_planned_once or connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+            cursor.execute(f"{settings};\n{statement}", params)
+            while cursor.nextset():
+                pass
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+        cursor.execute(settings)
+        raw = connection.connection
+        # Django turns preparing off; its own cursors bind on the client and are not affected.
+        raw.prepare_threshold = raw.prepare_threshold or 5
+        with connection.wrap_database_errors, psycopg.Cursor(raw) as planned:
+            return planned.execute(statement, params, prepare=True).fetchall()
