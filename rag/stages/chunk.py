@@ -152,22 +152,20 @@ class _Packer:
         stop = window.ends[fitting] if fitting >= 0 else own
         for heading in self.outline.heading_starts(own, limit + 1):
             # What fits no more than a heading's first lines is better off with the rest of them.
-            is_bare = not self._has_text_after(heading, max(stop, heading))
-            if heading >= half or (is_bare and self.text[own:heading].strip()):
+            is_bare = not self._has_body(heading, stop) and self._has_body(own, heading)
+            if heading >= half or is_bare:
                 return self._trim(own, heading)
         if stop > own:
             return self._trim(own, stop)
         return self._trim(own, self._inside(own, limit))
 
-    def _has_text_after(self, heading: int, stop: int) -> bool:
-        end = self.outline.heading_end(heading)
-        while end is not None and end < stop:
-            end = self._skip(end, stop)
-            if end >= stop:
-                return False
-            if self.outline.heading_end(end) is None:
+    def _has_body(self, start: int, stop: int) -> bool:
+        """Return whether more than headings stands in ``[start, stop)``."""
+        while start < stop:
+            end = self.outline.heading_end(start)
+            if end is None:
                 return True
-            end = self.outline.heading_end(end)
+            start = self._skip(end, stop)
         return False
 
     def _inside(self, own: int, limit: int) -> int:

@@ -98,7 +98,13 @@ def build_context(
     if not hits:
         return Context("", ())
     wording = _CHINESE if is_han(language_of or hits[0].text) else _ENGLISH
-    return _Layout(context_type, wording, count, max_tokens).of(hits)
+    layout = _Layout(context_type, wording, count, max_tokens)
+    context = layout.of(hits)
+    while (excess := count(context.text) - max_tokens) > 0:
+        # Whatever a tokenizer does where parts are joined, the budget holds.
+        layout.max -= excess
+        context = layout.of(hits)
+    return context
 
 
 class _Layout:
@@ -167,7 +173,7 @@ class _Layout:
 
     def _head(self, number: int, hit: Hit) -> str:
         kind = hit.content_type or UNKNOWN_TYPE
-        place = " · ".join(filter(None, (_path(hit), self._page(hit))))
+        place = " · ".join(filter(None, (" › ".join(hit.heading_path), self._page(hit))))
         if self.type == "summary":
             about = " · ".join(filter(None, (hit.file_name, place)))
             return f"- [{number}] doc_{number:02d} {about}{self.wording.separator}"
@@ -193,10 +199,6 @@ class _Layout:
         is_one = hit.page_last in (None, hit.page_first)
         template = self.wording.page if is_one else self.wording.pages
         return template.format(first=hit.page_first, last=hit.page_last)
-
-
-def _path(hit: Hit) -> str:
-    return " › ".join(hit.heading_path)
 
 
 def _cut(text: str, room: int, count: Callable[[str], int], mark: str) -> str:

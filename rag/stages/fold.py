@@ -35,7 +35,8 @@ _RADICALS = dict(
     )
 )
 _SAME = {**_LOOKALIKES, **_RADICALS, _GAP: " "}
-_LATIN = "[^\\W\\d_\u0e00-\U0010ffff]"
+# Ligatures and full-width letters lie far behind the other Latin ones.
+_LATIN = "[^\\W\\d_\u0e00-\ufaff\ufb07-\uff20\uff3b-\uff40\uff5b-\U0010ffff]"
 # What is behind a digit is looked at last: patterns that start with their rare sign are fast.
 _CONTEXT: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     # A hyphen between parts of a word comes and goes with the line ends.

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from rag.core.documents import Block, ParsedDocument
 
 _MAX_TITLE = 200
+# A title page or line before the first heading says too little to stand alone.
+_MAX_PREFACE = 80
 
 
 class Outline:
@@ -17,16 +19,21 @@ class Outline:
         self._text = document.text
         self._blocks = sorted(document.blocks, key=_start)
         self._headings = [b for b in self._blocks if b.kind == "heading" and b.level > 0]
+        self._parents = _parents(self._headings)
         self._pages = sorted(document.pages, key=lambda page: page.start)
 
     def sections(self) -> Iterator[tuple[int, int]]:
-        """Yield the spans between top-level headings; one of mere headings joins the next."""
+        """Yield the spans between top-level headings.
+
+        One of mere headings, and a short preface, join the next.
+        """
         cuts = [h.start for h in self._headings if h.level == 1 and h.start > 0]
-        start = 0
+        start = last = 0
         for end in [*cuts, len(self._text)]:
-            if end == len(self._text) or self._has_body(start, end):
+            if end == len(self._text) or self._has_body(last, end):
                 yield start, end
                 start = end
+            last = end
 
     def _has_body(self, start: int, end: int) -> bool:
         position = start
@@ -35,7 +42,9 @@ class Outline:
             if heading.start >= end or self._text[position : heading.start].strip():
                 break
             position = max(position, heading.end)
-        return bool(self._text[position:end].strip())
+        body = self._text[position:end].strip()
+        is_preface = self._headings[0].start >= end
+        return len(body) > _MAX_PREFACE if is_preface else bool(body)
 
     def heading_starts(self, start: int, end: int) -> Iterator[int]:
         """Yield where headings in ``(start, end)`` begin, the last one first.
@@ -64,16 +73,14 @@ class Outline:
             while position < end and self._text[position].isspace():
                 position += 1
         position = min(position, end - 1)
-        path: dict[int, str] = {}
-        top = 7
+        if self._headings and position < self._headings[0].start < end:
+            return self.path(self._headings[0].start, end)
+        path: list[str] = []
         at = bisect_right(self._headings, position, key=_start) - 1
-        while at >= 0 and top > 1:
-            heading = self._headings[at]
-            if heading.level < top:
-                top = heading.level
-                path[top] = self._title(heading)
-            at -= 1
-        return tuple(path[level] for level in sorted(path) if path[level])
+        while at >= 0:
+            path.append(self._title(self._headings[at]))
+            at = self._parents[at]
+        return tuple(filter(None, reversed(path)))
 
     def _title(self, heading: Block) -> str:
         raw = self._text[heading.start : min(heading.end, heading.start + _MAX_TITLE)]
@@ -109,6 +116,18 @@ class Outline:
             return None
         at = bisect_right(self._pages, position, key=lambda page: page.start) - 1
         return self._pages[max(0, at)].number
+
+
+def _parents(headings: Sequence[Block]) -> list[int]:
+    """Return for each heading the number of the one above it, -1 for the top."""
+    parents: list[int] = []
+    open_ones: list[int] = []
+    for number, heading in enumerate(headings):
+        while open_ones and headings[open_ones[-1]].level >= heading.level:
+            open_ones.pop()
+        parents.append(open_ones[-1] if open_ones else -1)
+        open_ones.append(number)
+    return parents
 
 
 def _start(block: Block) -> int:

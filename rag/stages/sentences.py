@@ -148,7 +148,7 @@ def _joins(text: str, position: int) -> bool:
     if not 0 < position < len(text):
         return False
     left, right = text[position - 1], text[position]
-    if right < "\u0300" and left != "\r":
+    if right < "\u0300" and left not in ("\r", _JOINER):
         return False
     if right == _JOINER or left == _JOINER or (left == "\r" and right == "\n"):
         return True

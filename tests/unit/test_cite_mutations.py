@@ -91,7 +91,20 @@ def cut_number(quote: str, language: str, rng: random.Random) -> str:
     return quote[match.start() + 1 :] if match else quote
 
 
+def broken_off(quote: str, language: str, rng: random.Random) -> str:
+    """Leave off the sentence's last words within a clause."""
+    marks = "，、；：,;:。.（）()“”|—–-"
+    ends = [match.end() for match in _WORDS[language].finditer(quote)]
+    open_ends = [
+        end
+        for end in ends
+        if end >= 0.8 * len(quote) and re.match(rf"\s*[^\W_][^{marks}]", quote[end:])
+    ]
+    return quote[: rng.choice(open_ends)] if open_ends else quote
+
+
 ALTERATIONS: list[Change] = [
+    broken_off,
     other_number,
     other_digit_order,
     negation,

@@ -131,6 +131,17 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
     assert context.is_cut
 
 
+def test_the_budget_holds_though_joined_parts_cost_more() -> None:
+    def count(text: str) -> int:
+        return len(text) + 9 * text.count("---\n\n")
+
+    hits = [hit("水泵在夜间停机。" * 4, file_id=n) for n in range(9)]
+    for size in range(100, 500, 7):
+        context = build_context(hits, size, count)
+        assert count(context.text) <= size
+        assert bool(context.passages) == bool(context.text)
+
+
 def test_a_marker_is_never_parted() -> None:
     text = "水泵停机 [12, 13] " * 60
     for size in range(100, 260):

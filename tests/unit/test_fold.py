@@ -26,6 +26,8 @@ SAME = {
     "soft hyphen": ("venti\u00adlation", "ventilation"),
     "digit and hyphen at a line end": ("a 3-\nphase motor", "a 3-phase motor"),
     "ligatures": ("the ﬁrst ﬂow of oﬃce air", "the first flow of office air"),
+    "ligature at a line end": ("deﬁ-\nning", "defining"),
+    "width and hyphen": ("ｗell-ｋnown", "well-known"),
     "kangxi radicals": ("⽤⼾⼿册", "用户手册"),
     "simplified radicals": ("⻚⻓⻢⻋", "页长马车"),
     "white space": ("wait\u00a0 15\n\tminutes", "wait 15 minutes"),

@@ -112,12 +112,89 @@ def test_no_input_raises_and_places_lie_inside(quote: str, source: str) -> None:
         assert 0 <= place.start < place.end <= len(source)
 
 
-@given(st.text(st.sampled_from("水火土。，"), min_size=1, max_size=100), st.data())
-def test_a_piece_of_han_is_always_exact(source: str, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(source) - 1))
-    end = data.draw(st.integers(start + 1, len(source)))
-    place = locate(source[start:end], source)
+SENTENCE = "滤网在每次停机以后必须用清水冲洗干净，不得重复使用。"
+BROKEN_OFF = [
+    SENTENCE[:-4],
+    SENTENCE[3:],
+    SENTENCE[2:-3],
+    f"先关泵。{SENTENCE[:-5]}",
+    "Ten days of leave are granted only after ten years of",
+    "days of leave are granted only after ten years of service",
+    "of leave are granted only after ten years of service.",
+]
+CLAUSES = [
+    SENTENCE,
+    SENTENCE[:-1],
+    "滤网在每次停机以后必须用清水冲洗干净",
+    "先关泵。滤网在每次停机以后必须用清水冲洗干净，",
+    "用清水冲洗",
+    "ten days of leave are granted only after ten years of service",
+    "ten years of service",
+]
+
+
+@pytest.mark.parametrize("quote", BROKEN_OFF)
+def test_most_of_a_sentence_that_breaks_off_in_a_clause_is_altered(quote: str) -> None:
+    source = (
+        f"先关泵。{SENTENCE}\nThe ten days of leave are granted only after ten years of service."
+    )
+    place = locate(quote, source)
+    assert place is not None
+    assert locate(quote, source, is_exact=True) is None
+    assert place.distance >= 1
+    assert source[place.start : place.end].strip("。. ").endswith(("使用", "干净", "service"))
+
+
+@pytest.mark.parametrize("quote", CLAUSES)
+def test_whole_clauses_and_short_phrases_are_exact(quote: str) -> None:
+    source = (
+        f"先关泵。{SENTENCE}\nThe ten days of leave are granted only after ten years of service."
+    )
+    place = locate(quote, source, is_exact=True)
+    assert place is not None
+
+
+@pytest.mark.parametrize(
+    ("quote", "source"),
+    [
+        ("禁止在运行时打开蓝色阀门", "标牌上写着“禁止在运行时打开蓝色阀门”几个字。"),
+        ("水泵在夜间停止运转（保养期除外）", "水泵在夜间停止运转（保养期除外）。"),
+        ("the pump stops at night", "And the pump stops at night."),
+        ("Open the blue valve by hand", "1. Open the blue valve by hand\n2. Close it"),
+    ],
+)
+def test_marks_and_joining_words_may_be_left_off(quote: str, source: str) -> None:
+    assert locate(quote, source, is_exact=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        (
+            "Wait 15 or so minutes until the motor is cool",
+            "Wait 15 minutes until the motor is cool",
+        ),
+        ("Wait until the motor is cool, then", "minutes until the motor is cool, then"),
+        ("等待五十分钟让电机冷却", "等待十五分钟让电机冷却"),
+    ],
+)
+def test_the_closest_span_has_the_quote_s_own_ends(quote: str, found: str) -> None:
+    source = "Stop it. Wait 15 minutes until the motor is cool, then restart it. 须等待十五分钟让电机冷却后重启。"
+    place = locate(quote, source)
+    assert place is not None
+    assert source[place.start : place.end] == found
+
+
+@given(
+    st.lists(
+        st.text(st.sampled_from("水火土木金"), min_size=2, max_size=12), min_size=1, max_size=9
+    ),
+    st.data(),
+)
+def test_any_run_of_clauses_is_exact(clauses: list[str], data: st.DataObject) -> None:
+    marked = [clause + data.draw(st.sampled_from("，。；")) for clause in clauses]
+    first = data.draw(st.integers(0, len(marked) - 1))
+    last = data.draw(st.integers(first + 1, len(marked)))
+    place = locate("".join(marked[first:last]), "".join(marked), is_exact=True)
     assert place is not None
     assert place.distance == 0
-    found = fold_quote(source[place.start : place.end]).text
-    assert found == fold_quote(source[start:end]).text
