@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
-from procrastinate import RetryStrategy
+from procrastinate import JobContext, RetryStrategy
 from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
+from rag.providers.procrastinate_queue import leave_place
 from rag.services.index_file import index_file, record_failure
-from rag.services.recover import recover_jobs
+from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
 from rag.services.spaces import build_due_indexes
 
 logger = logging.getLogger(__name__)
@@ -19,12 +21,17 @@ logger = logging.getLogger(__name__)
 RETRY = RetryStrategy(
     max_attempts=20, linear_wait=5, retry_exceptions={OperationalError, InterfaceError}
 )
+# As often as is needed to bring jobs back soon after their worker counts as dead.
+_RECOVERY_S = max(
+    1, min(10, int(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"] / 2))
+)
 
 
-@app.task(name="rag.index_file", queue="index", retry=RETRY)
-def index_file_task(file_id: int, fresh_vectors: bool = False) -> None:
+@app.task(name="rag.index_file", queue="index", retry=RETRY, pass_context=True)
+def index_file_task(context: JobContext, file_id: int, fresh_vectors: bool = False) -> None:
     """Index one file."""
     try:
+        leave_place(context.job.id)
         index_file(file_id=file_id, fresh_vectors=fresh_vectors)
     except (OperationalError, InterfaceError):
         raise
@@ -40,20 +47,33 @@ def index_file_task(file_id: int, fresh_vectors: bool = False) -> None:
         connections.close_all()
 
 
-@app.task(name="rag.build_indexes", queue="index", retry=RETRY)
-def build_indexes_task(space_id: int) -> None:
+@app.task(name="rag.build_indexes", queue="index", retry=RETRY, pass_context=True)
+def build_indexes_task(context: JobContext, space_id: int) -> None:
     """Build the vector indexes that a space lacks."""
     try:
+        leave_place(context.job.id)
         build_due_indexes(space_id=space_id)
     finally:
         connections.close_all()
 
 
-@app.periodic(cron="* * * * * */10")
-@app.task(name="rag.recover_jobs", queue="upkeep", pass_context=False)
+# A worker that starts makes up for the last time that was missed.
+@app.periodic(cron=f"* * * * * */{_RECOVERY_S}")
+@app.task(name="rag.recover_jobs", queue="upkeep", queueing_lock="rag.recover_jobs")
 def recover_jobs_task(timestamp: int, **_: Any) -> None:
     """Bring back what a dead worker left behind."""
     try:
         recover_jobs()
+    finally:
+        connections.close_all()
+
+
+@app.periodic(cron="17 * * * *")
+@app.task(name="rag.tidy_up", queue="upkeep", queueing_lock="rag.tidy_up")
+def tidy_up_task(timestamp: int, **_: Any) -> None:
+    """Remove bytes without a file and jobs that ended long ago."""
+    try:
+        remove_orphans()
+        forget_jobs()
     finally:
         connections.close_all()

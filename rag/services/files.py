@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -26,27 +27,28 @@ def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
 
     Gone from every search at commit; each batch is one transaction.
     """
-    n_deleted = 0
-    touched: set[int] = set()
+    deleted: list[tuple[int, int]] = []
     for start in range(0, len(file_ids), BATCH):
         with transaction.atomic():
-            batch = file_ids[start : start + BATCH]
-            files = models.File.objects.editable(scope).filter(pk__in=batch)
-            rows = list(files.select_for_update(of=("self",)).values_list("pk", "store", "content"))
+            files = models.File.objects.editable(scope).order_by("pk")
+            files = files.filter(pk__in=file_ids[start : start + BATCH])
+            files = files.select_for_update(of=("self",))
+            rows = list(files.values_list("pk", "store", "content"))
             _delete_rows([pk for pk, _, _ in rows])
-            names = [name for _, _, name in rows]
-            transaction.on_commit(lambda names=names: _delete_bytes(names))  # type: ignore[misc]
-        touched.update(store for _, store, _ in rows)
-        n_deleted += len(rows)
-    if touched:
-        stats.roll_up(sorted(touched))
-    return n_deleted
+            transaction.on_commit(partial(_delete_bytes, [name for _, _, name in rows]))
+        deleted += [(pk, store_id) for pk, store_id, _ in rows]
+    stats.roll_up(sorted({store_id for _, store_id in deleted}))
+    return len(deleted)
 
 
 def set_chunks_enabled(*, scope: Scope, chunk_ids: Sequence[int], enabled: bool) -> int:
     """Let chunks be found or not; return how many changed. The indexes follow at commit."""
     chunks = models.Chunk.objects.editable(scope).filter(pk__in=chunk_ids)
-    return chunks.exclude(enabled=enabled).update(enabled=enabled)
+    with transaction.atomic():
+        # A revision that is being swapped in takes the file first and its chunks then.
+        files = models.File.objects.filter(pk__in=chunks.values("file")).order_by("pk")
+        list(files.select_for_update(no_key=True).values_list("pk"))
+        return chunks.exclude(enabled=enabled).update(enabled=enabled)
 
 
 def update_file(
@@ -76,11 +78,11 @@ def update_file(
 def retry_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
     """Queue files to be read anew; return how many. Their live revision serves meanwhile."""
     files = models.File.objects.editable(scope).filter(pk__in=file_ids)
-    by_store: dict[int, list[int]] = {}
-    for pk, store_id in files.values_list("pk", "store"):
-        by_store.setdefault(store_id, []).append(pk)
-    stores = models.Store.objects.filter(pk__in=by_store)
-    return sum(len(reindex(store=store, file_ids=by_store[store.pk])) for store in stores)
+    n_queued = 0
+    for store in models.Store.objects.filter(files__in=files).distinct():
+        ids = files.filter(store=store).values_list("pk", flat=True)
+        n_queued += len(reindex(store=store, file_ids=list(ids)))
+    return n_queued
 
 
 def cancel_files(*, scope: Scope, file_ids: Sequence[int]) -> tuple[int, int]:

@@ -5,34 +5,34 @@ Until the swap the old revision serves; after it the new one does. Nothing is ha
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from django.core.files.storage import default_storage
-from django.db import transaction
+from django.db import IntegrityError
 
 from rag import models
 from rag.core.documents import ParsedDocument
-from rag.core.errors import DocumentError, RAGError
+from rag.core.errors import ConflictError, DocumentError, RAGError
 from rag.providers.postgres import stats
-from rag.providers.postgres.canonical import write_canonical
-from rag.providers.postgres.swap import SwapTarget, swap_in
+from rag.providers.postgres.drafts import discard_draft
+from rag.providers.postgres.locks import holding_file
 from rag.services import wiring
 from rag.services.draft import draft_file
+from rag.services.publish import publish_file
 from rag.services.spaces import queue_index_builds
-
-_PUBLISHED = (
-    "revision", "n_chunks", "kind", "encoding", "parser", "pages", "blocks", "warnings", "status",
-    "error", "progress", "updated_at",
-)  # fmt: skip
 
 
 def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
     """Bring a file's chunks up to date; its error is recorded on the row, not raised.
 
     ``fresh_vectors`` embeds unchanged chunks anew too. A file that was deleted meanwhile is
-    nothing to do.
+    nothing to do. Raises OperationalError while another worker is at it.
     """
+    with holding_file(file_id):
+        _index(file_id, fresh_vectors)
+
+
+def _index(file_id: int, fresh_vectors: bool) -> None:
     file = models.File.objects.light().select_related("store__space").filter(pk=file_id).first()
     if file is None:
         return
@@ -40,15 +40,15 @@ def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
         status=models.File.Status.PROCESSING, error=None, progress={"stage": "parsing"}
     )
     try:
-        document = _parse(file)
-        if not draft_file(file=file, document=document, fresh_vectors=fresh_vectors):
-            raise DocumentError(
-                "“{name}” holds no text.", hint="Upload one with text.", name=file.name
-            )
-        if not _publish(file, document):
+        if not _bring_in(file, _parse(file), fresh_vectors):
             return
     except RAGError as error:
         record_failure(file_id=file.pk, error=error)
+        return
+    except IntegrityError:
+        # Rows of a file that was deleted meanwhile, alone or with its store.
+        if models.File.objects.filter(pk=file.pk).exists():
+            raise
         return
     stats.roll_up([file.store_id])
     stats.merge_pending_terms()
@@ -62,6 +62,23 @@ def record_failure(*, file_id: int, error: RAGError) -> None:
     )
 
 
+def _bring_in(file: models.File, document: ParsedDocument, fresh_vectors: bool) -> bool:
+    """Draft and publish; return False when the file was deleted meanwhile."""
+    for is_last in (False, True):
+        if not draft_file(file=file, document=document, fresh_vectors=fresh_vectors):
+            raise DocumentError(
+                "“{name}” holds no text.", hint="Upload one with text.", name=file.name
+            )
+        try:
+            return publish_file(file=file, document=document)
+        except ConflictError:
+            # The draft counts on a vector that is gone: it would fail in the same way for ever.
+            discard_draft(file.pk)
+            if is_last:
+                raise
+    return False
+
+
 def _parse(file: models.File) -> ParsedDocument:
     stored = str(file.content.name)
     if not default_storage.exists(stored):
@@ -70,26 +87,3 @@ def _parse(file: models.File) -> ParsedDocument:
             hint="Upload the file again.", name=file.name,
         )  # fmt: skip
     return wiring.parser().parse(Path(default_storage.path(stored)), file.name)
-
-
-@transaction.atomic
-def _publish(file: models.File, document: ParsedDocument) -> bool:
-    """Swap the draft in; return False when the file was deleted meanwhile."""
-    row = models.File.objects.select_for_update().light().filter(pk=file.pk).first()
-    if row is None:
-        return False
-    row.revision += 1
-    target = SwapTarget(
-        file_id=row.pk, store_id=row.store_id, space_id=file.store.space_id,
-        revision=row.revision, content_type=row.content_type,
-    )  # fmt: skip
-    row.n_chunks = swap_in(target)
-    row.kind, row.encoding, row.parser = document.kind, document.encoding, document.parser
-    write_canonical(row.pk, document.text)
-    row.pages = [asdict(page) for page in document.pages]
-    row.blocks = [asdict(block) for block in document.blocks]
-    notice = file.store.chunk_rule.notice
-    row.warnings = [*document.warnings, *([notice] if notice else [])]
-    row.status, row.error, row.progress = models.File.Status.COMPLETED, None, {}
-    row.save(update_fields=_PUBLISHED)
-    return True

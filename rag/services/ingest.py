@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from django.core.files.storage import default_storage
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 
 from rag import models
-from rag.conf import conf
-from rag.core.errors import InvalidInputError, LimitError
+from rag.core.errors import ConflictError, InvalidInputError
 from rag.providers.procrastinate_queue import defer
+from rag.services.reindex import reindex
+from rag.services.store_bytes import StoredBytes, store_bytes
 
-PIECE = 1024 * 1024
-_BAD_IN_NAMES = re.compile(r"[\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BAD_IN_NAMES = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,27 @@ def ingest_file(
 ) -> Ingested:
     """Keep the bytes, file them once a store and queue their indexing.
 
-    ``content`` is read in pieces. Raises LimitError over 100 MB and InvalidInputError for an
-    unusable name; what was written is removed then.
+    ``content`` is read in pieces. Bytes that are there already, but idle or in error, are queued
+    again. Raises LimitError over 100 MB, InvalidInputError for an unusable name, ConflictError
+    when the store is gone; what was written is removed then. Not to be called in a transaction.
     """
     name = clean_name(name)
     path = f"stores/{store.pk}/{uuid.uuid4().hex}"
-    pieces = _Hashing(content, name)
-    # Django's File around it would read past our chunks(), and nothing would be hashed.
-    saved = default_storage.save(path, cast(Any, pieces))
+    is_wanted = False
     try:
-        return _file_once(
-            store, saved, name, pieces,
-            {"content_type": content_type, "metadata": dict(metadata or {})},
-        )  # fmt: skip
-    except BaseException:
-        default_storage.delete(saved)
+        stored = store_bytes(path=path, content=content, name=name)
+        facts = {"content_type": content_type, "metadata": dict(metadata or {})}
+        values = {"content": path, "name": name, **facts}
+        taken = _file_once(store, stored, values)
+        is_wanted = taken.is_new
+        return taken
+    except (OperationalError, InterfaceError):
+        # The row may be there although nobody could say so; if not, the upkeep removes the bytes.
+        is_wanted = True
         raise
+    finally:
+        if not is_wanted:
+            default_storage.delete(path)
 
 
 def clean_name(name: str) -> str:
@@ -73,48 +79,27 @@ def clean_name(name: str) -> str:
     return last[:255]
 
 
-def _file_once(
-    store: models.Store, saved: str, name: str, pieces: _Hashing, values: dict[str, Any]
-) -> Ingested:
-    digest = pieces.digest.hexdigest()
+def _file_once(store: models.Store, stored: StoredBytes, values: dict[str, Any]) -> Ingested:
     try:
-        with transaction.atomic():
+        # Durable: the bytes are removed when this fails, which a transaction around it would hide.
+        with transaction.atomic(durable=True):
             file = models.File.objects.create(
-                store=store, name=name, sha256=digest, content=saved, size=pieces.size,
+                store=store, sha256=stored.sha256, size=stored.size,
                 status=models.File.Status.PROCESSING, progress={"stage": "waiting"}, **values,
             )  # fmt: skip
             defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk)
             return Ingested(file, True)
-    except IntegrityError:
-        twin = models.File.objects.light().filter(store=store, sha256=digest).first()
-        if twin is None:
-            raise
-        default_storage.delete(saved)
-        return Ingested(twin, False)
-
-
-class _Hashing:
-    """A readable that hashes what passes and stops at the size limit."""
-
-    def __init__(self, content: IO[bytes], name: str) -> None:
-        self.content = content
-        self.name = name
-        self.digest = hashlib.sha256()
-        self.size = 0
-
-    def chunks(self, chunk_size: int | None = None) -> Iterable[bytes]:
-        while piece := self.content.read(PIECE):
-            self.size += len(piece)
-            if self.size > conf().max_file_bytes:
-                raise LimitError(
-                    "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
-                    name=self.name, limit=conf().max_file_bytes // PIECE,
-                )  # fmt: skip
-            self.digest.update(piece)
-            yield piece
-
-    def read(self, size: int = -1) -> bytes:
-        return self.content.read(size)
-
-    def seek(self, position: int) -> None:
-        self.content.seek(position)
+    except IntegrityError as error:
+        if not models.Store.objects.filter(pk=store.pk).exists():
+            raise ConflictError(
+                "The store “{name}” was deleted meanwhile.", name=store.name
+            ) from error
+    twin = models.File.objects.light().filter(store=store, sha256=stored.sha256).first()
+    if twin is None:
+        # It was deleted at this very moment.
+        return _file_once(store, stored, values)
+    if twin.status in (models.File.Status.IDLE, models.File.Status.ERROR):
+        # Whoever brings the bytes again wants them searchable.
+        reindex(store=store, file_ids=[twin.pk])
+        twin.refresh_from_db(fields=["status", "progress"])
+    return Ingested(twin, False)

@@ -1,12 +1,22 @@
-"""Bring back the jobs of workers that died, and files whose job is gone."""
+"""Bring back what a dead process left behind: jobs, files, statistics, bytes, finished jobs."""
 
 from __future__ import annotations
 
+import time
+
 from asgiref.sync import async_to_sync
 from django.conf import settings
+from django.core.files.storage import default_storage
+from django.db import transaction
 from procrastinate.contrib.django import app
 
-from rag.providers.procrastinate_queue import defer, files_without_job
+from rag import models
+from rag.providers.postgres import stats
+from rag.providers.procrastinate_queue import defer, files_without_job, retry_stalled
+
+# Longer than any upload takes; its bytes lie there before its row.
+ORPHAN_AFTER_S = 24 * 3600.0
+KEEP_JOBS_H = 7 * 24
 
 
 def recover_jobs() -> int:
@@ -15,18 +25,36 @@ def recover_jobs() -> int:
     A worker counts as dead after ``WORKER_STALLED_AFTER`` seconds without a heartbeat. Returns
     how many were brought back.
     """
-    after_s = settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"]
-    n_jobs = async_to_sync(_retry_stalled)(after_s)
-    n_files = sum(
-        defer("rag.index_file", lock=f"file:{file_id}", file_id=file_id)
-        for file_id in files_without_job()
-    )
-    return n_jobs + n_files
+    with transaction.atomic():
+        n_back = retry_stalled(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"])
+    for file_id, is_fresh in files_without_job():
+        n_back += defer(
+            "rag.index_file", lock=f"file:{file_id}", file_id=file_id, fresh_vectors=is_fresh
+        )
+    for store_id in stats.stores_with_deltas():
+        stats.roll_up([store_id])
+    return n_back
 
 
-async def _retry_stalled(after_s: float) -> int:
-    n_jobs = 0
-    for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=after_s):
-        await app.job_manager.retry_job(job)
-        n_jobs += 1
-    return n_jobs
+def remove_orphans(*, older_than_s: float = ORPHAN_AFTER_S) -> int:
+    """Remove bytes that no file names, left by a process that died; return how many."""
+    if not default_storage.exists("stores"):
+        return 0
+    n_removed = 0
+    for folder in default_storage.listdir("stores")[0]:
+        place = f"stores/{folder}/"
+        names = {place + name for name in default_storage.listdir(place)[1]}
+        files = models.File.objects.filter(content__startswith=place)
+        for name in sorted(names - set(files.values_list("content", flat=True))):
+            age_s = time.time() - default_storage.get_modified_time(name).timestamp()
+            if age_s > older_than_s:
+                default_storage.delete(name)
+                n_removed += 1
+    return n_removed
+
+
+def forget_jobs() -> None:
+    """Remove finished jobs after a week, and those of the upkeep itself after an hour."""
+    delete = async_to_sync(app.job_manager.delete_old_jobs)
+    delete(nb_hours=1, queue="upkeep", include_failed=True)
+    delete(nb_hours=KEEP_JOBS_H, include_failed=True, include_cancelled=True, include_aborted=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from rag import models
 from rag.providers.procrastinate_queue import defer
 
@@ -19,11 +21,14 @@ def reindex(
         files = files.filter(pk__in=file_ids)
     ids = list(files.order_by("pk").values_list("pk", flat=True))
     for file_id in ids:
-        queued = defer(
-            "rag.index_file", lock=f"file:{file_id}", file_id=file_id, fresh_vectors=fresh_vectors
-        )
-        if queued:
-            models.File.objects.filter(pk=file_id).update(
-                status=models.File.Status.PROCESSING, progress={"stage": "waiting"}
-            )
+        _queue(file_id, fresh_vectors)
     return ids
+
+
+@transaction.atomic
+def _queue(file_id: int, fresh_vectors: bool) -> None:
+    # The row first: a job that ends now either sees this one waiting or comes before it.
+    models.File.objects.filter(pk=file_id).update(
+        status=models.File.Status.PROCESSING, progress={"stage": "waiting"}
+    )
+    defer("rag.index_file", lock=f"file:{file_id}", file_id=file_id, fresh_vectors=fresh_vectors)

@@ -35,7 +35,7 @@ def build_due_indexes(*, space_id: int, concurrently: bool = True) -> int:
 
 
 def queue_index_builds(*, store_id: int) -> None:
-    """Queue a build when the store's space lacks an index."""
-    space_id = models.Store.objects.values_list("space_id", flat=True).get(pk=store_id)
-    if due_indexes(space_id=space_id):
+    """Queue a build when the store's space lacks an index; a store that is gone needs none."""
+    space_id = models.Store.objects.filter(pk=store_id).values_list("space_id", flat=True).first()
+    if space_id is not None and due_indexes(space_id=space_id):
         defer("rag.build_indexes", lock=f"space:{space_id}", space_id=space_id)

@@ -72,12 +72,19 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
 
 def delete_store(*, store: models.Store) -> None:
     """Delete a store with its files, chunks, vectors, terms and original bytes."""
-    paths = list(store.files.values_list("content", flat=True))
+    paths: list[str] = []
 
     def remove_bytes() -> None:
         for path in paths:
             default_storage.delete(path)
 
     with transaction.atomic():
+        # The store, then its files, then their chunks: as all who change them do.
+        list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
+        files = models.File.objects.filter(store_id=store.pk).order_by("pk")
+        paths += files.select_for_update().values_list("content", flat=True)
+        models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
+        # By one statement: Django would read a million chunks first.
+        models.Chunk.objects.filter(store_id=store.pk)._raw_delete("default")
         store.delete()
         transaction.on_commit(remove_bytes)

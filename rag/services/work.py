@@ -54,12 +54,10 @@ def work_off(
 def _progress(file_ids: Sequence[int]) -> Progress:
     rows = models.File.objects.filter(pk__in=file_ids).values_list("status", "progress")
     states = models.File.Status
-    done = [status for status, _ in rows if status in (states.COMPLETED, states.ERROR)]
-    parts = sum(
-        float(progress.get("share", 0))
-        for status, progress in rows
-        if status not in (states.COMPLETED, states.ERROR)
-    )
+    # An idle file was taken out of the queue.
+    ended = (states.COMPLETED, states.ERROR, states.IDLE)
+    done = [status for status, _ in rows if status in ended]
+    parts = sum(float(progress.get("share", 0)) for status, progress in rows if status not in ended)
     # A file that was deleted meanwhile is done too.
     n_done = len(done) + len(file_ids) - len(rows)
     share = min(1.0, (n_done + parts) / len(file_ids)) if file_ids else 1.0

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,11 +34,20 @@ SELECT f.name, c.ordinal, c.char_start, c.char_end, c.text FROM rag_chunk c
 JOIN rag_file f ON f.id = c.file_id JOIN rag_store s ON s.id = f.store_id
 WHERE s.name = %s AND c.is_live ORDER BY 1, 2
 """
+SUMMED = f"SELECT count(*), sum(length(text)) FROM ({CHUNKS}) c"
 UNPAIRED = """
 SELECT count(*) FROM (SELECT id FROM rag_chunk WHERE is_live) c
 FULL JOIN rag_chunk_vec v ON v.chunk_id = c.id FULL JOIN rag_chunk_lex l ON l.chunk_id = c.id
 WHERE c.id IS NULL OR v.chunk_id IS NULL OR l.chunk_id IS NULL
 """
+IN_STORE = "JOIN rag_store s ON s.id = store_id WHERE s.name = %s"
+COUNTED = f"SELECT count(*), sum(len) FROM rag_chunk_lex {IN_STORE}"
+SAID = "SELECT n_chunks, sum_len FROM rag_store WHERE name = %s"
+COUNTED_DF = f"""
+SELECT key, count(*) FROM (SELECT unnest(rag_terms(w)) AS key FROM rag_chunk_lex {IN_STORE}) t
+GROUP BY key ORDER BY key
+"""
+SAID_DF = f"SELECT key, df FROM rag_term_df {IN_STORE} AND df <> 0 ORDER BY key"
 
 
 class Installation:
@@ -91,35 +101,88 @@ def installation() -> Iterator[Installation]:
     shutil.rmtree(folder)
 
 
-def test_twenty_kills_lose_nothing_and_double_nothing(installation: Installation) -> None:
+def documents(folder: Path) -> Path:
+    """Return a folder with what ships and some texts that take a while."""
+    shutil.copytree(DOCUMENTS, folder)
+    words = ["泵", "阀门", "温度", "记录", "pump", "valve", "leak", "daily", "report", "checks"]
+    for n in range(6):
+        dice = random.Random(n)
+        lines = (
+            f"## {n}.{line}\n\n" + " ".join(dice.choice(words) + str(dice.randrange(999)) for _ in range(60))
+            for line in range(120)
+        )  # fmt: skip
+        (folder / f"long {n}.md").write_text("\n\n".join(lines), encoding="utf-8")
+    return folder
+
+
+class Watch(threading.Thread):
+    """Looks at a store again and again: it must be whole at every moment."""
+
+    def __init__(self, installation: Installation, expected: list[tuple[Any, ...]]) -> None:
+        super().__init__()
+        self.installation = installation
+        self.expected = [(len(expected), sum(len(text) for *_, text in expected))]
+        self.n_looks, self.wrong = 0, list[str]()
+        self.is_over = threading.Event()
+
+    def run(self) -> None:
+        while not self.is_over.wait(0.1):
+            # A server that was killed is away for a moment.
+            with contextlib.suppress(psycopg.OperationalError):
+                if self.installation.rows(SUMMED, "Calm") != self.expected:
+                    self.wrong.append("chunks")
+                if self.installation.rows(UNPAIRED) != [(0,)]:
+                    self.wrong.append("indexes")
+                self.n_looks += 1
+
+
+def test_twenty_kills_lose_nothing_and_double_nothing(
+    installation: Installation, tmp_path: Path
+) -> None:
+    print("seed", SEED)
+    folder = str(documents(tmp_path / "documents"))
     installation.run("migrate", "-v", "0")
-    installation.run("rag_ingest", str(DOCUMENTS), "--store", "Calm", "--create")
+    installation.run("rag_ingest", folder, "--store", "Calm", "--create")
     expected = installation.rows(CHUNKS, "Calm")
-    installation.run("rag_ingest", str(DOCUMENTS), "--store", "Stormy", "--create", "--no-wait")
-    dice = random.Random(SEED)
-    for n in range(N_KILLS):
-        worker = installation.start("procrastinate", "worker")
-        time.sleep(dice.uniform(0.8, 2.6))
-        if n % 4 == 3:
-            installation.kill_postgres()
-        worker.kill()
-        worker.wait()
-        if n == N_KILLS // 2:
-            # What is served already is made anew under the storm, too.
-            installation.run("rag_reindex", "--store", "Calm", "--fresh", "--no-wait")
-        if n > N_KILLS // 2:
-            installation.start_postgres()
-            assert installation.rows(CHUNKS, "Calm") == expected
-    installation.run("rag_ingest", str(DOCUMENTS), "--store", "Stormy")
+    assert len(expected) > 600
+    installation.run("rag_ingest", folder, "--store", "Stormy", "--create", "--no-wait")
+    # What is served already is made anew under the storm, too.
+    installation.run("rag_reindex", "--store", "Calm", "--fresh", "--no-wait")
+    watch = Watch(installation, expected)
+    watch.start()
+    try:
+        n_hit = storm(installation, random.Random(SEED))
+    finally:
+        watch.is_over.set()
+        watch.join()
+    print("hits", n_hit, "looks", watch.n_looks)
+    assert n_hit >= N_KILLS // 2
+    assert (watch.wrong, watch.n_looks > 100) == ([], True)
+    installation.run("rag_ingest", folder, "--store", "Stormy")
     installation.run("rag_reindex", "--store", "Calm")
-    states = installation.rows("SELECT DISTINCT status FROM rag_file")
-    assert states == [("completed",)]
+    assert installation.rows("SELECT DISTINCT status FROM rag_file") == [("completed",)]
     assert installation.rows(CHUNKS, "Stormy") == expected
     assert installation.rows(CHUNKS, "Calm") == expected
     assert installation.rows(UNPAIRED) == [(0,)]
     assert installation.rows("SELECT count(*) FROM rag_chunk_draft") == [(0,)]
-    counted = "SELECT count(*), sum(len) FROM rag_chunk_lex l JOIN rag_store s ON s.id = l.store_id"
-    said = "SELECT n_chunks, sum_len FROM rag_store WHERE name = %s"
     for name in ("Calm", "Stormy"):
-        truth = installation.rows(f"{counted} WHERE s.name = %s", name)
-        assert installation.rows(said, name) == truth
+        assert installation.rows(SAID, name) == installation.rows(COUNTED, name)
+        assert installation.rows(SAID_DF, name) == installation.rows(COUNTED_DF, name)
+
+
+def storm(installation: Installation, dice: random.Random) -> int:
+    """Kill twenty times; return how often a job was at work."""
+    n_hit = 0
+    for n in range(N_KILLS):
+        worker = installation.start("procrastinate", "worker")
+        time.sleep(dice.uniform(1.1, 2.3))
+        n_hit += bool(installation.rows("SELECT FROM procrastinate_jobs WHERE queue_name = 'index' AND status = 'doing'"))  # fmt: skip
+        if n % 4 == 3:
+            installation.kill_postgres()
+        worker.kill()
+        worker.wait()
+        if n % 4 == 3:
+            installation.start_postgres()
+        if n % 6 == 5:
+            installation.run("rag_reindex", "--store", "Calm", "--fresh", "--no-wait")
+    return n_hit

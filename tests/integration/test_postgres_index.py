@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from rag import models
+from rag.core.errors import ConflictError
 from rag.providers.postgres import keys, stats
 from rag.providers.postgres.search import PostgresIndex
 from rag.stages.terms import index_terms, query_terms
@@ -234,7 +235,7 @@ def test_a_draft_that_claims_a_vector_nobody_has_is_not_swapped_in(store: models
 
     file = make_file(store, "claims")
     draft(file, ["no such text lives"], [None])
-    with pytest.raises(DataError), transaction.atomic():
+    with pytest.raises(ConflictError), transaction.atomic():
         swap(file)
     assert not models.Chunk.objects.filter(file=file).exists()
 

@@ -16,7 +16,8 @@ def write_canonical(file_id: int, text: str) -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE rag_canonical (text text) ON COMMIT DROP")
-        with cursor.copy("COPY rag_canonical FROM STDIN") as copy:
+        # Django wraps the errors of execute(), not those of copy().
+        with connection.wrap_database_errors, cursor.copy("COPY rag_canonical FROM STDIN") as copy:
             for start in range(0, len(text), PIECE):
                 copy.write(text[start : start + PIECE].translate(_ESCAPES))
             copy.write("\n")

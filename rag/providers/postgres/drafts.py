@@ -52,7 +52,9 @@ def begin_draft(file_id: int, fingerprint: str) -> int:
 
 def add_rows(file_id: int, fingerprint: str, rows: Iterable[DraftRow]) -> None:
     """Append rows; equal ordinals are an error of the caller."""
+    # Django wraps the errors of execute(), not those of copy().
     with (
+        connection.wrap_database_errors,
         connection.cursor() as cursor,
         cursor.copy(f"COPY rag_chunk_draft ({_COLUMNS}) FROM STDIN") as copy,
     ):
@@ -70,6 +72,12 @@ def add_rows(file_id: int, fingerprint: str, rows: Iterable[DraftRow]) -> None:
                 (file_id, chunk.ordinal, fingerprint, json.dumps(facts), chunk.text, row.sha256,
                  row.is_han, row.length, sparse_literal(row.weights), vector)
             )  # fmt: skip
+
+
+def discard_draft(file_id: int) -> None:
+    """Remove the rows of a file's draft."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [file_id])
 
 
 def reusable_texts(file_id: int, space_id: int, digests: Sequence[str]) -> set[str]:

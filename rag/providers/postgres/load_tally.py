@@ -6,10 +6,12 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from django.db import connection
 
 from rag.providers.postgres import stats
 from rag.providers.postgres.copy_fields import array_field
 from rag.providers.postgres.load_rows import PackedRows
+from rag.providers.postgres.locks import hold_stores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +33,11 @@ INSERT INTO rag_term_delta (store_id, keys, dn, chunks, len) VALUES (%s, %s, %s,
 
 def copy_rows(cursor: Any, table: str, columns: str, rows: bytes) -> None:
     """Write rows that are in COPY's binary format, without its header, to ``table``."""
-    with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+    # Django wraps the errors of execute(), not those of copy().
+    with (
+        connection.wrap_database_errors,
+        cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
         copy.write(_HEADER)
         copy.write(rows)
         copy.write(_TRAILER)
@@ -65,7 +71,7 @@ class Tally:
         if not self.n_chunks:
             return
         keys, dfs = self._merged()
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rag_term_stat'))")
+        hold_stores([store_id])
         cursor.execute(_IS_COUNTED, [store_id, store_id])
         is_counted = cursor.fetchone()[0]
         added = (keys.tolist(), dfs.tolist()) if is_counted else ([], [])

@@ -10,6 +10,8 @@ from math import floor, log
 
 from django.db import connection, transaction
 
+from rag.providers.postgres.locks import hold_stores
+
 TERMS_A_ROW = 240
 # Packing costs about a second per 100,000 chunks, so it waits until a store has grown this much.
 _GROWTH = 1.25
@@ -17,7 +19,8 @@ _PACK_FROM = 5000
 _ROLL_UP = """
 WITH d AS (DELETE FROM rag_term_delta WHERE store_id = ANY(%s) RETURNING *),
 k AS (INSERT INTO rag_term_stat AS s
-  SELECT store_id, u.k, sum(u.n) FROM d, unnest(keys, dn) u(k, n) GROUP BY 1, 2 ORDER BY 1, 2
+  SELECT store_id, u.k, sum(u.n) FROM d, unnest(keys, dn) u(k, n)
+  WHERE store_id IN (SELECT id FROM rag_store) GROUP BY 1, 2 ORDER BY 1, 2
   ON CONFLICT (store_id, key) DO UPDATE SET df = s.df + excluded.df)
 UPDATE rag_store SET n_chunks = n_chunks + x.n, sum_len = sum_len + x.l
 FROM (SELECT store_id, sum(chunks) AS n, sum(len) AS l FROM d GROUP BY 1) x
@@ -50,9 +53,9 @@ UPDATE rag_store SET (n_chunks, sum_len) = (SELECT count(*), coalesce(sum(len), 
 
 
 def roll_up(store_ids: list[int]) -> None:
-    """Fold the deltas of these stores into their statistics; one process at a time."""
+    """Fold the deltas of these stores into their statistics; one process a store at a time."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rag_term_stat'))")
+        hold_stores(store_ids)
         cursor.execute(_ROLL_UP, [store_ids])
         for store_id, n_chunks, n_added in cursor.fetchall():
             if _has_grown(n_chunks - n_added, n_chunks):
@@ -68,20 +71,27 @@ def _has_grown(before: int, after: int) -> bool:
 def pack(store_id: int) -> None:
     """Pack a store's statistics into little room; ``roll_up`` does it when a store has grown."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rag_term_stat'))")
+        hold_stores([store_id])
         cursor.execute(_PACK, {"store": store_id})
 
 
 def recount(store_id: int) -> None:
     """Count a store's document frequencies anew from its chunks."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rag_term_stat'))")
         # Deltas written meanwhile belong to chunks that the count below may already see.
         cursor.execute("LOCK TABLE rag_chunk_lex IN SHARE MODE")
+        hold_stores([store_id])
         for table in ("rag_term_delta", "rag_term_stat", "rag_term_pack"):
             cursor.execute(f"DELETE FROM {table} WHERE store_id = %s", [store_id])
         cursor.execute(_RECOUNT, {"store": store_id})
         cursor.execute(_RECOUNT_STORE, {"store": store_id})
+
+
+def stores_with_deltas() -> list[int]:
+    """Return the stores whose last changes are not rolled up yet."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT store_id FROM rag_term_delta ORDER BY 1")
+        return [row[0] for row in cursor.fetchall()]
 
 
 def merge_pending_terms() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from django.db import connection
 
-_STEPS = [
+from rag.core.errors import ConflictError
+
+_VANISHED, *_STEPS = [
     step.partition("\n")[2]
     for step in (Path(__file__).parent / "swap.sql").read_text("utf-8").split("-- step: ")[1:]
 ]
@@ -28,14 +30,20 @@ def swap_in(target: SwapTarget) -> int:
     """Make the draft the file's live revision and return its number of chunks.
 
     Must run inside the transaction that holds the file's row. Chunks with equal text keep their
-    id and enabled flag, and their vector unless the draft brings a new one.
+    id and enabled flag, and their vector unless the draft brings a new one. Raises ConflictError,
+    before anything is changed, when the draft relies on a vector that is gone.
     """
+    values: dict[str, int | str] = {
+        "file": target.file_id, "store": target.store_id, "space": target.space_id,
+        "revision": target.revision, "type": target.content_type,
+    }  # fmt: skip
     with connection.cursor() as cursor:
+        cursor.execute(_VANISHED, values)
+        if cursor.fetchone()[0]:
+            raise ConflictError(
+                "The file's chunks changed while it was indexed.", hint="Index it again."
+            )
         for statement in _STEPS:
-            cursor.execute(
-                statement,
-                {"file": target.file_id, "store": target.store_id, "space": target.space_id,
-                 "revision": target.revision, "type": target.content_type},
-            )  # fmt: skip
+            cursor.execute(statement, values)
         cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [target.file_id])
         return int(cursor.rowcount)

@@ -1,6 +1,15 @@
 -- Makes a file's draft its live revision; run in order, in the transaction that holds the file's row.
 -- A twin is the old chunk of an equal text, matched one to one in order.
 
+-- step: Draft rows that rely on a vector which is gone by now.
+WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
+    FROM rag_chunk WHERE file_id = %(file)s AND file_revision < %(revision)s AND is_live),
+  new AS (SELECT ordinal, embedding, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
+    FROM rag_chunk_draft WHERE file_id = %(file)s)
+  SELECT count(*) FROM new LEFT JOIN old USING (sha256, n) WHERE new.embedding IS NULL
+    AND NOT (EXISTS (SELECT FROM rag_chunk_vec v WHERE v.chunk_id = old.id AND v.space_id = %(space)s)
+      AND EXISTS (SELECT FROM rag_chunk_lex l WHERE l.chunk_id = old.id))
+
 -- step: Out of the index: chunks without a twin, and twins that get a new vector.
 WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
     FROM rag_chunk WHERE file_id = %(file)s AND file_revision < %(revision)s AND is_live),
@@ -8,14 +17,6 @@ WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY 
     FROM rag_chunk_draft WHERE file_id = %(file)s),
   twins AS (SELECT old.id, new.* FROM old JOIN new USING (sha256, n)) SELECT rag_unindex(array_agg(old.id)) FROM old LEFT JOIN twins USING (id)
     WHERE twins.id IS NULL OR twins.embedding IS NOT NULL
-
--- step: A draft row that relied on a vector which is gone by now must not be swapped in half.
-WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
-    FROM rag_chunk WHERE file_id = %(file)s AND file_revision < %(revision)s AND is_live),
-  new AS (SELECT ordinal, facts, embedding, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
-    FROM rag_chunk_draft WHERE file_id = %(file)s),
-  twins AS (SELECT old.id, new.* FROM old JOIN new USING (sha256, n)) SELECT 1 / (count(*) = 0)::int FROM new LEFT JOIN twins USING (ordinal)
-    WHERE new.embedding IS NULL AND twins.id IS NULL
 
 -- step: All old rows step back first, the kept ones with their new places: positions may be traded.
 WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n

@@ -1,0 +1,49 @@
+"""A file's draft becomes its live revision. In: a parsed document. Out: one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from django.db import transaction
+
+from rag import models
+from rag.core.documents import ParsedDocument
+from rag.providers.postgres.canonical import write_canonical
+from rag.providers.postgres.locks import keep_store
+from rag.providers.postgres.swap import SwapTarget, swap_in
+from rag.providers.procrastinate_queue import is_waiting
+
+_PUBLISHED = (
+    "revision", "n_chunks", "kind", "encoding", "parser", "pages", "blocks", "warnings", "status",
+    "error", "progress", "updated_at",
+)  # fmt: skip
+
+
+@transaction.atomic
+def publish_file(*, file: models.File, document: ParsedDocument) -> bool:
+    """Swap the draft in; return False when the file was deleted meanwhile.
+
+    Raises ConflictError when the draft relies on a vector that is gone.
+    """
+    if not keep_store(file.store_id):
+        return False
+    row = models.File.objects.select_for_update().light().filter(pk=file.pk).first()
+    if row is None:
+        return False
+    row.revision += 1
+    target = SwapTarget(
+        file_id=row.pk, store_id=row.store_id, space_id=file.store.space_id,
+        revision=row.revision, content_type=row.content_type,
+    )  # fmt: skip
+    row.n_chunks = swap_in(target)
+    row.kind, row.encoding, row.parser = document.kind, document.encoding, document.parser
+    write_canonical(row.pk, document.text)
+    row.pages = [asdict(page) for page in document.pages]
+    row.blocks = [asdict(block) for block in document.blocks]
+    notice = file.store.chunk_rule.notice
+    row.warnings = [*document.warnings, *([notice] if notice else [])]
+    row.status, row.error, row.progress = models.File.Status.COMPLETED, None, {}
+    if is_waiting(f"file:{row.pk}"):
+        row.status, row.progress = models.File.Status.PROCESSING, {"stage": "waiting"}
+    row.save(update_fields=_PUBLISHED)
+    return True

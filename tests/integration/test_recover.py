@@ -1,0 +1,186 @@
+"""What dead workers leave behind comes back: jobs, files without a job, changes not counted."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+from procrastinate.contrib.django.models import ProcrastinateJob
+
+from rag import models, tasks
+from rag.providers.postgres import stats
+from rag.providers.procrastinate_queue import defer, is_waiting, leave_place, retry_stalled
+from rag.services.recover import forget_jobs, recover_jobs
+from rag.services.reindex import reindex
+from tests.factories import FileFactory, publish
+from tests.integration.index_desk import ask, assert_whole
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def file() -> Any:
+    file = FileFactory()
+    reindex(store=file.store)
+    return file
+
+
+def worker(silent_s: float) -> int:
+    """Return a worker that was last heard of so long ago."""
+    rows = ask(
+        "INSERT INTO procrastinate_workers (last_heartbeat)"
+        " VALUES (now() - %s * interval '1 second') RETURNING id",
+        silent_s,
+    )
+    return int(rows[0][0])
+
+
+def take(worker_id: int | None) -> int:
+    """Let a worker take the first waiting job."""
+    rows = ask(
+        "UPDATE procrastinate_jobs SET status = 'doing', worker_id = %s WHERE id ="
+        " (SELECT min(id) FROM procrastinate_jobs WHERE status = 'todo') RETURNING id",
+        worker_id,
+    )
+    return int(rows[0][0])
+
+
+def states() -> list[str]:
+    return list(ProcrastinateJob.objects.order_by("pk").values_list("status", flat=True))
+
+
+def test_the_job_of_a_silent_worker_comes_back(file: Any) -> None:
+    take(worker(31))
+    assert recover_jobs() == 1
+    job = ProcrastinateJob.objects.get()
+    assert (job.status, job.attempts) == ("todo", 1)
+    assert recover_jobs() == 0
+
+
+def test_the_job_of_a_worker_that_is_gone_comes_back(file: Any) -> None:
+    take(None)
+    assert recover_jobs() == 1
+    assert states() == ["todo"]
+
+
+def test_the_job_of_a_living_worker_is_its_own(file: Any) -> None:
+    take(worker(20))
+    assert recover_jobs() == 0
+    assert states() == ["doing"]
+
+
+def test_the_limit_is_the_setting_s(file: Any, settings: Any) -> None:
+    settings.PROCRASTINATE_WORKER_DEFAULTS = {
+        **settings.PROCRASTINATE_WORKER_DEFAULTS, "stalled_worker_timeout": 2.0,
+    }  # fmt: skip
+    take(worker(3))
+    assert recover_jobs() == 1
+
+
+def test_a_job_comes_back_though_its_like_waits(file: Any) -> None:
+    """The dead one would hold the lock of the file, and the one that waits would wait for ever."""
+    take(worker(60))
+    reindex(store=file.store)
+    assert states() == ["doing", "todo"]
+    assert recover_jobs() == 1
+    assert states() == ["todo", "todo"]
+
+
+def test_all_come_back_at_once_and_once_each() -> None:
+    files = [FileFactory() for _ in range(10)]
+    dead = worker(60)
+    for file in files:
+        reindex(store=file.store)
+        take(dead)
+
+    def recovering(_: int) -> int:
+        try:
+            return retry_stalled(30)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(recovering, range(4))) == 10
+    assert set(ProcrastinateJob.objects.values_list("status", "attempts")) == {("todo", 1)}
+
+
+@pytest.mark.parametrize("end", ["failed", "aborted", "cancelled"])
+@pytest.mark.parametrize("is_fresh", [False, True])
+def test_a_file_whose_job_ended_without_it_is_queued_again(end: str, is_fresh: bool) -> None:
+    file = FileFactory()
+    reindex(store=file.store, fresh_vectors=is_fresh)
+    take(worker(0))
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE procrastinate_jobs SET status = %s", [end])
+    assert recover_jobs() == 1
+    again = ProcrastinateJob.objects.latest("pk")
+    assert again.args == {"file_id": file.pk, "fresh_vectors": is_fresh}
+    assert recover_jobs() == 0
+
+
+def test_a_file_without_any_job_is_queued() -> None:
+    file = FileFactory(status="processing")
+    FileFactory(status="completed")
+    FileFactory(status="error")
+    FileFactory(status="idle")
+    assert recover_jobs() == 1
+    assert ProcrastinateJob.objects.get().lock == f"file:{file.pk}"
+
+
+def test_changes_that_nobody_counted_are_counted() -> None:
+    file = FileFactory()
+    publish(file, "one two", "three")
+    # As when a deletion was killed between its commit and the count.
+    models.Chunk.objects.filter(text="three").delete()
+    models.File.objects.update(n_chunks=1)
+    assert stats.stores_with_deltas() == [file.store_id]
+    recover_jobs()
+    assert stats.stores_with_deltas() == []
+    assert_whole(file.store)
+
+
+def test_a_running_job_leaves_its_place_to_its_like(file: Any) -> None:
+    lock = f"file:{file.pk}"
+    assert not defer("rag.index_file", lock=lock, file_id=file.pk)
+    assert is_waiting(lock)
+    leave_place(take(worker(0)))
+    assert not is_waiting(lock)
+    assert defer("rag.index_file", lock=lock, file_id=file.pk)
+    assert is_waiting(lock)
+    assert not is_waiting("file:0")
+
+
+def test_flags_make_another_job(file: Any) -> None:
+    lock = f"file:{file.pk}"
+    assert defer("rag.index_file", lock=lock, file_id=file.pk, fresh_vectors=True)
+    assert not defer("rag.index_file", lock=lock, file_id=file.pk, fresh_vectors=True)
+    assert not defer("rag.index_file", lock=lock, file_id=file.pk, fresh_vectors=False)
+
+
+def test_finished_jobs_are_forgotten_when_they_are_old(file: Any) -> None:
+    for queue, hours in (("index", 200), ("index", 100), ("upkeep", 100), ("upkeep", 0)):
+        job = ask(
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, status)"
+            " VALUES (%s, 't', 'succeeded') RETURNING id",
+            queue,
+        )[0][0]
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM procrastinate_events WHERE job_id = %s", [job])
+            cursor.execute(
+                "INSERT INTO procrastinate_events (job_id, type, at)"
+                " VALUES (%s, 'succeeded', now() - %s * interval '1 hour')",
+                [job, hours],
+            )
+    forget_jobs()
+    left = ProcrastinateJob.objects.order_by("pk").values_list("queue_name", "status")
+    assert list(left) == [("index", "todo"), ("index", "succeeded"), ("upkeep", "succeeded")]
+
+
+def test_the_periodic_tasks_run() -> None:
+    FileFactory(status="processing")
+    tasks.recover_jobs_task(timestamp=0)
+    assert states() == ["todo"]
+    tasks.tidy_up_task(timestamp=0)
+    assert states() == ["todo"]
