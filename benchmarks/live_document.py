@@ -14,8 +14,9 @@ from benchmarks.search_world import World
 from benchmarks.synthetic import PER_DOCUMENT, Passage, Question, SyntheticCorpus
 from rag import models
 from rag.core.documents import Chunk
+from rag.core.hits import Hit
 from rag.core.ports import IndexQuery, StoreTarget
-from rag.core.types import Hit, RetrievalSettings
+from rag.core.types import RetrievalSettings
 from rag.providers.postgres import drafts, stats
 from rag.providers.postgres.keys import term_weights
 from rag.providers.postgres.search import PostgresIndex

@@ -14,8 +14,9 @@ from benchmarks.record import Report
 from benchmarks.search_world import World
 from benchmarks.synthetic import Question
 from rag.core.access import Scope
+from rag.core.hits import Hit
 from rag.core.ports import IndexQuery
-from rag.core.types import Hit, RetrievalSettings, SearchResult
+from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.search import PostgresIndex
 from rag.services import wiring
 from rag.services.search import search

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import environ
-from django.templatetags.static import static
-from django.urls import reverse_lazy
-from django.utils.translation import gettext_lazy as _
 
 from project import postgres_places
+from project.desk import UNFOLD as UNFOLD
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -105,6 +103,9 @@ DATABASES["default"]["OPTIONS"] = {
     "connect_timeout": 10,
     "pool": {"min_size": 0, "max_size": env.int("DATABASE_POOL_SIZE", default=8), "timeout": 10},
 } | DATABASES["default"].get("OPTIONS", {})
+# Other databases that sources may read, by name.
+SOURCE_DATABASES: dict[str, str] = env.json("RAG_SOURCE_DATABASES", default={})
+DATABASES |= {name: env.db_url_config(url) for name, url in SOURCE_DATABASES.items()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -133,6 +134,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 PROCRASTINATE_WORKER_DEFAULTS = {
     "queues": None,
     "concurrency": env.int("WORKER_CONCURRENCY", default=2),
+    # A job that waited for its file's lock, or for another try, is told by nobody.
+    "fetch_job_polling_interval": 1.0,
     "shutdown_graceful_timeout": env.float("WORKER_SHUTDOWN_TIMEOUT", default=20.0),
     "update_heartbeat_interval": env.float("WORKER_HEARTBEAT", default=10.0),
     "stalled_worker_timeout": env.float("WORKER_STALLED_AFTER", default=30.0),
@@ -146,67 +149,6 @@ LOGGING = {
     "loggers": {"procrastinate": {"level": "WARNING"}, "httpx2": {"level": "WARNING"}},
 }
 
-
-def _way(title: Any, icon: str, name: str, permission: str) -> dict[str, Any]:
-    """Return an entry of the admin's side navigation, shown to whom it is open."""
-    return {
-        "title": title,
-        "icon": icon,
-        "link": reverse_lazy(f"admin:{name}_changelist"),
-        "permission": lambda request: request.user.has_perm(permission),
-    }
-
-
-UNFOLD: dict[str, Any] = {
-    "SITE_TITLE": "Citable",
-    "SITE_HEADER": "Citable",
-    "SITE_SYMBOL": "format_quote",
-    "SITE_URL": None,
-    "SITE_FAVICONS": [
-        {
-            "rel": "icon",
-            "type": "image/svg+xml",
-            "href": lambda request: static("rag/admin/favicon.svg"),
-        }
-    ],
-    "SHOW_LANGUAGES": True,
-    "SHOW_VIEW_ON_SITE": False,
-    "DASHBOARD_CALLBACK": "rag.admin.dashboard.fill_dashboard",
-    "STYLES": [lambda request: static("rag/admin/desk.css")],
-    "SIDEBAR": {
-        "show_search": False,
-        "navigation": [
-            {
-                "title": _("Knowledge"),
-                "items": [
-                    _way(_("Stores"), "inventory_2", "rag_store", "rag.view_store"),
-                    _way(_("Files"), "description", "rag_file", "rag.view_file"),
-                    _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
-                ],
-            },
-            {
-                "title": _("Insight"),
-                "separator": True,
-                "items": [
-                    _way(_("Query log"), "manage_search", "rag_querylog", "rag.view_querylog"),
-                    _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
-                    _way(
-                        _("Jobs"), "progress_activity", "procrastinate_procrastinatejob",
-                        "procrastinate.view_procrastinatejob",
-                    ),
-                ],
-            },
-            {
-                "title": _("People"),
-                "separator": True,
-                "items": [
-                    _way(_("Users"), "person", "auth_user", "auth.view_user"),
-                    _way(_("Groups"), "group", "auth_group", "auth.view_group"),
-                ],
-            },
-        ],
-    },
-}  # fmt: skip
 
 RAG = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
@@ -225,4 +167,13 @@ RAG = {
     "MAX_FILE_BYTES": 100 * 1024 * 1024,
     "HNSW_MIN_CHUNKS": env.int("RAG_HNSW_MIN_CHUNKS", default=10_000),
     "MODELS_DIR": VAR_DIR / "models",
+    "PLUGINS": (
+        "rag.plugins.enhancers",
+        "rag.plugins.sources",
+        *env.list("RAG_PLUGINS", default=[]),
+    ),
+    "SECRETS": env.json("RAG_SECRETS", default={}),
+    "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
+    "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
+    "REDIS_URL": env.str("REDIS_URL", default=""),
 }

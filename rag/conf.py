@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +31,11 @@ class Conf:
     max_file_bytes: int
     hnsw_min_chunks: int
     models_dir: Path
+    plugins: tuple[str, ...]
+    secrets: Mapping[str, str]
+    source_databases: tuple[str, ...]
+    fetch_hosts: tuple[str, ...]
+    redis_url: str
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,8 @@ from rag.admin.row_page import StorePage
 from rag.admin.scoped import scope_for
 from rag.admin.sentences import error_sentence
 from rag.core.errors import RAGError
-from rag.core.types import FUSIONS, MODES, Hit, RetrievalSettings, SearchResult
+from rag.core.hits import Hit
+from rag.core.types import FUSIONS, MODES, RetrievalSettings, SearchResult
 from rag.services.search import search
 
 MODE_NAMES = {

@@ -88,3 +88,7 @@ class ProviderError(RAGError):
 
 class ProviderTimeoutError(ProviderError):
     """A model or service behind a port did not answer in time (HTTP 504)."""
+
+
+class CancelledError(RAGError):
+    """Nobody waits for the answer any more (HTTP 499)."""

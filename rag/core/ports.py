@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rag.core.documents import ParsedDocument
-    from rag.core.types import ChatReply, Hit, Message, RetrievalSettings
+    from rag.core.hits import Hit
+    from rag.core.types import ChatReply, Message, RetrievalSettings
 
 
 class Tokenizer(Protocol):

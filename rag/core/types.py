@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from rag.core.errors import InvalidInputError, UnknownNameError
+from rag.core.hits import Hit
 
 MODES = ("auto", "semantic", "keyword", "hybrid")
 FUSIONS = ("weighted", "rrf")
@@ -87,39 +88,6 @@ def _check(name: str, value: float | None, low: float, high: float) -> None:
             "{name} is {value}.", hint="Allowed: {low} to {high}.",
             name=name, value=value, low=low, high=high,
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """A hit's place in one leg of the search; both None when the leg did not score it."""
-
-    rank: int | None = None
-    score: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One retrieved chunk with its place and score in each leg and the fused score."""
-
-    chunk_id: int
-    revision: int
-    store_id: int
-    file_id: int
-    file_name: str
-    text: str
-    rank: int
-    score: float
-    vector: Leg
-    lexical: Leg
-    matched_terms: tuple[str, ...]
-    char_start: int
-    char_end: int
-    page_first: int | None
-    page_last: int | None
-    heading_path: tuple[str, ...]
-    content_type: str
-    token_count: int
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,15 @@ class Store(models.Model):
         _("retrieval settings"), default=dict, blank=True,
         help_text=_("Only what differs from the defaults."),
     )  # fmt: skip
+    vocabulary = models.JSONField(
+        _("vocabulary"), default=dict, blank=True,
+        help_text=_("Types of things and their names, such as {\"product\": [\"HX-400\"]}."),
+    )  # fmt: skip
+    cache_ttl_s = models.PositiveIntegerField(
+        _("cache time"),
+        default=3600,
+        help_text=_("Seconds that a search result may be kept; 0 keeps none."),
+    )
     space = models.ForeignKey(
         EmbeddingSpace, models.PROTECT, related_name="stores", verbose_name=_("live space")
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rag.core.errors import UnknownNameError
-from rag.core.types import Hit
+from rag.core.hits import Hit
 from rag.stages.sentences import clause_ends, safe_cut, sentence_ends
 from rag.stages.terms import is_han
 
@@ -184,7 +184,7 @@ class _Layout:
             f"━━━ {self.wording.source} {number} (doc_{number:02d}) ━━━",
             self.wording.details.format(type=kind, name=hit.file_name),
             place,
-            self.wording.score.format(score=hit.score),
+            "" if hit.score is None else self.wording.score.format(score=hit.score),
             *(
                 f"{key}{self.wording.separator}{value}"
                 for key, value in sorted(hit.metadata.items())

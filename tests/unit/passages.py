@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag.core.types import Hit, Leg
+from rag.core.hits import Hit
 from rag.stages.context import Passage
 
 
@@ -12,8 +12,10 @@ def make_hit(
     """Return a hit with ``text`` at ``start`` of its file."""
     first, last = pages or (None, None)
     return Hit(
-        number, 1, 1, number, f"file{number}.pdf", text, number, 1.0, Leg(), Leg(), (), start,
-        start + len(text), first, last, ("Care",), "document", 10,
+        chunk_id=number, revision=1, store_id=1, file_id=number, file_name=f"file{number}.pdf",
+        text=text, rank=number, score=1.0, char_start=start, char_end=start + len(text),
+        page_first=first, page_last=last, heading_path=("Care",), content_type="document",
+        token_count=10,
     )  # fmt: skip
 
 

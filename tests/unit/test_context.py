@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.core.errors import UnknownNameError
-from rag.core.types import Hit, Leg
+from rag.core.hits import Hit, Leg
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.context import TYPES, Context, build_context
 from tests.unit.cutting import byte_level, unigram

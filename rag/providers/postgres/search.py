@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rag.conf import conf
+from rag.core.hits import Hit, Leg
 from rag.core.ports import IndexQuery
-from rag.core.types import Hit, Leg
 from rag.providers.postgres.keys import term_key
 from rag.providers.postgres.literals import vector_literal
 from rag.providers.postgres.route import Branch, plan_branches

@@ -1,0 +1,71 @@
+"""How the admin looks: its name, its ways at the side, who sees them. Read by the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+
+def _way(title: Any, icon: str, name: str, permission: str) -> dict[str, Any]:
+    """Return an entry of the admin's side navigation, shown to whom it is open."""
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{name}_changelist"),
+        "permission": lambda request: request.user.has_perm(permission),
+    }
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Citable",
+    "SITE_HEADER": "Citable",
+    "SITE_SYMBOL": "format_quote",
+    "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("rag/admin/favicon.svg"),
+        }
+    ],
+    "SHOW_LANGUAGES": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "rag.admin.dashboard.fill_dashboard",
+    "STYLES": [lambda request: static("rag/admin/desk.css")],
+    "SIDEBAR": {
+        "show_search": False,
+        "navigation": [
+            {
+                "title": _("Knowledge"),
+                "items": [
+                    _way(_("Stores"), "inventory_2", "rag_store", "rag.view_store"),
+                    _way(_("Files"), "description", "rag_file", "rag.view_file"),
+                    _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
+                ],
+            },
+            {
+                "title": _("Insight"),
+                "separator": True,
+                "items": [
+                    _way(_("Query log"), "manage_search", "rag_querylog", "rag.view_querylog"),
+                    _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
+                    _way(
+                        _("Jobs"), "progress_activity", "procrastinate_procrastinatejob",
+                        "procrastinate.view_procrastinatejob",
+                    ),
+                ],
+            },
+            {
+                "title": _("People"),
+                "separator": True,
+                "items": [
+                    _way(_("Users"), "person", "auth_user", "auth.view_user"),
+                    _way(_("Groups"), "group", "auth_group", "auth.view_group"),
+                ],
+            },
+        ],
+    },
+}  # fmt: skip

@@ -1,0 +1,82 @@
+"""The door for plugins, ours and foreign ones. In: plain classes. Out: the class of a name.
+
+Importing a module is what files its plugins; ``rag.plugins.load`` imports them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from rag.core.errors import ConfigurationError, UnknownNameError
+from rag.core.options import schema_of
+
+C = TypeVar("C", bound=type)
+# The one method of each kind.
+METHODS = {"source": "retrieve", "enhancer": "enhance", "tool": "run"}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+class PluginRegistry:
+    """The plugins of one process, by kind and name."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, type[Any]]] = {kind: {} for kind in METHODS}
+
+    def add(self, kind: str, plugin: type[Any]) -> None:
+        """File a class; raise ConfigurationError when it lacks a part or its name is taken."""
+        if kind not in METHODS:
+            raise UnknownNameError("plugin kind", kind, METHODS)
+        name, place = getattr(plugin, "name", ""), f"{plugin.__module__}.{plugin.__qualname__}"
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                "The plugin {place} has the name “{name}”.",
+                hint="Lower-case letters, digits and _, at most 40.", place=place, name=name,
+            )  # fmt: skip
+        for part in ("label", "Options", METHODS[kind]):
+            if not hasattr(plugin, part):
+                raise ConfigurationError(
+                    "The plugin {place} has no “{part}”.", place=place, part=part
+                )
+        try:
+            schema_of(plugin.Options)
+        except TypeError as error:
+            raise ConfigurationError(
+                "The options of the plugin {place} cannot be read: {reason}.",
+                place=place, reason=error,
+            ) from error  # fmt: skip
+        taken = self._found[kind].get(name)
+        if taken and (taken.__module__, taken.__qualname__) != (
+            plugin.__module__, plugin.__qualname__,
+        ):  # fmt: skip
+            raise ConfigurationError(
+                "Two plugins have the {kind} name “{name}”: {first} and {second}.",
+                hint="Rename one of them.", kind=kind, name=name,
+                first=f"{taken.__module__}.{taken.__qualname__}", second=place,
+            )  # fmt: skip
+        self._found[kind][name] = plugin
+
+    def get(self, kind: str, name: str) -> type[Any]:
+        """Return the class; an unknown name is an UnknownNameError that lists the known ones."""
+        found = self._found[kind]
+        if name not in found:
+            raise UnknownNameError(kind, name, found)
+        return found[name]
+
+    def names(self, kind: str) -> Iterator[str]:
+        """Return the names of a kind, in order."""
+        return iter(sorted(self._found[kind]))
+
+
+PLUGINS = PluginRegistry()
+
+
+def register(kind: str) -> Callable[[C], C]:
+    """Return a class decorator that files a plugin: ``@register("source")``."""
+
+    def file(plugin: C) -> C:
+        PLUGINS.add(kind, plugin)
+        return plugin
+
+    return file

@@ -1,0 +1,107 @@
+"""What a data source is asked and what it answers. Sources are plugins: ``rag.core.plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.hits import Hit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rag.core.types import RetrievalSettings, SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """One HTTP call to an address that a person configured or a user sent.
+
+    ``hosts`` are names or networks that may be called although they are private.
+    """
+
+    url: str
+    method: str = "GET"
+    params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+    max_bytes: int = 5_000_000
+    retries: int = 2
+    hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReply:
+    """A response whose status was 2xx; ``url`` is where redirects ended."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+class SourcePorts(Protocol):
+    """What the house lends a source, so that none brings its own search, model or network."""
+
+    def search(
+        self, query: str, *, scope: Scope, stores: Sequence[str], settings: RetrievalSettings
+    ) -> SearchResult:
+        """Search stores by name, slug or resource name, as everybody else does."""
+        ...
+
+    def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:
+        """Return the vector of a question; an empty ``model`` is the configured one."""
+        ...
+
+    def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
+        """Call an address, guarded: never a private one unless it is allowed, never too long."""
+        ...
+
+    def secret(self, name: str) -> str:
+        """Return a named secret of the installation; an unknown name is an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceQuery:
+    """One question to one source, by somebody (``scope``), until a ``deadline``.
+
+    ``values`` are what ``{name}`` in templates may stand for; ``user_query`` is always there.
+    """
+
+    text: str
+    scope: Scope
+    deadline: Deadline
+    ports: SourcePorts
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResult:
+    """What was found, best first; ``notes`` say for people what was left out and why."""
+
+    hits: tuple[Hit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Source(Protocol):
+    """A data source. Made from its ``Options``; called from many threads at once.
+
+    Raises RAGError and nothing else; blocks no longer than the query's deadline.
+    """
+
+    def retrieve(self, query: SourceQuery) -> SourceResult:
+        """Return what the source has on the question that ``query.scope`` may see."""
+        ...
+
+
+class Enhancer(Protocol):
+    """Puts sources before a prompt. No context: the prompt unchanged."""
+
+    def enhance(self, prompt: str, context: str) -> str:
+        """Return the prompt as the model shall see it."""
+        ...

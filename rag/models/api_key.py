@@ -1,0 +1,50 @@
+"""Keys by which applications call as a user. Only a digest is kept; the key is shown once."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class ApiKey(models.Model):
+    """A key of one user, narrowed to what it may do, to some stores, and to a time."""
+
+    class Right(models.TextChoices):
+        """What a key may be used for; each is checked on top of its user's rights."""
+
+        READ = "read", _("search and read")
+        WRITE = "write", _("change stores and files")
+
+    name = models.CharField(_("name"), max_length=100)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_keys", verbose_name=_("user")
+    )
+    prefix = models.CharField(_("begins with"), max_length=12, editable=False)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    rights = ArrayField(
+        models.CharField(max_length=10, choices=Right), default=list, verbose_name=_("rights")
+    )
+    stores = models.ManyToManyField(
+        "rag.Store", blank=True, related_name="+", verbose_name=_("stores"),
+        help_text=_("Only these; empty means all that the user may see."),
+    )  # fmt: skip
+    requests_per_minute = models.PositiveIntegerField(
+        _("requests a minute"), default=600, validators=[MinValueValidator(1)]
+    )
+    window_started_at = models.DateTimeField(null=True, editable=False)
+    window_requests = models.PositiveIntegerField(default=0, editable=False)
+    expires_at = models.DateTimeField(_("valid until"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

@@ -1,0 +1,3 @@
+"""Our own prompt enhancers; importing this files them."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Our own data sources; importing this files them."""
+
+from __future__ import annotations
