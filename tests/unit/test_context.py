@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from rag.core.errors import UnknownNameError
 from rag.core.hits import Hit, Leg
 from rag.providers.e5.tokenizer import E5Tokenizer
-from rag.stages.context import TYPES, Context, build_context
+from rag.stages.context import Context, build_context
+from rag.stages.context_layout import TYPES
 from tests.unit.cutting import byte_level, unigram
 
 COUNTERS: dict[str, Callable[[str], int]] = {
@@ -103,7 +105,7 @@ def test_no_hits_give_no_text() -> None:
 
 
 def test_an_unknown_type_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match="detailed, standard, summary"):
+    with pytest.raises(UnknownNameError, match="detailed, standard, summary, xml"):
         build([hit("x")], context_type="essay")
 
 
@@ -178,7 +180,7 @@ def test_the_budget_always_holds(
         rest = full[len(passage.text) :]
         assert not rest or (unicodedata.category(rest[0])[0] != "M" and rest[0] != "\u200d")
         shown = " ".join(passage.text.split()) if context_type == "summary" else passage.text
-        assert shown in context.text
+        assert (escape(shown) if context_type == "xml" else shown) in context.text
     assert context.is_cut == (not is_whole)
     assert not re.search(r"doc_(\d+).*\n.*doc_\1\b", context.text)
 
