@@ -1,0 +1,154 @@
+"""Stores of files that answer with sources, wherever they are kept: ours, or Gemini File Search.
+
+In: files and questions. Out: documents with a state; answers grounded in what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rag.core.deadline import Deadline
+    from rag.core.documents import ChunkRule
+
+DOCUMENT_STATES = ("pending", "active", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStore:
+    """A store as its backend sees it; counts are of documents, None where not asked for."""
+
+    name: str
+    display_name: str
+    created_at: datetime
+    n_active: int | None = None
+    n_pending: int | None = None
+    n_failed: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteDocument:
+    """One document of a store; ``state`` is one of DOCUMENT_STATES, ``error`` why it failed."""
+
+    name: str
+    display_name: str
+    size_bytes: int
+    state: str = "active"
+    mime_type: str = ""
+    error: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file on its way into a store. ``on_progress`` gets the share done, 0 to 1."""
+
+    path: Path
+    display_name: str
+    mime_type: str
+    rule: ChunkRule
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    on_progress: Callable[[float], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """Where a stretch of an answer comes from.
+
+    ``source`` is what people call the document, ``chunk`` its text, empty when only the document
+    is known. ``start`` and ``end`` are code points of the answer.
+    """
+
+    source: str
+    chunk: str
+    document: str = ""
+    page: int | None = None
+    start: int | None = None
+    end: int | None = None
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedAnswer:
+    """An answer, or the next piece of one; only the last piece has groundings and counts.
+
+    ``documents`` are the texts that were used, in order, once each.
+    """
+
+    text: str
+    groundings: tuple[Grounding, ...] = ()
+    documents: tuple[str, ...] = ()
+    model: str = ""
+    finish_reason: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineFile:
+    """A file sent along with a question, by its bytes on disk."""
+
+    name: str
+    path: Path
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedQuestion:
+    """A question to stores (by resource name), or to files sent along, never to both."""
+
+    text: str
+    stores: Sequence[str] = ()
+    files: Sequence[InlineFile] = ()
+    top_k: int | None = None
+    metadata_filter: str = ""
+    model: str = ""
+
+
+class FileSearch(Protocol):
+    """Keeps files and answers from them. Raises RAGError and nothing else."""
+
+    def create_store(self, display_name: str) -> RemoteStore:
+        """Return a new, empty store."""
+        ...
+
+    def get_store(self, name: str) -> RemoteStore:
+        """Return a store with its counts; raise NotFoundError when it is gone."""
+        ...
+
+    def list_stores(self) -> list[RemoteStore]:
+        """Return all stores of the account, oldest first."""
+        ...
+
+    def delete_store(self, name: str) -> None:
+        """Delete a store with all its documents; one that is gone is no error."""
+        ...
+
+    def upload(self, store: str, upload: Upload, *, deadline: Deadline) -> RemoteDocument:
+        """Return the document once it can be found; what fails half-way leaves none behind."""
+        ...
+
+    def list_documents(self, store: str) -> list[RemoteDocument]:
+        """Return a store's documents."""
+        ...
+
+    def delete_document(self, name: str) -> None:
+        """Delete a document; one that is gone is no error."""
+        ...
+
+    def answer(self, question: GroundedQuestion, *, deadline: Deadline) -> GroundedAnswer:
+        """Return the whole answer."""
+        ...
+
+    def stream(
+        self, question: GroundedQuestion, *, deadline: Deadline
+    ) -> AsyncIterator[GroundedAnswer]:
+        """Yield pieces as they come; leaving the iteration stops the model."""
+        ...
