@@ -154,7 +154,7 @@ def _is_called(tokens: Sequence[Token], token: Token) -> bool:
 
 def _ascii(tokens: Sequence[Token]) -> str:
     """Return the tokens as CEL can read them: its names are ASCII."""
-    parts = []
+    parts: list[str] = []
     for number, token in enumerate(tokens):
         is_field = number > 0 and tokens[number - 1].text == "."
         if token.kind == "name" and is_field and not token.text.isascii():

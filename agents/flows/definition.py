@@ -1,0 +1,128 @@
+"""A flow as its file says it. In: YAML with places. Out: typed nodes and edges.
+
+What a node's ``config`` may hold is the node type's own affair; see ``agents.flows.node_configs``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from agents.flows.read_yaml import Located, read_yaml
+from rag.core.errors import InvalidInputError
+
+END = "END"
+DEFAULT = "default"
+_NAME = re.compile(r"[^\W\d][\w-]{0,63}")
+
+
+class EdgeDefinition(BaseModel):
+    """An edge: taken always, on a CEL condition, or by ``default`` when no other one is."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
+
+    source: str = Field(alias="from")
+    target: str = Field(alias="to")
+    condition: str = "always"
+
+
+class NodeDefinition(BaseModel):
+    """A node: its name, the type that runs it, and what that type is told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    type: str
+    config: dict[str, Any] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        if name == END or not _NAME.fullmatch(name):
+            raise ValueError("a name is letters, digits, _ and -, at most 64, and not END")
+        return name
+
+
+class FlowDefinition(BaseModel):
+    """A whole flow. ``max_steps`` bounds its cycles, ``timeout_s`` a run from start to end."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
+    version: str = Field(default="1", max_length=40)
+    description: str = ""
+    nodes: list[NodeDefinition] = Field(min_length=1, max_length=500)
+    edges: list[EdgeDefinition] = Field(max_length=5000)
+    entry_node: str
+    max_steps: int = Field(default=50, ge=1, le=1000)
+    timeout_s: float = Field(default=1800, gt=0, le=86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A definition whose nodes' configs are read, with the places for further checks.
+
+    ``prompts`` are the texts of its prompt files by their path.
+    """
+
+    definition: FlowDefinition
+    configs: Mapping[str, BaseModel]
+    located: Located
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_flow(
+    text: str,
+    node_configs: Mapping[str, type[BaseModel]],
+    *,
+    prompts: Mapping[str, str] | None = None,
+    name: str = "flow.yaml",
+) -> Flow:
+    """Return the flow of a YAML text; ``node_configs`` are the node types that there are.
+
+    Raises InvalidInputError for the first mistake, with file, line, column, field and what is
+    allowed.
+    """
+    located = read_yaml(text, name=name)
+    if not isinstance(located.data, dict):
+        raise InvalidInputError(
+            "“{name}” holds no flow.", hint="Write name, nodes, edges.", name=name
+        )
+    try:
+        definition = FlowDefinition.model_validate(located.data)
+    except ValidationError as error:
+        raise _mistake(error, located, name, ()) from None
+    configs = {}
+    for number, node in enumerate(definition.nodes):
+        key = ("nodes", number)
+        if node.name in configs:
+            raise _at(located, name, (*key, "name"), f"the node “{node.name}” is there twice")
+        if node.type not in node_configs:
+            known = ", ".join(sorted(node_configs))
+            raise _at(located, name, (*key, "type"), f"unknown type “{node.type}”; known: {known}")
+        try:
+            configs[node.name] = node_configs[node.type].model_validate(node.config)
+        except ValidationError as error:
+            raise _mistake(error, located, name, (*key, "config")) from None
+    return Flow(definition, configs, located, dict(prompts or {}))
+
+
+def _mistake(
+    error: ValidationError, located: Located, name: str, prefix: tuple[str | int, ...]
+) -> InvalidInputError:
+    first = error.errors(include_url=False)[0]
+    key = (*prefix, *first["loc"])
+    reason = re.sub(r"^Value error, ", "", first["msg"])
+    return _at(located, name, key, f"{'.'.join(map(str, key))}: {reason}")
+
+
+def _at(located: Located, name: str, key: tuple[str | int, ...], reason: str) -> InvalidInputError:
+    place = located.place(key)
+    return InvalidInputError(
+        "“{name}”, line {line}, column {column}: {reason}.",
+        name=name, line=place.line, column=place.column, reason=reason.rstrip("."),
+    )  # fmt: skip
