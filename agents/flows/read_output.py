@@ -1,0 +1,80 @@
+"""What a model's answer says for the edges. In: its text. Out: the answer and its variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_TRIES = 200
+_FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.S)
+# What is for the reader, not for routing.
+_FOR_READERS = ("response_content", "reasoning_summary")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """``response_content`` is for people, ``variables`` decide on edges.
+
+    ``is_parsed`` False: there was no JSON object, and the whole text is the response.
+    """
+
+    response_content: str
+    reasoning_summary: str = ""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    is_parsed: bool = True
+
+
+def read_output(text: str) -> Output:
+    """Return what the JSON object in ``text`` says, be it alone, fenced or amid other text.
+
+    All its keys but response_content and reasoning_summary are variables, those of
+    ``additional_fields`` too; on a clash the outer one counts.
+    """
+    found = next(_objects(text), None)
+    if found is None:
+        return Output(text.strip(), is_parsed=False)
+    extra = found.get("additional_fields")
+    variables = dict(extra) if isinstance(extra, dict) else {}
+    skipped = (*_FOR_READERS, *(["additional_fields"] if isinstance(extra, dict) else []))
+    variables |= {key: value for key, value in found.items() if key not in skipped}
+    response, summary = (found.get(key) for key in _FOR_READERS)
+    return Output(_text(response), _text(summary), variables)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield JSON objects, likeliest first: the whole text, fenced blocks, the longest inside."""
+    for part in (text, *(match[1] for match in _FENCE.finditer(text))):
+        try:
+            value = json.loads(part.strip(), parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+    inside, position = [], text.find("{")
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    for _ in range(MAX_TRIES):
+        if position < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            if isinstance(value, dict) and value:
+                inside.append((end - position, value))
+        position = text.find("{", end)
+    yield from (value for _, value in sorted(inside, key=lambda pair: -pair[0]))
+
+
+def _refuse(constant: str) -> None:
+    # NaN and Infinity are no JSON, and no state could hold them.
+    raise ValueError(constant)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
