@@ -1,0 +1,89 @@
+"""What flows on through a flow: JSON and nothing else, no secret, merged by rule.
+
+Branches that run side by side never overwrite each other: dicts are merged, lists joined, single
+values taken from whoever wrote last in file order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """An update that takes the place of what was there, instead of being merged into it."""
+
+    value: Any
+
+
+def last(old: Any, new: Any) -> Any:
+    """Return the newer value."""
+    return new.value if isinstance(new, Replace) else new
+
+
+def joined(old: list[Any] | None, new: list[Any] | Replace | None) -> list[Any]:
+    """Return both lists, one after the other."""
+    if isinstance(new, Replace):
+        return list(new.value or [])
+    return [*(old or []), *(new or [])]
+
+
+def merged(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | Replace | None
+) -> dict[str, Any]:
+    """Return both dicts in one; a key of both has the newer value."""
+    if isinstance(new, Replace):
+        return dict(new.value or {})
+    return {**(old or {}), **(new or {})}
+
+
+def collected(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | Replace | None
+) -> dict[str, Any]:
+    """Return the results of all sources; a source that was asked twice keeps both lists.
+
+    A result that is no list takes the place of an earlier one.
+    """
+    if isinstance(new, Replace):
+        return dict(new.value or {})
+    found = dict(old or {})
+    for name, results in (new or {}).items():
+        earlier = found.get(name)
+        both = isinstance(earlier, list) and isinstance(results, list)
+        found[name] = [*earlier, *results] if both else results  # type: ignore[misc]
+    return found
+
+
+class Turn(TypedDict):
+    """One message: ``role`` is system, user, assistant or tool."""
+
+    role: str
+    content: str
+
+
+class FlowState(TypedDict, total=False):
+    """The state of a flow's run. Messages are turns of role and content."""
+
+    current_message: Annotated[Turn, last]
+    history_messages: Annotated[list[Turn], last]
+    flow_msgs: Annotated[list[Turn], joined]
+    session_id: Annotated[str, last]
+    intent: Annotated[str | None, last]
+    confidence: Annotated[float | None, last]
+    need_clarification: Annotated[bool | None, last]
+    token_id: Annotated[str | None, last]
+    trace_id: Annotated[str | None, last]
+    prompt_vars: Annotated[dict[str, Any], merged]
+    edges_var: Annotated[dict[str, Any], merged]
+    rag_results: Annotated[dict[str, Any], collected]
+    query_context: Annotated[dict[str, Any], merged]
+
+
+FIELDS = tuple(FlowState.__annotations__)
+# Written by runs, read by people: what each condition needed and did not find.
+EMPTY: FlowState = {
+    "history_messages": [], "flow_msgs": [], "prompt_vars": {}, "edges_var": {},
+    "rag_results": {}, "query_context": {},
+}  # fmt: skip
