@@ -21,13 +21,21 @@ _NAME = re.compile(r"[^\W\d][\w-]{0,63}")
 
 
 class EdgeDefinition(BaseModel):
-    """An edge: taken always, on a CEL condition, or by ``default`` when no other one is."""
+    """An edge: taken always, on a CEL condition, or by ``default`` when no other one is.
+
+    Several ``to`` run side by side.
+    """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
 
     source: str = Field(alias="from")
-    target: str = Field(alias="to")
+    targets: list[str] = Field(alias="to", min_length=1, max_length=20)
     condition: str = "always"
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
 
 
 class NodeDefinition(BaseModel):
@@ -48,7 +56,10 @@ class NodeDefinition(BaseModel):
 
 
 class FlowDefinition(BaseModel):
-    """A whole flow. ``max_steps`` bounds its cycles, ``timeout_s`` a run from start to end."""
+    """A whole flow. ``max_steps`` bounds its cycles, ``timeout_s`` a run from start to end.
+
+    ``inputs`` are what a run may be given besides its message, each with a line for people.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,6 +69,7 @@ class FlowDefinition(BaseModel):
     nodes: list[NodeDefinition] = Field(min_length=1, max_length=500)
     edges: list[EdgeDefinition] = Field(max_length=5000)
     entry_node: str
+    inputs: dict[str, str] = {}
     max_steps: int = Field(default=50, ge=1, le=1000)
     timeout_s: float = Field(default=1800, gt=0, le=86_400)
 

@@ -50,10 +50,10 @@ def test_a_flow_is_read_with_its_configs_and_places() -> None:
     assert (flow.definition.name, flow.definition.version) == ("medical", "4.0")
     assert flow.configs == {"意图": Talk(prompt="prompts/a.md"), "answer": Talk(prompt="b", temperature=0.2)}
     first, last = flow.definition.edges
-    assert (first.source, first.target, first.condition) == (
-        "意图", "answer", 'intent == "qa" && confidence >= 0.8',
+    assert (first.source, first.targets, first.condition) == (
+        "意图", ["answer"], 'intent == "qa" && confidence >= 0.8',
     )  # fmt: skip
-    assert (last.target, last.condition) == ("END", "always")
+    assert (last.targets, last.condition) == (["END"], "always")
     assert flow.located.place(("edges", 0, "condition")) == Place(15, 5)
     assert flow.located.place(("nodes", 1, "config", "prompt", "gone")) == Place(11, 14)
     assert (flow.definition.max_steps, flow.definition.timeout_s) == (50, 1800)
