@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rag.core.errors import ProviderError
+from rag.core.errors import CancelledError, ProviderError
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
 
 FAST = RetryPolicy(max_attempts=4, first_wait_s=0.001, max_wait_s=0.002, deadline_s=5.0)
@@ -120,3 +120,16 @@ async def test_the_async_form_keeps_the_same_rules() -> None:
     with pytest.raises(ProviderError):
         await await_with_retry(FAST, tried_once)
     assert len(left) == 1
+
+
+def test_who_waits_may_be_woken() -> None:
+    attempt, left = scripted(Failure(BUSY, True, retry_after_s=2.0), "never")
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        raise CancelledError("The call was cancelled.")
+
+    with pytest.raises(CancelledError):
+        call_with_retry(FAST, attempt, wait=wait)
+    assert (waits, len(left)) == ([2.0], 1)

@@ -37,14 +37,22 @@ class Failure:
     retry_after_s: float | None = None
 
 
-def call_with_retry(policy: RetryPolicy, attempt: Callable[[float], T | Failure]) -> T:
-    """Return the first result of ``attempt``, which is given the seconds left; raise its error."""
+def call_with_retry(
+    policy: RetryPolicy,
+    attempt: Callable[[float], T | Failure],
+    *,
+    wait: Callable[[float], object] | None = None,
+) -> T:
+    """Return the first result of ``attempt``, which is given the seconds left; raise its error.
+
+    ``wait`` sleeps between attempts and may raise, so that a cancelled call does not sleep on.
+    """
     budget = _Budget(policy)
     while True:
         outcome = attempt(budget.left_s())
         if not isinstance(outcome, Failure):
             return outcome
-        time.sleep(budget.wait_after(outcome))
+        (wait or time.sleep)(budget.wait_after(outcome))
 
 
 async def await_with_retry(
