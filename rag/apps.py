@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy
+
+log = logging.getLogger(__name__)
 
 
 class RagConfig(AppConfig):
@@ -11,3 +15,15 @@ class RagConfig(AppConfig):
 
     name = "rag"
     verbose_name = gettext_lazy("Knowledge base")
+
+    def ready(self) -> None:
+        """Load the plugins and register the checks; what failed is logged and the site lives."""
+        # Both read the settings and the apps, which are complete only now.
+        from rag.plugins import checks as checks
+        from rag.plugins.load import load_plugins
+
+        for failure in load_plugins():
+            log.error(
+                "The plugins of %s are not there: %s (at %s)",
+                failure.module, failure.reason, failure.where,
+            )  # fmt: skip

@@ -8,6 +8,8 @@ The test module sets a fixture and inherits the tests:
 
     class TestMyEmbedder(EmbedderContract):
         pass
+
+The contracts of plugins are part of the product and only named here.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError
 from rag.core.ports import Embedder, Tokenizer
+from rag.plugins.contract_enhancer import EnhancerContract as EnhancerContract
+from rag.plugins.contract_source import Ask as Ask
+from rag.plugins.contract_source import SourceContract as SourceContract
+from rag.plugins.contract_tool import ToolContract as ToolContract
 
 R = TypeVar("R")
 

@@ -6,6 +6,8 @@ Forms, API schemas and the checks of YAML files are all derived from ``schema_of
 from __future__ import annotations
 
 import dataclasses
+import math
+import reprlib
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -36,7 +38,10 @@ def schema_of(options: type[Any]) -> dict[str, Any]:
     Understands str, int, float, bool, ``Literal`` of texts, list[str], dict[str, …] and each of
     these ``| None``; any other annotation is a TypeError of the plugin's author.
     """
-    hints = get_type_hints(options)
+    try:
+        hints = get_type_hints(options)
+    except NameError as error:
+        raise TypeError(f"an annotation cannot be resolved: {error}") from error
     properties, required = {}, []
     for field in dataclasses.fields(options):
         shape = _shape(hints[field.name])
@@ -61,57 +66,85 @@ def schema_of(options: type[Any]) -> dict[str, Any]:
     }
 
 
+def find_faults(
+    schema: Mapping[str, Any], values: Mapping[str, Any], *, of: str
+) -> dict[str, InvalidInputError]:
+    """Return what is wrong with each value, by the option's name; empty when all may be used.
+
+    ``schema`` is what ``schema_of`` returned; ``of`` names the plugin in the errors.
+    """
+    properties = schema["properties"]
+    faults: dict[str, InvalidInputError] = {
+        str(name): UnknownNameError("option", f"{of}.{name}", properties)
+        for name in values
+        if name not in properties
+    }
+    for name in schema["required"]:
+        if name not in values:
+            faults[name] = InvalidInputError("{of} needs the option “{name}”.", of=of, name=name)
+    for name, shape in properties.items():
+        if name in values and (fault := _fault(of, name, values[name], shape)):
+            faults[name] = fault
+    return faults
+
+
 def read_options(options: type[T], values: Mapping[str, Any], *, of: str) -> T:
     """Return ``options`` filled from ``values``; ``of`` names the plugin in errors.
 
     Raises UnknownNameError for a key nobody knows and InvalidInputError for one that is missing,
-    has another type or lies outside its limits.
+    has another type or lies outside its limits, or when ``__post_init__`` refuses the whole.
     """
-    properties = schema_of(options)["properties"]
-    for name in values:
-        if name not in properties:
-            raise UnknownNameError(f"option of {of}", str(name), properties)
-    for name in schema_of(options)["required"]:
-        if name not in values:
-            raise InvalidInputError("{of} needs the option “{name}”.", of=of, name=name)
-    for name, value in values.items():
-        _check(of, name, value, properties[name])
-    return options(**values)
+    for fault in find_faults(schema_of(options), values, of=of).values():
+        raise fault
+    try:
+        return options(**values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            "The options of {of} do not go together: {reason}.", of=of, reason=error
+        ) from error
 
 
-def _check(of: str, name: str, value: Any, shape: Mapping[str, Any]) -> None:
+def _fault(of: str, name: str, value: Any, shape: Mapping[str, Any]) -> InvalidInputError | None:
     wanted = shape["type"] if isinstance(shape["type"], list) else [shape["type"]]
     if not any(_is_a(value, kind) for kind in wanted):
-        raise InvalidInputError(
+        return InvalidInputError(
             "The option “{name}” of {of} is {value}.", hint="It must be of type {wanted}.",
-            of=of, name=name, value=repr(value), wanted=" or ".join(wanted),
+            of=of, name=name, value=_shown(value, shape), wanted=" or ".join(wanted),
         )  # fmt: skip
-    if value is not None and "enum" in shape and value not in shape["enum"]:
-        raise UnknownNameError(f"{name} of {of}", str(value), map(str, shape["enum"]))
-    if isinstance(value, list) and not all(_is_a(one, shape["items"]["type"]) for one in value):
-        raise InvalidInputError(
-            "The option “{name}” of {of} is a list of something else than {wanted}.",
-            of=of, name=name, wanted=shape["items"]["type"],
+    if "enum" in shape and value not in shape["enum"]:
+        known = filter(None, shape["enum"])
+        return UnknownNameError("option value", f"{of}.{name}: {value}", known)
+    inner = shape.get("items") or shape.get("additionalProperties")
+    parts = value.values() if isinstance(value, Mapping) else value
+    if inner and value is not None and not all(_is_a(part, inner["type"]) for part in parts):
+        return InvalidInputError(
+            "The option “{name}” of {of} holds something else than {wanted}.",
+            of=of, name=name, wanted=inner["type"],
         )  # fmt: skip
-    low, high = shape.get("minimum"), shape.get("maximum")
-    if isinstance(value, (int, float)) and (
-        (low is not None and value < low) or (high is not None and value > high)
-    ):
-        raise InvalidInputError(
+    low, high = shape.get("minimum", -math.inf), shape.get("maximum", math.inf)
+    if isinstance(value, (int, float)) and not (low <= value <= high and math.isfinite(value)):
+        return InvalidInputError(
             "The option “{name}” of {of} is {value}.", hint="Allowed: {low} to {high}.",
-            of=of, name=name, value=value, low="…" if low is None else low,
-            high="…" if high is None else high,
+            of=of, name=name, value=value, low=shape.get("minimum", "…"),
+            high=shape.get("maximum", "…"),
         )  # fmt: skip
+    return None
+
+
+def _shown(value: Any, shape: Mapping[str, Any]) -> str:
+    # What was put where a secret's name belongs may be the secret.
+    return "…" if "x-secret" in shape else reprlib.repr(value)
 
 
 def _is_a(value: Any, kind: str) -> bool:
     if isinstance(value, bool):
         return kind == "boolean"
+    if kind == "object":
+        return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
     kinds: dict[str, Any] = {
-        "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list,
-        "object": Mapping, "null": type(None),
+        "string": str, "integer": int, "number": (int, float), "array": list, "null": type(None),
     }  # fmt: skip
-    return isinstance(value, kinds[kind])
+    return kind in kinds and isinstance(value, kinds[kind])
 
 
 def _shape(hint: Any) -> dict[str, Any]:
@@ -122,10 +155,12 @@ def _shape(hint: Any) -> dict[str, Any]:
         return {"type": "string", "enum": list(inner)}
     if origin is list and inner[0] in _SCALARS:
         return {"type": "array", "items": {"type": _SCALARS[inner[0]]}}
-    if origin is dict:
-        return {"type": "object"}
+    if origin is dict and inner[0] is str:
+        of = {"additionalProperties": {"type": _SCALARS[inner[1]]}} if inner[1] in _SCALARS else {}
+        return {"type": "object", **of}
     if origin in (Union, types.UnionType) and len(inner) == 2 and type(None) in inner:
         (other,) = (one for one in inner if one is not type(None))
         shape = _shape(other)
-        return {**shape, "type": [shape["type"], "null"]}
+        names = {"enum": [*shape["enum"], None]} if "enum" in shape else {}
+        return {**shape, **names, "type": [shape["type"], "null"]}
     raise TypeError(f"an option cannot have the type {hint}")

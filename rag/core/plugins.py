@@ -15,6 +15,7 @@ from rag.core.options import schema_of
 C = TypeVar("C", bound=type)
 # The one method of each kind.
 METHODS = {"source": "retrieve", "enhancer": "enhance", "tool": "run"}
+_ALSO = {"tool": ("description",)}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -26,15 +27,14 @@ class PluginRegistry:
 
     def add(self, kind: str, plugin: type[Any]) -> None:
         """File a class; raise ConfigurationError when it lacks a part or its name is taken."""
-        if kind not in METHODS:
-            raise UnknownNameError("plugin kind", kind, METHODS)
+        found = self._of(kind)
         name, place = getattr(plugin, "name", ""), f"{plugin.__module__}.{plugin.__qualname__}"
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigurationError(
                 "The plugin {place} has the name “{name}”.",
                 hint="Lower-case letters, digits and _, at most 40.", place=place, name=name,
             )  # fmt: skip
-        for part in ("label", "Options", METHODS[kind]):
+        for part in ("label", "Options", METHODS[kind], *_ALSO.get(kind, ())):
             if not hasattr(plugin, part):
                 raise ConfigurationError(
                     "The plugin {place} has no “{part}”.", place=place, part=part
@@ -46,7 +46,7 @@ class PluginRegistry:
                 "The options of the plugin {place} cannot be read: {reason}.",
                 place=place, reason=error,
             ) from error  # fmt: skip
-        taken = self._found[kind].get(name)
+        taken = found.get(name)
         if taken and (taken.__module__, taken.__qualname__) != (
             plugin.__module__, plugin.__qualname__,
         ):  # fmt: skip
@@ -55,18 +55,23 @@ class PluginRegistry:
                 hint="Rename one of them.", kind=kind, name=name,
                 first=f"{taken.__module__}.{taken.__qualname__}", second=place,
             )  # fmt: skip
-        self._found[kind][name] = plugin
+        found[name] = plugin
 
     def get(self, kind: str, name: str) -> type[Any]:
         """Return the class; an unknown name is an UnknownNameError that lists the known ones."""
-        found = self._found[kind]
+        found = self._of(kind)
         if name not in found:
             raise UnknownNameError(kind, name, found)
         return found[name]
 
     def names(self, kind: str) -> Iterator[str]:
         """Return the names of a kind, in order."""
-        return iter(sorted(self._found[kind]))
+        return iter(sorted(self._of(kind)))
+
+    def _of(self, kind: str) -> dict[str, type[Any]]:
+        if kind not in METHODS:
+            raise UnknownNameError("plugin kind", kind, METHODS)
+        return self._found[kind]
 
 
 PLUGINS = PluginRegistry()
