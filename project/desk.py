@@ -64,6 +64,7 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     _way(_("Users"), "person", "auth_user", "auth.view_user"),
                     _way(_("Groups"), "group", "auth_group", "auth.view_group"),
+                    _way(_("API keys"), "key", "rag_apikey", "rag.view_apikey"),
                 ],
             },
         ],

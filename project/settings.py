@@ -53,6 +53,9 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "procrastinate.contrib.django",
+    "rest_framework",
+    "drf_spectacular",
+    "ninja",
     "rag",
     "agents",
 ]
@@ -61,6 +64,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
+    "rag.api.envelope.api_envelope",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -128,8 +132,32 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
 # Uploads go to disk in pieces; nothing but small forms is held in memory.
-FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["rag.admin.capped_upload.CappedUploadHandler"]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "rag.api.resource_rights.KeyAuthentication",
+        "rag.api.resource_rights.CookieAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rag.api.resource_rights.RightsPermission"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rag.api.bodies.LimitedJSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "rag.api.pages.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "rag.api.problems.resource_problem",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Citable: resources",
+    "DESCRIPTION": "Stores, files and chunks. Retrieval: see /api/openapi.json.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api",
+    "ENUM_NAME_OVERRIDES": {"FileStatus": "rag.models.File.Status"},
+}
 
 PROCRASTINATE_WORKER_DEFAULTS = {
     "queues": None,
@@ -153,6 +181,7 @@ LOGGING = {
 RAG = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
     "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default="extractive:sentences"),
+    "ANALYSIS_MODEL": env.str("RAG_ANALYSIS_MODEL", default=""),
     "E5_PRECISION": env.str("RAG_E5_PRECISION", default="int8"),
     "EMBEDDING_THREADS": env.int("RAG_EMBEDDING_THREADS", default=0),
     "EMBEDDING_DIM": env.int("RAG_EMBEDDING_DIM", default=0),
@@ -176,4 +205,6 @@ RAG = {
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
     "REDIS_URL": env.str("REDIS_URL", default=""),
+    "API_REQUESTS_PER_MINUTE": env.int("RAG_API_REQUESTS_PER_MINUTE", default=600),
+    "API_FAILURES_PER_MINUTE": env.int("RAG_API_FAILURES_PER_MINUTE", default=30),
 }

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
+from project.api import api
+from rag.api import routes
+
+# Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),
     path("i18n/setlang/", set_language, name="set_language"),
+    path("api/", include(routes.urlpatterns)),
+    path("api/", api.urls),
+    path("api/", include([routes.catch_all])),
 ]

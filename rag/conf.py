@@ -17,6 +17,7 @@ class Conf:
 
     embedding_model: str
     chat_model: str
+    analysis_model: str
     e5_precision: str
     embedding_threads: int
     embedding_dim: int
@@ -36,6 +37,8 @@ class Conf:
     source_databases: tuple[str, ...]
     fetch_hosts: tuple[str, ...]
     redis_url: str
+    api_requests_per_minute: int
+    api_failures_per_minute: int
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from django.db.backends.postgresql import base as postgresql
 from psycopg_pool import PoolTimeout
 
 from project.db.embedded import RevivingConnection, ensure_server, reviving
+from project.db.operations import DatabaseOperations
 from project.db.requirements import Offer, check_offer, not_allowed
 from project.postgres_places import socket_dir
 from rag.core.errors import ConfigurationError
@@ -28,6 +29,8 @@ SELECT current_setting('server_version_num')::int / 10000, installed_version, de
 
 class DatabaseWrapper(postgresql.DatabaseWrapper):
     """A connection to the embedded server of the settings or to the server of DATABASE_URL."""
+
+    ops_class = DatabaseOperations
 
     def __init__(self, settings_dict: dict[str, Any], alias: str = "default") -> None:
         super().__init__(settings_dict, alias)

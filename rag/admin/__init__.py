@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rag.admin import account, chunk, file, job, query_log, revision, space, store
+from rag.admin import account, api_key, chunk, file, job, query_log, revision, space, store
 
-__all__ = ["account", "chunk", "file", "job", "query_log", "revision", "space", "store"]
+__all__ = ["account", "api_key", "chunk", "file", "job", "query_log", "revision", "space", "store"]

@@ -1,3 +1,3 @@
-"""HTTP routes."""
+"""HTTP for applications: verbs by django-ninja in ``rag``, nouns by DRF in ``resources``."""
 
 from __future__ import annotations

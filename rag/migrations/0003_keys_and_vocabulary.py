@@ -33,7 +33,8 @@ class Migration(migrations.Migration):
                 ('prefix', models.CharField(editable=False, max_length=12, verbose_name='begins with')),
                 ('digest', models.CharField(editable=False, max_length=64, unique=True)),
                 ('rights', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('read', 'search and read'), ('write', 'change stores and files')], max_length=10), default=list, size=None, verbose_name='rights')),
-                ('requests_per_minute', models.PositiveIntegerField(default=600, validators=[django.core.validators.MinValueValidator(1)], verbose_name='requests a minute')),
+                ('is_limited', models.BooleanField(default=False, editable=False, verbose_name='only some stores')),
+                ('requests_per_minute', models.PositiveIntegerField(default=600, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(100000)], verbose_name='requests a minute')),
                 ('window_started_at', models.DateTimeField(editable=False, null=True)),
                 ('window_requests', models.PositiveIntegerField(default=0, editable=False)),
                 ('expires_at', models.DateTimeField(blank=True, null=True, verbose_name='valid until')),
@@ -48,5 +49,21 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'API keys',
                 'ordering': ['-id'],
             },
+        ),
+        migrations.CreateModel(
+            name='RequestWindow',
+            fields=[
+                ('subject', models.CharField(max_length=80, primary_key=True, serialize=False)),
+                ('started_at', models.DateTimeField()),
+                ('n_requests', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        # Counters: what a crash forgets is a minute, and no request waits for the disk.
+        migrations.RunSQL(
+            'ALTER TABLE rag_requestwindow SET UNLOGGED',
+            'ALTER TABLE rag_requestwindow SET LOGGED',
         ),
     ]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+MAX_PER_MINUTE = 100_000
+
 
 class ApiKey(models.Model):
-    """A key of one user, narrowed to what it may do, to some stores, and to a time."""
+    """A key of one user, narrowed to what it may do, to some stores, and to a time.
+
+    ``is_limited`` keeps a key narrow when the last of its stores is deleted.
+    """
 
     class Right(models.TextChoices):
         """What a key may be used for; each is checked on top of its user's rights."""
@@ -31,8 +36,11 @@ class ApiKey(models.Model):
         "rag.Store", blank=True, related_name="+", verbose_name=_("stores"),
         help_text=_("Only these; empty means all that the user may see."),
     )  # fmt: skip
+    is_limited = models.BooleanField(_("only some stores"), default=False, editable=False)
     requests_per_minute = models.PositiveIntegerField(
-        _("requests a minute"), default=600, validators=[MinValueValidator(1)]
+        _("requests a minute"),
+        default=600,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_PER_MINUTE)],
     )
     window_started_at = models.DateTimeField(null=True, editable=False)
     window_requests = models.PositiveIntegerField(default=0, editable=False)
@@ -48,3 +56,17 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class RequestWindow(models.Model):
+    """Requests that a subject without a key, such as a user or an address, made in a minute.
+
+    The table is not logged: a crash of the server forgets at most a minute.
+    """
+
+    subject = models.CharField(max_length=80, primary_key=True)
+    started_at = models.DateTimeField()
+    n_requests = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()

@@ -16,7 +16,7 @@ from rag.models.store import Store, editable_by, readable_by
 def file_readable_by(scope: Scope, prefix: str = "") -> Q:
     """Return the SQL form of ``rag.core.access.may_read``; ``prefix`` leads to the file."""
     if scope.is_operator:
-        return Q()
+        return readable_by(scope, f"{prefix}store__")
     restrictions = File.restricted_to.through.objects.filter(file_id=OuterRef(f"{prefix}pk"))
     is_free = ~Exists(restrictions)
     is_in = Exists(restrictions.filter(group_id__in=scope.group_ids))

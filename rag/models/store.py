@@ -21,23 +21,34 @@ from rag.models.space import EmbeddingSpace
 
 def editable_by(scope: Scope, prefix: str = "") -> Q:
     """Return the SQL form of ``rag.core.access.may_edit``; ``prefix`` leads to the store."""
+    within = _within(scope, prefix)
     if scope.is_operator:
-        return Q()
+        return within
     groups = Store.editor_groups.through.objects.filter(
         store_id=OuterRef(f"{prefix}pk"), group_id__in=scope.group_ids
     )
     allowed = Q(Exists(groups))
-    return allowed | Q(**{f"{prefix}owner_id": scope.user_id}) if scope.user_id else allowed
+    if scope.user_id:
+        allowed |= Q(**{f"{prefix}owner_id": scope.user_id})
+    return within & allowed
 
 
 def readable_by(scope: Scope, prefix: str = "") -> Q:
     """Return the SQL form of reading a store (not a restricted file in it)."""
+    within = _within(scope, prefix)
     if scope.is_operator:
-        return Q()
+        return within
     groups = Store.reader_groups.through.objects.filter(
         store_id=OuterRef(f"{prefix}pk"), group_id__in=scope.group_ids
     )
-    return editable_by(scope, prefix) | Q(**{f"{prefix}is_public": True}) | Q(Exists(groups))
+    allowed = editable_by(scope, prefix) | Q(**{f"{prefix}is_public": True}) | Q(Exists(groups))
+    return within & allowed
+
+
+def _within(scope: Scope, prefix: str) -> Q:
+    if scope.only_store_ids is None:
+        return Q()
+    return Q(**{f"{prefix}pk__in": scope.only_store_ids})
 
 
 class StoreQuerySet(models.QuerySet["Store"]):
@@ -157,4 +168,5 @@ class Store(models.Model):
             reader_group_ids=frozenset(self.reader_groups.values_list("pk", flat=True)),
             editor_group_ids=frozenset(self.editor_groups.values_list("pk", flat=True)),
             is_public=self.is_public,
+            store_id=self.pk,
         )

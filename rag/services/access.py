@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 
+from rag import models
 from rag.core.access import Scope
 
 
@@ -20,3 +24,22 @@ def scope_of(user: AbstractBaseUser | AnonymousUser | None) -> Scope:
         group_ids=frozenset(groups),
         is_operator=bool(getattr(user, "is_superuser", False)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: a user, its rights as a Scope, and what its key narrows them to.
+
+    ``key_id`` None: signed in, without a key; all rights.
+    """
+
+    user: Any
+    scope: Scope
+    rights: frozenset[str]
+    key_id: int | None = None
+    limit: int = 0
+
+
+def caller_of_user(*, user: Any) -> Caller:
+    """Return the caller that a signed-in user is."""
+    return Caller(user, scope_of(user), frozenset(models.ApiKey.Right.values))

@@ -161,7 +161,9 @@ class _Xml:
             "truncated": "true" if len(shown) < len(hit.text.strip()) else "",
         }
         given = "".join(f" {name}={_attribute(value)}" for name, value in facts.items() if value)
-        return f"<document{given}>\n{escape(_FORBIDDEN.sub('', shown))}\n</document>"
+        # A page break parts words too.
+        text = _FORBIDDEN.sub("", shown.replace("\f", "\n"))
+        return f"<document{given}>\n{escape(text)}\n</document>"
 
     def left_out(self, n: int) -> str:
         return f'<omitted count="{n}"/>'

@@ -24,7 +24,7 @@ LOCALE = BASE_DIR / "locale" / "zh_Hans" / "LC_MESSAGES"
 CONTEXT = "\x04"
 MARKERS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
 IN_CONTEXT = {"pgettext", "pgettext_lazy"}
-ERRORS = {name for name in vars(errors) if name.endswith("Error")}
+ERRORS = {*(name for name in vars(errors) if name.endswith("Error")), "Notice"}
 _CALL = re.compile(
     r"\b(?:gettext|_|ngettext|pgettext)\(\s*(?:u?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")[,\s]*)+"
 )
@@ -38,7 +38,7 @@ def messages_of_ours() -> set[str]:
 
 
 def messages_of_code(*folders: str) -> Iterator[str]:
-    """Yield every text that our Python marks for translation, and every error's template."""
+    """Yield every text that our Python marks for translation, and every error's and notice's template."""
     for folder in folders:
         for path in sorted((BASE_DIR / folder).rglob("*.py")):
             if "migrations" not in path.parts:

@@ -1,0 +1,62 @@
+"""The API of verbs: one NinjaAPI for all apps, with the product's map from errors to HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.security.base import AuthBase
+
+from rag.api.bodies import BodyParser
+from rag.api.callers import caller_by_cookie, caller_by_key
+from rag.api.problems import problem
+from rag.api.rag import router as rag_router
+from rag.services.access import Caller
+
+
+class KeyAuth(AuthBase):
+    """A key in the header; named so in the OpenAPI document."""
+
+    openapi_type = "http"
+    openapi_scheme = "bearer"
+    openapi_description = "A key made in the admin."
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        return caller_by_key(request)
+
+
+class CookieAuth(AuthBase):
+    """Somebody who is signed in to the site."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = "sessionid"
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        return caller_by_cookie(request)
+
+
+api = NinjaAPI(
+    title="Citable: retrieval",
+    version="1",
+    description="Search, context and answers. Stores, files and chunks: /api/schema.json.",
+    auth=[KeyAuth(), CookieAuth()],
+    parser=BodyParser(),
+    docs_url=None,
+    openapi_url="/openapi.json",
+)
+api.add_router("/rag", rag_router)
+
+
+@api.exception_handler(Exception)
+def _answer(request: HttpRequest, error: Any) -> HttpResponse:
+    told = problem(request, error)
+    if told is None:
+        # Django logs it and the envelope answers 500.
+        raise error
+    return told
+
+
+for _known in list(api._exception_handlers):
+    api.add_exception_handler(_known, _answer)

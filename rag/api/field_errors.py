@@ -1,0 +1,72 @@
+"""What is wrong with which field. In: errors of pydantic or DRF. Out: dotted names to sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext, gettext_noop
+
+# Pydantic speaks English only; what we do not translate comes as it says it.
+_SENTENCES = {
+    "missing": gettext_noop("This is needed."),
+    "extra_forbidden": gettext_noop("There is no such field."),
+    "string_type": gettext_noop("This must be a text."),
+    "int_type": gettext_noop("This must be a whole number."),
+    "int_parsing": gettext_noop("This must be a whole number."),
+    "int_from_float": gettext_noop("This must be a whole number."),
+    "float_type": gettext_noop("This must be a number."),
+    "float_parsing": gettext_noop("This must be a number."),
+    "finite_number": gettext_noop("This must be a number."),
+    "bool_type": gettext_noop("This must be true or false."),
+    "bool_parsing": gettext_noop("This must be true or false."),
+    "list_type": gettext_noop("This must be a list."),
+    "dict_type": gettext_noop("This must be an object."),
+    "model_type": gettext_noop("This must be an object."),
+    "model_attributes_type": gettext_noop("This must be an object."),
+    "literal_error": gettext_noop("Allowed: {expected}."),
+    "greater_than_equal": gettext_noop("This must be {ge} or more."),
+    "less_than_equal": gettext_noop("This must be {le} or less."),
+    "string_too_short": gettext_noop("At least {min_length} characters are needed."),
+    "string_too_long": gettext_noop("At most {max_length} characters are allowed."),
+    "too_short": gettext_noop("At least {min_length} are needed."),
+    "too_long": gettext_noop("At most {max_length} are allowed."),
+}
+
+
+def pydantic_fields(errors: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return ninja's errors as sentences by field; ``""`` is the body as a whole."""
+    found: dict[str, list[str]] = {}
+    for error in errors:
+        # The location begins with where the value came from and the argument's name.
+        name = ".".join(str(part) for part in error["loc"][2:])
+        template = _SENTENCES.get(error["type"])
+        if template is None:
+            sentence = str(error["msg"])
+        else:
+            sentence = gettext(template).format(**error.get("ctx", {}))
+        found.setdefault(name, []).append(sentence)
+    return found
+
+
+def flat_fields(detail: Any, prefix: str = "") -> dict[str, list[str]]:
+    """Return DRF's nested details flat: ``{"metadata.a": ["…"]}``."""
+    if isinstance(detail, Mapping):
+        found: dict[str, list[str]] = {}
+        for name, inner in detail.items():
+            own = "" if name in ("non_field_errors", "__all__") else str(name)
+            dotted = f"{prefix}.{own}".strip(".")
+            for field, sentences in flat_fields(inner, dotted).items():
+                found.setdefault(field, []).extend(sentences)
+        return found
+    if isinstance(detail, (list, tuple)):
+        flat: dict[str, list[str]] = {}
+        for index, inner in enumerate(detail):
+            is_nested = isinstance(inner, (Mapping, list, tuple))
+            if is_nested and not inner:
+                continue
+            place = f"{prefix}.{index}".strip(".") if is_nested else prefix
+            for field, sentences in flat_fields(inner, place).items():
+                flat.setdefault(field, []).extend(sentences)
+        return flat
+    return {prefix: [str(detail)]}

@@ -1,0 +1,114 @@
+"""Stores and chunks by DRF; files are in ``file_resource``. In: HTTP. Out: one service's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
+from rest_framework.response import Response
+
+from rag import models
+from rag.api.filters import ChunkList, StoreList
+from rag.api.lookups import store_called
+from rag.api.resource_views import PROBLEMS, ScopedViews
+from rag.api.serializers import ChunkBody, StoreBody
+from rag.core.errors import ForbiddenError
+from rag.services.files import set_chunks_enabled
+from rag.services.find_chunks import find_chunks
+from rag.services.stores import create_store, delete_store
+from rag.services.update_store import update_store
+
+_GROUPS = ("reader_groups", "editor_groups")
+_NEW_STORE = OpenApiExample(
+    "A store for manuals",
+    {"name": "Manuals", "slug": "manuals", "max_tokens_per_chunk": 300, "reader_groups": ["staff"]},
+    request_only=True,
+)
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List stores", parameters=[StoreList], responses={200: StoreBody, **PROBLEMS}
+    ),
+    retrieve=extend_schema(summary="Read a store", responses={200: StoreBody, **PROBLEMS}),
+    create=extend_schema(
+        summary="Make a store", examples=[_NEW_STORE], responses={201: StoreBody, **PROBLEMS}
+    ),
+    partial_update=extend_schema(
+        summary="Change a store",
+        description="Files keep their chunks until they are indexed again.",
+        responses={200: StoreBody, **PROBLEMS},
+    ),
+    destroy=extend_schema(
+        summary="Delete a store with all its files", responses={204: None, **PROBLEMS}
+    ),
+)
+class StoreViews(ScopedViews):
+    """Stores, addressed by id or slug; digits mean an id."""
+
+    queryset = models.Store.objects.select_related("space", "owner").prefetch_related(*_GROUPS)
+    serializer_class = StoreBody
+    list_filter = StoreList
+    lookup_value_regex = "[^/]+"
+
+    def get_object(self) -> models.Store:
+        """Return the store of an id or a slug."""
+        return store_called(self.kwargs["pk"].replace("\0", "\ufffd"), self.scope)
+
+    def create(self, request: Any) -> Response:
+        """Make a store that the caller owns."""
+        if self.scope.only_store_ids is not None:
+            raise ForbiddenError("This key is limited to some stores and cannot make others.")
+        values = self.checked(StoreBody)
+        groups = {name: values.pop(name) for name in _GROUPS if name in values}
+        model = values.pop("space", {}).get("model", "")
+        store = create_store(embedding_model=model, owner=self.caller.user, **values)
+        update_store(scope=self.scope, store=store, values={}, **groups)
+        return self.one(store, 201)
+
+    def partial_update(self, request: Any, pk: str) -> Response:
+        """Change a store."""
+        store = self.editable_object()
+        values = self.checked(StoreBody, store)
+        groups = {name: values.pop(name) for name in _GROUPS if name in values}
+        update_store(scope=self.scope, store=store, values=values, **groups)
+        return self.one(store)
+
+    def destroy(self, request: Any, pk: str) -> Response:
+        """Delete a store."""
+        delete_store(store=self.editable_object())
+        return Response(status=204)
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List chunks", parameters=[ChunkList], responses={200: ChunkBody, **PROBLEMS}
+    ),
+    retrieve=extend_schema(summary="Read a chunk", responses={200: ChunkBody, **PROBLEMS}),
+    partial_update=extend_schema(
+        summary="Let a chunk be found or not",
+        examples=[OpenApiExample("Never found again", {"enabled": False}, request_only=True)],
+        responses={200: ChunkBody, **PROBLEMS},
+    ),
+)
+class ChunkViews(ScopedViews):
+    """Chunks of readable files; they come and go with their files."""
+
+    queryset = models.Chunk.objects.all()
+    serializer_class = ChunkBody
+    list_filter = ChunkList
+    lookup_value_regex = "[0-9]{1,19}"
+
+    def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that hold all words."""
+        words = self.filters.get("words", "")
+        return find_chunks(chunks=rows, scope=self.scope, words=words) if words else rows
+
+    def partial_update(self, request: Any, pk: str) -> Response:
+        """Switch a chunk on or off."""
+        chunk = self.editable_object()
+        values = self.checked(ChunkBody, chunk)
+        if "enabled" in values:
+            set_chunks_enabled(scope=self.scope, chunk_ids=[chunk.pk], enabled=values["enabled"])
+        return self.one(self.get_object())

@@ -1,0 +1,34 @@
+"""Addresses of the resources, below ``/api/``."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, URLResolver, path, re_path
+from drf_spectacular.views import SpectacularJSONAPIView
+from rest_framework.routers import SimpleRouter
+
+from rag.api.docs import docs
+from rag.api.file_resource import FileViews
+from rag.api.problems import problem_of_status
+from rag.api.resources import ChunkViews, StoreViews
+
+_router = SimpleRouter(trailing_slash=False)
+_router.register("stores", StoreViews, "api-stores")
+_router.register("files", FileViews, "api-files")
+_router.register("chunks", ChunkViews, "api-chunks")
+
+
+def nowhere(request: HttpRequest) -> HttpResponse:
+    """Return 404 in JSON: nothing else shall complete or redirect an address of the API."""
+    return problem_of_status(request, 404)
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    *_router.urls,
+    path(
+        "schema.json", SpectacularJSONAPIView.as_view(authentication_classes=[]), name="api-schema"
+    ),
+    path("docs", docs, name="api-docs"),
+]
+# After all other addresses below /api/.
+catch_all = re_path("", nowhere)

@@ -1,0 +1,198 @@
+"""Chunks by the API, and pages of long lists: none is lost and none comes twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag import models
+from rag.services.search import search
+from tests.edges.admin_desk import use_words
+from tests.edges.api_desk import WRITER, client_for, error_of, ok
+from tests.factories import (
+    ChunkFactory,
+    FileFactory,
+    GroupFactory,
+    StoreFactory,
+    UserFactory,
+    publish,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def file() -> Any:
+    return FileFactory(store=StoreFactory(owner=UserFactory(permissions=WRITER)))
+
+
+def test_a_chunk_is_a_span_of_its_file_s_text(file: Any) -> None:
+    chunks = publish(file, "泵每年检修一次。", "The valve closes by itself.")
+    client = client_for(file.store.owner)
+    told = ok(client.get(f"/api/chunks/{chunks[1].pk}"))
+    assert told["text"] == "The valve closes by itself."
+    assert (told["file"], told["store"], told["page_first"]) == (file.pk, file.store_id, 2)
+    span = f"start={told['char_start']}&end={told['char_end']}"
+    assert ok(client.get(f"/api/files/{file.pk}/text?{span}"))["text"] == told["text"]
+
+
+def test_a_chunk_that_is_switched_off_is_found_no_more(
+    file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
+) -> None:
+    use_words(monkeypatch, settings)
+    chunk = publish(file, "the pump is serviced yearly")[0]
+    client = client_for(file.store.owner)
+
+    def found() -> list[Any]:
+        scope = client_scope(file.store.owner)
+        return [hit.chunk_id for hit in search(query="pump", scope=scope, stores=[file.store]).hits]
+
+    assert found() == [chunk.pk]
+    address = f"/api/chunks/{chunk.pk}"
+    assert ok(client.send("patch", address, {"enabled": False}))["enabled"] is False
+    assert found() == []
+    assert ok(client.send("patch", address, {"enabled": True}))["enabled"] is True
+    assert found() == [chunk.pk]
+    assert ok(client.send("patch", address, {}))["enabled"] is True
+
+
+def client_scope(user: Any) -> Any:
+    from rag.services.access import scope_of
+
+    return scope_of(user)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"text": "x"}, "text"),
+        ({"enabled": "perhaps"}, "enabled"),
+        ({"enabled": None}, "enabled"),
+        ({"x": 1}, "x"),
+    ],
+)
+def test_only_whether_it_is_found_can_be_changed(file: Any, body: Any, field: str) -> None:
+    chunk = ChunkFactory(file=file)
+    client = client_for(file.store.owner)
+    error = error_of(client.send("patch", f"/api/chunks/{chunk.pk}", body), 400)
+    assert list(error["fields"]) == [field]
+
+
+def test_chunks_are_neither_made_nor_deleted(file: Any) -> None:
+    chunk = ChunkFactory(file=file)
+    client = client_for(UserFactory(is_superuser=True))
+    response = client.send("post", "/api/chunks", {})
+    assert error_of(response, 405)["message"] == "The method POST is not possible here."
+    assert "GET" in response["Allow"]
+    error_of(client.delete(f"/api/chunks/{chunk.pk}"), 405)
+
+
+def test_who_reads_may_not_switch_and_strangers_see_nothing(file: Any) -> None:
+    group = GroupFactory()
+    file.store.reader_groups.add(group)
+    address = f"/api/chunks/{ChunkFactory(file=file).pk}"
+    reader = client_for(UserFactory(permissions=WRITER, groups=[group]))
+    ok(reader.get(address))
+    error_of(reader.send("patch", address, {"enabled": False}), 403)
+    stranger = client_for(UserFactory(permissions=WRITER))
+    error_of(stranger.get(address), 404)
+    error_of(stranger.send("patch", address, {"enabled": False}), 404)
+
+
+def test_lists_are_filtered(file: Any) -> None:
+    one = ChunkFactory(file=file, ordinal=5, text="The pump runs")
+    two = ChunkFactory(
+        file=file, ordinal=2, text="the valve", enabled=False, content_type="outline"
+    )
+    old = ChunkFactory(file=file, ordinal=2, is_live=False)
+    other = ChunkFactory(file=FileFactory(store=StoreFactory(owner=file.store.owner, slug="other")))
+    client = client_for(file.store.owner)
+
+    def ids(query: str) -> list[int]:
+        return [row["id"] for row in ok(client.get(f"/api/chunks?{query}"))["results"]]
+
+    assert ids("") == [one.pk, two.pk, other.pk]
+    assert ids(f"file={file.pk}&ordering=ordinal") == [two.pk, one.pk]
+    assert ids(f"file={file.pk}&ordering=-ordinal") == [one.pk, two.pk]
+    assert ids("is_live=false") == [old.pk]
+    assert ids("enabled=false") == ids("content_type=outline") == [two.pk]
+    assert ids("enabled=true") == [one.pk, other.pk]
+    assert ids("store=other") == [other.pk]
+    assert ids("words=PUMP runs") == [one.pk]
+    assert ids("words=pump valve") == []
+    assert list(error_of(client.get("/api/chunks?ordering=ordinal"), 400)["fields"]) == ["ordering"]
+    for query in ("file=0", "file=x", f"file={2**63}", "enabled=perhaps", "words=a%00"):
+        error_of(client.get(f"/api/chunks?{query}"), 400)
+
+
+@pytest.mark.parametrize(
+    "ordering", ["id", "-id", "name", "-name", "size", "-created_at", "updated_at"]
+)
+@pytest.mark.parametrize("limit", [1, 3, 7])
+def test_pages_hold_every_row_once_also_where_values_are_equal(ordering: str, limit: int) -> None:
+    store = StoreFactory(owner=UserFactory())
+    now = timezone.now()
+    for n in range(10):
+        FileFactory(store=store, name=f"文件 {n % 3}", size=n % 2, sha256=f"{n:064}")
+    models.File.objects.filter(size=0).update(created_at=now, updated_at=now)
+    client = client_for(store.owner)
+    address, seen, n_pages = f"/api/files?ordering={ordering}&limit={limit}", [], 0
+    while address:
+        page = ok(client.get(address))
+        seen += [row["id"] for row in page["results"]]
+        address, n_pages = page["next"], n_pages + 1
+        assert len(page["results"]) <= limit
+    name = ordering.lstrip("-")
+    order = [ordering] if name == "id" else [ordering, "-id" if ordering[0] == "-" else "id"]
+    assert seen == list(models.File.objects.order_by(*order).values_list("pk", flat=True))
+    assert n_pages == -(-10 // limit)
+
+
+def test_rows_that_come_and_go_between_pages_move_no_other() -> None:
+    store = StoreFactory(owner=UserFactory())
+    files = [FileFactory(store=store) for _ in range(6)]
+    client = client_for(store.owner)
+    first = ok(client.get("/api/files?limit=3"))
+    files[0].delete()
+    files[2].delete()
+    FileFactory(store=store)
+    second = ok(client.get(first["next"]))
+    assert [row["id"] for row in second["results"]] == [files[3].pk, files[4].pk, files[5].pk]
+
+
+def test_a_cursor_of_another_list_is_refused() -> None:
+    store = StoreFactory(owner=UserFactory())
+    for _ in range(3):
+        FileFactory(store=store)
+    client = client_for(store.owner)
+    following = ok(client.get("/api/files?limit=1&ordering=name"))["next"]
+    error = error_of(client.get(following.replace("ordering=name", "ordering=size")), 400)
+    assert error["fields"] == {"cursor": ["The cursor does not belong to this list."]}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.text(max_size=60) | st.text("abcdef0123456789-_=W", max_size=60))
+def test_a_made_up_cursor_is_a_field_error(cursor: str) -> None:
+    from django.contrib.auth.models import User
+
+    user = User.objects.filter(username="pages").first() or UserFactory(username="pages")
+    client = client_for(user)
+    response = client.get("/api/files", {"cursor": cursor, "ordering": "created_at"})
+    assert response.status_code == (200 if not cursor else 400) or "cursor" not in response.json()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['["id"]', '{"a":1}', '["id","x","y"]', '["id",1,true]', '["id",1,1e999]', f'["id",1,{2**70}]',
+     f'["id",{2**70},1]', '["name","a",1]', "[" * 5000, '["id",null,1]'],
+)  # fmt: skip
+def test_a_forged_cursor_is_a_field_error(content: str) -> None:
+    import base64
+
+    cursor = base64.urlsafe_b64encode(content.encode()).decode()
+    response = client_for(UserFactory()).get("/api/files", {"cursor": cursor[:1999]})
+    assert list(error_of(response, 400)["fields"]) == ["cursor"]

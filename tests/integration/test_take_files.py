@@ -1,0 +1,118 @@
+"""Uploads of every kind: each document gets its own outcome, and a refusal keeps no bytes."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+
+from rag import models
+from rag.core.access import Scope
+from rag.services.read_original import open_original
+from rag.services.take_files import Taken, Wish, take_files
+from tests.factories import FileFactory, StoreFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def store() -> Any:
+    return StoreFactory()
+
+
+def take(
+    store: Any, tmp_path: Path, content: bytes, name: str = "a.txt", wish: Wish | None = None
+) -> list[Taken]:
+    path = tmp_path / "upload"
+    path.write_bytes(content)
+    return list(
+        take_files(
+            scope=Scope.operator(), store=store, path=path, name=name, wish=wish or Wish()
+        )
+    )  # fmt: skip
+
+
+def packed(**members: bytes) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, content in members.items():
+            bundle.writestr(name.replace("__", "."), content)
+    return target.getvalue()
+
+
+def outcomes(taken: list[Taken]) -> list[tuple[str, str]]:
+    return [(one.name, one.outcome) for one in taken]
+
+
+def test_what_was_wished_holds_for_every_document(store: Any, tmp_path: Path) -> None:
+    wish = Wish("manual", {"lang": "en"})
+    taken = take(store, tmp_path, packed(a__txt=b"1", b__txt=b"2"), "b.zip", wish)
+    assert outcomes(taken) == [("a.txt", "taken"), ("b.txt", "taken")]
+    for file in models.File.objects.all():
+        assert (file.content_type, file.metadata) == ("manual", {"lang": "en"})
+
+
+def test_without_a_wish_the_defaults_hold(store: Any, tmp_path: Path) -> None:
+    take(store, tmp_path, b"1")
+    file = models.File.objects.get()
+    assert (file.content_type, file.metadata, file.name) == ("document", {}, "a.txt")
+
+
+def test_replacing_within_a_bundle_keeps_what_is_not_wished_anew(
+    store: Any, tmp_path: Path
+) -> None:
+    wish = Wish("manual", {"lang": "en"})
+    take(store, tmp_path, packed(a__txt=b"1", b__txt=b"2"), "b.zip", wish)
+    again = take(
+        store, tmp_path, packed(a__txt=b"one", b__txt=b"2", c__txt=b"3"), "b.zip",
+        Wish(is_replacing=True),
+    )  # fmt: skip
+    assert outcomes(again) == [("a.txt", "replaced"), ("b.txt", "known"), ("c.txt", "taken")]
+    file = models.File.objects.get(name="a.txt")
+    assert (file.size, file.content_type, file.metadata) == (3, "manual", {"lang": "en"})
+    assert models.File.objects.count() == 3
+
+
+def test_refusals_say_why_and_leave_no_bytes(store: Any, tmp_path: Path, settings: Any) -> None:
+    settings.RAG = {**settings.RAG, "MAX_FILE_BYTES": 1000}
+    for content, name, said in [
+        (b"x" * 1001, "large.txt", "larger than"),
+        (b"x", "\u202e", "no usable name"),
+        (packed(bomb__txt=b"0" * 30 * 1024**2), "bomb.zip", "would unpack"),
+    ]:
+        (one,) = take(store, tmp_path, content, name)
+        assert one.outcome == "refused"
+        assert one.file is None
+        assert said in str(one.error)
+    assert not models.File.objects.exists()
+    folder = f"stores/{store.pk}"
+    assert not default_storage.exists(folder) or default_storage.listdir(folder)[1] == []
+
+
+def test_a_damaged_member_stops_no_other(store: Any, tmp_path: Path) -> None:
+    content = bytearray(packed(a__txt=b"alpha" * 50, b__txt=b"beta"))
+    content[content.index(b"a.txt") + 8] ^= 0xFF
+    taken = take(store, tmp_path, bytes(content), "b.zip")
+    assert outcomes(taken) == [("a.txt", "refused"), ("b.txt", "taken")]
+    assert "damaged" in str(taken[0].error)
+
+
+def test_the_original_comes_back_byte_by_byte(store: Any, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 3000
+    (one,) = take(store, tmp_path, content)
+    assert one.file is not None
+    stream, size = open_original(file=one.file)
+    with stream:
+        assert (stream.read(), size) == (content, len(content))
+
+
+def test_files_of_other_stores_are_never_replaced(store: Any, tmp_path: Path) -> None:
+    other = FileFactory(name="a.txt")
+    (one,) = take(store, tmp_path, b"new", wish=Wish(is_replacing=True))
+    assert one.outcome == "taken"
+    other.refresh_from_db()
+    assert other.size == 12
