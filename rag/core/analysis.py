@@ -7,6 +7,14 @@ from typing import Any
 
 INTENTS = ("find_specific", "lookup", "understand", "explore", "compare", "general")
 COMPLEXITIES = ("simple", "medium", "complex")
+MODE_OF_INTENT = {
+    "find_specific": "keyword", "lookup": "keyword", "understand": "semantic",
+    "explore": "semantic",
+}  # fmt: skip
+# In a vocabulary, what such a key and an entity type name is no thing but the content types where
+# things of the type are written about: {"content_types:product": ["manual"]}.
+CONTENT_TYPES = "content_types:"
+TOP_K_OF_COMPLEXITY = {"simple": 3, "medium": 5, "complex": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,16 @@ class QueryAnalysis:
     entities: tuple[Entity, ...] = ()
     keywords: tuple[str, ...] = ()
     analyzer: str = "rules"
+
+    @property
+    def mode(self) -> str:
+        """Return the retrieval mode that suits the intent."""
+        return MODE_OF_INTENT.get(self.intent, "hybrid")
+
+    @property
+    def top_k(self) -> int:
+        """Return how many hits the complexity asks for."""
+        return TOP_K_OF_COMPLEXITY.get(self.complexity, TOP_K_OF_COMPLEXITY["medium"])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from rag.core.analysis import QueryAnalysis
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.hits import Hit
 
@@ -92,7 +93,10 @@ def _check(name: str, value: float | None, low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits of one query with the decisions that led to them; times are milliseconds."""
+    """The hits of one query with the decisions that led to them; times are milliseconds.
+
+    ``analysis`` is there where it decided on ``top_k``.
+    """
 
     query: str
     hits: tuple[Hit, ...]
@@ -101,6 +105,7 @@ class SearchResult:
     settings_hash: str
     routes: Mapping[int, str]
     timings_ms: Mapping[str, float]
+    analysis: QueryAnalysis | None = None
 
 
 @dataclass(frozen=True, slots=True)

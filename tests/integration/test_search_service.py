@@ -83,6 +83,41 @@ def test_every_mode_finds_and_says_which_legs_it_asked(mode: str, store: models.
     assert (best.lexical.rank is None) == (mode == "semantic")
 
 
+def test_a_leg_that_was_not_asked_has_no_score(store: models.Store) -> None:
+    semantic, keyword = (find(store, "pump stops", mode=mode) for mode in ("semantic", "keyword"))
+    assert {hit.lexical.score for hit in semantic.hits} == {None}
+    assert {hit.vector.score for hit in keyword.hits} == {None}
+    assert all(hit.vector.score is not None for hit in semantic.hits)
+    assert all(hit.lexical.score for hit in keyword.hits)
+    both = find(store, "pump stops").hits
+    assert all(hit.vector.score is not None and hit.lexical.score is not None for hit in both)
+
+
+@pytest.mark.parametrize(
+    ("query", "top_k"),
+    [("pump", 3), ("compare the pump and the valve", 5),
+     ("When does it stop, who fixes it and what does it cost?", 10)],
+)  # fmt: skip
+def test_the_number_of_hits_follows_the_complexity_of_the_query(
+    query: str, top_k: int, store: models.Store
+) -> None:
+    result = find(store, query)
+    assert result.top_k == top_k
+    assert result.analysis is not None
+    assert result.analysis.top_k == top_k
+    assert "analyze" in result.timings_ms
+    assert result.mode == "hybrid", "a guess hides no leg"
+    fixed = find(store, query, top_k=2)
+    assert (fixed.top_k, fixed.analysis) == (2, None)
+
+
+def test_the_analysis_knows_the_store_s_names(store: models.Store) -> None:
+    store.vocabulary = {"product": ["HX-400"]}
+    result = find(store, "What does the hx-400 weigh?")
+    assert result.analysis is not None
+    assert result.analysis.as_dict()["entities"] == [{"type": "product", "value": "hx-400"}]
+
+
 def test_a_keyword_search_embeds_nothing(
     store: models.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +159,7 @@ def test_no_store_is_an_error() -> None:
 
 def test_an_empty_store_has_no_hits() -> None:
     result = find(StoreFactory(), "pump")
-    assert (result.hits, result.top_k) == ((), 5)
+    assert (result.hits, result.top_k) == ((), 3)
 
 
 def test_a_store_that_one_may_not_read_is_as_if_empty() -> None:

@@ -219,7 +219,7 @@ def _hit(rank: int, row: Sequence[Any], names: dict[int, str]) -> Hit:
         chunk_id=row[0],
         score=float(row[1]),
         vector=Leg(row[4], None if row[2] is None else float(row[2])),
-        lexical=Leg(row[5], float(row[3])),
+        lexical=Leg(row[5], float(row[3]) if names else None),
         matched_terms=tuple(sorted(names[key] for key in row[6] if key in names)),
         rank=rank,
         revision=row[7],

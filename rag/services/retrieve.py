@@ -1,0 +1,118 @@
+"""Retrieval with judgement. In: a query and who asks. Out: hits worth reading, and why these.
+
+Mode by intent, number by complexity, files by what the query names; afterwards duplicates go,
+neighbours become one, and no file takes all places. Every decision is in the metadata.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.analysis import QueryAnalysis
+from rag.core.errors import InvalidInputError, UnknownNameError
+from rag.core.hits import Hit
+from rag.core.types import MODES, RetrievalSettings, SearchResult
+from rag.services.cached_search import cached_search
+from rag.services.content_filter import content_types_of
+from rag.services.log_query import log_query
+from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
+from rag.services.refine import refine
+from rag.services.search import checked_query
+from rag.stages.coverage import find_gap
+
+MAX_CANDIDATES = 200
+SearchEngine = Callable[..., SearchResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The last search's ``result``, the ``hits`` made of it, and every decision as JSON."""
+
+    result: SearchResult
+    hits: tuple[Hit, ...]
+    analysis: QueryAnalysis
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def retrieve(
+    *,
+    query: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    retrieval_mode: str = "auto",
+    search_engine: SearchEngine = cached_search,
+) -> Retrieval:
+    """Return what ``query`` should bring to a reader or a model.
+
+    ``retrieval_mode`` wins over the settings' mode, that over the intent's. A leg that the intent
+    chose and that has missed something gives way to both legs; a filter by entities that leaves
+    nothing is taken back: ``metadata`` says so. ``search_engine`` is called like ``search``.
+    Raises UnknownNameError for a mode that nobody knows.
+    """
+    started = time.perf_counter()
+    if retrieval_mode not in MODES:
+        raise UnknownNameError("retrieval mode", retrieval_mode, MODES)
+    query = checked_query(query=query)
+    if not stores:
+        raise InvalidInputError("No store was chosen.", hint="Name at least one.")
+    settings = settings or stores[0].retrieval_settings
+    readable = models.Store.objects.readable(scope).filter(pk__in=[store.pk for store in stores])
+    ids = set(readable.values_list("pk", flat=True))
+    # What a store calls its things is no business of those who may not read it.
+    seen = [store for store in stores if store.pk in ids]
+    analysis = QueryAnalyzer().analyze(query, vocabulary=vocabulary_of(stores=seen))
+    if retrieval_mode != "auto":
+        settings = settings.but(mode=retrieval_mode)
+    if settings.top_k is None:
+        settings = settings.but(top_k=analysis.top_k)
+    types = settings.content_types or content_types_of(analysis=analysis, stores=seen, scope=scope)
+    analyzed = time.perf_counter()
+    run = partial(search_engine, query=query, scope=scope, stores=stores, is_logged=False)
+    retrieval = _searched(run, analysis, settings, types)
+    times = retrieval.metadata["timings_ms"]
+    times["analyze"] = (analyzed - started) * 1e3
+    times["total"] = (time.perf_counter() - started) * 1e3
+    retrieval.metadata["stores"] = [store.slug for store in seen]
+    told = replace(retrieval.result, hits=retrieval.hits, timings_ms=times)
+    log_query(result=told, scope=scope, store_ids=[store.pk for store in seen])
+    return retrieval
+
+
+def _searched(
+    run: SearchEngine, analysis: QueryAnalysis, settings: RetrievalSettings, types: Sequence[str]
+) -> Retrieval:
+    started = time.perf_counter()
+    is_free, top_k = settings.mode == "auto", settings.top_k or analysis.top_k
+    mode = analysis.mode if is_free else settings.mode
+    # More than wanted, since some will repeat others.
+    n = min(MAX_CANDIDATES, 2 * top_k + 4)
+    wanted = settings.but(mode=mode, top_k=n, content_types=tuple(types))
+    result, reasons = run(settings=wanted), {}
+    if types and not settings.content_types and not result.hits:
+        wanted = wanted.but(content_types=())
+        result, reasons = run(settings=wanted), {"content_types": "nothing_found"}
+    if is_free and (gap := find_gap(mode, analysis, result.hits)):
+        result, reasons = run(settings=wanted.but(mode="hybrid")), {**reasons, "mode": gap}
+    searched = time.perf_counter()
+    refined = refine(hits=result.hits, top_k=top_k)
+    ended = time.perf_counter()
+    seen = analysis.as_dict()
+    metadata = {
+        "mode": result.mode, "query_intent": seen["intent"], **seen,
+        "content_types": list(wanted.content_types) or None, "top_k": top_k,
+        "total_found": len(result.hits), "returned": len(refined.hits),
+        "fallback": "hybrid" if "mode" in reasons else None, "fallback_reasons": reasons,
+        "dropped_duplicates": refined.n_dropped, "merged": refined.n_merged,
+        "timings_ms": {
+            **result.timings_ms, "search": (searched - started) * 1e3,
+            "refine": (ended - searched) * 1e3,
+        },
+    }  # fmt: skip
+    return Retrieval(replace(result, top_k=top_k), refined.hits, analysis, metadata)

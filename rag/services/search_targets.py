@@ -1,0 +1,59 @@
+"""Where a search looks. In: stores and a scope. Out: what the index needs to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import Exists, F, OuterRef, Subquery, Sum, Value
+from django.db.models.functions import Coalesce
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.ports import FileFilter, StoreTarget
+from rag.core.types import RetrievalSettings
+from rag.providers.postgres.route import MAX_EXACT
+from rag.providers.postgres.spaces import index_name, valid_indexes
+
+
+def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[StoreTarget]:
+    """Return the readable ones of ``stores``, resolved for ``scope``."""
+    total = (
+        models.Store.objects.filter(space=OuterRef("space")).values("space")
+        .annotate(total=Sum("n_chunks")).values("total")
+    )  # fmt: skip
+    editable = models.Store.objects.editable(scope).filter(pk=OuterRef("pk"))
+    rows = (
+        models.Store.objects.readable(scope)
+        .filter(pk__in=[store.pk for store in stores])
+        .annotate(
+            dim=F("space__dim"), is_editable=Exists(editable),
+            total=Coalesce(Subquery(total), Value(0)),
+        )
+        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total")
+    )  # fmt: skip
+    ready = valid_indexes()
+    return [
+        StoreTarget(
+            store_id=pk, space_id=space_id, dim=dim, n_chunks=n_chunks, sees_restricted=is_editable,
+            share=n_chunks / total if total else 1.0,
+            has_hnsw=index_name(space_id) in ready, has_partial=index_name(space_id, pk) in ready,
+        )
+        for pk, space_id, dim, n_chunks, is_editable, total in rows
+    ]  # fmt: skip
+
+
+def file_filter(*, store_ids: Sequence[int], settings: RetrievalSettings) -> FileFilter | None:
+    """Return the files that the settings' filters leave, None where that is for the index."""
+    if not settings.metadata and not settings.content_types:
+        return None
+    files = models.File.objects.filter(store_id__in=store_ids)
+    if settings.metadata:
+        files = files.filter(metadata__contains=dict(settings.metadata))
+    if settings.content_types:
+        files = files.filter(content_type__in=settings.content_types)
+    rows = files.values_list("pk", "n_chunks")
+    n_chunks = sum(n for _, n in rows)
+    # A graph finds little of what a rare type leaves; few files are searched exactly instead.
+    if not settings.metadata and n_chunks > MAX_EXACT:
+        return None
+    return FileFilter([pk for pk, _ in rows], n_chunks)

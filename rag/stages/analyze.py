@@ -1,0 +1,109 @@
+"""What a query wants, by rules. In: a query and a vocabulary. Out: a QueryAnalysis.
+
+For Chinese and English, without a model, in well under a millisecond. Never raises.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rag.core.analysis import Entity, QueryAnalysis
+from rag.stages.analyze_cues import (
+    CHAT,
+    CLAUSE,
+    CONDITION,
+    INTENT_CUES,
+    JOINT,
+    PAPER_END,
+    POLITE,
+    QUESTION,
+    STATEMENT,
+    WHAT_IS_IT,
+    YES_OR_NO,
+)
+from rag.stages.analyze_entities import Mention, find_mentions
+from rag.stages.analyze_words import find_keywords
+
+MAX_CHARS = 1000
+# A longer text is a sentence, and names nothing in particular.
+MAX_NAME_WORDS = 9
+_PLACES = frozenset(("chapter", "section", "page", "quote", "title"))
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_WORD = re.compile(r"[^\W\u2e80-\U0010ffff]+")
+_SPACE = re.compile(r"\s+")
+
+
+def analyze_query(query: str, vocabulary: Mapping[str, Any]) -> QueryAnalysis:
+    """Return intent, complexity, entities and keywords of any text, the empty one too.
+
+    ``vocabulary`` maps an entity type to its names. Of a long text the beginning decides.
+    """
+    query = query[:MAX_CHARS]
+    mentions = find_mentions(query, vocabulary)
+    cues = _masked(query, mentions)
+    intent = _intent(cues, mentions)
+    entities = dict.fromkeys(Entity(mention.type, mention.value) for mention in mentions)
+    return QueryAnalysis(
+        intent=intent,
+        complexity=_complexity(intent, cues, mentions),
+        entities=tuple(entities),
+        keywords=find_keywords(query, mentions),
+    )
+
+
+def _masked(query: str, mentions: Sequence[Mention]) -> str:
+    """Return the query as the cues see it: folded, with a sign for each thing it names."""
+    parts, at = [], 0
+    for mention in mentions:
+        if mention.start >= at and mention.type != "outline":
+            sign = " # " if mention.type == "quantity" else " ◊ "
+            parts += [query[at : mention.start], sign]
+            at = mention.end
+    folded = unicodedata.normalize("NFKC", "".join([*parts, query[at:]])).casefold()
+    return _SPACE.sub(" ", folded.replace("’", "'")).strip()
+
+
+def _intent(cues: str, mentions: Sequence[Mention]) -> str:
+    wish = cues
+    while (shorter := POLITE.sub("", wish, count=1)) != wish and shorter:
+        wish = shorter
+    if CHAT.fullmatch(wish):
+        return "general"
+    has_code = any(mention.type == "identifier" for mention in mentions)
+    if has_code and WHAT_IS_IT.fullmatch(wish):
+        return "find_specific"
+    for intent, pattern in INTENT_CUES:
+        if pattern.search(wish):
+            return intent
+    if YES_OR_NO.search(cues):
+        return "lookup"
+    if STATEMENT.search(wish) or _n_words(wish) > MAX_NAME_WORDS:
+        return "general"
+    is_placed = has_code or any(m.is_named or m.type in _PLACES for m in mentions)
+    return "find_specific" if is_placed or PAPER_END.search(wish) else "general"
+
+
+def _n_words(cues: str) -> float:
+    return (
+        len(_WORD.findall(cues)) + len(_HAN.findall(cues)) / 2 + cues.count("◊") + cues.count("#")
+    )
+
+
+def _complexity(intent: str, cues: str, mentions: Sequence[Mention]) -> str:
+    n_words = _n_words(cues)
+    n_named = len({m.value.casefold() for m in mentions if m.type != "outline"})
+    n_questions = len([part for part in CLAUSE.split(cues) if QUESTION.search(part)])
+    n_joints = len(JOINT.findall(cues))
+    has_condition = bool(CONDITION.search(cues))
+    if intent == "general":
+        return "medium" if n_words > 12 or (n_joints and n_words > 9) else "simple"
+    load = (
+        (n_questions >= 2) + (n_questions >= 3) + (n_named >= 2) + (n_named >= 3) + has_condition
+        + (n_words > 13) + (n_words > 24) + (n_joints >= 2) + (n_joints >= 4)
+    )  # fmt: skip
+    if intent in ("compare", "explore"):
+        return "complex" if load >= 3 else "medium"
+    return "complex" if load >= 3 else "medium" if load else "simple"
