@@ -1,0 +1,3 @@
+"""Where rows come from: the databases and files that our data sources read."""
+
+from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Our own stores. In: names of stores and how to search. Out: chunks that the asker may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.utils.translation import gettext_noop
+
+from rag.core.errors import InvalidInputError
+from rag.core.options import option
+from rag.core.plugins import register
+from rag.core.sources import SourceQuery, SourceResult
+from rag.core.types import RetrievalSettings
+
+
+@register("source")
+class VectorStoreSource:
+    """Searches stores as the hit test does; a store that may not be read does not exist."""
+
+    name = "vector_store"
+    label = gettext_noop("Stores of this knowledge base")
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """What a data source of this type is told."""
+
+        collection: str = option("", help="A store: its name, slug or resource name.")
+        collections: list[str] = option([], help="Several stores, searched together.")
+        top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
+        similarity_threshold: float = option(
+            0.0, help="Least cosine similarity of a hit found by meaning; 0 keeps all.",
+            minimum=-1, maximum=1,
+        )  # fmt: skip
+        filters: dict[str, Any] = option({}, help="Metadata that a file must have.")
+        content_types: list[str] = option([], help="Content types that a file must have one of.")
+        mode: Literal["auto", "semantic", "keyword", "hybrid"] = option(
+            "auto", help="Search by meaning, by words, or by both."
+        )
+
+    def __init__(self, options: Options) -> None:
+        named = [options.collection, *options.collections]
+        self._stores = list(dict.fromkeys(name for name in named if name.strip()))
+        if not self._stores:
+            raise InvalidInputError(
+                "The source “{name}” names no store.", hint="Set {option}.",
+                name=self.name, option="collection",
+            )  # fmt: skip
+        self._settings = RetrievalSettings(
+            mode=options.mode,
+            top_k=options.top_k,
+            vector_threshold=options.similarity_threshold,
+            content_types=tuple(options.content_types),
+            metadata=options.filters,
+        )
+
+    def retrieve(self, query: SourceQuery) -> SourceResult:
+        """Return the best chunks; raise NotFoundError alike for no store and an unreadable one."""
+        query.deadline.check()
+        found = query.ports.search(
+            query.text, scope=query.scope, stores=self._stores, settings=self._settings
+        )
+        query.deadline.check()
+        return SourceResult(found.hits)

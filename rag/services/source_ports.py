@@ -1,0 +1,49 @@
+"""What the house lends its data sources. In: requests. Out: hits, vectors, replies, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import InvalidInputError, UnknownNameError
+from rag.core.sources import FetchReply, FetchRequest
+from rag.core.types import RetrievalSettings, SearchResult
+from rag.providers.guarded_http import guarded_fetch
+from rag.services import wiring
+from rag.services.search import search
+from rag.services.stores import find_stores
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class HousePorts:
+    """``rag.core.sources.SourcePorts`` on our own services; has no state and may be shared."""
+
+    def search(
+        self, query: str, *, scope: Scope, stores: Sequence[str], settings: RetrievalSettings
+    ) -> SearchResult:
+        """Search stores by name, slug or resource name; raise NotFoundError for one unreadable."""
+        found = find_stores(names=stores, scope=scope)
+        return search(query=query, scope=scope, stores=found, settings=settings)
+
+    def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:
+        """Return the vector of a question; an empty ``model`` is the configured one."""
+        if not text.strip():
+            raise InvalidInputError("The query is empty.", hint="Ask something.")
+        return wiring.embedder(model).embed_query(text)
+
+    def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
+        """Call an address, guarded; private ones only when the installation allows them."""
+        return guarded_fetch(request, deadline=deadline, allowed=conf().fetch_hosts)
+
+    def secret(self, name: str) -> str:
+        """Return a secret of the installation; the error for an unknown one lists the names."""
+        secrets = conf().secrets
+        if name not in secrets:
+            raise UnknownNameError("secret", name, secrets)
+        return secrets[name]
