@@ -23,7 +23,7 @@ def _in_sync(
 ) -> Callable[Concatenate[S, P], T]:
     """Return the twin of an async method for callers without an event loop."""
 
-    def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+    def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return async_to_sync(method)(self, *args, **kwargs)
 
     twin.__doc__ = method.__doc__

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rag.core.types import RetrievalSettings, SearchResult
+    from rag.core.types import SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,12 @@ class SourcePorts(Protocol):
     """What the house lends a source, so that none brings its own search, model or network."""
 
     def search(
-        self, query: str, *, scope: Scope, stores: Sequence[str], settings: RetrievalSettings
+        self, query: str, *, scope: Scope, stores: Sequence[str], changes: Mapping[str, Any]
     ) -> SearchResult:
-        """Search stores by name, slug or resource name, as everybody else does."""
+        """Search stores by name, slug or resource name, as everybody else does.
+
+        ``changes`` are retrieval settings laid over those of the first store.
+        """
         ...
 
     def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rag.conf import conf
 from rag.core.access import Scope
@@ -25,10 +25,11 @@ class HousePorts:
     """``rag.core.sources.SourcePorts`` on our own services; has no state and may be shared."""
 
     def search(
-        self, query: str, *, scope: Scope, stores: Sequence[str], settings: RetrievalSettings
+        self, query: str, *, scope: Scope, stores: Sequence[str], changes: Mapping[str, Any]
     ) -> SearchResult:
         """Search stores by name, slug or resource name; raise NotFoundError for one unreadable."""
         found = find_stores(names=stores, scope=scope)
+        settings = RetrievalSettings.from_dict({**found[0].retrieval, **changes})
         return search(query=query, scope=scope, stores=found, settings=settings)
 
     def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:

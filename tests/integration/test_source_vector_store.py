@@ -149,3 +149,12 @@ def test_the_house_lends_vectors_secrets_and_its_network(settings: Any) -> None:
         server.route("GET", "/", lambda call: Reply(b"there"))
         request = FetchRequest(f"{server.origin}/")
         assert house.fetch(request, deadline=Deadline(5)).body == b"there"
+
+
+def test_a_store_s_own_settings_hold_unless_the_source_says_otherwise(
+    stores: list[models.Store],
+) -> None:
+    models.Store.objects.filter(pk=stores[0].pk).update(retrieval={"vector_threshold": 1.0, "mode": "semantic"})
+    question = "a question in entirely other words"
+    assert ask(question, collection=stores[0].slug).hits == ()
+    assert ask(question, collection=stores[0].slug, similarity_threshold=-1.0).hits

@@ -28,14 +28,14 @@ class VectorStoreSource:
         collection: str = option("", help="A store: its name, slug or resource name.")
         collections: list[str] = option([], help="Several stores, searched together.")
         top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
-        similarity_threshold: float = option(
-            0.0, help="Least cosine similarity of a hit found by meaning; 0 keeps all.",
+        similarity_threshold: float | None = option(
+            None, help="Least cosine similarity of a hit found by meaning; empty: the store's own.",
             minimum=-1, maximum=1,
         )  # fmt: skip
         filters: dict[str, Any] = option({}, help="Metadata that a file must have.")
         content_types: list[str] = option([], help="Content types that a file must have one of.")
         mode: Literal["auto", "semantic", "keyword", "hybrid"] = option(
-            "auto", help="Search by meaning, by words, or by both."
+            "auto", help="Search by meaning, by words, or by both; auto: as the store does."
         )
 
     def __init__(self, options: Options) -> None:
@@ -46,19 +46,22 @@ class VectorStoreSource:
                 "The source “{name}” names no store.", hint="Set {option}.",
                 name=self.name, option="collection",
             )  # fmt: skip
-        self._settings = RetrievalSettings(
-            mode=options.mode,
-            top_k=options.top_k,
-            vector_threshold=options.similarity_threshold,
-            content_types=tuple(options.content_types),
-            metadata=options.filters,
-        )
+        wanted = {
+            "mode": "" if options.mode == "auto" else options.mode,
+            "vector_threshold": options.similarity_threshold,
+            "content_types": options.content_types,
+            "metadata": options.filters,
+        }
+        given = {name: value for name, value in wanted.items() if value not in (None, "", [], {})}
+        self._changes = {"top_k": options.top_k, **given}
+        # Wrong values are told when the source is made, not when it is asked.
+        RetrievalSettings.from_dict(self._changes)
 
     def retrieve(self, query: SourceQuery) -> SourceResult:
         """Return the best chunks; raise NotFoundError alike for no store and an unreadable one."""
         query.deadline.check()
         found = query.ports.search(
-            query.text, scope=query.scope, stores=self._stores, settings=self._settings
+            query.text, scope=query.scope, stores=self._stores, changes=self._changes
         )
         query.deadline.check()
         return SourceResult(found.hits)
