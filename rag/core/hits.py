@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -87,6 +88,7 @@ class Hit:
             raise InvalidInputError("A result has no text under “content”.")
         try:
             place = stored.get("source") or {}
+            _check_numbers(stored)
             return cls(
                 text=stored["content"],
                 rank=stored.get("rank") or 1,
@@ -105,6 +107,16 @@ class Hit:
             )
         except (AttributeError, TypeError, ValueError) as error:
             raise InvalidInputError("A result cannot be read: {reason}.", reason=error) from error
+
+
+def _check_numbers(stored: Mapping[str, Any]) -> None:
+    for name in ("rank", *_PLAIN):
+        value = stored.get(name)
+        if value is not None and type(value) is not int:
+            raise ValueError(f"{name} is no whole number")
+    score = stored.get("score")
+    if score is not None and not (isinstance(score, (int, float)) and math.isfinite(score)):
+        raise ValueError("score is no number")
 
 
 def _external_id(stored: Mapping[str, Any], place: Mapping[str, Any]) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 _DROP = "\u200b"
-_GAP = "\x1f"
-_INVISIBLE = frozenset("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0e\ufe0f\ufeff`")
+# Private characters, so that no fold of anything else looks like them.
+_GAP = "\ue0ff"
+_BORDER = "\ue0fe"
+_SHORT = 400
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0e\ufe0f\ufeff`"
 _LOOKALIKES = {
     look: plain
     for plain, looks in {
@@ -35,25 +36,38 @@ _RADICALS = dict(
     )
 )
 _SAME = {**_LOOKALIKES, **_RADICALS, _GAP: " "}
+# Only what decomposition leaves is still to be replaced.
+_PLAIN = tuple(
+    (look, plain)
+    for look, plain in _SAME.items()
+    if unicodedata.normalize("NFKD", look).casefold() == look
+)
 # Ligatures and full-width letters lie far behind the other Latin ones.
 _LATIN = "[^\\W\\d_\u0e00-\ufaff\ufb07-\uff20\uff3b-\uff40\uff5b-\U0010ffff]"
-# What is behind a digit is looked at last: patterns that start with their rare sign are fast.
-_CONTEXT: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+# The digits of the scripts that may stand here; a class is searched faster than a category.
+_DIGITS, _RAISED = "0-9０-９٠-٩۰-۹०-९๐-๙", "²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
+_HYPHENS, _DASHES = "-\u00ad‐‑‒–—−－﹣", "–—―─"
+# A pattern is tried where a trigger of its occurs, and starts with its rare sign: for speed.
+_CONTEXT: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     # A hyphen between parts of a word comes and goes with the line ends.
-    (re.compile(rf"[-\u00ad‐‑‒–—−](?<={_LATIN}{_LATIN}.)\s*(?={_LATIN}{{2}})"),
+    (tuple(_HYPHENS),
+     re.compile(rf"[{_HYPHENS}](?<={_LATIN}{_LATIN}.)\s*(?={_LATIN}{{2}})"),
      lambda match: _DROP * len(match.group())),
-    (re.compile(rf"[-‐](?<={_LATIN}.)\s*\n\s*(?=[a-zà-ÿ])"),
+    (("-\n", "- ", "-\r", "-\t", "‐"),
+     re.compile(rf"[-‐](?<={_LATIN}.)\s*\n\s*(?=[a-zà-ÿ])"),
      lambda match: _DROP * len(match.group())),
     # Ellipses and long dashes are written with one sign or with several.
-    (re.compile(r"[.…⋯]{2,}"), lambda match: _run(match.group(), "…", match.group() != "..")),
-    (re.compile(r"[-–—―─]{2,}"), lambda match: _run(match.group(), "-")),
+    (("..", "．．", "…", "⋯"), re.compile(r"[.．…⋯](?=[.．…⋯])[.．…⋯]+"),
+     lambda match: _run(match.group(), "…", match.group() not in ("..", "．．"))),
+    (("--", *_DASHES), re.compile(r"[-–—―─](?=[-–—―─])[-–—―─]+"),
+     lambda match: _run(match.group(), "-")),
     # Without the gap "1 5" were 15, without the sign 2*3 were 23, and 10² were 102.
-    (re.compile(r"\d\s+(?=\d)"),
-     lambda match: match.group()[0] + _run(match.group()[1:], _GAP)),
-    (re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
-    (re.compile(r"[²³¹⁰⁴-⁹₀-₉](?<=\d.)"), lambda match: chr(0xE100 + ord(match.group()) % 0x100)),
+    (("",), re.compile(rf"[{_DIGITS}](?=\s)\s+(?=\d)"),
+     lambda match: match[0][0] + _run(match[0][1:], _GAP)),
+    (("*",), re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
+    (tuple(_RAISED), re.compile(rf"[{_RAISED}](?<=\d.)"),
+     lambda match: chr(0xE100 + ord(match.group()) % 0x100)),
 )  # fmt: skip
-_PIECE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,59 +77,76 @@ class Folded:
     text: str
     original: str
     _prepared: str
-    _offsets: tuple[int, ...]
+    _dropped: str
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return where ``text[start:end]``, which is not empty, lies in the original."""
-        return self._origin(start), self._origin(end - 1) + 1
+        first, before = self._origin(start, 0, 0, len(self._prepared))
+        # The end is near: most of the text need not be measured again.
+        near = min(len(self._prepared), first + 2 * (end - start) + 64)
+        if before + self._length(first, near) < end:
+            near = len(self._prepared)
+        return first, self._origin(end - 1, first, before, near)[0] + 1
 
-    def _origin(self, position: int) -> int:
-        piece = bisect_right(self._offsets, position) - 1
-        begin = piece * _PIECE
-        prepared = self._prepared[begin : begin + _PIECE]
-        table = _table(prepared)
-        lengths = (len(table[ord(c)]) for c in prepared)
-        before = list(accumulate(lengths, initial=self._offsets[piece]))
-        return begin + bisect_right(before, position) - 1
+    def _origin(self, position: int, low: int, before: int, high: int) -> tuple[int, int]:
+        """Return which character gave ``text[position]``, and how long all before it are folded.
 
+        Lengths add up, so that halving finds it without a table of all positions.
+        """
+        while high - low > 1:
+            middle = (low + high) // 2
+            length = self._length(low, middle)
+            if before + length > position:
+                high = middle
+            else:
+                low, before = middle, before + length
+        return low, before
 
-# Every character met so far; the limit is for texts that hold all of Unicode.
-_TABLE: dict[int, str] = {}
-_MAX_TABLE = 65536
+    def _length(self, start: int, end: int) -> int:
+        """Return how long a part of the prepared text is when it is folded."""
+        plain = _decomposed(self._prepared[start:end])
+        n_dropped = sum(map(plain.count, self._dropped)) if self._dropped else 0
+        return len(plain) - n_dropped + 2 * plain.count("⋯")
 
 
 def fold_quote(text: str) -> Folded:
     """Return ``text`` folded for the comparison of quotes."""
+    return Folded(*_fold(text))
+
+
+def fold_quotes(texts: Sequence[str]) -> list[Folded]:
+    """Return each text folded, as ``fold_quote`` does, many at the price of one long one."""
+    joined = _BORDER.join(texts)
+    if joined.count(_BORDER) != len(texts) - 1:
+        return [fold_quote(text) for text in texts]
+    folded, _, prepared, dropped = _fold(joined)
+    parts = zip(folded.split(_BORDER), texts, prepared.split(_BORDER), strict=True)
+    return [Folded(*part, dropped) for part in parts]
+
+
+def _fold(text: str) -> tuple[str, str, str, str]:
     prepared = text
-    for pattern, replacement in _CONTEXT:
-        prepared = pattern.sub(replacement, prepared)
-    table = _table(prepared)
-    pieces = [
-        prepared[start : start + _PIECE].translate(table)
-        for start in range(0, len(prepared), _PIECE)
-    ]
-    offsets = tuple(accumulate(map(len, pieces), initial=0))
-    return Folded("".join(pieces), text, prepared, offsets)
+    for triggers, pattern, replacement in _CONTEXT:
+        # In a short text the pattern itself is the fastest look.
+        if len(text) < _SHORT or any(trigger in prepared for trigger in triggers):
+            prepared = pattern.sub(replacement, prepared)
+    folded = _decomposed(prepared)
+    dropped = "".join([character for character in _INVISIBLE if character in folded])
+    for character in dropped:
+        folded = folded.replace(character, "")
+    for character, plain in _PLAIN:
+        if character in folded:
+            folded = folded.replace(character, plain)
+    return folded, text, prepared, dropped
+
+
+def _decomposed(text: str) -> str:
+    # The accent that stands alone would be taken apart into a space and itself.
+    plain = unicodedata.normalize("NFKD", text.replace("´", "'")).casefold()
+    # Blanks first: most white space is gone before the words are parted for the rest.
+    return "".join(plain.replace(" ", "").split())
 
 
 def _run(signs: str, sign: str, is_one: bool = True) -> str:
     """Return as many characters as ``signs`` that are folded like one ``sign``."""
     return sign + _DROP * (len(signs) - 1) if is_one else signs
-
-
-def _table(text: str) -> dict[int, str]:
-    """Return a table with every character of ``text``; a plain dict translates fastest."""
-    fresh = {n: _fold_character(chr(n)) for n in set(map(ord, set(text))).difference(_TABLE)}
-    if len(_TABLE) + len(fresh) > _MAX_TABLE:
-        return {**_TABLE, **fresh}
-    _TABLE.update(fresh)
-    return _TABLE
-
-
-def _fold_character(character: str) -> str:
-    if character in _SAME:
-        return _SAME[character]
-    if character in _INVISIBLE or character.isspace():
-        return ""
-    plain = unicodedata.normalize("NFKD", character)
-    return "".join(_SAME.get(c, c) for c in plain if not c.isspace()).casefold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,7 @@ def test_a_format_without_pages_has_none() -> None:
 TYPOGRAPHY = [
     "wait 15 minutes until the motor is cool",
     "WAIT 15 MINUTES UNTIL THE MOTOR IS COOL",
-    "Wait 15\nminutes until  the motor",
+    "15\nminutes until  the motor",
     'the "MAIN" lamp is on',
     "the 'MAIN' lamp is on",
     "the pump stops…",
@@ -79,9 +80,9 @@ TYPOGRAPHY = [
     "ﬁ".replace("ﬁ", "E21"),
     "⽔泵过热时",
     "until the mo-\ntor is cool",
-    "**Never open** the blue valve",
+    "**Never open** the blue valve while the “MAIN” lamp is on",
     "...then restart it.",
-    "restart it. Never open the blue valve",
+    'restart it. Never open the blue valve while the "MAIN" lamp is on',
     "FAULT E21 The pump stops",
 ]
 
@@ -110,6 +111,8 @@ ALTERED = [
     "得清洗后重复使用",
     "滤网不得重复清洗后使用",
     "必须等待 15 小时让电机冷却",
+    "Wait 15 minutes until the motor",
+    "Never open the blue valve",
 ]
 
 
@@ -120,6 +123,51 @@ def test_a_change_of_meaning_alters_a_quote(quote: str) -> None:
     assert citation.distance >= 1
     assert citation.found in MANUAL
     assert citation.found
+
+
+STRICT = {
+    "Wait 15 minutes until the motor is cool": "altered",
+    "Wait 15 minutes until the motor is cool, then restart it.": "verified",
+    "wait 15 minutes until the motor is cool, then restart it": "verified",
+    "then restart it.": "altered",
+    "水泵过热时,必须等待": "altered",
+    "The pump stops.": "verified",
+}
+
+
+@pytest.mark.parametrize("quote", STRICT)
+def test_when_whole_sentences_are_wanted_a_part_is_altered(quote: str) -> None:
+    _, (citation,) = verify_citations(cited(quote), PASSAGES, is_strict=True)
+    assert citation.verdict == STRICT[quote]
+    assert citation.found
+
+
+def test_a_quote_that_is_cut_shows_what_it_was_cut_from() -> None:
+    _, (citation,) = verify_citations(cited("then restart it"), PASSAGES, is_strict=True)
+    assert citation.found == "Wait 15 minutes until the motor is cool, then restart it"
+    citation = check(cited("Never open the blue valve"))
+    assert citation.found.startswith("Never open the blue valve while")
+
+
+def test_an_edited_chunk_gives_its_own_span_as_the_place() -> None:
+    hit = replace(make_hit("The old pump never stops.", start=100), char_end=900)
+    citation = check(cited("The old pump never stops."), [Passage("doc_01", hit, hit.text)])
+    assert (citation.verdict, citation.char_start, citation.char_end) == ("verified", 100, 900)
+
+
+def test_the_words_of_another_passage_are_found_among_hundreds() -> None:
+    texts = [f"The pump of hall {n} stops at {n} bar." for n in range(300)]
+    passages = make_passages(*texts)
+    _, citations = verify_citations(
+        cited(texts[299], "doc_01") + cited(texts[150], "doc_300") + cited("no such words"),
+        passages,
+    )
+    found = [(citation.verdict, citation.doc_id) for citation in citations]
+    assert found == [
+        ("wrong_document", "doc_300"),
+        ("wrong_document", "doc_151"),
+        ("unknown", "doc_01"),
+    ]
 
 
 def test_the_closest_words_are_shown_for_an_altered_quote() -> None:

@@ -44,6 +44,12 @@ PAIRS = {
     ],
 }
 
+TURNS = re.compile(
+    r"但|除|如|只|仅|不|没|未|无|否|虽|直到|勿|若|却"
+    r"|\b(?:no|not|never|unless|except|if|only|but|although|until|without|neither|nor)\b",
+    re.I,
+)
+
 Change = Callable[[str, str, random.Random], str]
 
 
@@ -149,9 +155,10 @@ def in_marks(quote: str, language: str, rng: random.Random) -> str:
 
 
 def part(quote: str, language: str, rng: random.Random) -> str:
-    """A part of the sentence that ends with a clause."""
+    """The longest clause, where nothing else in the sentence turns what it says."""
     clauses = re.split(r"(?<=[，,;；:：])(?!\d)", quote)
-    return max(clauses, key=len)
+    longest = max(clauses, key=len)
+    return quote if TURNS.search(quote.replace(longest, "")) else longest
 
 
 TYPOGRAPHY: list[Change] = [

@@ -51,7 +51,7 @@ def ask(text: str, **values: Any) -> Verdict:
         ('text == "a && b || c"', True),
         ("n == 3.0", True),
         ("置信度 > 0.5", True),
-        ('is_new ? n == 3 && confidence > 0.8 : n == 4', True),
+        ("is_new ? n == 3 && confidence > 0.8 : n == 4", True),
         ("n + 1 == 4", True),
         ("has(more.level) && more.level == 2", True),
         ("has(more.gone) && more.gone == 2", False),
@@ -61,7 +61,9 @@ def test_a_condition_holds_or_not(text: str, is_true: bool) -> None:
     assert ask(text) == Verdict(is_true)
 
 
-@pytest.mark.parametrize("text", ['gone == "x"', 'gone != "x"', "gone > 1", "gone", "gone.a == 1", "gone in tags"])
+@pytest.mark.parametrize(
+    "text", ['gone == "x"', 'gone != "x"', "gone > 1", "gone", "gone.a == 1", "gone in tags"]
+)
 def test_a_missing_variable_makes_its_comparison_false_and_is_named(text: str) -> None:
     assert ask(text) == Verdict(False, ("gone",))
 
@@ -142,8 +144,10 @@ LEAVES = st.builds(
 )  # fmt: skip
 TREES = st.recursive(
     LEAVES,
-    lambda inner: st.tuples(st.sampled_from(["&&", "||"]), st.lists(inner, min_size=2, max_size=3))
-    | st.tuples(st.just("!"), inner),
+    lambda inner: (
+        st.tuples(st.sampled_from(["&&", "||"]), st.lists(inner, min_size=2, max_size=3))
+        | st.tuples(st.just("!"), inner)
+    ),
     max_leaves=12,
 )
 
@@ -180,7 +184,7 @@ def test_any_logic_is_worth_what_its_parts_are(tree: Any, a: int, b: int, other:
     assert verdict.mistakes == ()
 
 
-@given(text=st.text(alphabet='ab1.&|!=<>()[]"\' +-?:,中', max_size=30))
+@given(text=st.text(alphabet="ab1.&|!=<>()[]\"' +-?:,中", max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         condition = compile_condition(text)

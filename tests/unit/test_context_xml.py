@@ -52,7 +52,11 @@ def test_whatever_it_contains_a_source_stays_in_its_element(texts: list[str], na
     assert [document.get("id") for document in root] == [p.doc_id for p in context.passages]
     for document, passage in zip(root, context.passages, strict=True):
         assert len(document) == 0
-        allowed = [c for c in passage.text.replace("\f", "\n") if c in "\t\n\r" or (c >= " " and not is_forbidden(c))]
+        allowed = [
+            c
+            for c in passage.text.replace("\f", "\n")
+            if c in "\t\n\r" or (c >= " " and not is_forbidden(c))
+        ]
         # Parsers read every line end as \n.
         shown = "".join(allowed).replace("\r\n", "\n").replace("\r", "\n")
         assert document.text == f"\n{shown}\n"

@@ -22,7 +22,9 @@ PROMPT = """## 知识库内容
 
 
 def test_known_names_are_filled_and_all_other_braces_stay() -> None:
-    filled = fill_prompt(PROMPT, {"rag_context": "资料{user_query}", "user_query": "年假？", "用户": "甲"})
+    filled = fill_prompt(
+        PROMPT, {"rag_context": "资料{user_query}", "user_query": "年假？", "用户": "甲"}
+    )
     assert filled == PROMPT.replace("{rag_context}", "资料\0").replace(
         "\n{user_query} {", "\n年假？ {"
     ).replace("{{user_query}}", "{年假？}").replace("{用户}", "甲").replace("\0", "{user_query}")
@@ -33,7 +35,8 @@ def test_placeholders_are_named_once_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, ""), ("", ""), ("a", "a"), (3, "3"), (True, "true"), ({"a": ["中"]}, '{"a": ["中"]}')]
+    ("value", "text"),
+    [(None, ""), ("", ""), ("a", "a"), (3, "3"), (True, "true"), ({"a": ["中"]}, '{"a": ["中"]}')],
 )
 def test_values_are_written_as_text_or_json(value: object, text: str) -> None:
     assert fill_prompt("<{v}>", {"v": value}) == f"<{text}>"

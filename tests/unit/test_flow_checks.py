@@ -7,12 +7,8 @@ import pytest
 from agents.flows.checks import Surroundings, check_flow
 from agents.flows.definition import read_flow
 from agents.flows.finding import Finding
-from agents.flows.node_configs import (
-    AgentNodeConfig,
-    DataSourceConfig,
-    HumanReviewConfig,
-    RagNodeConfig,
-)
+from agents.flows.node_configs import AgentNodeConfig, HumanReviewConfig
+from agents.flows.source_configs import DataSourceConfig, RagNodeConfig
 from rag.core.errors import ConfigurationError, UnknownNameError
 
 CONFIGS = {"agent": AgentNodeConfig, "rag": RagNodeConfig, "human_review": HumanReviewConfig}
@@ -117,7 +113,9 @@ def test_choices_without_a_last_resort_are_doubtful() -> None:
 
 
 def test_conditions_that_may_hold_together_are_doubtful() -> None:
-    wider = FLOW.replace('数据质量 == "low" && analysis_result == "insufficient"', '数据质量 == "low"')
+    wider = FLOW.replace(
+        '数据质量 == "low" && analysis_result == "insufficient"', '数据质量 == "low"'
+    )
     (found,) = check(wider)
     assert (found.level, found.line) == ("warning", 21)
     assert "analysis_result = 'sufficient', 数据质量 = 'low'" in found.text
@@ -132,6 +130,6 @@ def test_parallel_targets_are_all_reached() -> None:
 
 
 def test_declared_inputs_may_be_asked_for() -> None:
-    text = FLOW.replace("intent == \"qa\"", "channel == \"web\"")
+    text = FLOW.replace('intent == "qa"', 'channel == "web"')
     assert len(errors(text)) == 1
     assert errors(text + "inputs: {channel: where the question was asked}\n") == []

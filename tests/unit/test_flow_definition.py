@@ -48,7 +48,10 @@ def read(text: str) -> Flow:
 def test_a_flow_is_read_with_its_configs_and_places() -> None:
     flow = read(FLOW)
     assert (flow.definition.name, flow.definition.version) == ("medical", "4.0")
-    assert flow.configs == {"意图": Talk(prompt="prompts/a.md"), "answer": Talk(prompt="b", temperature=0.2)}
+    assert flow.configs == {
+        "意图": Talk(prompt="prompts/a.md"),
+        "answer": Talk(prompt="b", temperature=0.2),
+    }
     first, last = flow.definition.edges
     assert (first.source, first.targets, first.condition) == (
         "意图", ["answer"], 'intent == "qa" && confidence >= 0.8',
@@ -89,7 +92,7 @@ def test_a_mistake_has_its_place(old: str, new: str, message: str) -> None:
         ("a: [1", "line 1, column 6"),
         ("a: &x [1]\nb: *x", "line 2, column 4: an alias"),
         ("a: !!python/object/apply:os.system ['true']", "the tag .* is not allowed"),
-            ("a: !!python/object/apply:os.system true", "could not determine a constructor"),
+        ("a: !!python/object/apply:os.system true", "could not determine a constructor"),
         ("? [a]\n: b", "a key must be a text"),
         ("x: " + "[" * 60 + "]" * 60, "nested too deeply"),
         ("[" * 3000, "nested too deeply|expected"),

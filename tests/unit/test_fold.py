@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.stages import fold
-from rag.stages.fold import fold_quote
+from rag.stages.fold import fold_quote, fold_quotes
 
 SAME = {
     "width": ("ＨＸ－４００（一）", "HX-400(一)"),
@@ -37,6 +37,9 @@ SAME = {
     "emphasis": ("**never** open `valve`", "never open valve"),
     "composed accents": ("caf\u00e9", "cafe\u0301"),
     "sharp s": ("Straße", "STRASSE"),
+    "full-width hyphen": ("Ｓｉｘ－ｔｉｍｅ winner", "Six-time winner"),
+    "full-width points": ("当然．．．．．．好", "当然……好"),
+    "acute as an apostrophe": ("don´t", "don't"),
 }
 APART = {
     "digits": ("15 minutes", "51 minutes"),
@@ -95,14 +98,19 @@ def test_nothing_folds_to_nothing() -> None:
     assert fold_quote(" \n\u200b").text == ""
 
 
-def test_all_of_unicode_does_not_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "_TABLE", {})
-    monkeypatch.setattr(fold, "_MAX_TABLE", 50)
-    text = "".join(map(chr, range(0x4E00, 0x4E80)))
-    assert fold_quote(text).text == text
-    assert fold._TABLE == {}
-    assert fold_quote("水").text == "水"
-    assert len(fold._TABLE) <= 50
+def test_every_character_is_as_long_as_it_is_measured() -> None:
+    for code in range(0x2FA20):
+        folded = fold_quote(chr(code))
+        if folded.text:
+            assert folded.span(0, len(folded.text)) == (0, 1)
+
+
+@given(st.lists(st.text(st.sampled_from(SIGNS + fold._BORDER), max_size=40), max_size=6))
+def test_many_texts_are_folded_as_each_one_alone(texts: list[str]) -> None:
+    for folded, text in zip(fold_quotes(texts), texts, strict=True):
+        assert (folded.text, folded.original) == (fold_quote(text).text, text)
+        if folded.text:
+            assert folded.span(0, len(folded.text)) == fold_quote(text).span(0, len(folded.text))
 
 
 @given(st.text(st.sampled_from(SIGNS) | st.characters(), max_size=300), st.data())

@@ -101,6 +101,12 @@ def test_a_result_without_text_is_refused(stored: dict[str, Any]) -> None:
         {"metadata": 5},
         {"metadata": "year"},
         {"heading_path": True},
+        {"char_start": "5"},
+        {"page_first": [1]},
+        {"chunk_id": {}},
+        {"rank": "first"},
+        {"score": "high"},
+        {"score": float("nan")},
     ],
 )
 def test_a_result_of_a_wrong_shape_is_refused(wrong: dict[str, Any]) -> None:

@@ -75,6 +75,15 @@ TAGS = {
     "two lines": ('<cite doc_id="doc_01"\n quote="one\ntwo" >x</cite >', "one\ntwo"),
     "capitals": ('<CITE DOC_ID="doc_01" QUOTE="red">x</CITE>', "red"),
     "equals sign": ('<cite doc_id="doc_01" quote="x = 5 holds">x</cite>', "x = 5 holds"),
+    "escaped marks": (
+        "<cite doc_id=&quot;doc_01&quot; quote=&quot;A &amp; B&quot;>x</cite>",
+        "A & B",
+    ),
+    "backslashes": ('<cite doc_id=\\"doc_01\\" quote=\\"red\\">x</cite>', "red"),
+    "corner brackets": ("<cite doc_id=「doc_01」 quote=「红色」>x</cite>", "红色"),
+    "chinese single marks": ("<cite doc_id=‘doc_01’ quote=‘红色’>x</cite>", "红色"),
+    "wide equals sign": ('<cite doc_id＝"doc_01" quote＝"red">x</cite>', "red"),
+    "closed with a slash": ('<cite doc_id="doc_01" quote="red" />x', "red"),
     "chinese marks": ('<cite doc_id="doc_01" quote="他说“好”">x</cite>', "他说“好”"),
 }
 
@@ -82,7 +91,9 @@ TAGS = {
 @pytest.mark.parametrize("name", TAGS)
 def test_a_tag_is_read_however_it_is_written(name: str) -> None:
     text, quote = TAGS[name]
-    assert read_markers(text) == ["x", Marker("doc_01", quote, "x")]
+    marker = next(part for part in read_markers(text) if isinstance(part, Marker))
+    assert (marker.doc_id, marker.quote) == ("doc_01", quote)
+    assert plain(text) == "x"
 
 
 def test_a_tag_without_quote_has_its_claim() -> None:
@@ -152,13 +163,27 @@ def test_bare_numbers_name_their_documents() -> None:
     assert [marker.doc_id for marker in markers("a [1] b [12, 3] c【4】")] == ["1", "12", "3", "4"]
 
 
+def test_documents_are_named_in_brackets_too() -> None:
+    text = "a [doc_01] b [^2] c ［3］ d [doc_1, doc_12]"
+    assert [marker.doc_id for marker in markers(text)] == ["doc_01", "2", "3", "doc_1", "doc_12"]
+
+
+def test_halves_of_characters_are_joined_and_what_nothing_can_keep_is_dropped() -> None:
+    assert plain("pump \ud83d\ude00 \0hall \ud83d end \ude00") == "pump \U0001f600 hall  end "
+
+
+def test_a_very_long_sentence_is_a_claim_of_a_thousand_characters() -> None:
+    (marker,) = markers("水" * 5000 + "[1]")
+    assert marker.claim == "水" * 1000
+
+
 @given(st.lists(st.sampled_from(ODD) | st.text(max_size=5), max_size=40))
 def test_no_answer_raises(pieces: list[str]) -> None:
     parts = read_markers("".join(pieces))
     assert all(isinstance(part, str | Marker) for part in parts)
 
 
-@given(st.text(st.characters(exclude_characters="<[【"), max_size=200))
+@given(st.text(st.characters(codec="utf-8", exclude_characters="<[【［\0"), max_size=200))
 def test_text_without_markers_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
 

@@ -78,13 +78,21 @@ def test_missing_names_are_listed_once_in_order() -> None:
 
 
 def test_labels_of_a_wrong_shape_do_no_harm() -> None:
-    for meta in (None, [], {"nodeLabels": None}, {"nodeLabels": ["x"]}, {"nodeLabels": {"gone": "LLM"}}):
+    for meta in (
+        None,
+        [],
+        {"nodeLabels": None},
+        {"nodeLabels": ["x"]},
+        {"nodeLabels": {"gone": "LLM"}},
+    ):
         assert resolve_template("{{LLM.output}}", {"_meta": meta}).missing == ("LLM.output",)
 
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -112,5 +120,11 @@ def test_any_label_and_field_reach_their_value(label: str, field: str, value: An
         return
     found = resolve_template(f"{{{{{label}.{field}}}}}", context)
     assert found.value == value
-    expected = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    expected = (
+        ""
+        if value is None
+        else value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False)
+    )
     assert found.text == expected
