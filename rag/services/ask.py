@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 from asgiref.sync import sync_to_async
 
@@ -12,16 +12,15 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.ports import ChatModel, ChatRequest
-from rag.core.types import Answer, ChatReply, Message, RetrievalSettings, SearchResult
+from rag.core.types import Answer, ChatReply, Citation, Message, RetrievalSettings, SearchResult
 from rag.providers.postgres.connections import release_db
 from rag.services import wiring
 from rag.services.log_query import log_query
 from rag.services.search import search
 from rag.stages.cite import verify_citations
+from rag.stages.cite_stream import CitationStream
 from rag.stages.context import Context, build_context
 from rag.stages.prompt import answer_prompt
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def ask(
@@ -47,17 +46,24 @@ async def stream_ask(
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None = None,
     model: str = "",
-) -> AsyncIterator[ChatReply | Answer]:
-    """Yield the model's pieces as they come and at the end the whole verified answer."""
+) -> AsyncIterator[ChatReply | Citation | Answer]:
+    """Yield the answer's text as it comes, citations as they are complete, the whole at the end.
+
+    The pieces' texts joined are the answer's text: markers are never seen half.
+    """
     prepare = sync_to_async(_prepare)
     chat, result, context, request = await prepare(question, scope, stores, settings, model)
     await sync_to_async(release_db)()
     started = time.perf_counter()
     text, last = [], ChatReply("")
+    cited = CitationStream(context.passages)
     async for piece in chat.stream(request):
         text.append(piece.text)
         last = piece
-        yield piece
+        for part in cited.feed(piece.text):
+            yield replace(piece, text=part) if isinstance(part, str) else part
+    for part in cited.finish():
+        yield replace(last, text=part) if isinstance(part, str) else part
     reply = ChatReply("".join(text), model=last.model or chat.id, notice=last.notice)
     yield await sync_to_async(_finish)(scope, stores, result, context, reply, started)
 
@@ -71,7 +77,7 @@ def _prepare(
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings
     result = search(query=question, scope=scope, stores=stores, settings=settings, is_logged=False)
-    count = wiring.embedder_of(stores[0].space_id).tokenizer.count
+    count = wiring.embedder_of(stores[0].live_space_id).tokenizer.count
     context = build_context(
         result.hits, settings.context_tokens, count, context_type=settings.context_type,
         language_of=result.query,
@@ -89,8 +95,7 @@ def _finish(
     reply: ChatReply, started: float,
 ) -> Answer:  # fmt: skip
     answered = time.perf_counter()
-    # Models send what Postgres cannot keep: NUL and halves of characters.
-    text, citations = verify_citations(_UNSTORABLE.sub("", reply.text), context.passages)
+    text, citations = verify_citations(reply.text, context.passages)
     timings = {
         **result.timings_ms, "model": (answered - started) * 1e3,
         "cite": (time.perf_counter() - answered) * 1e3,

@@ -65,7 +65,7 @@ class Command(BaseCommand):
             if isinstance(piece, ChatReply):
                 self.stdout.write(piece.text, ending="")
                 self.stdout.flush()
-            else:
+            elif isinstance(piece, Answer):
                 answer = piece
         self.stdout.write("")
         assert answer is not None
