@@ -1,0 +1,120 @@
+"""The one search, with what was found before. In: what ``search`` takes. Out: what it returns.
+
+The states of the stores are read first and the search runs then: what is kept under a state was
+found in it or in a newer one, and a newer one is asked for by another key. So a cached result is
+never older than a search that began when this one did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from rag import models
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.types import RetrievalSettings, SearchResult
+from rag.providers.cache.frozen_json import from_json, to_json
+from rag.providers.postgres.generations import read_states
+from rag.services.caches import place_of
+from rag.services.log_query import log_query
+from rag.services.query_analyzer import vocabulary_of
+from rag.services.search import checked_query, search
+from rag.services.search_key import SearchKey, search_key
+from rag.stages.analyze import analyze_query
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A result without its question, and the stores that it was looked for in."""
+
+    store_ids: tuple[int, ...]
+    result: SearchResult
+
+
+def cached_search(
+    *,
+    query: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    is_logged: bool = True,
+) -> SearchResult:
+    """Return what ``search`` returns, from the cache where that is the same.
+
+    A result from the cache has only the times ``cache`` and ``total``; a fresh one has ``cache``
+    beside its own. Errors are those of ``search`` and never kept.
+    """
+    started = time.perf_counter()
+    asked = checked_query(query=query)
+    if settings is None and stores:
+        settings = stores[0].retrieval_settings
+    anew = partial(
+        search, query=asked, scope=scope, stores=stores, settings=settings, is_logged=is_logged
+    )
+    key = settings and _key(asked, scope, stores, settings)
+    if not key:
+        return anew()
+    fresh: list[SearchResult] = []
+
+    def work() -> tuple[bytes, float]:
+        fresh.append(anew())
+        result = replace(fresh[0], query="", timings_ms={})
+        kept = _Kept(_readable(stores, scope), result)
+        return to_json(kept), 0.0 if _is_makeshift(result) else key.ttl_s
+
+    found = place_of("results").fetch(key.asked, work)
+    kept = None if fresh else from_json(_Kept, found)
+    if kept is None:
+        return _timed(fresh[0] if fresh else anew(), started)
+    spent_ms = (time.perf_counter() - started) * 1e3
+    times_ms = {"cache": spent_ms, "total": spent_ms}
+    result = replace(kept.result, query=asked, timings_ms=times_ms)
+    if is_logged:
+        log_query(result=result, scope=scope, store_ids=kept.store_ids)
+    return result
+
+
+def _timed(result: SearchResult, started: float) -> SearchResult:
+    total_ms = (time.perf_counter() - started) * 1e3
+    cache_ms = total_ms - result.timings_ms.get("total", 0.0)
+    return replace(result, timings_ms={**result.timings_ms, "cache": cache_ms, "total": total_ms})
+
+
+def _key(
+    asked: str, scope: Scope, stores: Sequence[models.Store], settings: RetrievalSettings
+) -> SearchKey | None:
+    """Return the key of a search that may be kept; a store that was deleted has no state."""
+    ids = {store.pk for store in stores}
+    states = read_states(ids)
+    key = None
+    if ids and len(states) == len(ids):
+        key = search_key(
+            query=asked, scope=scope, settings=settings, states=states,
+            also=_analysis(asked, stores) if settings.top_k is None else "given",
+        )  # fmt: skip
+    if key is None:
+        place_of("results").count("bypasses")
+    return key
+
+
+def _analysis(asked: str, stores: Sequence[models.Store]) -> Any:
+    """Return what decides on the number of hits: spellings may share it, or a model reads them."""
+    vocabulary, model = vocabulary_of(stores=stores), conf().analysis_model
+    seen = [model, asked] if model else analyze_query(asked, vocabulary).as_dict()
+    return [vocabulary, seen]
+
+
+def _is_makeshift(result: SearchResult) -> bool:
+    """Return whether something stood in for a model that failed; it may be back soon."""
+    model, by = conf().analysis_model, result.analysis
+    return result.rerank == "failed" or bool(model and by and by.analyzer != model)
+
+
+def _readable(stores: Sequence[models.Store], scope: Scope) -> tuple[int, ...]:
+    readable = models.Store.objects.readable(scope)
+    found = readable.filter(pk__in=[store.pk for store in stores])
+    return tuple(found.values_list("pk", flat=True))
