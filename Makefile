@@ -5,10 +5,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test bench lint stop clean
+.PHONY: help demo serve test smoke-gemini bench lint stop clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: .venv/runtime  ## fill a demo store with the shipped documents and ask three questions
 	@$(BIN)/python manage.py rag_demo
@@ -17,12 +17,14 @@ serve: .venv/runtime  ## web server on http://127.0.0.1:8000 and a queue worker,
 	@$(BIN)/python manage.py rag_serve
 
 test: .venv/tools  ## the whole suite
-	@$(BIN)/python -m pytest -n $(WORKERS)
+	@$(BIN)/python -m pytest -rfEs -n $(WORKERS)
 
-bench: .venv/tools  ## quality, search and ingest; each writes a row of docs/benchmarks.md
-	@$(BIN)/python -m benchmarks.quality
-	@$(BIN)/python -m benchmarks.search
-	@$(BIN)/python -m benchmarks.ingest
+smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
+	@$(BIN)/python -m tests.smoke_gemini
+
+bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
+	@for name in quality smart_retrieval analysis citations search cache ingest; do \
+	  $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 lint: .venv/tools  ## style, types, layers, migrations
 	@$(BIN)/ruff check .

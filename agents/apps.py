@@ -10,3 +10,8 @@ class AgentsConfig(AppConfig):
 
     name = "agents"
     verbose_name = "Agents"
+
+    def ready(self) -> None:
+        """File the node types that ship."""
+        # Configs and labels need the apps, which are complete only now.
+        from agents import nodes as nodes

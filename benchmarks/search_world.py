@@ -72,7 +72,7 @@ def build_world(report: Report, spool: Spool, questions: list[Question]) -> Worl
     KnownVectors.known.update({question.text: question.vector for question in questions})
     store = create_store(name="bench", embedding_model=f"bench:{DIM}")
     files = _files(store, -(-spool.n // PER_DOCUMENT))
-    target = LoadTarget(store.pk, store.space_id, store.avg_len_frozen)
+    target = LoadTarget(store.pk, store.space_id)
     begun = time.perf_counter()
     with tqdm(total=spool.n, desc="loading", leave=False) as bar:
         load_chunks(target=target, rows=_rows(spool, files), on_progress=bar.update)

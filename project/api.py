@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.security.base import AuthBase
 
+from agents.api.chat import router as agents_router
 from rag.api.bodies import BodyParser
 from rag.api.callers import caller_by_cookie, caller_by_key
 from rag.api.problems import problem
@@ -47,6 +48,7 @@ api = NinjaAPI(
     openapi_url="/openapi.json",
 )
 api.add_router("/rag", rag_router)
+api.add_router("/agents", agents_router)
 
 
 @api.exception_handler(Exception)

@@ -133,6 +133,9 @@ STORAGES = {
 }
 # Uploads go to disk in pieces; nothing but small forms is held in memory.
 FILE_UPLOAD_HANDLERS = ["rag.admin.capped_upload.CappedUploadHandler"]
+# On the data's own disk, where the upkeep finds what a killed process has left.
+FILE_UPLOAD_TEMP_DIR = VAR_DIR / "incoming"
+FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 
 REST_FRAMEWORK = {
@@ -189,22 +192,42 @@ RAG = {
     "PASSAGE_PREFIX": env.str("RAG_PASSAGE_PREFIX", default=""),
     "OPENAI_BASE_URL": env.str("RAG_OPENAI_BASE_URL", default=""),
     "OPENAI_API_KEY": env.str("RAG_OPENAI_API_KEY", default=""),
+    "CHAT_ENDPOINTS": env.json("RAG_CHAT_ENDPOINTS", default={}),
     "GEMINI_API_KEY": env.str("GEMINI_API_KEY", default=""),
     "GEMINI_BASE_URL": env.str("GEMINI_BASE_URL", default=""),
     "GEMINI_API_VERSION": env.str("GEMINI_API_VERSION", default="v1beta"),
+    "GEMINI_MODEL": env.str("GEMINI_MODEL", default="gemini-2.5-flash"),
     "TIMEOUT_S": env.float("RAG_TIMEOUT_S", default=60.0),
+    "UPLOAD_TIMEOUT_S": env.float("RAG_UPLOAD_TIMEOUT_S", default=600.0),
+    "DEFAULT_STORE_BACKEND": env.str("RAG_DEFAULT_STORE_BACKEND", default="local"),
+    "FILES_TOTAL_MB": env.int("RAG_FILES_TOTAL_MB", default=200),
     "MAX_FILE_BYTES": 100 * 1024 * 1024,
     "HNSW_MIN_CHUNKS": env.int("RAG_HNSW_MIN_CHUNKS", default=10_000),
     "MODELS_DIR": VAR_DIR / "models",
     "PLUGINS": (
         "rag.plugins.enhancers",
         "rag.plugins.sources",
+        "agents.tools",
         *env.list("RAG_PLUGINS", default=[]),
     ),
     "SECRETS": env.json("RAG_SECRETS", default={}),
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
     "REDIS_URL": env.str("REDIS_URL", default=""),
+    "RERANK_URL": env.str("RAG_RERANK_URL", default=""),
+    "RERANK_KEY": env.str("RAG_RERANK_KEY", default=""),
+    "RERANK_MODEL": env.str("RAG_RERANK_MODEL", default=""),
+    # What a cosine of an embedding model means, from 0 to 1: {"provider:model": [[0.3, 0.5], ...]}.
+    "LIKENESS": env.json("RAG_LIKENESS", default={}),
     "API_REQUESTS_PER_MINUTE": env.int("RAG_API_REQUESTS_PER_MINUTE", default=600),
     "API_FAILURES_PER_MINUTE": env.int("RAG_API_FAILURES_PER_MINUTE", default=30),
+}
+
+AGENTS = {
+    # langgraph, or plain: the same steps by a loop of ours.
+    "ENGINE": env.str("AGENT_ENGINE", default="langgraph"),
+    # Whether an answer is written to its end when nobody listens any more.
+    "FINISHES_ALONE": env.bool("AGENT_FINISHES_ALONE", default=True),
+    "PING_S": env.float("AGENT_PING_S", default=15.0),
+    "KEEP_EVENTS_H": env.float("AGENT_KEEP_EVENTS_H", default=24.0),
 }

@@ -7,6 +7,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
+from agents.api import routes as agent_routes
 from project.api import api
 from rag.api import routes
 
@@ -15,6 +16,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),
     path("i18n/setlang/", set_language, name="set_language"),
+    path("api/", include(agent_routes.urlpatterns)),
     path("api/", include(routes.urlpatterns)),
     path("api/", api.urls),
     path("api/", include([routes.catch_all])),

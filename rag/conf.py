@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,19 +24,28 @@ class Conf:
     query_prefix: str
     passage_prefix: str
     openai_base_url: str
-    openai_api_key: str
-    gemini_api_key: str
+    openai_api_key: str = field(repr=False)
+    chat_endpoints: Mapping[str, Mapping[str, str]] = field(repr=False)
+    gemini_api_key: str = field(repr=False)
     gemini_base_url: str
     gemini_api_version: str
+    gemini_model: str
     timeout_s: float
+    upload_timeout_s: float
+    default_store_backend: str
+    files_total_mb: int
     max_file_bytes: int
     hnsw_min_chunks: int
     models_dir: Path
     plugins: tuple[str, ...]
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
     source_databases: tuple[str, ...]
     fetch_hosts: tuple[str, ...]
-    redis_url: str
+    redis_url: str = field(repr=False)
+    rerank_url: str
+    rerank_key: str = field(repr=False)
+    rerank_model: str
+    likeness: Mapping[str, Sequence[Sequence[float]]]
     api_requests_per_minute: int
     api_failures_per_minute: int
 

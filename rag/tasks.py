@@ -15,6 +15,7 @@ from rag.providers.procrastinate_queue import leave_place
 from rag.services.index_file import index_file, record_failure
 from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
 from rag.services.spaces import build_due_indexes
+from rag.services.weights import reweigh_store
 
 logger = logging.getLogger(__name__)
 # A database that restarts is waited for; everything else that fails is told on the file.
@@ -53,6 +54,16 @@ def build_indexes_task(context: JobContext, space_id: int) -> None:
     try:
         leave_place(context.job.id)
         build_due_indexes(space_id=space_id)
+    finally:
+        connections.close_all()
+
+
+@app.task(name="rag.reweigh_store", queue="index", retry=RETRY, pass_context=True)
+def reweigh_store_task(context: JobContext, store_id: int) -> None:
+    """Bring a large store's lexical weights to its mean length."""
+    try:
+        leave_place(context.job.id)
+        reweigh_store(store_id=store_id)
     finally:
         connections.close_all()
 

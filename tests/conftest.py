@@ -1,7 +1,8 @@
 """One embedded server per test run, loopback sockets only, async tests on Django's thread.
 
 The first process of a run makes a folder, names it in CITABLE_VAR, and removes it at the end;
-pytest-xdist's workers and commands under test inherit it. DATABASE_URL chooses another server.
+pytest-xdist's workers and commands under test inherit it. DATABASE_URL chooses another server; its
+role needs CREATEDB and, unless it is a superuser, template1 the extension vector.
 """
 
 from __future__ import annotations
@@ -99,17 +100,21 @@ def _remove_rows(case: TransactionTestCase) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname ="
-            " 'public' AND (tablename LIKE 'rag\\_%' OR tablename LIKE 'procrastinate\\_%')"
+            " 'public' AND (tablename LIKE 'rag\\_%' OR tablename LIKE 'agents\\_%'"
+            " OR tablename LIKE 'procrastinate\\_%')"
         )
-        cursor.execute(f"TRUNCATE {cursor.fetchone()[0]} CASCADE")
-        cursor.execute("DELETE FROM auth_user")
-        cursor.execute("DELETE FROM auth_group")
+        cursor.execute(f"TRUNCATE {cursor.fetchone()[0]}, auth_user, auth_group CASCADE")
 
 
 def _use(folder: Path) -> None:
     # Settings were read before this file; connections read these dictionaries when first used.
     settings.VAR_DIR = folder
     settings.MEDIA_ROOT = folder / "media"
+    settings.FILE_UPLOAD_TEMP_DIR = folder / "incoming"
+    settings.FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
+    # The middleware that serves static files warns about a folder that is not there.
+    settings.STATIC_ROOT = folder / "static"
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
     if settings.POSTGRES_DATA_DIR is not None:
         settings.POSTGRES_DATA_DIR = folder / "postgres"
         settings.POSTGRES_OPTIONS = FAST

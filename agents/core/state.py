@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,17 @@ def collected(
     return found
 
 
+def described(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | Replace | None
+) -> dict[str, Any]:
+    """Return the newest description of a query, with those of all nodes under ``nodes``."""
+    if isinstance(new, Replace):
+        return dict(new.value or {})
+    found = merged(old, new)
+    nodes = {**((old or {}).get("nodes") or {}), **((new or {}).get("nodes") or {})}
+    return {**found, "nodes": nodes} if nodes else found
+
+
 class Turn(TypedDict):
     """One message: ``role`` is system, user, assistant or tool."""
 
@@ -78,11 +89,16 @@ class FlowState(TypedDict, total=False):
     prompt_vars: Annotated[dict[str, Any], merged]
     edges_var: Annotated[dict[str, Any], merged]
     rag_results: Annotated[dict[str, Any], collected]
-    query_context: Annotated[dict[str, Any], merged]
+    query_context: Annotated[dict[str, Any], described]
 
 
+REDUCERS: Mapping[str, Any] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(FlowState, include_extras=True).items()
+}
 FIELDS = tuple(FlowState.__annotations__)
-# Written by runs, read by people: what each condition needed and did not find.
+# Who acts and in which conversation: no answer of a model may replace these.
+IDENTITY = ("session_id", "token_id", "trace_id")
 EMPTY: FlowState = {
     "history_messages": [], "flow_msgs": [], "prompt_vars": {}, "edges_var": {},
     "rag_results": {}, "query_context": {},

@@ -13,12 +13,8 @@ from agents.flows.conditions import compile_condition
 from agents.flows.definition import DEFAULT, Flow
 from agents.flows.fill_prompt import placeholders
 from agents.flows.finding import Finding, Findings
-from agents.flows.node_configs import (
-    AgentNodeConfig,
-    DataSourceConfig,
-    HumanReviewConfig,
-    RagNodeConfig,
-)
+from agents.flows.node_configs import AgentNodeConfig, HumanReviewConfig
+from agents.flows.source_configs import DataSourceConfig, RagNodeConfig
 from rag.core.errors import RAGError
 
 # What a prompt may always name.
@@ -104,6 +100,8 @@ def _check_variables(flow: Flow, found: Findings) -> None:
 
 def _sets(flow: Flow, config: object, name: str) -> bool:
     if isinstance(config, AgentNodeConfig):
+        if name == "parse_error":
+            return True
         properties = (config.output_schema or {}).get("properties", {})
         words = rf"(?<!\w){re.escape(name)}(?!\w)"
         return name in properties or bool(re.search(words, flow.prompts.get(config.prompt, "")))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from agents.core.state import IDENTITY
 
 _KEY = r"^[^\W\d]\w{0,63}$"
 
@@ -48,77 +50,16 @@ class AgentNodeConfig(_Strict):
     context_tokens: int = Field(default=4000, ge=100, le=1_000_000)
 
 
-class DataSourceConfig(BaseModel):
-    """One source of a RAG node; whatever else is given are the options of its plugin.
-
-    ``depends_on`` names sources of the same node whose results are its parameters; ``timeout``
-    and ``cache_ttl`` are in seconds.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    type: str
-    name: str = ""
-    depends_on: list[str] = []
-    timeout: float = Field(default=30, gt=0, le=600)
-    retries: int = Field(default=0, ge=0, le=5)
-    cache_ttl: int = Field(default=0, ge=0, le=86_400)
-    on_error: Literal["continue", "fail"] = "continue"
-
-    @field_validator("depends_on", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value or []
-
-    @property
-    def key(self) -> str:
-        """Return the name that the results are filed under."""
-        return self.name or self.type
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Return what the plugin is told."""
-        return dict(self.model_extra or {})
-
-
-class RagNodeConfig(_Strict):
-    """A node that asks several sources. ``query`` is a template; empty: the user's message."""
-
-    data_sources: list[DataSourceConfig] = Field(min_length=1, max_length=20)
-    query: str = ""
-    query_strategy: Literal["parallel", "sequential"] = "parallel"
-    result_format: Literal["structured", "raw"] = "structured"
-    merge_strategy: Literal["append", "replace"] = "append"
-    result_key: str = Field(default="rag_results", pattern=_KEY)
-    max_tokens: int = Field(default=8000, ge=100, le=1_000_000)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        names = [source.key for source in self.data_sources]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two data sources are called “{name}”: give each its own name")
-        done: set[str] = set()
-        waiting = {source.key: set(source.depends_on) for source in self.data_sources}
-        for name, needed in waiting.items():
-            unknown = sorted(needed - set(names))
-            if unknown:
-                raise ValueError(
-                    f"“{name}” depends on “{unknown[0]}”, which is not among {', '.join(names)}"
-                )
-        if any(waiting.values()) and self.query_strategy == "parallel":
-            raise ValueError("depends_on needs query_strategy: sequential")
-        while ready := [name for name, needed in waiting.items() if needed <= done]:
-            done.update(ready)
-            waiting = {name: needed for name, needed in waiting.items() if name not in done}
-        if waiting:
-            raise ValueError(f"the data sources {', '.join(waiting)} depend on each other")
-        return self
-
-
 class HumanReviewConfig(_Strict):
     """A node that waits for a person. The decision lands in ``edges_var`` under ``result_key``."""
 
     message: str = ""
     decisions: list[str] = Field(default=["approve", "reject"], min_length=1, max_length=20)
     result_key: str = Field(default="review_decision", pattern=_KEY)
+
+    @field_validator("result_key")
+    @classmethod
+    def _free(cls, key: str) -> str:
+        if key in IDENTITY:
+            raise ValueError(f"“{key}” says who acts and cannot be decided")
+        return key

@@ -33,7 +33,7 @@ def read_output(text: str) -> Output:
     All its keys but response_content and reasoning_summary are variables, those of
     ``additional_fields`` too; on a clash the outer one counts.
     """
-    found = next(_objects(text), None)
+    found = next(find_objects(text), None)
     if found is None:
         return Output(text.strip(), is_parsed=False)
     extra = found.get("additional_fields")
@@ -44,7 +44,7 @@ def read_output(text: str) -> Output:
     return Output(_text(response), _text(summary), variables)
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def find_objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield JSON objects, likeliest first: the whole text, fenced blocks, the longest inside."""
     for part in (text, *(match[1] for match in _FENCE.finditer(text))):
         try:

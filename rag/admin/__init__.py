@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from rag.admin import account, api_key, chunk, file, job, query_log, revision, space, store
+from rag.admin import (
+    account,
+    api_key,
+    chunk,
+    chunk_conflict,
+    file,
+    job,
+    query_log,
+    revision,
+    space,
+    store,
+)  # fmt: skip
 
-__all__ = ["account", "api_key", "chunk", "file", "job", "query_log", "revision", "space", "store"]
+__all__ = [
+    "account", "api_key", "chunk", "chunk_conflict", "file", "job", "query_log", "revision",
+    "space", "store",
+]  # fmt: skip

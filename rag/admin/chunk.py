@@ -1,4 +1,4 @@
-"""Chunks: what will be found, word for word; switched off and on, not rewritten here."""
+"""Chunks: what will be found, word for word; edited, added, switched off and on, deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -16,9 +17,13 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from rag import models
+from rag.admin.asked import asked_number
 from rag.admin.cells import label, page_link, pages_text
-from rag.admin.filters import FileFilter, LiveFilter, StoreFilter
+from rag.admin.chunk_pages import AddChunk, EditText, Revisions
+from rag.admin.filters import FileFilter, LiveFilter, StoreFilter, TouchedFilter
+from rag.admin.preview_pages import PreviewPage
 from rag.admin.scoped import ScopedAdmin, scope_for
+from rag.services.add_chunk import delete_chunks
 from rag.services.files import set_chunks_enabled
 from rag.services.find_chunks import find_chunks
 
@@ -28,34 +33,45 @@ HEAVY_OF_FILE = ("canonical_text", "pages", "blocks", "metadata", "warnings", "p
 
 @admin.register(models.Chunk)
 class ChunkAdmin(ScopedAdmin):
-    """Chunks of readable files; the only thing to change is whether they are found."""
+    """Chunks of readable files; the ways to change them are services and pages of their own."""
 
     list_display = (
         "preview",
         "file",
         "store",
         "page",
-        "ordinal",
+        "place",
         "headings",
         "token_count",
         "state",
     )
     list_select_related = ("file", "store")
-    list_filter = (StoreFilter, FileFilter, "enabled", LiveFilter)
+    list_filter = (StoreFilter, FileFilter, "enabled", TouchedFilter, LiveFilter)
     search_fields = ("text",)
     search_help_text = _("All words must be in the chunk.")
     sortable_by = ()
     actions = ("enable", "disable")
     fields = (
-        "enabled", "whole_text", "carried", "store", "file", "page", "headings", "ordinal", "span",
+        "enabled", "whole_text", "carried", "store", "file", "page", "headings", "place", "span",
         "token_count", "content_type", "state", "revision", "file_revision", "edited_by",
     )  # fmt: skip
     readonly_fields = fields[1:]
+    list_before_template = "admin/rag/chunk_ways.html"
+    change_form_outer_before_template = "admin/rag/chunk_desk.html"
+
+    class Media:
+        css = {"all": ("rag/admin/chunks.css",)}
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the facts; who may edit the text has it in a field above them."""
+        in_field = obj is not None and obj.is_live and self.has_change_permission(request, obj)
+        return [name for name in self.fields if not (in_field and name == "whole_text")]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return readable chunks without their texts: lists fetch only the beginnings."""
         heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
-        return super().get_queryset(request).defer("text", "context", *heavy)
+        rows = super().get_queryset(request).select_related("file", "store")
+        return rows.defer("text", "context", *heavy)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -74,12 +90,66 @@ class ChunkAdmin(ScopedAdmin):
             row.start_of_text = starts.get(row.pk, "")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False: chunks come from files."""
+        """Return False: a chunk is added to a file, on a page of its own."""
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False: a chunk is switched off, or goes with its file."""
-        return False
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete by the service, so that reading the file again does not bring it back."""
+        delete_chunks(scope=scope_for(request), chunk_ids=[obj.pk], by=request.user)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen ones by the service."""
+        ids = list(queryset.values_list("pk", flat=True))
+        delete_chunks(scope=scope_for(request), chunk_ids=ids, by=request.user)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with the pages of a chunk and of its file before them."""
+        wrap = self.admin_site.admin_view
+        pages = (
+            ("<int:pk>/text/", EditText, "rag_chunk_text"),
+            ("<int:pk>/revisions/", Revisions, "rag_chunk_revisions"),
+            ("file/<int:pk>/add/", AddChunk, "rag_chunk_add_to"),
+            ("store/<int:pk>/preview/", PreviewPage, "rag_chunk_preview"),
+        )
+        return [
+            *(
+                path(way, wrap(page.as_view(model_admin=self)), name=name)
+                for way, page, name in pages
+            ),
+            *super().get_urls(),
+        ]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list; of one file or store with the ways to what can be done there."""
+        file = models.File.objects.readable(scope_for(request)).light()
+        chosen = file.filter(pk=asked_number(request.GET.get("file"))).first()
+        ways = {
+            "file": chosen,
+            "store_id": chosen.store_id if chosen else asked_number(request.GET.get("store")),
+            "may_add": chosen is not None and self._may_add(request, chosen),
+            "has_conflicts": chosen is not None and chosen.conflicts.exists(),
+        }  # fmt: skip
+        return super().changelist_view(request, {**(extra_context or {}), "ways": ways})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the chunk's page: its text to be edited above its facts."""
+        chunk = self.get_object(request, object_id)
+        if chunk is not None:
+            desk = {
+                "chunk": chunk,
+                "may_edit": chunk.is_live and self.has_change_permission(request, chunk),
+                "may_add": chunk.is_live and self._may_add(request, chunk.file),
+                "has_revisions": chunk.revision > 1,
+                "conflict": models.ChunkConflict.objects.filter(chunk=chunk).first(),
+            }
+            extra_context = {**(extra_context or {}), "desk": desk}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def _may_add(self, request: HttpRequest, file: models.File) -> bool:
+        mine = models.File.objects.editable(scope_for(request)).filter(pk=file.pk)
+        return request.user.has_perm("rag.add_chunk") and mine.exists()
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Switch by the service; nothing else of a chunk is saved here."""
@@ -135,7 +205,15 @@ class ChunkAdmin(ScopedAdmin):
         """Return whether searches find the chunk."""
         if not chunk.is_live:
             return label(_("replaced"), "idle")
-        return label(_("on"), "good") if chunk.enabled else label(_("off"), "bad")
+        found = label(_("on"), "good") if chunk.enabled else label(_("off"), "bad")
+        if chunk.origin == models.Chunk.Origin.PARSED:
+            return found
+        return format_html("{} {}", found, label(chunk.get_origin_display(), "warn"))
+
+    @admin.display(description=_("position"))
+    def place(self, chunk: models.Chunk) -> str:
+        """Return the number in the file; added ones are counted by themselves."""
+        return chunk.position
 
     @admin.display(description=_("span"))
     def span(self, chunk: models.Chunk) -> SafeString:

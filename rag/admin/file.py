@@ -20,17 +20,20 @@ from rag.admin.file_form import FileForm
 from rag.admin.file_pages import FileText, original_view
 from rag.admin.filters import KindFilter, StoreFilter
 from rag.admin.group_choices import GroupSelect, limit_groups
+from rag.admin.remote import RemoteDeletion
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.admin.sentences import error_sentence, warning_sentence
 from rag.admin.status import is_busy, status_cell
 from rag.core.errors import RAGError
-from rag.services.files import cancel_files, delete_files, retry_files, update_file
+from rag.services.delete_files import delete_files
+from rag.services.files import cancel_files, retry_files, update_file
+from rag.services.read_as import read_as
 
 MAX_POLLED = 200
 
 
 @admin.register(models.File)
-class FileAdmin(ScopedAdmin):
+class FileAdmin(RemoteDeletion, ScopedAdmin):
     """Files that one may read; they come by upload, so none is added here."""
 
     form = FileForm
@@ -61,8 +64,8 @@ class FileAdmin(ScopedAdmin):
         (
             _("How it was read"),
             {"fields": (
-                "kind", "bytes", "encoding", "parser", "sha256", "revision", "created_at",
-                "updated_at",
+                "encoding_override", "kind", "bytes", "encoding", "parser", "sha256", "revision",
+                "created_at", "updated_at",
             )},
         ),
     )  # fmt: skip
@@ -93,9 +96,16 @@ class FileAdmin(ScopedAdmin):
             restricted_to=form.cleaned_data["restricted_to"],
             **values,
         )
+        codec = form.cleaned_data["encoding_override"]
+        if read_as(scope=scope_for(request), file=obj, encoding=codec):
+            self.message_user(request, _("The file is read and indexed again."), messages.SUCCESS)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Do nothing: the service has set the groups."""
+
+    def is_remote(self, obj: Any) -> bool:
+        """Return whether the document is at Gemini too."""
+        return bool(obj.remote_name)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete by the service, so that bytes and index go too."""

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from rag.admin.sentences import error_sentence
 from rag.core.errors import RAGError
 from rag.services.ingest import clean_name
+from rag.stages.encodings import USUAL
 
 
 class FileForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Name, type, metadata and restriction of a file."""
+    """Name, type, metadata and restriction of a file, and how a text is read."""
+
+    encoding_override = forms.ChoiceField(
+        label=_("read as"), required=False, widget=UnfoldAdminSelectWidget,
+        help_text=_(
+            "For text, Markdown, CSV, HTML and mail that came out garbled. "
+            "The file is read and indexed again."
+        ),
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "encoding_override" in self.fields:
+            codec = self.instance.encoding_override
+            known = USUAL if codec in {"", *USUAL} else {**USUAL, codec: codec}
+            field = cast(forms.ChoiceField, self.fields["encoding_override"])
+            field.choices = [("", _("told from the content")), *known.items()]
 
     def clean_name(self) -> str:
         """Return the name as an upload would keep it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -36,8 +37,12 @@ class RowPage(_Page):
         """Look the row up before anything else, unless a model permission is missing."""
         if not self.has_permission():
             return self.handle_no_permission()
-        self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=kwargs["pk"])
+        self.row = get_object_or_404(self.get_rows(request), pk=kwargs["pk"])
         return super().dispatch(request, *args, **kwargs)
+
+    def get_rows(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows that the page may be of."""
+        return self.model_admin.get_queryset(request)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the admin's context with the row and its model's options."""

@@ -53,6 +53,7 @@ def progress_sentence(progress: dict[str, Any]) -> str:
         "waiting": _("waiting for its turn"),
         "parsing": _("reading"),
         "embedding": _("indexing"),
+        "sending": _("being sent to Gemini"),
     }
     stage = str(progress.get("stage", ""))
     parts = [stages.get(stage, stage)]

@@ -17,12 +17,15 @@ from django.utils.translation import ngettext
 from rag import models
 from rag.admin.cells import label, list_link, page_link
 from rag.admin.group_choices import GroupSelect, limit_groups
+from rag.admin.remote import RemoteStores, remote_state
 from rag.admin.scoped import ScopedAdmin, scope_for
+from rag.admin.sentences import error_sentence
 from rag.admin.status import COLOURS
 from rag.admin.store_form import StoreForm
 from rag.admin.store_search import StoreSearch
 from rag.admin.store_upload import StoreUpload, upload_view
 from rag.core.documents import ChunkRule
+from rag.core.errors import RAGError
 from rag.services.files import retry_files
 from rag.services.stores import create_store, delete_store
 
@@ -33,12 +36,14 @@ MADE_BY_SERVICE = (
 
 
 @admin.register(models.Store)
-class StoreAdmin(ScopedAdmin):
+class StoreAdmin(RemoteStores, ScopedAdmin):
     """The stores that one may read; what one may edit can be changed."""
 
     form = StoreForm
+    made_by_service = MADE_BY_SERVICE
     list_display = (
         "name",
+        "kept_at",
         "visibility",
         "files_by_status",
         "chunks",
@@ -50,16 +55,19 @@ class StoreAdmin(ScopedAdmin):
     search_fields = ("name", "slug", "display_name")
     sortable_by = ("name", "updated_at")
     autocomplete_fields = ("owner",)
-    actions = ("index_again",)
-    readonly_fields = ("space", "resource_name", "backend", "created_at", "updated_at")
+    actions = ("index_again", "sync")
+    readonly_fields = (
+        "space", "resource_name", "backend", "at_gemini", "created_at", "updated_at",
+    )  # fmt: skip
     change_form_outer_before_template = "admin/rag/store_desk.html"
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the fields in the order in which one thinks of them."""
-        facts = ["space", "resource_name", "backend", "created_at", "updated_at"]
+        at_gemini = ["at_gemini"] if obj and obj.is_remote else ["space"]
+        facts = ["backend", *at_gemini, "resource_name", "created_at", "updated_at"]
         model = [] if obj else ["embedding_model"]
         return [
-            (None, {"fields": ["name", "slug", "display_name"]}),
+            (None, {"fields": ["name", "slug", "display_name", *([] if obj else ["backend"])]}),
             (
                 _("How files are cut into chunks"),
                 {
@@ -79,7 +87,9 @@ class StoreAdmin(ScopedAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what this user may not set: only superusers give stores away."""
         own = [] if scope_for(request).is_operator else ["owner"]
-        return [*self.readonly_fields, *own]
+        # Where a store is kept is chosen once.
+        fixed = [name for name in self.readonly_fields if obj or name != "backend"]
+        return [*fixed, *own]
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Return a field that offers only the groups that this user may know."""
@@ -120,13 +130,16 @@ class StoreAdmin(ScopedAdmin):
             self.message_user(request, text % values, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete by the service, so that the bytes go too."""
+        """Delete by the service, so that the bytes go too, and what is at Gemini."""
         delete_store(store=obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Delete the editable ones by the service."""
         for store in queryset.editable(scope_for(request)):  # type: ignore[attr-defined]
-            delete_store(store=store)
+            try:
+                delete_store(store=store)
+            except RAGError as error:
+                self.message_user(request, error_sentence(error), messages.ERROR)
 
     def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
         """Return the files and chunks that go with the stores."""
@@ -214,6 +227,7 @@ class StoreAdmin(ScopedAdmin):
         return {
             "store": store,
             "files": self.files_by_status(store),
+            "at_gemini": remote_state(store),
             "may_edit": self.has_change_permission(request, store),
         }
 

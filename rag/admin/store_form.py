@@ -31,6 +31,8 @@ class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         if "embedding_model" in self.fields:
             self.fields["embedding_model"].widget.attrs["placeholder"] = conf().embedding_model
+        if "backend" in self.fields:
+            self.fields["backend"].initial = conf().default_store_backend
         if "slug" in self.fields:
             self.fields["slug"].required = False
 
@@ -55,7 +57,8 @@ class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any] | None:
         """Return all values; a new store's model must be at hand."""
         cleaned = super().clean()
-        if not self.errors and self.instance._state.adding:
+        is_local = self.cleaned_data.get("backend") != "gemini"
+        if not self.errors and self.instance._state.adding and is_local:
             try:
                 ensure_space(embedding_model=self.cleaned_data.get("embedding_model", ""))
             except RAGError as error:

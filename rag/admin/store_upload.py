@@ -22,6 +22,7 @@ from rag.core.documents import KINDS
 from rag.core.errors import RAGError
 from rag.services.bundle import zip_items
 from rag.services.ingest import ingest_file
+from rag.stages.encodings import USUAL
 
 View = Callable[..., HttpResponseBase]
 
@@ -43,8 +44,11 @@ class StoreUpload(StorePage):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Take the posted files and say what became of each."""
+        encoding = request.POST.get("encoding", "")
         results = [
-            result for uploaded in request.FILES.getlist("files") for result in self._take(uploaded)
+            result
+            for uploaded in request.FILES.getlist("files")
+            for result in self._take(uploaded, encoding)
         ]
         if "application/json" in request.headers.get("Accept", ""):
             return JsonResponse({"results": results})
@@ -59,10 +63,11 @@ class StoreUpload(StorePage):
             limit_bytes=limit,
             limit_mb=limit // 1024**2,
             kinds=", ".join(f".{kind}" for kind in sorted(KINDS)),
+            encodings=list(USUAL.items()),
             accept=",".join([*(f".{kind}" for kind in KINDS), ".htm", ".zip"]),
         )
 
-    def _take(self, uploaded: Any) -> Iterator[dict[str, Any]]:
+    def _take(self, uploaded: Any, encoding: str) -> Iterator[dict[str, Any]]:
         name = uploaded.name or ""
         try:
             bundle = zip_items(path=Path(_path_of(uploaded)), name=name)
@@ -70,15 +75,17 @@ class StoreUpload(StorePage):
             yield _refused(name, error)
             return
         if bundle is None:
-            yield self._ingest(name, uploaded.open)
+            yield self._ingest(name, uploaded.open, encoding)
             return
         for item in bundle:
-            yield self._ingest(item.name, item.open)
+            yield self._ingest(item.name, item.open, encoding)
 
-    def _ingest(self, name: str, open_content: Callable[[], IO[bytes]]) -> dict[str, Any]:
+    def _ingest(
+        self, name: str, open_content: Callable[[], IO[bytes]], encoding: str
+    ) -> dict[str, Any]:
         try:
             with open_content() as content:
-                taken = ingest_file(store=self.store, name=name, content=content)
+                taken = ingest_file(store=self.store, name=name, content=content, encoding=encoding)
         except RAGError as error:
             return _refused(name, error)
         url = reverse("admin:rag_file_change", args=[taken.file.pk])

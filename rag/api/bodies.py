@@ -17,13 +17,12 @@ from rag.core.errors import InvalidInputError, LimitError
 _MAX_DEPTH = 50
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE) -> Any:
     """Return the value of a JSON text in UTF-8.
 
-    Raises LimitError over 5 MB; InvalidInputError for what is no JSON, is nested too deep, or holds
-    NULs, halves of characters or numbers without end.
+    Raises LimitError over ``limit`` bytes (5 MB); InvalidInputError for what is no JSON, is nested
+    too deep, or holds NULs, halves of characters or numbers without end.
     """
-    limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     if len(body) > limit:
         raise LimitError("The request is larger than {limit} MB.", limit=limit // 1024**2)
     try:

@@ -26,7 +26,8 @@ from rag.api.lookups import refuse_reader, store_called
 from rag.api.problems import told
 from rag.api.resource_views import PROBLEMS, ScopedViews
 from rag.api.serializers import FileBody, UploadForm
-from rag.services.files import delete_files, update_file
+from rag.services.delete_files import delete_files
+from rag.services.files import update_file
 from rag.services.read_original import open_original, pieces_of
 from rag.services.take_files import Taken, Wish, take_files
 

@@ -12,8 +12,10 @@ from rag import models
 from rag.api.filters import ChunkList, StoreList
 from rag.api.lookups import store_called
 from rag.api.resource_views import PROBLEMS, ScopedViews
-from rag.api.serializers import ChunkBody, StoreBody
+from rag.api.serializers import ChunkBody, ChunkChange, NewChunk, StoreBody
 from rag.core.errors import ForbiddenError
+from rag.services.add_chunk import add_chunk, delete_chunks
+from rag.services.edit_chunk import edit_chunk
 from rag.services.files import set_chunks_enabled
 from rag.services.find_chunks import find_chunks
 from rag.services.stores import create_store, delete_store
@@ -86,14 +88,30 @@ class StoreViews(ScopedViews):
         summary="List chunks", parameters=[ChunkList], responses={200: ChunkBody, **PROBLEMS}
     ),
     retrieve=extend_schema(summary="Read a chunk", responses={200: ChunkBody, **PROBLEMS}),
+    create=extend_schema(
+        summary="Add a chunk to a file", request=NewChunk, responses={201: ChunkBody, **PROBLEMS}
+    ),
     partial_update=extend_schema(
-        summary="Let a chunk be found or not",
-        examples=[OpenApiExample("Never found again", {"enabled": False}, request_only=True)],
+        summary="Change a chunk's text, or whether it is found",
+        request=ChunkChange,
+        examples=[
+            OpenApiExample("Never found again", {"enabled": False}, request_only=True),
+            OpenApiExample(
+                "Another text", {"text": "The warranty is three years.", "seen_revision": 1},
+                request_only=True,
+            ),
+        ],
         responses={200: ChunkBody, **PROBLEMS},
     ),
-)
+    destroy=extend_schema(
+        summary="Delete a chunk",
+        description="Its text, vectors, terms and revisions. Indexing the file does not bring it "
+        "back.",
+        responses={204: None, **PROBLEMS},
+    ),
+)  # fmt: skip
 class ChunkViews(ScopedViews):
-    """Chunks of readable files; they come and go with their files."""
+    """Chunks of readable files: cut from them, and corrected or added by people."""
 
     queryset = models.Chunk.objects.all()
     serializer_class = ChunkBody
@@ -105,10 +123,28 @@ class ChunkViews(ScopedViews):
         words = self.filters.get("words", "")
         return find_chunks(chunks=rows, scope=self.scope, words=words) if words else rows
 
+    def create(self, request: Any) -> Response:
+        """Add a chunk."""
+        values = self.checked(NewChunk)
+        file_id = values.pop("file")
+        made = add_chunk(scope=self.scope, file_id=file_id, by=self.caller.user, **values)
+        return self.one(made, 201)
+
     def partial_update(self, request: Any, pk: str) -> Response:
-        """Switch a chunk on or off."""
+        """Change a chunk."""
         chunk = self.editable_object()
-        values = self.checked(ChunkBody, chunk)
+        values = self.checked(ChunkChange, chunk)
+        if "text" in values:
+            edit_chunk(
+                scope=self.scope, chunk_id=chunk.pk, text=values["text"], by=self.caller.user,
+                expected_revision=values.get("seen_revision", chunk.revision),
+            )  # fmt: skip
         if "enabled" in values:
             set_chunks_enabled(scope=self.scope, chunk_ids=[chunk.pk], enabled=values["enabled"])
         return self.one(self.get_object())
+
+    def destroy(self, request: Any, pk: str) -> Response:
+        """Delete a chunk."""
+        chunk = self.editable_object()
+        delete_chunks(scope=self.scope, chunk_ids=[chunk.pk], by=self.caller.user)
+        return Response(status=204)

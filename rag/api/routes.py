@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.routers import SimpleRouter
 
+from rag.api import node_resource, node_search, node_store, node_upload
 from rag.api.docs import docs
 from rag.api.file_resource import FileViews
 from rag.api.problems import problem_of_status
@@ -29,6 +30,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         "schema.json", SpectacularJSONAPIView.as_view(authentication_classes=[]), name="api-schema"
     ),
     path("docs", docs, name="api-docs"),
+    path("rag/store", node_store.create, name="api-node-store"),
+    path("rag/upload", node_upload.upload, name="api-node-upload"),
+    path("rag/search", node_search.search, name="api-node-search"),
+    path("rag/search/stream", node_search.stream, name="api-node-stream"),
+    path("rag/nodes/<str:node_id>", node_resource.node, name="api-node"),
+    path("rag/nodes/<str:node_id>/run", node_resource.run, name="api-node-run"),
 ]
 # After all other addresses below /api/.
 catch_all = re_path("", nowhere)

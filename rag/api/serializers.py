@@ -107,16 +107,40 @@ class FileBody(_Row):
 
 
 class ChunkBody(_Row):
-    """A chunk; only whether it is found can be changed here."""
+    """A chunk; an edited one replaces the span that it lies at, an added one only has a place."""
 
     class Meta:
         model = models.Chunk
         fields = (
             "id", "store", "file", "ordinal", "text", "context", "char_start", "char_end",
             "own_start", "page_first", "page_last", "heading_path", "block_kinds", "token_count",
-            "content_type", "enabled", "is_live", "revision", "file_revision",
+            "content_type", "enabled", "origin", "is_live", "revision", "file_revision",
         )  # fmt: skip
-        read_only_fields = tuple(name for name in fields if name != "enabled")
+        read_only_fields = fields
+
+
+class ChunkChange(StrictSerializer):
+    """What can be changed of a chunk."""
+
+    enabled = serializers.BooleanField(required=False, help_text="Only enabled ones are found.")
+    text = serializers.CharField(
+        required=False, trim_whitespace=False, help_text="Embedded at once; up to 500 tokens."
+    )
+    seen_revision = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**31 - 1,
+        help_text="The revision whose text you changed: 409 when there is a newer one.",
+    )  # fmt: skip
+
+
+class NewChunk(StrictSerializer):
+    """A chunk written by hand."""
+
+    file = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+    text = serializers.CharField(trim_whitespace=False, help_text="Up to 500 tokens.")
+    after = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**63 - 1,
+        help_text="The file's chunk that it comes behind; the file's beginning without.",
+    )  # fmt: skip
 
 
 class UploadForm(StrictSerializer):

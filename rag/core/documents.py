@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 from rag.core.errors import InvalidInputError
 
@@ -33,6 +35,33 @@ class Block:
     level: int = 0
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class Notice:
+    """What a reader of a file should know: a ``str.format`` template with its values as text.
+
+    It is stored as ``RAGError.as_dict`` is, and translated when it is shown.
+    """
+
+    message: str
+    params: Mapping[str, str]
+
+    def __init__(self, message: str, **params: object) -> None:
+        object.__setattr__(self, "message", message)
+        object.__setattr__(self, "params", {name: str(value) for name, value in params.items()})
+
+    def __str__(self) -> str:
+        return self.message.format(**self.params)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe form."""
+        return {"message": self.message, "hint": "", "params": dict(self.params)}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the notice that ``as_dict`` was made from."""
+        return cls(stored["message"], **stored["params"])
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """What a parser makes of a file. Pages are joined by a form feed in ``text``."""
@@ -44,7 +73,7 @@ class ParsedDocument:
     blocks: tuple[Block, ...] = ()
     encoding: str = ""
     title: str = ""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +103,14 @@ class ChunkRule:
         return max(0, min(self.overlap_tokens, self.max_tokens // 2 - 3))
 
     @property
-    def notice(self) -> str:
-        """Return a sentence when the overlap had to be clamped, else an empty string."""
+    def notice(self) -> Notice | None:
+        """Return what to say when the overlap had to be clamped."""
         if self.effective_overlap == self.overlap_tokens:
-            return ""
-        return (
-            f"Overlap of {self.overlap_tokens} tokens would swallow chunks of {self.max_tokens}; "
-            f"{self.effective_overlap} is used."
-        )
+            return None
+        return Notice(
+            "An overlap of {overlap} tokens would swallow chunks of {size}: {used} is used.",
+            overlap=self.overlap_tokens, size=self.max_tokens, used=self.effective_overlap,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rag.core.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -47,7 +49,11 @@ class RemoteDocument:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file on its way into a store. ``on_progress`` gets the share done, 0 to 1."""
+    """A file on its way into a store.
+
+    ``mime_type`` empty: told by content and name. ``metadata`` values are text, numbers or lists
+    of text. ``on_progress`` gets the share done, 0 to 1, in the thread that called ``upload``.
+    """
 
     path: Path
     display_name: str
@@ -59,10 +65,12 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Where a stretch of an answer comes from.
+    """Where a stretch of an answer comes from, or a chunk that no stretch names (no ``start``).
 
     ``source`` is what people call the document, ``chunk`` its text, empty when only the document
-    is known. ``start`` and ``end`` are code points of the answer.
+    is known. ``start`` and ``end`` are code points of the answer. ``metadata`` is what the
+    document was uploaded with: the way back to our own row, since not all backends tell
+    ``document``, its resource name.
     """
 
     source: str
@@ -72,6 +80,8 @@ class Grounding:
     start: int | None = None
     end: int | None = None
     verdict: str = ""
+    store: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,12 @@ class InlineFile:
 
 @dataclass(frozen=True, slots=True)
 class GroundedQuestion:
-    """A question to stores (by resource name), or to files sent along, never to both."""
+    """A question to stores (by resource name), or to files sent along, never to both.
+
+    ``model`` is the backend's own name for one, empty for its default. ``metadata_filter`` is
+    AIP-160, such as ``lang = "zh" AND year > 2020``. Raises InvalidInputError when there is
+    nothing to ask, or nobody to ask it.
+    """
 
     text: str
     stores: Sequence[str] = ()
@@ -110,6 +125,18 @@ class GroundedQuestion:
     top_k: int | None = None
     metadata_filter: str = ""
     model: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise InvalidInputError("The question is empty.", hint="Write a question.")
+        if bool(self.stores) == bool(self.files):
+            raise InvalidInputError(
+                "A question goes either to stores or to files sent along.", hint="Name one of them."
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise InvalidInputError(
+                "top_k is {value}.", hint="Allowed: 1 or more.", value=self.top_k
+            )
 
 
 class FileSearch(Protocol):
@@ -132,7 +159,10 @@ class FileSearch(Protocol):
         ...
 
     def upload(self, store: str, upload: Upload, *, deadline: Deadline) -> RemoteDocument:
-        """Return the document once it can be found; what fails half-way leaves none behind."""
+        """Return the document once it can be found.
+
+        What fails or is cancelled half-way leaves none behind, or the error's hint names it.
+        """
         ...
 
     def list_documents(self, store: str) -> list[RemoteDocument]:

@@ -83,11 +83,24 @@ class ChatModel(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Tells how relevant texts are to a question."""
+
+    id: str
+
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
+        """Return 0 to 1 for each text, in their order; raise ProviderError."""
+        ...
+
+
 class Parser(Protocol):
     """Reads a file in isolation."""
 
-    def parse(self, path: Path, name: str) -> ParsedDocument:
-        """Return canonical text, pages and blocks; raise DocumentError saying what is wrong."""
+    def parse(self, path: Path, name: str, *, encoding: str = "") -> ParsedDocument:
+        """Return canonical text, pages and blocks; raise DocumentError saying what is wrong.
+
+        ``encoding`` overrules the detection for kinds of text.
+        """
         ...
 
 
@@ -144,4 +157,29 @@ class SearchIndex(Protocol):
 
     def search(self, query: IndexQuery) -> tuple[list[Hit], dict[int, str]]:
         """Return hits, best first, and the route that each space's vectors took."""
+        ...
+
+
+class Cache(Protocol):
+    """Keeps bytes by name for a while. What is lost or late is a miss; nothing here raises."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes see what is set now."""
+        ...
+
+    def get(self, name: str) -> bytes | None:
+        """Return the value that was set under ``name``, or None."""
+        ...
+
+    def set(self, name: str, value: bytes, ttl_s: float) -> None:
+        """Keep ``value`` for ``ttl_s`` seconds; what was there before is gone in any case."""
+        ...
+
+    def add(self, name: str, value: bytes, ttl_s: float) -> bool:
+        """Keep ``value`` unless something is there; return whether it was kept."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Forget ``name``."""
         ...

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rag.core.file_search import GroundedAnswer
+    from rag.core.node import FileRef
     from rag.core.types import SearchResult
 
 
@@ -44,6 +46,17 @@ class FetchReply:
     url: str
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """One question to stores of file search (by name) or to files by address, never to both."""
+
+    text: str
+    stores: Sequence[str] = ()
+    files: Sequence[FileRef] = ()
+    top_k: int | None = None
+    metadata_filter: str = ""
+
+
 class SourcePorts(Protocol):
     """What the house lends a source, so that none brings its own search, model or network."""
 
@@ -62,6 +75,13 @@ class SourcePorts(Protocol):
 
     def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
         """Call an address, guarded: never a private one unless it is allowed, never too long."""
+        ...
+
+    def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
+        """Answer from stores, whichever backend keeps them, or from files; see the scope's rights.
+
+        Raises NotFoundError alike for no store and an unreadable one.
+        """
         ...
 
     def secret(self, name: str) -> str:

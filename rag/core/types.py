@@ -14,6 +14,7 @@ from rag.core.hits import Hit
 
 MODES = ("auto", "semantic", "keyword", "hybrid")
 FUSIONS = ("weighted", "rrf")
+RERANKS = ("none", "llm", "endpoint", "mixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class RetrievalSettings:
     """Everything that decides what a query finds; its hash is carried by logs, caches and runs.
 
     ``top_k`` None lets the query analysis decide. Thresholds are on the cosine and on the BM25
-    score; 0 keeps all.
+    score; 0 keeps all. The first ``rerank_top_k`` hits are ranked again as ``rerank`` says.
     """
 
     mode: str = "auto"
@@ -43,6 +44,8 @@ class RetrievalSettings:
             raise UnknownNameError("retrieval mode", self.mode, MODES)
         if self.fusion not in FUSIONS:
             raise UnknownNameError("fusion", self.fusion, FUSIONS)
+        if self.rerank not in RERANKS:
+            raise UnknownNameError("way of ranking again", self.rerank, RERANKS)
         _check("top_k", self.top_k, 1, 200)
         _check("vector_weight", self.vector_weight, 0, 1)
         _check("bm25_weight", self.bm25_weight, 0, 1)
@@ -95,7 +98,8 @@ def _check(name: str, value: float | None, low: float, high: float) -> None:
 class SearchResult:
     """The hits of one query with the decisions that led to them; times are milliseconds.
 
-    ``analysis`` is there where it decided on ``top_k``.
+    ``analysis`` is there where it decided on ``top_k``. ``rerank`` says who ranked the hits again:
+    empty for nobody, ``failed`` when it was asked for and the order is that of the index.
     """
 
     query: str
@@ -106,6 +110,7 @@ class SearchResult:
     routes: Mapping[int, str]
     timings_ms: Mapping[str, float]
     analysis: QueryAnalysis | None = None
+    rerank: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ def report_files(command: Any, ids: Sequence[int]) -> int:
             continue
         n_chunks += file.n_chunks
         for warning in file.warnings:
-            command.stderr.write(f"{file.name}: {warning}")
+            text = warning if isinstance(warning, str) else RAGError.from_dict(warning)
+            command.stderr.write(f"{file.name}: {text}")
     command.stdout.write(f"{len(ids) - n_failed} files with {n_chunks} chunks are searchable.")
     return n_failed

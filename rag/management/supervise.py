@@ -69,8 +69,9 @@ def supervise(
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    # A group of their own: Ctrl+C reaches the whole group, and twice means at once.
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+    # A group of their own: Ctrl+C reaches the whole group, and twice means at once. The pipe closes
+    # with this process, however that ends; see leash.py.
+    return subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
 
 
 def _end(children: list[subprocess.Popen[bytes]], received: list[int], grace_s: float) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from rag.models.api_key import ApiKey
-from rag.models.chunk import Chunk, ChunkRevision
+from rag.models.chunk import Chunk, ChunkConflict, ChunkRevision, DroppedSpan
 from rag.models.file import File
 from rag.models.query_log import QueryLog
+from rag.models.rag_node import RagNode
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store
+from rag.models.usage import UsageRecord
 
-__all__ = ["ApiKey", "Chunk", "ChunkRevision", "EmbeddingSpace", "File", "QueryLog", "Store"]
+__all__ = [
+    "ApiKey", "Chunk", "ChunkConflict", "ChunkRevision", "DroppedSpan", "EmbeddingSpace", "File",
+    "QueryLog", "RagNode", "Store", "UsageRecord",
+]  # fmt: skip

@@ -33,14 +33,26 @@ class ChunkQuerySet(models.QuerySet["Chunk"]):
 class Chunk(models.Model):
     """A span of a file's canonical text: ``canonical[char_start:char_end] == text``.
 
-    A chunk that a newer file revision no longer holds is kept with ``is_live`` False: it is in
-    no index, but citations that pin it still open.
+    That holds for parsed chunks. An edited one has its own text and lies at the span that it
+    replaces; an added one lies at a place, an empty span. A chunk that a newer file revision no
+    longer holds is kept with ``is_live`` False: it is in no index, but citations that pin it still
+    open.
     """
+
+    class Origin(models.TextChoices):
+        """Who wrote the text."""
+
+        PARSED = "parsed", _("from the file")
+        EDITED = "edited", _("edited")
+        ADDED = "added", _("added by hand")
+
+    FIRST_ADDED = 1_000_000_000
 
     file = models.ForeignKey(
         File, models.CASCADE, related_name="chunks", verbose_name=_("file"), db_index=False
     )
     store = models.ForeignKey(Store, models.CASCADE, related_name="chunks", verbose_name=_("store"))
+    # In order of the cut; those that were added count from FIRST_ADDED. Ends are in order for all.
     ordinal = models.PositiveIntegerField(_("position"))
     char_start = models.PositiveIntegerField(_("start"))
     char_end = models.PositiveIntegerField(_("end"))
@@ -53,7 +65,12 @@ class Chunk(models.Model):
     content_type = models.CharField(_("content type"), max_length=60, default="document")
     text = models.TextField(_("text"))
     context = models.TextField(_("carried header"), blank=True)
+    # Of the text as it was parsed, also where it was edited since.
     sha256 = models.CharField(max_length=64, editable=False)
+    origin = models.CharField(
+        _("origin"), max_length=10, choices=Origin, default=Origin.PARSED,
+        db_default=Origin.PARSED, editable=False,
+    )  # fmt: skip
     enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("Only enabled chunks are found.")
     )
@@ -70,9 +87,15 @@ class Chunk(models.Model):
     class Meta:
         verbose_name = _("chunk")
         verbose_name_plural = _("chunks")
-        ordering = ["file_id", "ordinal"]
+        ordering = ["file_id", "char_end", "ordinal"]
         indexes = [
-            models.Index(fields=["file", "ordinal"], name="rag_chunk_file"),
+            models.Index(fields=["file", "char_end", "ordinal"], name="rag_chunk_place"),
+            # What a new revision of the file must not lose.
+            models.Index(
+                fields=["file"],
+                condition=~Q(origin="parsed") | Q(enabled=False),
+                name="rag_chunk_touched",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -86,7 +109,13 @@ class Chunk(models.Model):
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.file_id}#{self.ordinal}"
+        return f"{self.file_id}#{self.position}"
+
+    @property
+    def position(self) -> str:
+        """Return the ordinal for people: ``+1`` is the first chunk that was added."""
+        is_added = self.ordinal >= self.FIRST_ADDED
+        return f"+{self.ordinal - self.FIRST_ADDED + 1}" if is_added else str(self.ordinal)
 
 
 class ChunkRevision(models.Model):
@@ -118,3 +147,50 @@ class ChunkRevision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.chunk_id} r{self.revision}"
+
+
+class ChunkConflict(models.Model):
+    """Somebody's work on a chunk that has no place in the file's new text; a person decides.
+
+    The chunk holds the text: retired where it was edited or switched off, live where it was added.
+    ``char_start`` is where it may belong now.
+    """
+
+    file = models.ForeignKey(File, models.CASCADE, related_name="conflicts", verbose_name=_("file"))
+    chunk = models.OneToOneField(
+        Chunk, models.CASCADE, related_name="conflict", verbose_name=_("chunk")
+    )
+    char_start = models.PositiveIntegerField(_("start"))
+    file_revision = models.PositiveIntegerField(_("file revision"))
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("chunk conflict")
+        verbose_name_plural = _("chunk conflicts")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return str(self.chunk_id)
+
+
+class DroppedSpan(models.Model):
+    """A passage whose chunk somebody deleted: reading the file again makes none of it."""
+
+    file = models.ForeignKey(
+        File, models.CASCADE, related_name="dropped_spans", verbose_name=_("file")
+    )
+    char_start = models.PositiveIntegerField(_("start"))
+    char_end = models.PositiveIntegerField(_("end"))
+    dropped_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+",
+        verbose_name=_("deleted by"),
+    )  # fmt: skip
+    dropped_at = models.DateTimeField(_("deleted"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("deleted passage")
+        verbose_name_plural = _("deleted passages")
+        ordering = ["file_id", "char_start"]
+
+    def __str__(self) -> str:
+        return f"{self.file_id} {self.char_start}-{self.char_end}"

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
 from rag.core.access import Scope
+from rag.core.documents import ChunkRule
 from rag.models.store import Store, editable_by, readable_by
 
 
@@ -59,6 +60,10 @@ class File(models.Model):
     size = models.BigIntegerField(_("size in bytes"), default=0, editable=False)
     kind = models.CharField(_("kind"), max_length=10, blank=True, editable=False)
     encoding = models.CharField(_("encoding"), max_length=40, blank=True)
+    encoding_override = models.CharField(
+        _("read as"), max_length=40, blank=True, default="",
+        help_text=_("The encoding of a text, where it cannot be told from the bytes."),
+    )  # fmt: skip
     status = models.CharField(
         _("status"), max_length=10, choices=Status, default=Status.IDLE, editable=False
     )
@@ -81,6 +86,11 @@ class File(models.Model):
         Group, blank=True, related_name="restricted_files", verbose_name=_("restricted to"),
         help_text=_("Empty: every reader of the store."),
     )  # fmt: skip
+    max_tokens_per_chunk = models.PositiveIntegerField(_("chunk size"), null=True, editable=False)
+    max_overlap_tokens = models.PositiveIntegerField(_("overlap"), null=True, editable=False)
+    remote_name = models.CharField(
+        _("name at Gemini"), max_length=300, blank=True, default="", editable=False
+    )
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     n_chunks = models.PositiveIntegerField(_("chunks"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
@@ -101,3 +111,18 @@ class File(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def chunk_rule(self) -> ChunkRule:
+        """Return how this file is cut: as it was uploaded to be, else as its store says."""
+        rule = self.store.chunk_rule
+        size, overlap = self.max_tokens_per_chunk, self.max_overlap_tokens
+        return ChunkRule(
+            rule.max_tokens if size is None else size,
+            rule.overlap_tokens if overlap is None else overlap,
+        )
+
+    @property
+    def resource_name(self) -> str:
+        """Return what the document is called by programs, whichever backend keeps it."""
+        return self.remote_name or f"{self.store.resource_name}/documents/{self.pk}"

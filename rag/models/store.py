@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from rag.core.access import Scope, StoreFacts
 from rag.core.documents import ChunkRule
+from rag.core.errors import InvalidInputError
 from rag.core.types import RetrievalSettings
 from rag.models.space import EmbeddingSpace
 
@@ -79,6 +80,7 @@ class Store(models.Model):
         """Who keeps the files and answers searches."""
 
         LOCAL = "local", _("local (Postgres)")
+        GEMINI = "gemini", _("Gemini File Search")
 
     name = models.CharField(_("name"), max_length=200, unique=True)
     slug = models.SlugField(_("slug"), max_length=100, unique=True, allow_unicode=True)
@@ -122,8 +124,14 @@ class Store(models.Model):
         help_text=_("Seconds that a search result may be kept; 0 keeps none."),
     )
     space = models.ForeignKey(
-        EmbeddingSpace, models.PROTECT, related_name="stores", verbose_name=_("live space")
-    )
+        EmbeddingSpace, models.PROTECT, related_name="stores", verbose_name=_("live space"),
+        null=True, blank=True, editable=False,
+    )  # fmt: skip
+    remote = models.JSONField(
+        _("at Gemini"), default=dict, blank=True, editable=False,
+        help_text=_("What was last told: documents by state, size, and what went wrong."),
+    )  # fmt: skip
+    synced_at = models.DateTimeField(_("compared with Gemini"), null=True, editable=False)
     n_chunks = models.BigIntegerField(_("chunks"), default=0, editable=False)
     sum_len = models.BigIntegerField(default=0, editable=False)
     avg_len_frozen = models.FloatField(default=100.0, editable=False)
@@ -145,10 +153,33 @@ class Store(models.Model):
             models.CheckConstraint(
                 condition=Q(max_overlap_tokens__lte=100), name="rag_store_overlap_range"
             ),
+            models.CheckConstraint(
+                condition=~Q(backend="local") | Q(space__isnull=False), name="rag_store_local_space"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the files are kept at Gemini, so that nothing of them is in our index."""
+        return self.backend == self.Backend.GEMINI
+
+    @property
+    def live_space_id(self) -> int:
+        """Return the space of our index; raise InvalidInputError for a store kept elsewhere."""
+        self.require_local()
+        assert self.space_id is not None, "the table's constraint"
+        return self.space_id
+
+    def require_local(self) -> None:
+        """Raise InvalidInputError for a store that is kept elsewhere and cannot be searched."""
+        if self.is_remote:
+            raise InvalidInputError(
+                "The store “{name}” is kept at Gemini, which tells no ranked hits.",
+                hint="Ask it a question instead of searching it.", name=self.name,
+            )  # fmt: skip
 
     @property
     def chunk_rule(self) -> ChunkRule:

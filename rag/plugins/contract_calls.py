@@ -47,6 +47,10 @@ class LentPorts:
         """Refuse: a source that needs vectors overrides ``ports()``."""
         raise ConfigurationError("This test lends no model.", hint="Override ports().")
 
+    def answer(self, request: Any, *, scope: Any, deadline: Deadline) -> Any:
+        """Refuse: a source that asks stores of file search overrides ``ports()``."""
+        raise ConfigurationError("This test lends no answers.", hint="Override ports().")
+
     def fetch(self, request: Any, *, deadline: Deadline) -> Any:
         """Refuse: a source that calls addresses overrides ``ports()``."""
         raise ConfigurationError("This test lends no network.", hint="Override ports().")

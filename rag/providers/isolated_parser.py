@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from rag.core.documents import Block, Page, ParsedDocument
+from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError, RAGError
 from rag.providers.parse_child import OUT_OF_MEMORY
 
@@ -119,5 +119,5 @@ def _read(folder: Path) -> ParsedDocument:
     return ParsedDocument(
         facts["kind"], text, facts["parser"], tuple(Page(*row) for row in facts["pages"]),
         tuple(Block(*row) for row in facts["blocks"]), facts["encoding"], facts["title"],
-        tuple(facts["warnings"]),
+        tuple(map(Notice.from_dict, facts["warnings"])),
     )  # fmt: skip

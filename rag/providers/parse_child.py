@@ -48,7 +48,7 @@ def main(folder: Path) -> int:
 def _facts(document: ParsedDocument) -> dict[str, Any]:
     return {
         "kind": document.kind, "parser": document.parser, "encoding": document.encoding,
-        "title": document.title, "warnings": document.warnings,
+        "title": document.title, "warnings": [notice.as_dict() for notice in document.warnings],
         "pages": list(map(_page_row, document.pages)),
         "blocks": list(map(_block_row, document.blocks)),
     }  # fmt: skip

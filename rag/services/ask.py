@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from asgiref.sync import sync_to_async
@@ -15,6 +16,7 @@ from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Answer, ChatReply, Citation, Message, RetrievalSettings, SearchResult
 from rag.providers.postgres.connections import release_db
 from rag.services import wiring
+from rag.services.ask_remote import ask_remote, stream_remote
 from rag.services.log_query import log_query
 from rag.services.search import search
 from rag.stages.cite import verify_citations
@@ -31,7 +33,9 @@ def ask(
     settings: RetrievalSettings | None = None,
     model: str = "",
 ) -> Answer:
-    """Return the answer of ``model`` (``provider:model``; empty: the configured one)."""
+    """Return the answer of ``model`` (``provider:model``; empty: the configured one, or Gemini)."""
+    if any(store.is_remote for store in stores):
+        return ask_remote(question, scope, stores, settings, model)
     chat, result, context, request = _prepare(question, scope, stores, settings, model)
     release_db()
     started = time.perf_counter()
@@ -51,6 +55,11 @@ async def stream_ask(
 
     The pieces' texts joined are the answer's text: markers are never seen half.
     """
+    if any(store.is_remote for store in stores):
+        async with aclosing(stream_remote(question, scope, stores, settings, model)) as pieces:
+            async for told in pieces:
+                yield told
+        return
     prepare = sync_to_async(_prepare)
     chat, result, context, request = await prepare(question, scope, stores, settings, model)
     await sync_to_async(release_db)()

@@ -25,6 +25,19 @@ def openai_compatible(model: str) -> ChatModel:
     return OpenAICompatibleChatModel(model, settings.openai_base_url, settings.openai_api_key)
 
 
+def named_endpoint(provider: str, model: str) -> ChatModel:
+    """Return a model behind one of the endpoints that the installation has given a name."""
+    # The SDK is heavy and belongs to this provider alone.
+    from rag.providers.openai_compatible.chat import OpenAICompatibleChatModel
+
+    endpoint = conf().chat_endpoints[provider]
+    made = OpenAICompatibleChatModel(
+        model, endpoint.get("base_url", ""), endpoint.get("api_key", "")
+    )
+    made.id = f"{provider}:{model}"
+    return made
+
+
 def gemini(model: str) -> ChatModel:
     """Return a chat model of Gemini."""
     # The SDK is heavy and belongs to this provider alone.

@@ -28,12 +28,10 @@ BATCH = 32
 
 def draft_file(*, file: models.File, document: ParsedDocument, fresh_vectors: bool) -> int:
     """Write the rows that the file's draft still lacks; return the number of all its rows."""
-    embedder = wiring.embedder_of(file.store.space_id)
+    embedder = wiring.embedder_of(file.store.live_space_id)
     fingerprint = _fingerprint(file, document, fresh_vectors)
     n_done = drafts.begin_draft(file.pk, fingerprint)
-    chunks = islice(
-        chunk_document(document, file.store.chunk_rule, embedder.tokenizer), n_done, None
-    )
+    chunks = islice(chunk_document(document, file.chunk_rule, embedder.tokenizer), n_done, None)
     claimed: set[str] = set()
     pending: tuple[list[Chunk], Future[Vectors]] | None = None
     with ThreadPoolExecutor(1, "embed") as pool:
@@ -53,8 +51,7 @@ def _fingerprint(file: models.File, document: ParsedDocument, fresh_vectors: boo
     store = file.store
     parts = (
         hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
-        store.chunk_rule, store.space_id, store.avg_len_frozen, VERSION, fresh_vectors,
-        file.revision,
+        file.chunk_rule, store.live_space_id, VERSION, fresh_vectors, file.revision,
     )  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -77,7 +74,7 @@ def indexed_text(chunk: Chunk) -> str:
 def _without_vector(file: models.File, batch: list[Chunk], claimed: set[str]) -> list[Chunk]:
     """Return the chunks whose text no live chunk holds; each live vector is claimed once."""
     digests = [digest(chunk) for chunk in batch]
-    known = drafts.reusable_texts(file.pk, file.store.space_id, digests) - claimed
+    known = drafts.reusable_texts(file.pk, file.store.live_space_id, digests) - claimed
     fresh = []
     for chunk, key in zip(batch, digests, strict=True):
         if key in known:

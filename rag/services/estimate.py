@@ -16,6 +16,7 @@ from rag.services import wiring
 from rag.services.bundle import Item
 from rag.services.draft import indexed_text
 from rag.stages.chunk import chunk_document
+from rag.stages.encodings import encoding_name
 
 SAMPLE_CHARS = 200_000
 SAMPLE_CHUNKS = 8
@@ -41,13 +42,17 @@ class Estimate:
         return "\n".join(lines)
 
 
-def estimate(*, store: models.Store, items: Sequence[Item]) -> Estimate:
-    """Parse and cut every document as an ingest would; long texts are extrapolated."""
-    embedder = wiring.embedder_of(store.space_id)
+def estimate(*, store: models.Store, items: Sequence[Item], encoding: str = "") -> Estimate:
+    """Parse and cut every document as an ingest would; long texts are extrapolated.
+
+    Raises InvalidInputError for an unknown encoding.
+    """
+    codec = encoding_name(encoding)
+    embedder = wiring.embedder_of(store.live_space_id)
     n_chunks, refused, texts = 0, [], []
     for item in items:
         try:
-            count, sample = _count(store, item)
+            count, sample = _count(store, item, codec)
         except RAGError as error:
             refused.append(f"{item.name}: {error}")
             continue
@@ -65,13 +70,13 @@ def estimate(*, store: models.Store, items: Sequence[Item]) -> Estimate:
     )
 
 
-def _count(store: models.Store, item: Item) -> tuple[int, list[str]]:
-    embedder = wiring.embedder_of(store.space_id)
+def _count(store: models.Store, item: Item, encoding: str) -> tuple[int, list[str]]:
+    embedder = wiring.embedder_of(store.live_space_id)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "content"
         with item.open() as source, path.open("wb") as copy:
             shutil.copyfileobj(source, copy)
-        document = wiring.parser().parse(path, item.name)
+        document = wiring.parser().parse(path, item.name, encoding=encoding)
     head = document
     if len(document.text) > SAMPLE_CHARS:
         head = replace(

@@ -88,6 +88,7 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
         rankings[key] = [ids[hit.page_first - 1] for hit in result.hits if hit.page_first]
         times.append(result.timings_ms["sql"])
         on_progress("searching", 1, len(dataset.queries))
+    assert store.space is not None, "the evaluation's own store is local"
     return Evaluation(
         data=dataset.name, mode=mode, model=store.space.model, n_documents=len(ids),
         n_queries=len(rankings), settings_hash=settings.hash, sql_ms=median(times),

@@ -50,9 +50,9 @@ def ensure_store(
         metadata = {"fingerprint": fingerprint, "model": embedder.id}
         file = add_file(store=store, documents=documents, metadata=metadata)
         rows = load_rows(file=file, documents=documents, vectors=vectors)
-        target = LoadTarget(store.pk, store.space_id, store.avg_len_frozen)
+        target = LoadTarget(store.pk, store.live_space_id)
         load_chunks(target=target, rows=rows)
-    build_due_indexes(space_id=store.space_id)
+    build_due_indexes(space_id=store.live_space_id)
     return store
 
 

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.core.files.storage import default_storage
 from django.db import transaction
 from procrastinate.contrib.django import app
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ForbiddenError
-from rag.providers.postgres import stats
+from rag.core.errors import ForbiddenError, InvalidInputError
 from rag.services.ingest import clean_name
 from rag.services.reindex import reindex
-
-BATCH = 200
-
-
-def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
-    """Delete files with their chunks, vectors, terms and bytes; return how many.
-
-    Gone from every search at commit; each batch is one transaction.
-    """
-    deleted: list[tuple[int, int]] = []
-    for start in range(0, len(file_ids), BATCH):
-        with transaction.atomic():
-            files = models.File.objects.editable(scope).order_by("pk")
-            files = files.filter(pk__in=file_ids[start : start + BATCH])
-            files = files.select_for_update(of=("self",))
-            rows = list(files.values_list("pk", "store", "content"))
-            _delete_rows([pk for pk, _, _ in rows])
-            transaction.on_commit(partial(_delete_bytes, [name for _, _, name in rows]))
-        deleted += [(pk, store_id) for pk, store_id, _ in rows]
-    stats.roll_up(sorted({store_id for _, store_id in deleted}))
-    return len(deleted)
 
 
 def set_chunks_enabled(*, scope: Scope, chunk_ids: Sequence[int], enabled: bool) -> int:
@@ -62,10 +38,17 @@ def update_file(
 ) -> None:
     """Change what people may say about a file; chunks and indexes follow at commit.
 
-    ``restricted_to`` None keeps the groups. Raises ForbiddenError to who may not edit the store.
+    A document at Gemini is sent anew with them. ``restricted_to`` None keeps the groups. Raises
+    ForbiddenError to who may not edit the store, InvalidInputError for groups at Gemini.
     """
     if not models.File.objects.editable(scope).filter(pk=file.pk).exists():
         raise ForbiddenError("You may read “{name}”, not change it.", name=file.name)
+    if restricted_to and file.store.is_remote:
+        raise InvalidInputError(
+            "Files at Gemini cannot be restricted to groups: “{name}” answers all who may read "
+            "its store.", hint="Keep it in another store.", name=file.name,
+        )  # fmt: skip
+    was = (file.name, file.content_type, file.metadata)
     with transaction.atomic():
         file.name = clean_name(name)
         file.content_type = content_type.strip() or "document"
@@ -73,6 +56,8 @@ def update_file(
         file.save(update_fields=["name", "content_type", "metadata", "updated_at"])
         if restricted_to is not None:
             file.restricted_to.set(restricted_to)
+        if file.store.is_remote and was != (file.name, file.content_type, file.metadata):
+            reindex(store=file.store, file_ids=[file.pk])
 
 
 def retry_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
@@ -106,15 +91,3 @@ def cancel_files(*, scope: Scope, file_ids: Sequence[int]) -> tuple[int, int]:
         models.File.objects.filter(pk=pk).update(status=before, progress={})
         n_cancelled += 1
     return n_cancelled, n_running
-
-
-def _delete_rows(file_ids: Sequence[int]) -> None:
-    # Chunks go by one statement: Django would read a hundred thousand of them first.
-    models.ChunkRevision.objects.filter(chunk__file_id__in=file_ids).delete()
-    models.Chunk.objects.filter(file_id__in=file_ids)._raw_delete("default")
-    models.File.objects.filter(pk__in=file_ids).delete()
-
-
-def _delete_bytes(names: Sequence[str]) -> None:
-    for name in names:
-        default_storage.delete(name)

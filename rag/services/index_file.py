@@ -5,12 +5,15 @@ Until the swap the old revision serves; after it the new one does. Nothing is ha
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from django.core.files.storage import default_storage
 from django.db import IntegrityError
 
 from rag import models
+from rag.conf import conf
+from rag.core.deadline import Deadline
 from rag.core.documents import ParsedDocument
 from rag.core.errors import ConflictError, DocumentError, RAGError
 from rag.providers.postgres import stats
@@ -19,7 +22,9 @@ from rag.providers.postgres.locks import holding_file
 from rag.services import wiring
 from rag.services.draft import draft_file
 from rag.services.publish import publish_file
+from rag.services.send_file import send_file
 from rag.services.spaces import queue_index_builds
+from rag.services.weights import settle_file, settle_store
 
 
 def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
@@ -39,6 +44,9 @@ def _index(file_id: int, fresh_vectors: bool) -> None:
     models.File.objects.filter(pk=file.pk).update(
         status=models.File.Status.PROCESSING, error=None, progress={"stage": "parsing"}
     )
+    if file.store.is_remote:
+        _send(file.pk)
+        return
     try:
         if not _bring_in(file, _parse(file), fresh_vectors):
             return
@@ -51,8 +59,16 @@ def _index(file_id: int, fresh_vectors: bool) -> None:
             raise
         return
     stats.roll_up([file.store_id])
+    settle_file(file_id=file.pk)
+    settle_store(store_id=file.store_id)
     stats.merge_pending_terms()
     queue_index_builds(store_id=file.store_id)
+
+
+def _send(file_id: int) -> None:
+    # The row holds what goes wrong.
+    with suppress(RAGError):
+        send_file(file_id=file_id, deadline=Deadline(conf().upload_timeout_s))
 
 
 def record_failure(*, file_id: int, error: RAGError) -> None:
@@ -86,4 +102,5 @@ def _parse(file: models.File) -> ParsedDocument:
             "The stored bytes of “{name}” are missing.",
             hint="Upload the file again.", name=file.name,
         )  # fmt: skip
-    return wiring.parser().parse(Path(default_storage.path(stored)), file.name)
+    path = Path(default_storage.path(stored))
+    return wiring.parser().parse(path, file.name, encoding=file.encoding_override)

@@ -28,7 +28,7 @@ def log_query(
             kind=models.QueryLog.Kind.ASK if answer else models.QueryLog.Kind.SEARCH,
             query=result.query, user_id=scope.user_id, store_ids=list(store_ids),
             settings_hash=result.settings_hash, mode=result.mode, top_k=result.top_k,
-            chunk_ids=[hit.chunk_id for hit in result.hits],
+            chunk_ids=[hit.chunk_id for hit in result.hits if hit.chunk_id is not None],
             best_score=result.hits[0].score if result.hits else None,
             timings_ms={name: round(ms, 2) for name, ms in result.timings_ms.items()},
             answer=answer, citations=[asdict(citation) for citation in citations],

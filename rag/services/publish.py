@@ -32,7 +32,7 @@ def publish_file(*, file: models.File, document: ParsedDocument) -> bool:
         return False
     row.revision += 1
     target = SwapTarget(
-        file_id=row.pk, store_id=row.store_id, space_id=file.store.space_id,
+        file_id=row.pk, store_id=row.store_id, space_id=file.store.live_space_id,
         revision=row.revision, content_type=row.content_type,
     )  # fmt: skip
     row.n_chunks = swap_in(target)
@@ -40,8 +40,9 @@ def publish_file(*, file: models.File, document: ParsedDocument) -> bool:
     write_canonical(row.pk, document.text)
     row.pages = [asdict(page) for page in document.pages]
     row.blocks = [asdict(block) for block in document.blocks]
-    notice = file.store.chunk_rule.notice
-    row.warnings = [*document.warnings, *([notice] if notice else [])]
+    notice = file.chunk_rule.notice
+    notices = [*document.warnings, *([notice] if notice else [])]
+    row.warnings = [told.as_dict() for told in notices]
     row.status, row.error, row.progress = models.File.Status.COMPLETED, None, {}
     if is_waiting(f"file:{row.pk}"):
         row.status, row.progress = models.File.Status.PROCESSING, {"stage": "waiting"}

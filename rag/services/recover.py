@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.files.storage import default_storage
 from django.db import transaction
+from django.utils import timezone
 from procrastinate.contrib.django import app
 
 from rag import models
-from rag.providers.postgres import stats
+from rag.conf import conf
+from rag.providers.postgres import generations, stats, weights
 from rag.providers.procrastinate_queue import defer, files_without_job, retry_stalled
+from rag.services.reindex import reindex
+from rag.services.weights import settle_store
 
 # Longer than any upload takes; its bytes lie there before its row.
 ORPHAN_AFTER_S = 24 * 3600.0
 KEEP_JOBS_H = 7 * 24
+# An upload that is alive tells so every second; its last wait may be silent for as long as it may.
+_MARGIN_S = 60.0
 
 
 def recover_jobs() -> int:
@@ -31,16 +40,28 @@ def recover_jobs() -> int:
         n_back += defer(
             "rag.index_file", lock=f"file:{file_id}", file_id=file_id, fresh_vectors=is_fresh
         )
+    late = timezone.now() - timedelta(seconds=conf().upload_timeout_s + _MARGIN_S)
+    interrupted = models.File.objects.filter(
+        status=models.File.Status.UPLOADING, updated_at__lt=late
+    )
+    for file in interrupted.light().select_related("store"):
+        n_back += len(reindex(store=file.store, file_ids=[file.pk]))
     for store_id in stats.stores_with_deltas():
         stats.roll_up([store_id])
+    for store_id in weights.drifted_stores():
+        settle_store(store_id=store_id)
+    generations.fold_changes()
     return n_back
 
 
 def remove_orphans(*, older_than_s: float = ORPHAN_AFTER_S) -> int:
-    """Remove bytes that no file names, left by a process that died; return how many."""
+    """Remove bytes that no file names, left by a process that died; return how many.
+
+    Uploads that were never finished are among them.
+    """
+    n_removed = _remove_unfinished(older_than_s)
     if not default_storage.exists("stores"):
-        return 0
-    n_removed = 0
+        return n_removed
     for folder in default_storage.listdir("stores")[0]:
         place = f"stores/{folder}/"
         names = {place + name for name in default_storage.listdir(place)[1]}
@@ -49,6 +70,17 @@ def remove_orphans(*, older_than_s: float = ORPHAN_AFTER_S) -> int:
             age_s = time.time() - default_storage.get_modified_time(name).timestamp()
             if age_s > older_than_s:
                 default_storage.delete(name)
+                n_removed += 1
+    return n_removed
+
+
+def _remove_unfinished(older_than_s: float) -> int:
+    n_removed = 0
+    for path in Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*"):
+        # The process that wrote it may remove it at this very moment.
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > older_than_s:
+                path.unlink()
                 n_removed += 1
     return n_removed
 

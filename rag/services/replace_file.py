@@ -17,8 +17,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError
 from rag.providers.procrastinate_queue import defer
-from rag.services.ingest import Ingested
 from rag.services.store_bytes import StoredBytes, store_bytes
+from rag.services.take_bytes import Ingested
 
 
 def file_to_replace(*, store: models.Store, name: str) -> models.File | None:

@@ -22,6 +22,7 @@ from rag.services.cached_search import cached_search
 from rag.services.content_filter import content_types_of
 from rag.services.log_query import log_query
 from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
+from rag.services.rank_again import n_candidates, rank_again
 from rag.services.refine import refine
 from rag.services.search import checked_query
 from rag.stages.coverage import find_gap
@@ -88,12 +89,12 @@ def retrieve(
 def _searched(
     run: SearchEngine, analysis: QueryAnalysis, settings: RetrievalSettings, types: Sequence[str]
 ) -> Retrieval:
-    started = time.perf_counter()
-    is_free, top_k = settings.mode == "auto", settings.top_k or analysis.top_k
-    mode = analysis.mode if is_free else settings.mode
-    # More than wanted, since some will repeat others.
-    n = min(MAX_CANDIDATES, 2 * top_k + 4)
-    wanted = settings.but(mode=mode, top_k=n, content_types=tuple(types))
+    started, is_free = time.perf_counter(), settings.mode == "auto"
+    top_k, mode = settings.top_k or analysis.top_k, analysis.mode if is_free else settings.mode
+    # More than wanted, since some will repeat others; what is left is ranked again, once.
+    n_kept = n_candidates(top_k=top_k, settings=settings)
+    n = min(MAX_CANDIDATES, 2 * n_kept + 4)
+    wanted = settings.but(mode=mode, top_k=n, content_types=tuple(types), rerank="none")
     result, reasons = run(settings=wanted), {}
     if types and not settings.content_types and not result.hits:
         wanted = wanted.but(content_types=())
@@ -101,18 +102,19 @@ def _searched(
     if is_free and (gap := find_gap(mode, analysis, result.hits)):
         result, reasons = run(settings=wanted.but(mode="hybrid")), {**reasons, "mode": gap}
     searched = time.perf_counter()
-    refined = refine(hits=result.hits, top_k=top_k)
+    refined = refine(hits=result.hits, top_k=n_kept)
     ended = time.perf_counter()
-    seen = analysis.as_dict()
+    ranked, rerank = rank_again(query=result.query, hits=refined.hits, settings=settings)
+    hits = tuple(ranked[:top_k])
     metadata = {
-        "mode": result.mode, "query_intent": seen["intent"], **seen,
+        "mode": result.mode, "query_intent": analysis.intent, **analysis.as_dict(),
         "content_types": list(wanted.content_types) or None, "top_k": top_k,
-        "total_found": len(result.hits), "returned": len(refined.hits),
+        "total_found": len(result.hits), "returned": len(hits), "rerank": rerank or None,
         "fallback": "hybrid" if "mode" in reasons else None, "fallback_reasons": reasons,
         "dropped_duplicates": refined.n_dropped, "merged": refined.n_merged,
         "timings_ms": {
             **result.timings_ms, "search": (searched - started) * 1e3,
-            "refine": (ended - searched) * 1e3,
+            "refine": (ended - searched) * 1e3, "rerank": (time.perf_counter() - ended) * 1e3,
         },
     }  # fmt: skip
-    return Retrieval(replace(result, top_k=top_k), refined.hits, analysis, metadata)
+    return Retrieval(replace(result, top_k=top_k, rerank=rerank), hits, analysis, metadata)

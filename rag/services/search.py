@@ -10,13 +10,14 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.analysis import QueryAnalysis
 from rag.core.errors import InvalidInputError
-from rag.core.ports import IndexQuery
+from rag.core.ports import FileFilter, IndexQuery
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services import wiring
 from rag.services.embed_query import embed_query
 from rag.services.log_query import log_query
 from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
-from rag.services.search_targets import file_filter, search_targets
+from rag.services.rank_again import n_candidates, rank_again
+from rag.services.search_targets import file_filter, refuse_remote, search_targets
 from rag.stages.terms import is_han, is_identifier, query_terms, short_phrase
 
 MAX_QUERY = 4000
@@ -30,17 +31,21 @@ def search(
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None = None,
     is_logged: bool = True,
+    files: FileFilter | None = None,
 ) -> SearchResult:
     """Return the hits of ``query`` in ``stores`` that ``scope`` may read.
 
     ``settings`` None takes the first store's own; ``top_k`` None takes 3, 5 or 10 by the query's
     complexity, and the result says what the analysis saw. Mode auto asks both legs: what a guess
-    would hide is worse than what it saves. Raises InvalidInputError for an empty query.
+    would hide is worse than what it saves. ``files`` are the only ones to be found, whatever the
+    settings' filters say. Raises InvalidInputError for an empty query, and for a store that is
+    kept at Gemini: it tells no ranks.
     """
     started = time.perf_counter()
     query = checked_query(query=query)
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
+    refuse_remote(stores=stores)
     settings = settings or stores[0].retrieval_settings
     mode = "hybrid" if settings.mode == "auto" else settings.mode
     targets = search_targets(stores=stores, scope=scope)
@@ -52,22 +57,26 @@ def search(
     vectors = {space: embed_query(space_id=space, query=query) for space in spaces}
     embedded = time.perf_counter()
     terms = query_terms(query) if mode != "semantic" else {}
+    top_k = analysis.top_k if analysis else settings.top_k or 1
     index_query = IndexQuery(
         targets=targets, group_ids=scope.group_ids, vectors=vectors, terms=terms, settings=settings,
         codes=frozenset(filter(is_identifier, terms)), is_han=is_han(query),
         phrase=short_phrase(query) if terms else "",
-        top_k=analysis.top_k if analysis else settings.top_k or 1,
-        files=file_filter(store_ids=store_ids, settings=settings),
+        top_k=n_candidates(top_k=top_k, settings=settings),
+        files=files or file_filter(store_ids=store_ids, settings=settings),
     )  # fmt: skip
     hits, routes = wiring.index().search(index_query)
     found = time.perf_counter()
+    hits, rerank = rank_again(query=query, hits=hits, settings=settings)
+    ranked = time.perf_counter()
     times = {
         "access": asked - started, "analyze": analyzed - asked, "embed": embedded - analyzed,
-        "sql": found - embedded, "total": found - started,
+        "sql": found - embedded, **({"rerank": ranked - found} if rerank else {}),
+        "total": ranked - started,
     }  # fmt: skip
     result = SearchResult(
-        query=query, hits=tuple(hits), mode=mode, top_k=index_query.top_k,
-        settings_hash=settings.hash, routes=routes, analysis=analysis,
+        query=query, hits=tuple(hits[:top_k]), mode=mode, top_k=top_k,
+        settings_hash=settings.hash, routes=routes, analysis=analysis, rerank=rerank,
         timings_ms={name: spent * 1e3 for name, spent in times.items()},
     )  # fmt: skip
     if is_logged:

@@ -13,6 +13,13 @@ from rag.core.ports import FileFilter, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.route import MAX_EXACT
 from rag.providers.postgres.spaces import index_name, valid_indexes
+from rag.stages.filter_metadata import filter_metadata
+
+
+def refuse_remote(*, stores: Sequence[models.Store]) -> None:
+    """Raise InvalidInputError for a store whose files are kept elsewhere and tell no ranks."""
+    for store in stores:
+        store.require_local()
 
 
 def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[StoreTarget]:
@@ -57,3 +64,17 @@ def file_filter(*, store_ids: Sequence[int], settings: RetrievalSettings) -> Fil
     if not settings.metadata and n_chunks > MAX_EXACT:
         return None
     return FileFilter([pk for pk, _ in rows], n_chunks)
+
+
+def files_where(*, text: str, stores: Sequence[models.Store]) -> FileFilter | None:
+    """Return the files whose metadata pass a filter such as ``lang = "zh"``; None for no filter.
+
+    Raises InvalidInputError for one that cannot be read.
+    """
+    if not text.strip():
+        return None
+    test = filter_metadata(text)
+    files = models.File.objects.filter(store__in=stores, n_chunks__gt=0)
+    rows = files.values_list("pk", "metadata", "n_chunks").iterator()
+    kept = {pk: n for pk, metadata, n in rows if test(metadata)}
+    return FileFilter(list(kept), sum(kept.values()))

@@ -9,11 +9,15 @@ from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.core.sources import FetchReply, FetchRequest
+from rag.core.file_search import GroundedAnswer, GroundedQuestion
+from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.guarded_http import guarded_fetch
 from rag.services import wiring
-from rag.services.search import search
+from rag.services.answer_files import answer_files
+from rag.services.ask_stores import ask_stores
+from rag.services.fetch_files import fetched_files
+from rag.services.search import checked_query, search
 from rag.services.stores import find_stores
 
 if TYPE_CHECKING:
@@ -41,6 +45,17 @@ class HousePorts:
     def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
         """Call an address, guarded; private ones only when the installation allows them."""
         return guarded_fetch(request, deadline=deadline, allowed=conf().fetch_hosts)
+
+    def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
+        """Answer from stores, whichever backend keeps them, or from files by their addresses."""
+        text = checked_query(query=request.text)
+        if not request.files:
+            question = GroundedQuestion(
+                text, request.stores, top_k=request.top_k, metadata_filter=request.metadata_filter
+            )
+            return ask_stores(question=question, scope=scope, deadline=deadline)
+        with fetched_files(refs=request.files, scope=scope, deadline=deadline) as files:
+            return answer_files(question=text, files=files, scope=scope, deadline=deadline)
 
     def secret(self, name: str) -> str:
         """Return a secret of the installation; the error for an unknown one lists the names."""

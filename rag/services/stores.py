@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from django.core.files.storage import default_storage
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from rag import models
@@ -14,28 +15,40 @@ from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.providers.postgres.spaces import create_partition
 from rag.services import wiring
+from rag.services.remote_stores import making_remote, remove_remote
 
 
 def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
     """Return a new store on the space of ``embedding_model`` (empty: the configured one).
 
-    ``values`` are further fields of the store. Raises ConflictError when the name is taken.
+    ``values`` are further fields of the store; with ``backend`` gemini it is made there too, and
+    what cannot be filed here does not stay there. Raises ConflictError when the name is taken.
     """
     name = name.strip()
     if not name:
         raise InvalidInputError("A store needs a name.")
+    if models.Store.objects.filter(name=name).exists():
+        raise ConflictError("A store “{name}” exists already.", name=name)
     slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
-    with transaction.atomic():
-        if models.Store.objects.filter(name=name).exists():
-            raise ConflictError("A store “{name}” exists already.", name=name)
-        if models.Store.objects.filter(slug=slug).exists():
-            slug = f"{slug[:90]}-{models.Store.objects.count() + 1}"
-        store = models.Store(name=name, slug=slug, **values)
-        store.display_name = store.display_name or name
-        store.space = ensure_space(embedding_model=embedding_model)
-        store.full_clean(exclude=["space"])
-        store.save()
+    if models.Store.objects.filter(slug=slug).exists():
+        slug = f"{slug[:90]}-{models.Store.objects.count() + 1}"
+    store = models.Store(name=name, slug=slug, **values)
+    store.display_name = store.display_name or name
+    store.full_clean(exclude=["space"])
+    with making_remote(store=store) if store.is_remote else nullcontext():
+        _save(store, embedding_model)
     return store
+
+
+def _save(store: models.Store, embedding_model: str) -> None:
+    try:
+        with transaction.atomic():
+            if not store.is_remote:
+                store.space = ensure_space(embedding_model=embedding_model)
+            store.save()
+    except IntegrityError as error:
+        # Somebody took the name at this very moment.
+        raise ConflictError("A store “{name}” exists already.", name=store.name) from error
 
 
 def ensure_space(*, embedding_model: str = "") -> models.EmbeddingSpace:
@@ -70,8 +83,14 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
     return list(dict.fromkeys(ordered))
 
 
-def delete_store(*, store: models.Store) -> None:
-    """Delete a store with its files, chunks, vectors, terms and original bytes."""
+def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
+    """Delete a store with its files, chunks, vectors, terms and original bytes.
+
+    One at Gemini is deleted there first: what stands against that is raised, and the store stays
+    with the reason, unless ``is_forgotten``, which leaves there what is there.
+    """
+    if store.is_remote and not is_forgotten:
+        remove_remote(store=store)
     paths: list[str] = []
 
     def remove_bytes() -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from rag import models
 from rag.conf import conf
-from rag.core.errors import ConfigurationError, InvalidInputError
+from rag.core.errors import ConfigurationError, InvalidInputError, UnknownNameError
 from rag.core.ports import ChatModel, Embedder, Parser, SearchIndex
 from rag.core.registry import Registry
 from rag.providers.isolated_parser import IsolatedParser
@@ -31,6 +31,7 @@ _CHAT_MODELS: Registry[ChatModel] = Registry(
         "extractive": "rag.services.chat_models.extractive",
         "openai_compatible": "rag.services.chat_models.openai_compatible",
         "gemini": "rag.services.chat_models.gemini",
+        "scripted": "rag.services.scripted_models.scripted",
     },
 )
 
@@ -78,9 +79,17 @@ def chat_model(name: str = "") -> ChatModel:
     return _chat_model(name or conf().chat_model)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _chat_model(name: str) -> ChatModel:
     provider, model = _split_name(name)
+    endpoints = conf().chat_endpoints
+    if provider in endpoints:
+        # That module needs this one.
+        from rag.services import chat_models
+
+        return chat_models.named_endpoint(provider, model)
+    if provider not in list(_CHAT_MODELS):
+        raise UnknownNameError("chat provider", provider, [*_CHAT_MODELS, *endpoints])
     made: ChatModel = _CHAT_MODELS.get(provider)(model)
     return made
 

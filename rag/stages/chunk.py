@@ -7,11 +7,12 @@ sentences are packed up to the bound, and every chunk is counted once more as a 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rag.core.documents import Chunk, ChunkRule, ParsedDocument
 from rag.core.ports import Tokenizer
+from rag.stages.leave_holes import leave_holes
 from rag.stages.outline import Outline
 from rag.stages.sentences import clause_ends, safe_cut, sentence_ends
 
@@ -26,19 +27,32 @@ CONTEXT_SHARE = 0.25
 
 
 def chunk_document(
-    document: ParsedDocument, rule: ChunkRule, tokenizer: Tokenizer
-) -> Iterator[Chunk]:
+    document: ParsedDocument, rule: ChunkRule, tokenizer: Tokenizer,
+    holes: Sequence[tuple[int, int]] = (),
+) -> Iterator[Chunk]:  # fmt: skip
     """Yield chunks of at most ``rule.max_tokens`` tokens, in order.
 
     Every character but white space lies in the own part ``[own_start, char_end)`` of exactly one
     chunk; top-level headings are never crossed; sentences stay whole where they fit. A chunk that
     goes on with a table carries the table's first row in ``context``, counted within the bound.
+    ``holes`` are spans, in order, that other chunks hold: nothing of them is repeated, and each
+    takes one ordinal.
     """
     outline = Outline(document)
+
+    def cut(low: int, high: int) -> Iterator[_Span]:
+        return _Packer(document.text, (low, high), rule, tokenizer, outline).spans()
+
     ordinal = 0
     for section in outline.sections():
-        packer = _Packer(document.text, section, rule, tokenizer, outline)
-        for span in packer.spans():
+        for span in leave_holes(section, holes, cut):
+            if span is None:
+                ordinal += 1
+                continue
+            before = bisect_left(holes, (span.own, 0)) - 1
+            if before >= 0 and holes[before][1] > span.start:
+                n_tokens = tokenizer.count(document.text[span.own : span.end])
+                span = replace(span, start=span.own, n_tokens=n_tokens)
             yield Chunk(
                 ordinal=ordinal, char_start=span.start, char_end=span.end, own_start=span.own,
                 text=document.text[span.start : span.end], token_count=span.n_tokens,

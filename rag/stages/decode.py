@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 from rag.core.errors import DocumentError
+from rag.stages.encodings import SUPERSETS
 
 PIECE = 1 << 20
 SAMPLE = 64 * 1024
@@ -21,9 +22,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# The detector names subsets; the supersets decode what real files hold beyond them.
-_SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "hz-gb-2312": "hz",
-              "big5": "big5hkscs", "cp950": "big5hkscs"}  # fmt: skip
 # Lead bytes of punctuation and of the common half of the characters.
 _CHINESE = {
     "gb18030": ("gb2312", [bytes([lead]) for lead in range(0xA1, 0xD8)]),
@@ -68,11 +66,16 @@ def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, s
 def _as_asked(data: bytes, name: str, encoding: str) -> tuple[str, str]:
     try:
         return data.decode(encoding), encoding
-    except (ValueError, LookupError) as error:
+    except UnicodeDecodeError:
+        found = _mostly(data, encoding) if len(data) > 200 else None
+    except (ValueError, LookupError):
+        found = None
+    if found is None:
         raise DocumentError(
             "“{name}” cannot be read as {encoding}.", hint="Choose another encoding.",
             name=name, encoding=encoding,
-        ) from error  # fmt: skip
+        )  # fmt: skip
+    return found
 
 
 def _count_odd(data: bytes) -> int:
@@ -125,7 +128,7 @@ def _detected(data: bytes) -> tuple[str, str] | None:
 
     sample = _telling(data)
     guess = str(chardet.detect(sample)["encoding"] or "").lower()
-    codec = _SUPERSETS.get(guess, guess)
+    codec = SUPERSETS.get(guess, guess)
     if not _keeps_ascii(codec):
         codec = ""
     if _is_single_byte(codec) and (chinese := _as_chinese(sample)):

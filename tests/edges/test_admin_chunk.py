@@ -79,7 +79,7 @@ def test_a_chunk_is_shown_word_for_word_and_escaped(client: Client, file: Any) -
     assert f"{at('rag_file_text', file.pk)}?at={chunk.char_start}-{chunk.char_end}#mark" in shown
 
 
-def test_the_text_cannot_be_rewritten_here(client: Client, file: Any) -> None:
+def test_facts_cannot_be_rewritten(client: Client, file: Any) -> None:
     chunk = publish(file, "as it was")[0]
     client.post(
         at("rag_chunk_change", chunk.pk), {"text": "changed", "enabled": "on", "token_count": 1}

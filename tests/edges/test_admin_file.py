@@ -258,3 +258,39 @@ def test_a_span_is_marked_in_the_text(client: Client, store: Any) -> None:
 
 def test_a_file_without_text_says_so(client: Client, store: Any) -> None:
     assert "There is no text yet." in page(client, "rag_file_text", FileFactory(store=store).pk)
+
+
+def test_a_garbled_text_is_read_by_another_encoding(client: Client, store: Any) -> None:
+    file = FileFactory(store=store, name="a.txt")
+    publish(file, "text")
+    assert "told from the content" in page(client, "rag_file_change", file.pk)
+    values = {**form(file), "encoding_override": "big5hkscs"}
+    said = client.post(at("rag_file_change", file.pk), values, follow=True).content.decode()
+    assert "The file is read and indexed again." in said
+    file.refresh_from_db()
+    assert (file.encoding_override, file.status) == ("big5hkscs", "processing")
+    assert ProcrastinateJob.objects.count() == 1
+    # Saved again without a change, nothing is queued.
+    models.File.objects.update(status="completed")
+    said = client.post(at("rag_file_change", file.pk), values, follow=True).content.decode()
+    assert "read and indexed again." not in said
+    file.refresh_from_db()
+    assert file.status == "completed"
+
+
+def test_an_encoding_that_is_not_in_the_list_stays_and_an_unknown_one_is_refused(
+    client: Client, store: Any
+) -> None:
+    file = FileFactory(store=store, name="a.txt", encoding_override="koi8-r")
+    publish(file, "text")
+    assert '<option value="koi8-r" selected>' in page(client, "rag_file_change", file.pk)
+    values = form(file)
+    client.post(at("rag_file_change", file.pk), {**values, "encoding_override": "koi8-r"})
+    file.refresh_from_db()
+    assert file.encoding_override == "koi8-r"
+    refused = client.post(
+        at("rag_file_change", file.pk), {**values, "encoding_override": "klingon"}
+    )
+    assert refused.status_code == 200
+    file.refresh_from_db()
+    assert file.encoding_override == "koi8-r"

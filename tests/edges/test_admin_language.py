@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from rag import models
+from rag.core.documents import Notice
 from rag.core.errors import DocumentError
 from rag.services.reindex import reindex
 from tests.edges.admin_desk import at, client_of, page, use_words, words
@@ -22,7 +23,8 @@ NAMES = {
     "provider", "model", "document", "character", "outline", "admin", "file", "id", "slug", "utc",
     "csv", "doc", "docx", "eml", "epub", "html", "md", "pdf", "pptx", "txt", "xlsx", "sha256",
     "handbuch", "frage", "todo", "rag", "index", "filesearchstores", "esc", "chef", "true", "false",
-    "en", "zh", "hans", "fresh", "vectors", "deferred",
+    "en", "zh", "hans", "fresh", "vectors", "deferred", "gb18030", "gbk", "gb2312", "big5", "utf",
+    "shift", "jis", "euc", "jp", "kr", "windows", "markdown",
 }  # fmt: skip
 
 
@@ -95,6 +97,19 @@ def test_the_page_of_a_chunk_is_chinese(client: Client, store: models.Store) -> 
 
 def test_the_error_of_a_file_is_chinese(client: Client, store: models.Store) -> None:
     assert "“空”中没有文本。 请上传含有文本的文件。" in page(client, "rag_file_changelist")
+
+
+def test_the_warnings_of_a_file_are_chinese_and_those_of_old_rows_stay_readable(
+    client: Client, store: models.Store
+) -> None:
+    notice = Notice("“{name}” holds no text.", name="附件 <1>").as_dict()
+    file = FileFactory(store=store, name="甲.pdf", warnings=[notice, "page 3 is empty"])
+    for place, pks in (("rag_file_changelist", ()), ("rag_file_change", (file.pk,))):
+        shown = page(client, place, *pks)
+        assert "“附件 &lt;1&gt;”中没有文本。" in shown
+        assert "page 3 is empty" in shown
+    spoken = client_of(UserFactory(is_superuser=True), "en")
+    assert "“附件 &lt;1&gt;” holds no text." in page(spoken, "rag_file_change", file.pk)
 
 
 def test_the_texts_of_the_scripts_are_chinese(client: Client) -> None:

@@ -75,7 +75,7 @@ def test_of_a_huge_file_no_more_than_the_limit_reaches_the_disk(
     settings.RAG = {**settings.RAG, "MAX_FILE_BYTES": 1024**2}
     seen: list[int] = []
 
-    def watch(*, store: Any, name: str, content: Any) -> None:
+    def watch(*, store: Any, name: str, content: Any, encoding: str) -> None:
         seen.append(len(content.read()))
         content.seek(0)
         ingest(store=store, name=name, content=content)
@@ -165,3 +165,21 @@ def test_nothing_is_added_to_another_store(client: Client, store: Any) -> None:
     response = client.post(at("rag_store_upload", other.pk), {"files": upload("a.txt", b"a")})
     assert response.status_code == 404
     assert other.files.count() == before
+
+
+def test_a_text_is_read_by_the_encoding_that_was_chosen(client: Client, store: Any) -> None:
+    shown = words(page(client, "rag_store_upload", store.pk))
+    assert "Encoding of text files" in shown
+    assert "GB18030 / GBK / GB2312" in shown
+    address = at("rag_store_upload", store.pk)
+    json = {"accept": "application/json"}
+    files = [upload("a.txt", b"\xcb\xae"), bundle(b__txt=b"\xb1\xc3", c__txt=b"\xb7\xa7")]
+    answer = client.post(address, {"files": files, "encoding": "gbk"}, headers=json).json()
+    assert [result["outcome"] for result in answer["results"]] == ["taken"] * 3
+    assert set(models.File.objects.values_list("encoding_override", flat=True)) == {"gb18030"}
+    answer = client.post(
+        address, {"files": [upload("d.txt", b"d")], "encoding": "klingon"}, headers=json
+    ).json()
+    assert answer["results"][0]["outcome"] == "refused"
+    assert answer["results"][0]["text"].startswith("“klingon” is no encoding of texts. Known are")
+    assert models.File.objects.count() == 3

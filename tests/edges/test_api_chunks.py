@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import models
+from rag.core.types import RetrievalSettings
 from rag.services.search import search
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import WRITER, client_for, error_of, ok
@@ -69,26 +71,94 @@ def client_scope(user: Any) -> Any:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"text": "x"}, "text"),
+        ({"ordinal": 1}, "ordinal"),
+        ({"text": 1.5e3, "origin": "parsed"}, "origin"),
+        ({"text": None}, "text"),
+        ({"text": "x", "seen_revision": 0}, "seen_revision"),
         ({"enabled": "perhaps"}, "enabled"),
         ({"enabled": None}, "enabled"),
         ({"x": 1}, "x"),
     ],
 )
-def test_only_whether_it_is_found_can_be_changed(file: Any, body: Any, field: str) -> None:
+def test_nothing_else_of_a_chunk_can_be_changed(file: Any, body: Any, field: str) -> None:
     chunk = ChunkFactory(file=file)
     client = client_for(file.store.owner)
     error = error_of(client.send("patch", f"/api/chunks/{chunk.pk}", body), 400)
     assert list(error["fields"]) == [field]
 
 
-def test_chunks_are_neither_made_nor_deleted(file: Any) -> None:
-    chunk = ChunkFactory(file=file)
-    client = client_for(UserFactory(is_superuser=True))
-    response = client.send("post", "/api/chunks", {})
-    assert error_of(response, 405)["message"] == "The method POST is not possible here."
-    assert "GET" in response["Allow"]
-    error_of(client.delete(f"/api/chunks/{chunk.pk}"), 405)
+@pytest.fixture
+def writer(file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Any:
+    use_words(monkeypatch, settings)
+    more = Permission.objects.filter(codename__in=("add_chunk", "delete_chunk"))
+    file.store.owner.user_permissions.add(*more)
+    return client_for(file.store.owner)
+
+
+def hits(file: Any, query: str) -> list[Any]:
+    scope = client_scope(file.store.owner)
+    chosen = RetrievalSettings(mode="keyword")
+    found = search(query=query, scope=scope, stores=[file.store], settings=chosen)
+    return [hit.chunk_id for hit in found.hits]
+
+
+def test_a_chunk_s_text_is_changed_and_found(file: Any, writer: Any) -> None:
+    chunk = publish(file, "the pump is serviced yearly")[0]
+    address = f"/api/chunks/{chunk.pk}"
+    told = ok(writer.send("patch", address, {"text": "a lonely quasar\n", "seen_revision": 1}))
+    assert (told["text"], told["revision"], told["origin"]) == ("a lonely quasar", 2, "edited")
+    assert (hits(file, "quasar"), hits(file, "serviced")) == ([chunk.pk], [])
+    error = error_of(writer.send("patch", address, {"text": "late", "seen_revision": 1}), 409)
+    assert error["params"] == {"now": "2", "seen": "1"}
+    for blank in ("", " \n", "\0\ud800"):
+        error_of(writer.send("patch", address, {"text": blank}), 400)
+    assert (
+        error_of(writer.send("patch", address, {"text": "word " * 501}), 413)["params"]["n"]
+        == "501"
+    )
+    told = ok(writer.send("patch", address, {"text": "third", "enabled": False}))
+    assert (told["text"], told["revision"], told["enabled"]) == ("third", 3, False)
+    revision = models.ChunkRevision.objects.get(chunk=chunk, revision=2)
+    assert revision.replaced_by == file.store.owner
+
+
+def test_chunks_are_added_and_deleted(file: Any, writer: Any) -> None:
+    chunk = publish(file, "the pump is serviced yearly", "the valve")[0]
+    body = {"file": file.pk, "text": "a lonely quasar", "after": chunk.pk}
+    told = ok(writer.send("post", "/api/chunks", body), 201)
+    assert (told["origin"], told["char_start"], told["char_end"]) == (
+        "added",
+        chunk.char_end,
+        chunk.char_end,
+    )
+    assert hits(file, "quasar") == [told["id"]]
+    first = ok(writer.send("post", "/api/chunks", {"file": file.pk, "text": "at the top"}), 201)
+    assert (first["char_start"], first["page_first"]) == (0, 1)
+    assert ok(writer.delete(f"/api/chunks/{told['id']}"), 204) is None
+    assert hits(file, "quasar") == []
+    error_of(writer.get(f"/api/chunks/{told['id']}"), 404)
+    error_of(writer.send("post", "/api/chunks", {**body, "after": told["id"]}), 400)
+    assert set(error_of(writer.send("post", "/api/chunks", {}), 400)["fields"]) == {"file", "text"}
+    error_of(writer.send("post", "/api/chunks", {"file": 999_999_999, "text": "x"}), 404)
+
+
+def test_who_lacks_the_permission_neither_adds_nor_deletes(file: Any) -> None:
+    chunk = publish(file, "text")[0]
+    client = client_for(file.store.owner)
+    body = {"file": file.pk, "text": "x"}
+    assert error_of(client.send("post", "/api/chunks", body), 403)["params"] == {
+        "permission": "add_chunk"
+    }
+    error_of(client.delete(f"/api/chunks/{chunk.pk}"), 403)
+    group = GroupFactory()
+    file.store.reader_groups.add(group)
+    reader = client_for(
+        UserFactory(permissions=(*WRITER, "add_chunk", "delete_chunk"), groups=[group])
+    )
+    error_of(reader.send("post", "/api/chunks", body), 403)
+    error_of(reader.delete(f"/api/chunks/{chunk.pk}"), 403)
+    error_of(reader.send("patch", f"/api/chunks/{chunk.pk}", {"text": "x"}), 403)
+    assert models.Chunk.objects.get().text == "text"
 
 
 def test_who_reads_may_not_switch_and_strangers_see_nothing(file: Any) -> None:

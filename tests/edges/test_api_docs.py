@@ -48,7 +48,7 @@ def test_every_operation_of_the_resources_is_told(resources: dict[str, Any]) -> 
         ("post", "/api/files"), ("get", "/api/files/{id}"), ("patch", "/api/files/{id}"),
         ("delete", "/api/files/{id}"), ("get", "/api/files/{id}/original"),
         ("get", "/api/files/{id}/text"), ("get", "/api/chunks"), ("get", "/api/chunks/{id}"),
-        ("patch", "/api/chunks/{id}"),
+        ("patch", "/api/chunks/{id}"), ("post", "/api/chunks"), ("delete", "/api/chunks/{id}"),
     }  # fmt: skip
 
 

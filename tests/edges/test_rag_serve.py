@@ -152,6 +152,22 @@ def test_when_the_web_server_dies_the_worker_is_ended_and_the_code_says_so(
     assert "The web server ended with code -9" in serving.log.read_text()
 
 
+def test_when_it_is_killed_itself_neither_the_web_server_nor_the_worker_goes_on(
+    serving: Serving, port: int
+) -> None:
+    children = serving.children()
+    serving.process.kill()
+    serving.process.wait(10)
+    deadline = time.monotonic() + 20
+    while any(is_alive(pid) for pid in children.values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    # The port is free for the next one at once.
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+
+
 def test_a_worker_that_dies_is_started_again(serving: Serving) -> None:
     before = serving.children()
     os.kill(before["worker"], signal.SIGKILL)

@@ -1,28 +1,29 @@
-"""Gemini on 127.0.0.1, for the google-genai SDK as it is: embeddings and generateContent.
+"""Gemini on 127.0.0.1, for the google-genai SDK as it is: embeddings, generateContent, files.
 
-In: the SDK's requests in either key case, under v1 and v1beta. Out: answers in camelCase. Other
-routes (File Search) are added with ``route``; what each answer looks like was seen on the wire.
+In: the SDK's requests in either key case, under v1 and v1beta. Out: answers in camelCase, shaped
+as was seen on the wire. A question with files or stores is answered from what they hold.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.fakes.gemini_files import GeminiFiles
+from tests.fakes.gemini_grounded import grounded_pieces
+from tests.fakes.gemini_wire import VERSION as VERSION
+from tests.fakes.gemini_wire import camel as camel
+from tests.fakes.gemini_wire import error as error
+from tests.fakes.gemini_wire import parts_of
+from tests.fakes.gemini_wire import retry_info as retry_info
 from tests.fakes.loopback import Call, LoopbackServer, Reply
 from tests.fakes.vectors import hashed_vector
 
-VERSION = "/(?:v1|v1beta)"
 MODEL = "(?P<model>[^/:]+)"
 FULL_DIM = 3072
 MAX_BATCH = 100
-# What stands under these keys belongs to the caller and keeps its names.
-FREE_FORM = frozenset(
-    ("args", "response", "responseJsonSchema", "parametersJsonSchema", "responseSchema")
-)
 EMBEDDING_MODES = frozenset(
     ("plain", "missing", "no_embeddings", "wrong_size", "nan", "html", "empty")
 )
@@ -32,7 +33,7 @@ EMBEDDING_MODES = frozenset(
 class Script:
     """How the model answers. ``pieces`` and ``thoughts`` are parts, sent one by one when
     streaming, ``pause_s`` apart. ``kind``: answer, blocked, no_candidates, html, empty, or text
-    (not JSON). ``ending``: done, cut (in mid-event), drop (the connection), quiet (no
+    (not JSON). ``usage`` overrules counts. ``ending``: done, cut (in mid-event), drop (the connection), quiet (no
     finishReason), error (an error event), ping (a comment, which the SDK does not bear), hang."""
 
     pieces: tuple[str, ...] = ("保固期", "為兩年 [1]。")
@@ -42,16 +43,20 @@ class Script:
     pause_s: float = 0.0
     ending: str = "done"
     extra: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=dict)
 
 
 class GeminiServer(LoopbackServer):
-    """``url`` is the base URL for the SDK; ``key`` is the only one that is let in."""
+    """``url`` is the base URL for the SDK; ``key`` is the only one that is let in; ``files`` are
+    its stores and files with their modes. ``chat`` is what it answers where it is asked neither
+    about stores nor about files; there only its pieces are replaced."""
 
     def __init__(self) -> None:
         super().__init__()
         self.key = "test-key"
         self.mode = "plain"
         self.chat = Script()
+        self.files = GeminiFiles(self)
         self.respond: Callable[[dict[str, Any]], Script] | None = None
         models = f"{VERSION}/models/{MODEL}"
         self.route("POST", f"{models}:embedContent", self._embed)
@@ -108,7 +113,9 @@ class GeminiServer(LoopbackServer):
         return Reply({} if self.mode == "no_embeddings" else {"embeddings": rows})
 
     def _generate(self, call: Call) -> Reply:
-        script = self._script(call)
+        script = self._script(call, is_stream=False)
+        if isinstance(script, Reply):
+            return script
         if script.kind in ("html", "text", "empty"):
             bodies = {"html": b"<html>login</html>", "text": b"{oops", "empty": b""}
             return Reply(bodies[script.kind], headers={"Content-Type": "text/html"})
@@ -119,45 +126,27 @@ class GeminiServer(LoopbackServer):
     def _stream(self, call: Call) -> Reply:
         if call.query.get("alt") != "sse":
             return error(400, "INVALID_ARGUMENT", "This server streams as alt=sse only.")
-        script = self._script(call)
+        script = self._script(call, is_stream=True)
+        if isinstance(script, Reply):
+            return script
         if script.kind == "html":
             return Reply(b"<html>login</html>", headers={"Content-Type": "text/html"})
         headers = {"Content-Type": "text/event-stream"}
         return Reply(headers=headers, events=_events(script))
 
-    def _script(self, call: Call) -> Script:
+    def _script(self, call: Call, *, is_stream: bool) -> Script | Reply:
         asked = camel(call.json)
-        return self.respond(asked) if self.respond else self.chat
+        if self.respond:
+            return self.respond(asked)
+        is_plain = self.chat.kind == "answer" and self.chat.pieces == Script.pieces
+        found = grounded_pieces(self.files, asked, is_stream=is_stream) if is_plain else None
+        if found is None or isinstance(found, Reply):
+            return found or self.chat
+        return replace(self.chat, pieces=found.pieces, extra=found.extra, usage=found.usage)
 
     def _count(self, call: Call) -> Reply:
-        texts = [part.get("text", "") for part in _parts(camel(call.json))]
+        texts = [part.get("text", "") for part in parts_of(camel(call.json))]
         return Reply({"totalTokens": len("".join(texts).split())})
-
-
-def camel(value: Any) -> Any:
-    """Return a request with camelCase keys, as the service reads both cases."""
-    if isinstance(value, list):
-        return [camel(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    renamed = {
-        re.sub("_([a-z])", lambda match: match[1].upper(), key): inner
-        for key, inner in value.items()
-    }
-    return {key: inner if key in FREE_FORM else camel(inner) for key, inner in renamed.items()}
-
-
-def error(
-    status: int, name: str, message: str, details: list[dict[str, Any]] | None = None
-) -> Reply:
-    """Return an error body in Google's form."""
-    body: dict[str, Any] = {"code": status, "message": message, "status": name}
-    return Reply({"error": {**body, "details": details} if details else body}, status)
-
-
-def retry_info(delay: str) -> dict[str, Any]:
-    """Return the detail by which the service says how long to wait, such as "17s"."""
-    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
 
 
 def _vector(request: dict[str, Any]) -> list[float] | Reply:
@@ -172,10 +161,6 @@ def _vector(request: dict[str, Any]) -> list[float] | Reply:
     return hashed_vector(text, dim, length=1.0 if dim == FULL_DIM else 0.7)
 
 
-def _parts(request: dict[str, Any]) -> list[dict[str, Any]]:
-    return [part for content in request.get("contents", []) for part in content.get("parts", [])]
-
-
 def _response(script: Script, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, Any]:
     if script.kind == "blocked":
         return {
@@ -186,6 +171,7 @@ def _response(script: Script, parts: list[dict[str, Any]], *, is_last: bool) -> 
     usage = {"promptTokenCount": 7, "totalTokenCount": 7 + n_answer + n_thoughts}
     usage |= {"candidatesTokenCount": n_answer} if n_answer else {}
     usage |= {"thoughtsTokenCount": n_thoughts} if n_thoughts else {}
+    usage |= script.usage
     common = {"usageMetadata": usage, "modelVersion": "gemini-fake", "responseId": "r1"}
     if script.kind == "no_candidates":
         return common

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -48,7 +48,8 @@ class Reply:
 class Fault:
     """What happens to the next ``times`` requests instead of the route (or before it, when only
     ``delay_s`` is set). ``cut`` is "before" any answer, or in the "middle" of the body;
-    ``drip_s`` sends the body a byte at a time."""
+    ``drip_s`` sends the body a byte at a time. ``on`` lets it wait for requests whose "METHOD
+    /path?query" this pattern is found in; the others pass."""
 
     status: int = 0
     body: Any = b""
@@ -57,6 +58,7 @@ class Fault:
     cut: str = ""
     drip_s: float = 0.0
     times: int = 1
+    on: str = ""
 
 
 Route = Callable[[Call], Reply]
@@ -107,15 +109,23 @@ class LoopbackServer:
                 return route(call)
         return Reply({"error": {"message": f"no route {call.method} {call.path}"}}, 404)
 
-    def take_fault(self) -> Fault | None:
+    def take_fault(self, call: Call) -> Fault | None:
+        query = "&".join(f"{name}={value}" for name, value in call.query.items())
+        target = f"{call.method} {call.path}?{query}"
         with self._lock:
-            if not self.faults:
+            fault = next((one for one in self.faults if re.search(one.on, target)), None)
+            if fault is None:
                 return None
-            fault = self.faults[0]
             fault.times -= 1
             if fault.times <= 0:
-                self.faults.pop(0)
+                self.faults.remove(fault)
             return fault
+
+    def forget_body(self, call: Call) -> None:
+        """Record the call without its body, which would fill the memory."""
+        with self._lock:
+            at = next(at for at, one in enumerate(self.calls) if one is call)
+            self.calls[at] = replace(call, body=b"")
 
     def enter(self, change: int) -> None:
         with self._lock:
@@ -159,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         owner.enter(+1)
         try:
             owner.calls.append(call)
-            fault = owner.take_fault() or Fault()
+            fault = owner.take_fault(call) or Fault()
             if not self._waited(fault.delay_s) or fault.cut == "before":
                 self.close_connection = True
                 return

@@ -20,7 +20,8 @@ from rag.core.access import Scope
 from rag.providers.postgres import stats
 from rag.providers.postgres.locks import holding_file
 from rag.services import index_file as index_service
-from rag.services.files import delete_files, set_chunks_enabled
+from rag.services.delete_files import delete_files
+from rag.services.files import set_chunks_enabled
 from rag.services.index_file import index_file
 from rag.services.reindex import reindex
 from rag.services.stores import delete_store

@@ -22,7 +22,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ConfigurationError, ConflictError, InvalidInputError, LimitError
-from rag.services import ingest as ingest_service
+from rag.services import take_bytes as take_service
 from rag.services.ingest import clean_name, ingest_file
 from rag.services.recover import remove_orphans
 from rag.services.stores import delete_store
@@ -249,7 +249,7 @@ def test_a_transaction_that_rolls_back_leaves_no_bytes_and_no_job(
     def failing(*args: Any, **kwargs: Any) -> bool:
         raise ValueError("the queue refuses")
 
-    monkeypatch.setattr(ingest_service, "defer", failing)
+    monkeypatch.setattr(take_service, "defer", failing)
     with pytest.raises(ValueError, match="refuses"):
         take(store)
     assert on_disk(media) == []
@@ -271,7 +271,7 @@ def test_bytes_of_an_unknown_outcome_are_kept(
     def lost(*args: Any, **kwargs: Any) -> bool:
         raise OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(ingest_service, "defer", lost)
+    monkeypatch.setattr(take_service, "defer", lost)
     with pytest.raises(OperationalError):
         take(store)
     assert len(on_disk(media)) == 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models, tasks
 from rag.providers.postgres import stats
 from rag.providers.procrastinate_queue import defer, is_waiting, leave_place, retry_stalled
-from rag.services.recover import forget_jobs, recover_jobs
+from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
 from rag.services.reindex import reindex
 from tests.factories import FileFactory, publish
 from tests.integration.index_desk import ask, assert_whole
@@ -184,3 +187,16 @@ def test_the_periodic_tasks_run() -> None:
     assert states() == ["todo"]
     tasks.tidy_up_task(timestamp=0)
     assert states() == ["todo"]
+
+
+def test_uploads_that_nobody_finished_go_after_a_day(settings: Any, tmp_path: Path) -> None:
+    settings.FILE_UPLOAD_TEMP_DIR = tmp_path
+    ages = {"tmpold.upload.pdf": 90_000, "tmpolder.upload": 200_000, "tmpyoung.upload.txt": 3000,
+            "notes.txt": 200_000}  # fmt: skip
+    for name, age_s in ages.items():
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    assert remove_orphans() == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"tmpyoung.upload.txt", "notes.txt"}
+    settings.FILE_UPLOAD_TEMP_DIR = tmp_path / "gone"
+    assert remove_orphans() == 0

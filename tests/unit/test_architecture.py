@@ -38,7 +38,7 @@ def sources() -> list[str]:
     return sorted(name for name in names if "/migrations/" not in name)
 
 
-def tests() -> list[str]:
+def suite() -> list[str]:
     return sorted(p.relative_to(BASE_DIR).as_posix() for p in (BASE_DIR / "tests").rglob("*.py"))
 
 
@@ -111,7 +111,7 @@ def test_the_packages_are_found() -> None:
 def test_files_are_short() -> None:
     too_long = {name: n_lines(name) for name in sources() if n_lines(name) > MAX_FILE_LINES}
     assert too_long == {}
-    too_long = {name: n_lines(name) for name in tests() if n_lines(name) > MAX_TEST_LINES}
+    too_long = {name: n_lines(name) for name in suite() if n_lines(name) > MAX_TEST_LINES}
     assert too_long == {}
 
 
@@ -200,7 +200,7 @@ def test_only_the_settings_read_the_environment() -> None:
 
 def test_there_is_enough_of_tests() -> None:
     n_source = sum(n_lines(name) for name in sources())
-    n_tests = sum(n_lines(name) for name in tests())
+    n_tests = sum(n_lines(name) for name in suite())
     assert n_tests >= TESTS_PER_SOURCE_LINE * n_source, f"{n_tests} for {n_source}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.access import Scope, StoreFacts, may_edit, may_read
-from rag.core.documents import ChunkRule
+from rag.core.documents import ChunkRule, Notice
 from rag.core.errors import ConfigurationError, InvalidInputError, RAGError, UnknownNameError
 from rag.core.registry import Registry
 from rag.core.types import RetrievalSettings
@@ -70,8 +71,26 @@ def test_chunk_rules_out_of_range_are_refused(size: int, overlap: int) -> None:
 def test_an_overlap_that_swallows_the_chunk_is_clamped_with_a_notice() -> None:
     rule = ChunkRule(50, 100)
     assert rule.effective_overlap == 22
-    assert "22 is used" in rule.notice
-    assert ChunkRule(200, 20).notice == ""
+    assert str(rule.notice) == ("An overlap of 100 tokens would swallow chunks of 50: 22 is used.")
+    assert ChunkRule(200, 20).notice is None
+
+
+@given(
+    st.text(), st.dictionaries(st.sampled_from(["pages", "n", "remark"]), st.text() | st.integers())
+)
+def test_a_notice_comes_back_from_json_as_it_was(text: str, values: dict[str, Any]) -> None:
+    notice = Notice(text, **values)
+    stored = json.loads(json.dumps(notice.as_dict()))
+    assert Notice.from_dict(stored) == notice
+    # An edge shows it as it shows an error.
+    assert RAGError.from_dict(stored).params == notice.params
+
+
+def test_a_notice_is_a_sentence_with_its_values() -> None:
+    notice = Notice("Only the first {n} of {total} pages are kept.", n=3, total=40)
+    assert str(notice) == "Only the first 3 of 40 pages are kept."
+    shown = RAGError.from_dict(notice.as_dict()).localized(lambda text: text.replace("Only", "Nur"))
+    assert shown == "Nur the first 3 of 40 pages are kept."
 
 
 @given(SCOPES, STORES, GROUPS)

@@ -233,9 +233,9 @@ def test_free_form_maps_keep_their_names() -> None:
 
 
 def test_routes_can_be_added(http: httpx2.Client, gemini: GeminiServer) -> None:
-    assert call(http, gemini, "/v1/fileSearchStores", {}).json()["error"]["status"] == "NOT_FOUND"
-    gemini.route("POST", "/(?:v1|v1beta)/fileSearchStores", lambda c: Reply({"name": c.path}))
-    assert call(http, gemini, "/v1/fileSearchStores", {}).json() == {"name": "/v1/fileSearchStores"}
+    assert call(http, gemini, "/v1/cachedContents", {}).json()["error"]["status"] == "NOT_FOUND"
+    gemini.route("POST", "/(?:v1|v1beta)/cachedContents", lambda c: Reply({"name": c.path}))
+    assert call(http, gemini, "/v1/cachedContents", {}).json() == {"name": "/v1/cachedContents"}
 
 
 def test_answers_may_depend_on_the_question(http: httpx2.Client, gemini: GeminiServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.core.documents import Notice
 from rag.stages.clean import clean_text
 from rag.stages.parse.canonical import CanonicalText
 
@@ -69,4 +70,4 @@ def test_the_limit_is_kept_and_told_once() -> None:
         canonical.add("paragraph", text)
     document = canonical.finish("docx", "test")
     assert document.text == "abc\n\nde"
-    assert document.warnings == ("Only the first 5 characters are kept.",)
+    assert document.warnings == (Notice("Only the first {n} characters are kept.", n=5),)

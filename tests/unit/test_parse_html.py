@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
 from rag.stages.parse.canonical import CanonicalText
@@ -157,7 +157,7 @@ def test_a_very_long_page_is_cut_with_a_word() -> None:
     add_html("<p>twelve chars</p>" * 9, canonical)
     document = canonical.finish("html", "test")
     assert document.text == "twelve chars\n\ntwelve chars\n\ntwelve"
-    assert document.warnings == ("Only the first 30 characters are kept.",)
+    assert [*map(str, document.warnings)] == ["Only the first 30 characters are kept."]
 
 
 def mail(**headers: str) -> EmailMessage:
@@ -183,7 +183,7 @@ def test_a_mail_is_its_headers_its_text_and_the_names_of_attachments(tmp_path: P
         "水泵停了。\n\n请处理。\n\nAttachments:\n- 照片.pdf\n- note.txt"
     )
     assert document.title == "水泵 故障"
-    assert "Attachments are not read" in document.warnings[0]
+    assert "Attachments are not read" in str(document.warnings[0])
 
 
 def test_a_mail_of_html_alone_and_a_forwarded_one_are_read(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_book_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
     document = parsed(tmp_path, book(spine, chapters, manifest), "a.epub")
     assert document.text == "一\n\nfirst\n\n二\n\nlater"
     assert (document.kind, document.title) == ("epub", "温室手册")
-    assert document.warnings == ("A chapter of the book is missing from the file.",)
+    assert document.warnings == (Notice("A chapter of the book is missing from the file."),)
 
 
 @pytest.mark.parametrize("broken", ["META-INF/container.xml", "OEBPS/a.opf"])

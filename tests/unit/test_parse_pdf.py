@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pikepdf
@@ -147,7 +148,9 @@ def test_a_scanned_page_among_others_is_flagged_and_a_blank_one_is_not(tmp_path:
     document = parsed(tmp_path, mixed(tmp_path))
     assert [page.has_text_layer for page in document.pages] == [True, False, True, True]
     assert document.text == f"{SENTENCE}\f\f\f{SENTENCE}"
-    assert document.warnings == ("No text layer on page 2: nothing of it is searchable.",)
+    assert [*map(str, document.warnings)] == [
+        "No text layer on page 2: nothing of it is searchable."
+    ]
 
 
 def test_a_document_of_scans_alone_is_refused(tmp_path: Path) -> None:
@@ -162,7 +165,7 @@ def test_text_in_an_unreadable_font_is_not_indexed(tmp_path: Path) -> None:
     data = readable.replace(b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding")
     document = parsed(tmp_path, data)
     assert document.text == f"\f{SENTENCE}"
-    assert "font's characters cannot be read on page 1" in document.warnings[0]
+    assert "font's characters cannot be read on page 1" in str(document.warnings[0])
     only = hostile.text_pdf([[octal]]).replace(
         b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding"
     )
@@ -215,7 +218,9 @@ def test_only_a_user_password_locks(tmp_path: Path, user: str, is_open: bool) ->
 def test_junk_in_front_is_repaired_with_a_word(tmp_path: Path) -> None:
     document = parsed(tmp_path, b"junk junk\n" * 120 + hostile.text_pdf([[SENTENCE]]))
     assert document.text == SENTENCE
-    assert document.warnings == ("The file was damaged; what could be repaired is kept.",)
+    assert [*map(str, document.warnings)] == [
+        "The file was damaged; what could be repaired is kept."
+    ]
 
 
 def test_counts_may_lie_and_cycles_end(tmp_path: Path) -> None:
@@ -234,7 +239,66 @@ def test_pages_beyond_the_cap_are_refused_and_characters_are_cut(
     monkeypatch.setattr(pdf, "MAX_CHARS", 60)
     document = parsed(tmp_path, data)
     assert len(document.pages) == 2
-    assert document.warnings == ("Only the first 2 of 5 pages are kept.",)
+    assert [*map(str, document.warnings)] == ["Only the first 2 of 5 pages are kept."]
     monkeypatch.setattr(pdf, "MAX_PAGES", 4)
     with pytest.raises(DocumentError, match=r"has 5 pages\. Split it into parts of at most 4"):
         parsed(tmp_path, data)
+
+
+def cut_with_tail(share: float) -> bytes:
+    """Return a document without its middle: its end still says where its beginning was."""
+    whole = hostile.text_pdf([[SENTENCE]] * 12)
+    return whole[: int(share * len(whole))] + whole[-900:]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.2, 0.3])
+def test_what_is_cut_in_its_first_third_is_damaged_not_empty(tmp_path: Path, share: float) -> None:
+    whole = hostile.text_pdf([[SENTENCE]] * 12)
+    for data in (whole[: int(share * len(whole))], cut_with_tail(share)):
+        try:
+            # pdfium finds whole pages in what is left, but never an empty document.
+            assert SENTENCE in parsed(tmp_path, data).text
+        except DocumentError as error:
+            assert str(error) == "“a.pdf” is damaged. Open it, save it anew and upload that."
+
+
+def test_noise_in_the_only_text_is_damage_not_emptiness(tmp_path: Path) -> None:
+    packed = zlib.compress(f"BT /F 12 Tf 72 700 Td ({SENTENCE}) Tj ET".encode())
+    n_refused = 0
+    for at in range(len(packed)):
+        noisy = packed[:at] + bytes([packed[at] ^ 0xFF]) + packed[at + 1 :]
+        try:
+            zlib.decompress(noisy)
+        except zlib.error as error:
+            if "incorrect data check" in str(error):
+                continue
+        try:
+            parsed(tmp_path, hostile.one_page(hostile.stream(noisy, b"/Filter /FlateDecode")))
+        except DocumentError as error:
+            assert str(error).startswith("“a.pdf” is damaged")
+            n_refused += 1
+    assert n_refused >= 5
+
+
+@pytest.mark.parametrize(
+    "kids",
+    [b"2 0 R", b"", b"null", b"99 0 R", b"1 0 R"],
+    ids=["self", "none", "null", "gone", "root"],
+)
+def test_a_page_tree_without_a_page_is_damaged(tmp_path: Path, kids: bytes) -> None:
+    for count in (0, 1, 7):
+        data = hostile.one_page(hostile.stream(b""), kids=kids, count=count)
+        with pytest.raises(DocumentError, match="is damaged"):
+            parsed(tmp_path, data)
+
+
+def test_a_catalogue_that_is_its_own_page_tree_is_damaged(tmp_path: Path) -> None:
+    data = hostile.text_pdf([[SENTENCE]]).replace(b"/Pages 2 0 R", b"/Pages 1 0 R", 1)
+    with pytest.raises(DocumentError, match="is damaged"):
+        parsed(tmp_path, data)
+
+
+def test_pages_that_are_blank_are_nobody_s_damage(tmp_path: Path) -> None:
+    for data in (hostile.text_pdf([[""], [""]]), hostile.one_page(hostile.stream(b""))):
+        with pytest.raises(DocumentError, match="“a.pdf” holds no text"):
+            parsed(tmp_path, data)

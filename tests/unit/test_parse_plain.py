@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.core.documents import Block, ParsedDocument
+from rag.core.documents import Block, Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document, plain
 from rag.stages.parse.headings import numbered_headings
@@ -199,7 +199,7 @@ def test_csv_is_one_table_whose_first_line_is_its_header(tmp_path: Path) -> None
 def test_damage_is_told_and_an_encoding_can_be_asked_for(tmp_path: Path) -> None:
     data = "水泵把水送到高处。".encode() * 9 + b"\xff"
     document = parsed(tmp_path, data, "a.txt")
-    assert document.warnings == ("Damaged characters: 1, shown as \ufffd.",)
+    assert document.warnings == (Notice("Damaged characters: {n}, shown as \ufffd.", n=1),)
     asked = parsed(tmp_path, "Höhe".encode("cp1252"), "a.md", "cp1252")
     assert (asked.text, asked.encoding) == ("Höhe", "cp1252")
     with pytest.raises(DocumentError, match="cannot be read as utf-8"):
@@ -218,7 +218,7 @@ def test_millions_of_blocks_are_capped_with_a_word(
     document = parsed(tmp_path, "a\n\n" * 10, "a.md")
     assert len(document.blocks) == 3
     assert document.text == "a\n\n" * 10
-    assert "Only the first 3" in document.warnings[0]
+    assert "Only the first 3" in str(document.warnings[0])
 
 
 @pytest.mark.parametrize("data", ["\ufeff \n\t", "\x00\x01", "\u200b"])

@@ -17,6 +17,7 @@ from rag.services.collect import collect_items
 from rag.services.estimate import estimate
 from rag.services.ingest import ingest_file
 from rag.services.stores import create_store, find_stores
+from rag.stages.encodings import encoding_name
 
 
 class Command(BaseCommand):
@@ -34,6 +35,9 @@ class Command(BaseCommand):
             "--create", action="store_true", help="make the store when it is missing"
         )
         parser.add_argument("--content-type", default="document", help="a word to filter by")
+        parser.add_argument(
+            "--encoding", default="", help="of text files, such as gb18030, if told wrongly"
+        )
         parser.add_argument("--dry-run", action="store_true", help="estimate chunks and time only")
         parser.add_argument(
             "--no-wait", action="store_true", help="leave the work to running workers"
@@ -43,9 +47,10 @@ class Command(BaseCommand):
         """Run the command."""
         try:
             store = self._store(options)
+            encoding_name(options["encoding"])
             items = list(collect_items(paths=self._paths(options["paths"])))
             if options["dry_run"]:
-                self.stdout.write(estimate(store=store, items=items).as_text())
+                self.stdout.write(self._estimate(store, items, options))
                 return
             failed = self._ingest(store, items, options)
         except RAGError as error:
@@ -71,7 +76,7 @@ class Command(BaseCommand):
         n_refused = 0
         for item in items:
             try:
-                ids.append(self._take(store, item, options["content_type"]))
+                ids.append(self._take(store, item, options))
             except RAGError as error:
                 n_refused += 1
                 self.stderr.write(f"{item.name}: {error}")
@@ -82,11 +87,13 @@ class Command(BaseCommand):
         work_with_bar(ids)
         return n_refused + report_files(self, ids)
 
-    def _take(self, store: models.Store, item: Item, content_type: str) -> int:
+    def _estimate(self, store: models.Store, items: list[Item], options: dict[str, Any]) -> str:
+        return estimate(store=store, items=items, encoding=options["encoding"]).as_text()
+
+    def _take(self, store: models.Store, item: Item, options: dict[str, Any]) -> int:
+        facts = {name: options[name] for name in ("content_type", "encoding")}
         with item.open() as content:
-            taken = ingest_file(
-                store=store, name=item.name, content=content, content_type=content_type
-            )
+            taken = ingest_file(store=store, name=item.name, content=content, **facts)
         if not taken.is_new:
             self.stdout.write(
                 f"{item.name}: the same bytes are already there as “{taken.file.name}”."

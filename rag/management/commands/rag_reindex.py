@@ -10,8 +10,9 @@ from django.db.models import Q
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import NotFoundError, RAGError
+from rag.core.errors import InvalidInputError, NotFoundError, RAGError
 from rag.management.progress import report_files, work_with_bar
+from rag.services.read_as import read_as
 from rag.services.reindex import reindex
 from rag.services.stores import find_stores
 
@@ -25,6 +26,9 @@ class Command(BaseCommand):
         """Declare the arguments."""
         parser.add_argument("--store", required=True, help="slug or name of the store")
         parser.add_argument("--file", action="append", default=[], help="id or name of one file")
+        parser.add_argument(
+            "--encoding", help="read the named text files by this; auto tells it from the bytes"
+        )
         parser.add_argument("--fresh", action="store_true", help="embed unchanged chunks anew too")
         parser.add_argument(
             "--no-wait", action="store_true", help="leave the work to running workers"
@@ -35,6 +39,8 @@ class Command(BaseCommand):
         try:
             store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
             wanted = _file_ids(store, options["file"]) if options["file"] else None
+            if options["encoding"] is not None:
+                _set_encoding(store, wanted, options["encoding"])
             ids = reindex(store=store, file_ids=wanted, fresh_vectors=options["fresh"])
         except RAGError as error:
             raise CommandError(str(error)) from error
@@ -44,6 +50,13 @@ class Command(BaseCommand):
         work_with_bar(ids)
         if failed := report_files(self, ids):
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
+
+
+def _set_encoding(store: models.Store, file_ids: list[int] | None, encoding: str) -> None:
+    if file_ids is None:
+        raise InvalidInputError("--encoding is for named files.", hint="Name them with --file.")
+    for file in store.files.light().filter(pk__in=file_ids):
+        read_as(scope=Scope.operator(), file=file, encoding=encoding.replace("auto", ""))
 
 
 def _file_ids(store: models.Store, names: list[str]) -> list[int]:

@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.db import OperationalError, connection
 
 from rag.management.supervise import supervise
 
+_LEASH = Path(__file__).resolve().parents[1] / "leash.py"
 _CHECK_EVERY_S = 2.0
 # Open streams get this long; a worker its own timeout and a little more.
 _WEB_GRACE_S = 5
@@ -41,19 +43,20 @@ class Command(BaseCommand):
         # The web server warns about a folder of static files that is not there.
         settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
         manage = str(settings.BASE_DIR / "manage.py")
+        grace_s = settings.PROCRASTINATE_WORKER_DEFAULTS["shutdown_graceful_timeout"]
+        leash = [sys.executable, str(_LEASH), str(grace_s + _WORKER_MARGIN_S)]
         commands = {
             "web server": [
-                *(sys.executable, "-m", "uvicorn", "project.asgi:application"),
+                *(*leash, "uvicorn", "project.asgi:application"),
                 *("--app-dir", str(settings.BASE_DIR), "--log-level", "warning"),
                 *("--host", host, "--port", str(port)),
                 *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
             ],
-            "queue worker": [sys.executable, manage, "procrastinate", "worker"],
+            "queue worker": [*leash, manage, "procrastinate", "worker"],
         }
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"Citable is at http://{shown}:{port}/ (Ctrl+C ends it)")
         self.stdout.flush()
-        grace_s = settings.PROCRASTINATE_WORKER_DEFAULTS["shutdown_graceful_timeout"]
         ended = supervise(
             commands,
             grace_s=grace_s + _WORKER_MARGIN_S,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.providers.gemini.client import GeminiEndpoint, call_errors, failure_of
+from rag.providers.gemini.reading import Reading
 from rag.providers.gemini.reply import config_of, contents_of, read_reply
 from rag.providers.remote.answers import check_answer
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
@@ -95,13 +96,13 @@ class GeminiChatModel:
         except call_errors() as error:
             return failure_of(self._service, error, left_s)
 
-    async def _open(self, request: ChatRequest, left_s: float) -> _Reading | Failure:
+    async def _open(self, request: ChatRequest, left_s: float) -> Reading | Failure:
         arguments = self._arguments(request, left_s)
         models = self._endpoint.client().aio.models
         async with AsyncExitStack() as undo:
             try:
                 async with asyncio.timeout(left_s):
-                    reading = _Reading(await models.generate_content_stream(**arguments))
+                    reading = Reading(await models.generate_content_stream(**arguments))
                     undo.push_async_callback(reading.stop)
                     # The SDK sends the request only now.
                     await reading.begin()
@@ -112,7 +113,7 @@ class GeminiChatModel:
             undo.pop_all()
             return reading
 
-    async def _next(self, reading: _Reading, timeout_s: float) -> ChatReply | None:
+    async def _next(self, reading: Reading, timeout_s: float) -> ChatReply | None:
         try:
             async with asyncio.timeout(timeout_s):
                 chunk = await reading.next()
@@ -124,45 +125,6 @@ class GeminiChatModel:
             return None if chunk is None else read_reply(self._service, chunk)
         # Raised out here, so that the SDK's exception is no part of it.
         raise failure.error
-
-
-class _Reading:
-    """A stream read by a task of its own: only cancelling what reads it closes its connection;
-    leaving or closing the SDK's iterator does not."""
-
-    def __init__(self, chunks: AsyncIterator[GenerateContentResponse]) -> None:
-        self._read: asyncio.Queue[GenerateContentResponse | None] = asyncio.Queue()
-        self._task = asyncio.create_task(self._pump(chunks))
-        self._begun: list[GenerateContentResponse | None] = []
-
-    async def begin(self) -> None:
-        """Wait for the first chunk and keep it for ``next``; raise what the SDK raised."""
-        self._begun.append(await self.next())
-
-    async def next(self) -> GenerateContentResponse | None:
-        """Return the next chunk, None at the end; raise what the SDK raised."""
-        if self._begun:
-            return self._begun.pop()
-        chunk = await self._read.get()
-        if chunk is None:
-            await self._task
-        return chunk
-
-    async def stop(self) -> None:
-        """End the reading and with it the connection."""
-        self._task.cancel()
-        await asyncio.wait({self._task})
-        if not self._task.cancelled():
-            # Taken, or asyncio logs it as never retrieved.
-            self._task.exception()
-
-    async def _pump(self, chunks: AsyncIterator[GenerateContentResponse]) -> None:
-        # The queue is unbounded, so that this only ever waits for the network.
-        try:
-            async for chunk in chunks:
-                self._read.put_nowait(chunk)
-        finally:
-            self._read.put_nowait(None)
 
 
 def _joined(heard: ChatReply, piece: ChatReply) -> ChatReply:

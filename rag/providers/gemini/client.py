@@ -48,6 +48,11 @@ class GeminiEndpoint:
                 setting=VERSION_SETTING, value=self.api_version, known=", ".join(API_VERSIONS),
             )  # fmt: skip
 
+    @property
+    def address(self) -> str:
+        """Return the base URL that is called."""
+        return self.base_url or DEFAULT_URL
+
     def service(self, model: str) -> Service:
         """Return how errors name Gemini and ``model``."""
         name = (
@@ -60,13 +65,17 @@ class GeminiEndpoint:
         return _client_of(os.getpid(), self)
 
 
-def http_options(timeout_s: float) -> HttpOptions:
-    """Return the options of one call; without a timeout the SDK waits for ever."""
+def http_options(timeout_s: float, base_url: str | None = None) -> HttpOptions:
+    """Return the options of one call; without a timeout the SDK waits for ever.
+
+    Uploads need ``base_url``: without it the SDK sends the bytes past a proxy, to the very host
+    that the service names.
+    """
     # Heavy SDK: 1.5 s and 52 MB, only where a model is called.
     from google.genai.types import HttpOptions
 
     # The SDK counts in milliseconds.
-    return HttpOptions(timeout=max(1, math.ceil(timeout_s * 1000)))
+    return HttpOptions(timeout=max(1, math.ceil(timeout_s * 1000)), base_url=base_url)
 
 
 def call_errors() -> tuple[type[Exception], ...]:
@@ -125,9 +134,10 @@ def _client_of(pid: int, endpoint: GeminiEndpoint) -> Client:
     from google import genai
 
     # Built on httpx2, as heavy.
-    from rag.providers.remote.http import OneShotAsyncClient, WholeTimeoutClient
+    from rag.providers.gemini.upload_client import UploadClient
+    from rag.providers.remote.http import WholeTimeoutClient
 
-    base_url = endpoint.base_url or DEFAULT_URL
+    base_url = endpoint.address
     context = httpx2.create_ssl_context()
     return genai.Client(
         # The environment could turn it into a Vertex client, or send it elsewhere.
@@ -138,6 +148,6 @@ def _client_of(pid: int, endpoint: GeminiEndpoint) -> Client:
             api_version=endpoint.api_version,
             # Own clients also keep the SDK from aiohttp, which it prefers once that is installed.
             httpx_client=WholeTimeoutClient(base_url, context),
-            httpx_async_client=OneShotAsyncClient(base_url, context),
+            httpx_async_client=UploadClient(base_url, context),
         ),
     )

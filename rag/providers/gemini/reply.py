@@ -12,7 +12,12 @@ from rag.providers.gemini.client import http_options
 from rag.providers.remote.service import Service
 
 if TYPE_CHECKING:
-    from google.genai.types import Content, GenerateContentConfig, GenerateContentResponse
+    from google.genai.types import (
+        Content,
+        GenerateContentConfig,
+        GenerateContentResponse,
+        GenerateContentResponseUsageMetadata,
+    )
 
 REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
 FILTERS = frozenset(
@@ -59,6 +64,8 @@ def config_of(
         "max_output_tokens": request.max_tokens,
         "system_instruction": "\n\n".join(system) or None,
         "thinking_config": thinking or None,
+        # It logs a line for each request, though there is nothing to call.
+        "automatic_function_calling": {"disable": True},
         "http_options": http_options(timeout_s),
         **options,
     }
@@ -99,6 +106,13 @@ def read_reply(service: Service, response: GenerateContentResponse) -> ChatReply
         finish_reason="content_filter"
         if reason in FILTERS
         else REASONS.get(reason, reason.lower()),
-        input_tokens=usage.prompt_token_count if usage else None,
+        input_tokens=_input_tokens(usage),
         output_tokens=(n_answer or 0) + (n_thought or 0) if has_output else None,
     )
+
+
+def _input_tokens(usage: GenerateContentResponseUsageMetadata | None) -> int | None:
+    if usage is None or usage.prompt_token_count is None:
+        return None
+    # What a tool retrieved is read and paid for like the prompt.
+    return usage.prompt_token_count + (usage.tool_use_prompt_token_count or 0)

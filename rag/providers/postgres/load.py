@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ from rag.providers.postgres.load_rows import (
 )  # fmt: skip
 from rag.providers.postgres.load_tally import Tally, copy_rows
 from rag.providers.postgres.spaces import index_name
+from rag.providers.postgres.weights import freeze_mean
+from rag.stages.terms import index_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 BATCH = 1000
 # Below this many chunks the processes cost more than they save.
 FEW = 3000
+# How many of those tell the mean length.
+SAMPLE = 300
 _FILES = """
 SELECT f.id, f.revision, f.content_type,
   (SELECT array_agg(group_id ORDER BY group_id) FROM rag_file_restricted_to WHERE file_id = f.id),
@@ -52,11 +56,14 @@ _TERM_BYTES, _PLACE_BYTES = 110, 5
 
 @dataclass(frozen=True, slots=True)
 class LoadTarget:
-    """Where chunks go; ``avg_len`` is the store's frozen mean length in terms."""
+    """Where chunks go; ``avg_len`` is the mean length in terms to weigh them by.
+
+    0 takes the store's own; an empty store's is measured on the first chunks and frozen.
+    """
 
     store_id: int
     space_id: int
-    avg_len: float
+    avg_len: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +93,34 @@ def load_chunks(
     tally = Tally()
     processes = processes or len(os.sched_getaffinity(0))
     with transaction.atomic(), connection.cursor() as cursor:
+        target, measured, rows = _with_mean(cursor, target, iter(rows))
         with _indexes_last(cursor, target, tally):
-            jobs = _jobs(cursor, target, iter(rows))
+            jobs = _jobs(cursor, target, rows)
             with closing(_pack(jobs, processes)) as packs:
                 for batch, job, packed in packs:
                     _write(cursor, target, batch, job, packed)
                     tally.add(packed)
                     on_progress(len(batch))
         tally.write(cursor, target.store_id)
+        if measured:
+            freeze_mean(target.store_id, target.avg_len)
     return tally.n_chunks
+
+
+def _with_mean(
+    cursor: Any, target: LoadTarget, rows: Iterator[LoadRow]
+) -> tuple[LoadTarget, bool, Iterator[LoadRow]]:
+    """Return the target with its mean, whether that was measured, and the rows as they were."""
+    if target.avg_len:
+        return target, False, rows
+    query = "SELECT n_chunks, avg_len_frozen FROM rag_store WHERE id = %s"
+    cursor.execute(query, [target.store_id])
+    n_chunks, frozen = cursor.fetchone() or (0, 0.0)
+    head = [] if n_chunks else list(islice(rows, FEW))
+    sample = head[:: max(1, len(head) // SAMPLE)]
+    total = sum(sum(index_terms(row.indexed).values()) for row in sample)
+    mean = total / len(sample) if total else float(frozen)
+    return replace(target, avg_len=mean), total > 0, chain(head, rows)
 
 
 Job = tuple[list[LoadRow], PackJob]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag.core.documents import Block, Page, ParsedDocument
+from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.stages.clean import clean_text
 
 MAX_CHARS = 20_000_000
@@ -15,7 +15,7 @@ class CanonicalText:
     """
 
     def __init__(self, max_chars: int = MAX_CHARS) -> None:
-        self.warnings: list[str] = []
+        self.warnings: list[Notice] = []
         self._left = self._max = max_chars
         self._parts: list[str] = []
         self._length = 0
@@ -30,7 +30,7 @@ class CanonicalText:
             return
         if len(text) > self._left:
             text = text[: self._left].rstrip()
-            self.warnings.append(f"Only the first {self._max} characters are kept.")
+            self.warnings.append(Notice("Only the first {n} characters are kept.", n=self._max))
             self._left = 0
         self._left -= len(text)
         if self._length > (self._open_page[1] if self._open_page else 0):

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from rag.core.documents import Notice
 from rag.stages.parse.docx_numbers import Numbering, Style, read_numbering, read_styles
 
 # No document holds it; parsers drop private and control characters, which would be shorter.
@@ -37,7 +38,7 @@ class EditedDocx:
     data: bytes
     heading_levels: dict[str, int]
     has_pages: bool
-    warnings: tuple[str, ...]
+    warnings: tuple[Notice, ...]
 
 
 def edit_docx(path: Path) -> EditedDocx:
@@ -59,7 +60,9 @@ def edit_docx(path: Path) -> EditedDocx:
             if len(body) <= MAX_BODY:
                 walk.read(body)
             else:
-                walk.warnings.append("The document is too large to compute its automatic numbers.")
+                walk.warnings.append(
+                    Notice("The document is too large to compute its automatic numbers.")
+                )
         except (ElementTree.ParseError, expat.ExpatError) as error:
             raise ValueError(str(error)) from error
         has_pages = 0 < walk.n_breaks == _n_pages(bundle, parts) - 1
@@ -84,7 +87,7 @@ class _Walk:
     styles: dict[str, Style]
     numbering: Numbering
     edits: list[_Edit] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Notice] = field(default_factory=list)
     n_breaks: int = 0
     _open: list[str] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
@@ -120,7 +123,9 @@ class _Walk:
         elif tag == "docPartGallery" and _val(attributes) == "Table of Contents":
             self._n_contents = max(self._n_contents, self._open.count("sdt"))
         elif tag == "altChunk" and not self.warnings:
-            self.warnings.append("Parts that were inserted as foreign content are not read.")
+            self.warnings.append(
+                Notice("Parts that were inserted as foreign content are not read.")
+            )
 
     def _end(self, name: str) -> None:
         tag = self._open.pop()

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
@@ -28,7 +28,9 @@ def parse_epub(path: Path, name: str) -> ParsedDocument:
             opf = ElementTree.fromstring(bundle.read(opf_path))
             for chapter in _spine(opf, posixpath.dirname(opf_path)):
                 if chapter not in known:
-                    canonical.warnings.append("A chapter of the book is missing from the file.")
+                    canonical.warnings.append(
+                        Notice("A chapter of the book is missing from the file.")
+                    )
                     continue
                 text, _ = decode_html(bundle.read(chapter), name)
                 add_html(text, canonical)

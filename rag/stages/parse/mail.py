@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import cast
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.decode import decode_text
 from rag.stages.parse.canonical import CanonicalText
@@ -34,7 +34,9 @@ def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
         ) from error
     if attached:
         canonical.add("list", "\n".join(["Attachments:", *(f"- {title}" for title in attached)]))
-        canonical.warnings.append("Attachments are not read; upload them as files of their own.")
+        canonical.warnings.append(
+            Notice("Attachments are not read; upload them as files of their own.")
+        )
     return canonical.finish("eml", "mail/1", title=subject)
 
 

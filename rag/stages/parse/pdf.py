@@ -13,7 +13,7 @@ from pathlib import Path
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from rag.core.documents import Page, ParsedDocument
+from rag.core.documents import Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.clean import clean_text, is_garbled
 from rag.stages.parse.bookmarks import place_bookmarks
@@ -26,7 +26,7 @@ MIN_LETTERS = 20
 MANY_SHAPES = 100
 N_LISTED = 20
 MAX_BOOKMARKS = 5_000
-_REPAIRED = "The file was damaged; what could be repaired is kept."
+_REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
 _STATES = ("full", "scan", "garbled", "broken", "blank")
 
 
@@ -57,7 +57,9 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         if position > MAX_CHARS:
             break
     if not states["full"]:
-        _refuse(states, name, is_repaired)
+        _refuse(states, name)
+        if is_repaired or states["broken"] or _has_errors(path):
+            raise _damaged(name)
     joined = "\f".join(texts)
     blocks = place_bookmarks(_toc(document), pages, joined)
     return ParsedDocument(
@@ -142,8 +144,8 @@ def _is_picture(page: pdfium.PdfPage, *, is_blank: bool) -> bool:
     return is_blank and n_shapes >= MANY_SHAPES
 
 
-def _refuse(states: dict[str, list[int]], name: str, is_repaired: bool) -> None:
-    """Raise the reason why no page has text; blank pages alone are nobody's fault."""
+def _refuse(states: dict[str, list[int]], name: str) -> None:
+    """Raise the reason why no page has text, unless all that have been read are blank."""
     if states["scan"]:
         raise DocumentError(
             "“{name}” has no text layer: its pages are images.",
@@ -155,23 +157,35 @@ def _refuse(states: dict[str, list[int]], name: str, is_repaired: bool) -> None:
             hint="Export it anew, or run text recognition (OCR) on it, and upload the result.",
             name=name,
         )
-    if states["broken"] or is_repaired:
-        raise _damaged(name)
 
 
-def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> list[str]:
-    reasons = {
-        "scan": "No text layer", "garbled": "The font's characters cannot be read",
-        "broken": "Damage",
-    }  # fmt: skip
-    warnings = [
-        f"{reason} on page {_listed(states[state])}: nothing of it is searchable."
-        for state, reason in reasons.items()
-        if states[state]
-    ]
+def _has_errors(path: Path) -> bool:
+    """Return whether what looks blank is so because its content cannot be read."""
+    import pikepdf  # Only documents without a word need it; it costs a fifth of a second.
+
+    try:
+        with pikepdf.open(path) as document:
+            # A page without fonts needs none when it is blank; qpdf mends such trifles itself.
+            problems = [text for text in document.check_pdf_syntax() if "repairing" not in text]
+            return bool(problems or not document.pages)
+    except (pikepdf.PdfError, RuntimeError, ValueError):
+        return True
+
+
+def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> Iterator[Notice]:
+    if scan := states["scan"]:
+        yield Notice(
+            "No text layer on page {pages}: nothing of it is searchable.", pages=_listed(scan)
+        )
+    if garbled := states["garbled"]:
+        yield Notice(
+            "The font's characters cannot be read on page {pages}: nothing of it is searchable.",
+            pages=_listed(garbled),
+        )
+    if broken := states["broken"]:
+        yield Notice("Damage on page {pages}: nothing of it is searchable.", pages=_listed(broken))
     if n_read < n_pages:
-        warnings.append(f"Only the first {n_read} of {n_pages} pages are kept.")
-    return warnings
+        yield Notice("Only the first {n} of {total} pages are kept.", n=n_read, total=n_pages)
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from rag.core.documents import Block, ParsedDocument
+from rag.core.documents import Block, Notice, ParsedDocument
 from rag.stages.clean import clean_text
 from rag.stages.decode import decode_text
 from rag.stages.parse.headings import numbered_headings
@@ -27,9 +27,11 @@ def parse_plain(path: Path, name: str, kind: str, encoding: str = "") -> ParsedD
     else:
         blocks = tuple(islice(numbered_headings(text), MAX_BLOCKS))
     lost = text.count("\ufffd")
-    warnings = [f"Damaged characters: {lost}, shown as \ufffd."] if lost else []
+    warnings = [Notice("Damaged characters: {n}, shown as \ufffd.", n=lost)] if lost else []
     if len(blocks) == MAX_BLOCKS:
-        warnings.append(f"Only the first {MAX_BLOCKS} headings and paragraphs are told apart.")
+        warnings.append(
+            Notice("Only the first {n} headings and paragraphs are told apart.", n=MAX_BLOCKS)
+        )
     title = _title(text, blocks) if kind == "md" else ""
     return ParsedDocument(kind, text, "plain/2", (), blocks, found, title, tuple(warnings))
 

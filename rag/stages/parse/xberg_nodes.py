@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rag.core.documents import Notice
 from rag.core.errors import DocumentError
 
 MIME = {
@@ -49,7 +50,7 @@ class OfficeContent:
     nodes: tuple[Node, ...]
     title: str
     sheets: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Notice, ...]
 
 
 def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
@@ -81,7 +82,10 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     return OfficeContent(
         tuple(_nodes(result.document.nodes)), result.metadata.title or "",
         tuple(facts.get("sheet_names") or ()),
-        tuple(str(warning.message) for warning in result.processing_warnings),
+        tuple(
+            Notice("Reading it gave the remark: {remark}", remark=warning.message)
+            for warning in result.processing_warnings
+        ),
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@
       };
       const body = new FormData();
       body.append("csrfmiddlewaretoken", form.querySelector("[name=csrfmiddlewaretoken]").value);
+      body.append("encoding", form.querySelector("[name=encoding]").value);
       body.append("files", file);
       const request = new XMLHttpRequest();
       request.open("POST", location.pathname);

@@ -1,0 +1,15 @@
+"""Addresses of the resources of agents, below ``/api/``."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver
+from rest_framework.routers import SimpleRouter
+
+from agents.api.resources import AgentViews, MessageViews, SessionViews
+
+_router = SimpleRouter(trailing_slash=False)
+_router.register("agents", AgentViews, "api-agents")
+_router.register("sessions", SessionViews, "api-sessions")
+_router.register("messages", MessageViews, "api-messages")
+
+urlpatterns: list[URLPattern | URLResolver] = list(_router.urls)

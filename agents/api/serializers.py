@@ -1,0 +1,142 @@
+"""Agents, sessions and messages as JSON. In: rows, or posted values. Out: JSON, or checked values.
+
+Nothing is saved here: the views hand the values to services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext_lazy as _
+from rest_framework import serializers
+
+from agents import models
+from agents.api.sse import worded
+from rag.core.access import may_edit
+from rag.core.errors import RAGError
+
+
+class _Row(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()
+        for field in fields.values():
+            # That a name is taken is the service's word (409), whoever owns the other row.
+            field.validators = [v for v in field.validators if not hasattr(v, "queryset")]
+        return fields
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            fields = self.fields
+            errors = {
+                name: [_("This cannot be set.") if name in fields else _("There is no such field.")]
+                for name in data
+                if name not in fields or fields[name].read_only
+            }
+            if errors:
+                raise serializers.ValidationError(errors)
+        return super().to_internal_value(data)
+
+
+class AgentBody(_Row):
+    """An agent. Its prompt and groups are shown to those who may change it."""
+
+    stores = serializers.ListField(
+        child=serializers.CharField(max_length=512), max_length=50, required=False,
+        help_text="Stores by slug, name or resource name; empty: all that who asks may read.",
+    )  # fmt: skip
+    owner = serializers.SlugRelatedField("username", read_only=True)
+    reader_groups = serializers.SlugRelatedField(
+        "name", many=True, required=False, queryset=Group.objects.all()
+    )
+    editor_groups = serializers.SlugRelatedField(
+        "name", many=True, required=False, queryset=Group.objects.all()
+    )
+    config = serializers.DictField(required=False, help_text="Only what differs from the defaults.")
+
+    class Meta:
+        model = models.Agent
+        fields = (
+            "id", "name", "display_name", "description", "agent_type", "agent_role",
+            "max_iterations", "temperature", "is_enabled", "is_builtin", "config", "model",
+            "prompt", "stores", "owner", "reader_groups", "editor_groups", "is_public",
+            "created_at", "updated_at",
+        )  # fmt: skip
+        read_only_fields = ("is_builtin",)
+
+    def to_representation(self, row: models.Agent) -> dict[str, Any]:
+        """Return the agent with all values of its config."""
+        stores = [store.slug for store in row.stores.all()]
+        row_fields = {n: f for n, f in self.fields.items() if n != "stores"}
+        data = {name: _shown(field, row) for name, field in row_fields.items()}
+        data |= {"config": row.settings.as_dict(), "stores": sorted(stores)}
+        scope = self.context["caller"].scope
+        if not may_edit(scope, row.facts) or scope.only_store_ids is not None:
+            for name in ("prompt", "stores", "reader_groups", "editor_groups", "owner"):
+                data.pop(name)
+        return data
+
+    def validate_config(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return a config that every answer will accept."""
+        try:
+            models.Agent(config=values, name="agent").settings  # noqa: B018
+        except RAGError as error:
+            raise serializers.ValidationError(error.localized(gettext)) from error
+        return values
+
+
+class SessionBody(_Row):
+    """A conversation; ``head`` is the message where it goes on."""
+
+    id = serializers.UUIDField(source="key", read_only=True)
+    agent = serializers.SlugRelatedField("name", read_only=True)
+    head = serializers.UUIDField(source="head.key", read_only=True, allow_null=True, default=None)
+    title = serializers.CharField(max_length=200)
+
+    class Meta:
+        model = models.Session
+        fields = ("id", "agent", "title", "head", "created_at", "updated_at")
+        read_only_fields = ("created_at", "updated_at")
+
+
+class MessageBody(_Row):
+    """A turn. Of an answer only the feedback can be changed."""
+
+    id = serializers.UUIDField(source="key", read_only=True)
+    session = serializers.UUIDField(source="session.key", read_only=True)
+    parent = serializers.UUIDField(
+        source="parent.key", read_only=True, allow_null=True, default=None
+    )
+    feedback = serializers.ChoiceField([1, -1], allow_null=True, required=False)
+    feedback_comment = serializers.CharField(max_length=2000, allow_blank=True, required=False)
+    error = serializers.SerializerMethodField()
+    notices = serializers.SerializerMethodField()
+
+    class Meta:
+        model = models.Message
+        fields = (
+            "id", "session", "parent", "role", "status", "content", "query", "outcome",
+            "confidence", "citations", "sources", "notices", "usage", "timings_ms", "model",
+            "error", "feedback", "feedback_comment", "created_at",
+        )  # fmt: skip
+        read_only_fields = tuple(
+            name for name in fields if name not in ("feedback", "feedback_comment")
+        )
+
+    def get_error(self, row: models.Message) -> dict[str, Any] | None:
+        """Return why an answer failed, in the reader's language."""
+        if not row.error:
+            return None
+        told: dict[str, Any] = worded({"error": row.error}, get_language() or "en")["error"]
+        return told
+
+    def get_notices(self, row: models.Message) -> list[dict[str, Any]]:
+        """Return what the reader should know, in their language."""
+        return [worded(notice, get_language() or "en") for notice in row.notices]
+
+
+def _shown(field: Any, row: models.Agent) -> Any:
+    value = field.get_attribute(row)
+    return None if value is None else field.to_representation(value)

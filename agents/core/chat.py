@@ -1,0 +1,52 @@
+"""What an answer's stream tells: events in order, stored and sent alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# After one of these the stream ends.
+LAST_KINDS = frozenset({"done", "error", "stopped"})
+CHAT_KINDS = (
+    "start", "step", "rewrite", "sources", "tool_call", "delta", "citation", "replace", "notice",
+    "usage", "done", "error", "stopped",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEvent:
+    """One event; ``seq`` rises within its answer and is the id to go on after.
+
+    The texts of all ``delta`` events, from the last ``replace`` on, are the answer's text.
+    """
+
+    seq: int
+    kind: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Transcript:
+    """An answer as its events have told it so far."""
+
+    text: str = ""
+    citations: list[dict[str, Any]] = field(default_factory=list)
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    timings_ms: dict[str, float] = field(default_factory=dict)
+
+    def add(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Take in an event."""
+        if kind == "delta":
+            self.text += data["text"]
+        elif kind == "citation":
+            self.citations.append(dict(data))
+        elif kind == "replace":
+            self.text, self.citations = data["text"], list(data["citations"])
+        elif kind == "sources":
+            self.sources = list(data["sources"])
+        elif kind == "notice":
+            self.notices.append(dict(data))
+        elif kind == "step":
+            self.timings_ms[data["step"]] = data["duration_ms"]

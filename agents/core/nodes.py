@@ -1,0 +1,167 @@
+"""What a node of a flow is, and what it is lent while it runs. Knows no Django, no graph engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import ConfigurationError, UnknownNameError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from rag.core.ports import ChatRequest
+    from rag.core.tools import ToolSpec
+    from rag.core.types import ChatReply
+    from rag.services.source_calls import SourceCall, SourceOutcome
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a node returns that waits for a person: a message and the decisions they have."""
+
+    message: str
+    decisions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesAsked:
+    """Calls of data sources; ``ttls_s`` says for how many seconds a name's results may be kept."""
+
+    calls: Sequence[SourceCall]
+    text: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    ttls_s: Mapping[str, int] = field(default_factory=dict)
+
+
+class NodeRun(Protocol):
+    """One visit to a node, and what the house lends it: models, sources, tools, events.
+
+    ``decision`` is what a person decided here, None before; ``prompts`` are the flow's texts.
+    """
+
+    node: str
+    scope: Scope
+    deadline: Deadline
+    prompts: Mapping[str, str]
+    decision: str | None
+
+    def count_tokens(self, text: str) -> int:
+        """Return the tokens of a text, as a chat model counts them."""
+        ...
+
+    async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell whoever watches the run; ``data`` is JSON."""
+        ...
+
+    def model_id(self, name: str) -> str:
+        """Return which model ``ask_model`` would ask: the configured one for an empty name."""
+        ...
+
+    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+        """Return the answer of ``provider:model`` (empty: the configured one), telling its pieces.
+
+        Raises ProviderError and ProviderTimeoutError.
+        """
+        ...
+
+    async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
+        """Return one outcome per call, in their order; what failed is an outcome, too."""
+        ...
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a tool's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
+        ...
+
+    def tool_spec(self, name: str) -> ToolSpec:
+        """Return what a model is told of a tool; raise UnknownNameError."""
+        ...
+
+
+class Node(Protocol):
+    """A type of node. Made without arguments; its ``Config`` is what its YAML may say."""
+
+    name: str
+    label: Any
+    Config: type[BaseModel]
+
+    async def run(
+        self, state: Mapping[str, Any], config: Any, run: NodeRun
+    ) -> dict[str, Any] | Pause:
+        """Return an update of the state; raise RAGError and nothing else."""
+        ...
+
+
+class RunLog(Protocol):
+    """What a graph tells of one run, and what it knows of the run's past.
+
+    A visit counts from 1: the second time that a cycle leads to a node is its visit 2.
+    """
+
+    def recorded(self, node: str, visit: int) -> Mapping[str, Any] | None:
+        """Return the update of a visit that was finished before, or None."""
+        ...
+
+    def node_run(self, node: str, visit: int) -> NodeRun:
+        """Return what a node is lent for a visit."""
+        ...
+
+    async def started(self, node: str, visit: int) -> None:
+        """Note that a visit begins."""
+        ...
+
+    async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
+        """Note what came of a visit: from now on it is never repeated."""
+        ...
+
+    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
+        """Note where a run goes on, and on which condition."""
+        ...
+
+    async def paused(self, node: str, visit: int, pause: Pause) -> None:
+        """Note that a person must decide."""
+        ...
+
+    async def failed(self, node: str, visit: int) -> None:
+        """Note where a run broke off; the error itself is raised on."""
+        ...
+
+
+NODE_TYPES: dict[str, type[Node]] = {}
+
+
+def register_node(node: C) -> C:
+    """File a type of node under its name; raise ConfigurationError when the name is taken."""
+    name = getattr(node, "name", "")
+    for part in ("name", "label", "Config", "run"):
+        if not hasattr(node, part):
+            raise ConfigurationError(
+                "The node type {place} has no “{part}”.", place=node.__qualname__, part=part
+            )
+    taken: type[Any] | None = NODE_TYPES.get(name)
+    if taken and (taken.__module__, taken.__qualname__) != (node.__module__, node.__qualname__):
+        raise ConfigurationError(
+            "Two node types are called “{name}”: {first} and {second}.",
+            hint="Rename one of them.", name=name,
+            first=f"{taken.__module__}.{taken.__qualname__}",
+            second=f"{node.__module__}.{node.__qualname__}",
+        )  # fmt: skip
+    NODE_TYPES[name] = node
+    return node
+
+
+def node_type(name: str) -> type[Node]:
+    """Return the type of a name; raise UnknownNameError that lists the known ones."""
+    if name not in NODE_TYPES:
+        raise UnknownNameError("node type", name, NODE_TYPES)
+    return NODE_TYPES[name]
+
+
+def node_configs() -> dict[str, type[BaseModel]]:
+    """Return the ``Config`` of each known type, as ``read_flow`` takes them."""
+    return {name: node.Config for name, node in NODE_TYPES.items()}

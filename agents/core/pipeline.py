@@ -1,0 +1,207 @@
+"""The pipeline inside an agent: its state, its steps, what a step is lent. Knows no engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+from agents.core.state import Turn
+from rag.core.errors import ConfigurationError, RAGError, UnknownNameError
+
+if TYPE_CHECKING:
+    from agents.core.agent_config import AgentConfig
+    from rag.core.hits import Hit
+    from rag.core.ports import ChatRequest
+    from rag.core.types import ChatReply
+
+END = "END"
+
+
+class PipelineState(TypedDict, total=False):
+    """What flows through the pipeline; a step returns the fields that it changes.
+
+    ``route`` says how the question is answered: retrieve, small_talk or about_store. ``outcome``
+    says what came of it: answered, unknown, unavailable, small_talk or about_store.
+    """
+
+    query: str
+    history: list[Turn]
+    summary: str
+    rewritten_query: str
+    search_results: list[Hit]
+    reranked_results: list[Hit]
+    final_answer: str
+    enable_rewrite: bool
+    enable_rerank: bool
+    top_k: int
+    vector_threshold: float
+    route: str
+    search_error: dict[str, Any] | None
+    confidence: float | None
+    facts: str
+    outcome: str
+    citations: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search brought: hits above the thresholds, how sure it is (0 to 1), decisions."""
+
+    hits: Sequence[Hit]
+    confidence: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """Hits ranked again, by whom, and how sure that one is of the best (None: does not say)."""
+
+    hits: Sequence[Hit]
+    method: str
+    confidence: float | None = None
+
+
+class PipelineRun(Protocol):
+    """One run of a pipeline, and what the house lends its steps."""
+
+    config: AgentConfig
+    prompt: str
+    temperature: float
+
+    @property
+    def model_id(self) -> str:
+        """Return the model as ``provider:model``."""
+        ...
+
+    @property
+    def can_write(self) -> bool:
+        """Return False where the model only quotes: it rewrites nothing."""
+        ...
+
+    @property
+    def can_rank(self) -> bool:
+        """Return whether anybody can rank as the config wants."""
+        ...
+
+    @property
+    def emit(self) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+        """Return what tells whoever watches: a kind of event and JSON."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Return the tokens of a text, as a chat model counts them."""
+        ...
+
+    async def load_history(self) -> tuple[list[Turn], str]:
+        """Return the turns before this question, oldest first, and a summary of what was before."""
+        ...
+
+    async def search(self, query: str, top_k: int) -> Found:
+        """Search with the rights of who asks; raise RAGError."""
+        ...
+
+    async def rerank(self, query: str, hits: Sequence[Hit]) -> Reordered:
+        """Rank hits again as the config says; raise RAGError when nobody could."""
+        ...
+
+    async def store_facts(self, query: str) -> str:
+        """Return what the database says of the stores, empty when it is not asked for that."""
+        ...
+
+    async def join_question(self, query: str, before: str) -> tuple[str, str]:
+        """Return the question made to stand alone by rules, and by which rule."""
+        ...
+
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        """Return a whole answer that nobody is shown; raise ProviderError."""
+        ...
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
+        """Yield an answer as it comes; raise ProviderError."""
+        ...
+
+
+StepFunction = Callable[[PipelineState, PipelineRun], Awaitable[PipelineState]]
+Fallback = Callable[[PipelineState, RAGError], PipelineState]
+
+
+def _always(state: PipelineState) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what it does, whether it is on, how long it may take, what happens if it fails.
+
+    ``timeout`` names a value of the config in seconds, or is one. Without ``fallback`` a failure
+    ends the run as an error.
+    """
+
+    name: str
+    run: StepFunction
+    timeout: str | float = 30.0
+    fallback: Fallback | None = None
+    is_on: Callable[[PipelineState], bool] = _always
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """After a stage: ``choose`` names the step to go on with, of ``targets`` (or END)."""
+
+    choose: Callable[[PipelineState], str]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Stages one after another; the steps of one stage run side by side. Never changed in place.
+
+    Steps that run side by side write different fields.
+    """
+
+    stages: tuple[tuple[Step, ...], ...] = ()
+    branches: Mapping[str, Branch] = field(default_factory=dict)
+
+    def with_step(self, *steps: Step, after: str = "") -> Pipeline:
+        """Return a pipeline with a stage more, behind the step ``after`` or at the start.
+
+        Several steps run side by side. Raises UnknownNameError and, for a name that is taken,
+        ConfigurationError.
+        """
+        for step in steps:
+            if step.name in self.names:
+                raise ConfigurationError(
+                    "The pipeline has a step “{name}” already.", hint="Rename one.", name=step.name
+                )
+        place = self.stage_of(after) + 1 if after else 0
+        return replace(self, stages=(*self.stages[:place], steps, *self.stages[place:]))
+
+    def with_branch(self, after: str, branch: Branch) -> Pipeline:
+        """Return a pipeline that goes on behind ``after`` where ``branch`` says.
+
+        Raises UnknownNameError for a step that is not there.
+        """
+        self.stage_of(after)
+        for target in branch.targets:
+            if target != END:
+                self.stage_of(target)
+        return replace(self, branches={**self.branches, after: branch})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all steps, in order."""
+        return tuple(step.name for stage in self.stages for step in stage)
+
+    def stage_of(self, name: str) -> int:
+        """Return the number of the stage that a step is in; raise UnknownNameError."""
+        for number, stage in enumerate(self.stages):
+            if any(step.name == name for step in stage):
+                return number
+        raise UnknownNameError("step", name, self.names)
+
+    def branch_after(self, number: int) -> Branch | None:
+        """Return the branch behind a stage, None where the next one follows."""
+        return next(
+            (self.branches[s.name] for s in self.stages[number] if s.name in self.branches), None
+        )

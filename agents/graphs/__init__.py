@@ -1,0 +1,3 @@
+"""Graphs: the only place that knows LangGraph."""
+
+from __future__ import annotations

@@ -1,0 +1,59 @@
+"""A pipeline run by a plain loop. In: a pipeline, a state. Out: the state at its end.
+
+It runs the same steps as ``agents.graphs.rag`` and needs no graph engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from agents.core.pipeline import END, Pipeline, PipelineRun, PipelineState, Step
+from agents.core.pipeline_step import next_step, run_step
+from rag.core.errors import LimitError
+
+MAX_STAGES = 100
+
+
+class PlainEngine:
+    """Runs a pipeline stage by stage; made once, for any number of runs."""
+
+    name = "plain"
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
+        """Return the state at the end; raise what a step without a fallback raises."""
+        stages, number = self.pipeline.stages, 0
+        for _ in range(MAX_STAGES):
+            if number >= len(stages):
+                return state
+            for update in await _side_by_side(stages[number], state, run):
+                state = {**state, **update}
+            branch = self.pipeline.branch_after(number)
+            target = next_step(branch, state) if branch else ""
+            if target == END:
+                return state
+            number = self.pipeline.stage_of(target) if target else number + 1
+        raise too_many_stages()
+
+
+async def _side_by_side(
+    stage: tuple[Step, ...], state: PipelineState, run: PipelineRun
+) -> list[PipelineState]:
+    if len(stage) == 1:
+        return [await run_step(stage[0], state, run)]
+    tasks = [asyncio.create_task(run_step(step, state, run)) for step in stage]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def too_many_stages() -> LimitError:
+    """Return the error of a pipeline whose branches lead in a circle."""
+    return LimitError(
+        "The pipeline ran more than {limit} stages.", hint="End the circle of its branches.",
+        limit=MAX_STAGES,
+    )  # fmt: skip

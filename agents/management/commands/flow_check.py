@@ -1,0 +1,53 @@
+"""Check a flow's folder: ``flow_check PATH [--json]``."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.flows.folder import read_folder
+from agents.services.flow_versions import check_files
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+
+
+class Command(BaseCommand):
+    """Say what is wrong with a flow and where; exit 1 when it has errors."""
+
+    help = "Say what is wrong with a flow and where; exit 1 when it has errors."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("path", type=Path, help="a flow's folder, or its YAML file")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        path: Path = options["path"]
+        try:
+            found = check_files(files=read_folder(path), scope=Scope.operator(), name=str(path))
+        except RAGError as error:
+            if options["json"]:
+                told = {"is_sound": False, "message": str(error), "findings": []}
+                self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))
+            raise CommandError(str(error)) from error
+        n_errors = sum(one.level == "error" for one in found)
+        if options["json"]:
+            findings = [
+                {"level": one.level, "line": one.line, "column": one.column, "message": one.text}
+                for one in found
+            ]
+            told = {"is_sound": not n_errors, "message": "", "findings": findings}
+            self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))
+        else:
+            for one in found:
+                style = self.style.ERROR if one.level == "error" else self.style.WARNING
+                self.stdout.write(f"{path}:{one.line}:{one.column}: {style(one.level)}: {one.text}")
+        if n_errors:
+            raise CommandError(f"Errors: {n_errors}.")
+        if not options["json"]:
+            self.stdout.write(self.style.SUCCESS("The flow is sound."))

@@ -1,0 +1,37 @@
+"""Write a flow into a folder: ``flow_export NAME PATH [--number N]``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.services.find_flow import find_flow, find_version
+from agents.services.flow_folders import export_flow
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+
+
+class Command(BaseCommand):
+    """Write a flow's YAML and prompts, of its active version or another, into a folder."""
+
+    help = "Write a flow's YAML and prompts, of its active version or another, into a folder."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("name", help="the flow's name")
+        parser.add_argument("path", type=Path, help="the folder, made when it is not there")
+        parser.add_argument("--number", type=int, help="a version's number; else the active one")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            flow = find_flow(name=options["name"], scope=Scope.operator())
+            version = find_version(flow=flow, number=options["number"])
+            files = export_flow(version=version, path=options["path"])
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        for file in files:
+            self.stdout.write(str(file))

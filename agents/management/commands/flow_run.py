@@ -1,0 +1,85 @@
+"""Run a flow and print its answer: ``flow_run NAME MESSAGE [--user U] [--events]``."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.core.events import FlowEvent
+from agents.services.find_flow import find_flow, find_version
+from agents.services.run_flow import stream_flow
+from agents.services.start_run import RunRequest
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.services.access import scope_of
+
+
+class Command(BaseCommand):
+    """Run a flow; print its answer, or each event as a line of JSON."""
+
+    help = "Run a flow; print its answer, or each event as a line of JSON. Exit 1 when it failed."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("name", help="the flow's name")
+        parser.add_argument("message", help="what the person says")
+        parser.add_argument("--user", help="run with this user's rights, not with all")
+        parser.add_argument("--given", default="{}", help="JSON: fields of the state, inputs")
+        parser.add_argument("--model", default="", help="provider:model in place of the flow's own")
+        parser.add_argument("--number", type=int, help="a version's number; else the active one")
+        parser.add_argument("--events", action="store_true", help="print events as JSON lines")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            scope = _scope(options["user"])
+            flow = find_flow(name=options["name"], scope=scope)
+            version = None
+            if options["number"] is not None:
+                version = find_version(flow=flow, number=options["number"])
+            request = RunRequest(
+                flow=flow, scope=scope, message=options["message"], version=version,
+                given=_given(options["given"]), model=options["model"],
+            )  # fmt: skip
+            last = async_to_sync(self._print)(request, options["events"])
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        if last.kind == "error":
+            raise CommandError(str(RAGError.from_dict(last.data["error"])))
+
+    async def _print(self, request: RunRequest, is_jsonl: bool) -> FlowEvent:
+        last = FlowEvent(0, "", "")
+        async for last in stream_flow(request=request):
+            if is_jsonl:
+                self.stdout.write(json.dumps(last.as_dict(), ensure_ascii=False))
+            elif last.kind == "node_started":
+                self.stderr.write(last.node)
+        if not is_jsonl and last.kind == "done":
+            self.stdout.write(last.data["answer"])
+        elif not is_jsonl and last.kind == "paused":
+            self.stdout.write(json.dumps(last.data["reviews"], ensure_ascii=False))
+        return last
+
+
+def _scope(name: str | None) -> Scope:
+    if not name:
+        return Scope.operator()
+    user = get_user_model().objects.filter(username=name).first()
+    if user is None:
+        raise CommandError(f"There is no user “{name}”.")
+    return scope_of(user)
+
+
+def _given(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"--given is no JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise CommandError("--given is no JSON object.")
+    return given

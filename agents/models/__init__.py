@@ -1,0 +1,19 @@
+"""Facts about agents, conversations, flows and their runs: tables, constraints, querysets."""
+
+from __future__ import annotations
+
+from agents.models.agent import Agent
+from agents.models.conversation import Message, MessageEvent, Session
+from agents.models.flow import Flow, FlowVersion
+from agents.models.run import FlowRun, RunEvent
+
+__all__ = [
+    "Agent",
+    "Flow",
+    "FlowRun",
+    "FlowVersion",
+    "Message",
+    "MessageEvent",
+    "RunEvent",
+    "Session",
+]

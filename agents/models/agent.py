@@ -1,0 +1,141 @@
+"""Agents, and who may use or change them."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.utils.translation import gettext_lazy as _
+
+from agents.core.agent_config import AgentConfig
+from rag.core.access import Scope, StoreFacts
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    """Agents as a caller may see them; the rule is ``rag.core.access`` on ``Agent.facts``."""
+
+    def editable(self, scope: Scope) -> Self:
+        """Return the agents that ``scope`` may change: owners, editor groups, operators."""
+        return self.filter(_editable_by(scope))
+
+    def readable(self, scope: Scope) -> Self:
+        """Return the agents that ``scope`` may see and ask.
+
+        A key for some stores may ask them too: what an agent finds is limited by the same key.
+        """
+        if scope.is_operator:
+            return self.all()
+        groups = Agent.reader_groups.through.objects.filter(
+            agent_id=OuterRef("pk"), group_id__in=scope.group_ids
+        )
+        return self.filter(_owned_by(scope) | Q(is_public=True) | Q(Exists(groups)))
+
+
+def _editable_by(scope: Scope) -> Q:
+    if scope.only_store_ids is not None:
+        return Q(pk__in=[])
+    return Q() if scope.is_operator else _owned_by(scope)
+
+
+def _owned_by(scope: Scope) -> Q:
+    groups = Agent.editor_groups.through.objects.filter(
+        agent_id=OuterRef("pk"), group_id__in=scope.group_ids
+    )
+    allowed = Q(Exists(groups))
+    return allowed | Q(owner_id=scope.user_id) if scope.user_id else allowed
+
+
+class Agent(models.Model):
+    """A configured assistant. What it finds is limited by the rights of who asks it."""
+
+    class Type(models.TextChoices):
+        """How an agent works."""
+
+        RAG = "rag", _("retrieval pipeline")
+        REACT = "react", _("tools in a loop")
+        SUPERVISOR = "supervisor", _("routes to other agents")
+
+    class Role(models.TextChoices):
+        """What an agent is to others."""
+
+        SPECIALIST = "specialist", _("specialist")
+        COORDINATOR = "coordinator", _("coordinator")
+        ASSISTANT = "assistant", _("assistant")
+
+    name = models.SlugField(
+        _("name"), max_length=64, unique=True,
+        help_text=_("Letters, digits, _ and -; the name in addresses."),
+    )  # fmt: skip
+    display_name = models.CharField(_("display name"), max_length=200, blank=True)
+    description = models.TextField(_("description"), blank=True)
+    agent_type = models.CharField(_("type"), max_length=12, choices=Type, default=Type.RAG)
+    agent_role = models.CharField(_("role"), max_length=12, choices=Role, default=Role.SPECIALIST)
+    max_iterations = models.PositiveIntegerField(
+        _("most iterations"), default=1, validators=[MinValueValidator(1), MaxValueValidator(50)]
+    )
+    temperature = models.FloatField(
+        _("temperature"), default=0.7, validators=[MinValueValidator(0.0), MaxValueValidator(2.0)]
+    )
+    is_enabled = models.BooleanField(_("enabled"), default=True)
+    is_builtin = models.BooleanField(_("built in"), default=False, editable=False)
+    config = models.JSONField(
+        _("config"), default=dict, blank=True,
+        help_text=_("Only what differs from the defaults."),
+    )  # fmt: skip
+    model = models.CharField(
+        _("model"), max_length=300, blank=True,
+        help_text=_("provider:model; empty takes the configured one."),
+    )  # fmt: skip
+    prompt = models.TextField(
+        _("prompt"), blank=True, help_text=_("Who the agent is and how it speaks.")
+    )
+    stores = models.ManyToManyField(
+        "rag.Store", blank=True, related_name="agents", verbose_name=_("stores"),
+        help_text=_("Where it looks; empty: in all stores that who asks may read."),
+    )  # fmt: skip
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="agents",
+        verbose_name=_("owner"),
+    )  # fmt: skip
+    reader_groups = models.ManyToManyField(
+        Group, blank=True, related_name="readable_agents", verbose_name=_("reader groups"),
+        help_text=_("Their members may ask the agent."),
+    )  # fmt: skip
+    editor_groups = models.ManyToManyField(
+        Group, blank=True, related_name="editable_agents", verbose_name=_("editor groups"),
+        help_text=_("Their members may change the agent."),
+    )  # fmt: skip
+    is_public = models.BooleanField(
+        _("public"), default=False, help_text=_("Everybody who may call the API may ask it.")
+    )
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    updated_at = models.DateTimeField(_("updated"), auto_now=True)
+
+    objects = AgentQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("agent")
+        verbose_name_plural = _("agents")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.display_name or self.name
+
+    @property
+    def settings(self) -> AgentConfig:
+        """Return the config with its defaults; raise InvalidInputError for one that is wrong."""
+        return AgentConfig.from_dict(self.config, of=self.name)
+
+    @property
+    def facts(self) -> StoreFacts:
+        """Return what decides on access, for one row at hand."""
+        return StoreFacts(
+            owner_id=self.owner_id,
+            reader_group_ids=frozenset(self.reader_groups.values_list("pk", flat=True)),
+            editor_group_ids=frozenset(self.editor_groups.values_list("pk", flat=True)),
+            is_public=self.is_public,
+        )

@@ -1,0 +1,141 @@
+"""Asks a model. In: a state and a prompt. Out: the answer for people, variables for edges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.utils.translation import gettext_noop
+
+from agents.core.nodes import NodeRun, register_node
+from agents.core.state import FIELDS
+from agents.flows.fill_prompt import fill_prompt, placeholders
+from agents.flows.format_results import format_results
+from agents.flows.model_options import model_options
+from agents.flows.node_configs import AgentNodeConfig, ModelConfig
+from agents.flows.read_output import Output, read_output
+from agents.flows.schema_fault import schema_fault
+from agents.flows.state_values import prompt_values, state_fields, user_query
+from agents.nodes.ask_with_tools import Asked, ask_once, ask_with_tools, tools_prompt
+from agents.nodes.prompt_texts import prompt_text
+from rag.core.errors import NotFoundError
+from rag.core.ports import ChatRequest
+from rag.core.types import Message
+
+# A prompt that shows or names JSON wants it.
+_JSON = re.compile(r"json|\{\s*\"", re.I)
+_ROLES = ("system", "user", "assistant")
+
+
+@register_node
+class AgentNode:
+    """Lets a model answer, analyse or decide."""
+
+    name = "agent"
+    label = gettext_noop("Model")
+    Config = AgentNodeConfig
+
+    async def run(
+        self, state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun
+    ) -> dict[str, Any]:
+        """Return the answer as a turn of ``flow_msgs`` and its variables as ``edges_var``.
+
+        An answer that is no JSON although JSON was asked for gets one chance to be repaired; then
+        it is the response as it stands, and ``parse_error`` is true.
+        """
+        name = config.model.id if config.model else ""
+        request = _request(state, config, run)
+        if not _asks_for_json(config, run):
+            asked = await ask_with_tools(name, request, config.tools, run)
+            return _update(Output(asked.text.strip()), {})
+        asked = await ask_with_tools(name, request, config.tools, run)
+        output = read_output(asked.text)
+        fault = _fault(config, output)
+        if fault:
+            asked = await ask_once(name, _again(asked, fault), run)
+            repaired = read_output(asked.text)
+            fault = _fault(config, repaired)
+            output = repaired if repaired.is_parsed else output
+        return _update(output, {"parse_error": bool(fault)})
+
+
+def _update(output: Output, extra: Mapping[str, Any]) -> dict[str, Any]:
+    variables = {**output.variables, **extra}
+    turn = {"role": "assistant", "content": output.response_content}
+    return {
+        "flow_msgs": [turn] if output.response_content else [],
+        "edges_var": variables,
+        **state_fields(variables),
+    }
+
+
+def _asks_for_json(config: AgentNodeConfig, run: NodeRun) -> bool:
+    return bool(config.output_schema) or bool(_JSON.search(_prompt(config, run)))
+
+
+def _prompt(config: AgentNodeConfig, run: NodeRun) -> str:
+    if config.prompt not in run.prompts:
+        raise NotFoundError("There is no prompt “{path}”.", path=config.prompt)
+    return run.prompts[config.prompt]
+
+
+def _fault(config: AgentNodeConfig, output: Output) -> str:
+    if not output.is_parsed:
+        return "it holds no JSON object."
+    texts = {"response_content": output.response_content}
+    if output.reasoning_summary:
+        texts["reasoning_summary"] = output.reasoning_summary
+    given = {key: one for key, one in texts.items() if one}
+    return schema_fault(config.output_schema or {}, {**output.variables, **given})
+
+
+def _again(asked: Asked, fault: str) -> ChatRequest:
+    question = fill_prompt(prompt_text("repair_json"), {"reason": fault})
+    turns = [Message("assistant", asked.text or "-"), Message("user", question)]
+    return replace(asked.request, messages=[*asked.request.messages, *turns])
+
+
+def _request(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> ChatRequest:
+    model = config.model or ModelConfig(provider="default", name="default")
+    messages = [
+        Message("system", _filled(state, config, run) + tools_prompt(config.tools, run)),
+        *(
+            Message(turn["role"], turn["content"])
+            for turn in state.get("history_messages") or []
+            if turn["role"] in _ROLES
+        ),
+        Message("user", user_query(state)),
+    ]
+    return ChatRequest(
+        messages=messages,
+        question=user_query(state),
+        passages=list(_passages(state.get("rag_results") or {})),
+        temperature=model.temperature,
+        max_tokens=model.max_tokens,
+        timeout_s=min(model.timeout, max(0.001, run.deadline.remaining_s)),
+        options=model_options(run.model_id(config.model.id if config.model else ""),
+                              config.model, config.output_schema),
+    )  # fmt: skip
+
+
+def _filled(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> str:
+    """Return the prompt with everything that it names; results are formatted only when named."""
+    prompt = _prompt(config, run)
+    values = prompt_values(state)
+    for name in placeholders(prompt):
+        key = "rag_results" if name == "rag_context" else name
+        found = state.get(key)
+        if name == "rag_context" or (name not in FIELDS and isinstance(found, dict)):
+            values[name] = format_results(found or {}, config.context_tokens, run.count_tokens)
+    return fill_prompt(prompt, values)
+
+
+def _passages(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts that were found, for models that answer from them alone."""
+    for name, found in results.items():
+        for result in found if isinstance(found, list) else []:
+            if isinstance(result, dict) and isinstance(result.get("content"), str):
+                metadata = result.get("metadata") or {}
+                yield str(metadata.get("source") or name), result["content"]

@@ -1,0 +1,51 @@
+"""The pipeline of a rag agent: LoadHistory, Route, Rewrite, Search, Rerank, Generate.
+
+A step more is one line: ``rag_pipeline().with_step(Step("glossary", glossary), after="search")``;
+steps side by side and branches likewise. See ``agents.core.pipeline``.
+"""
+
+from __future__ import annotations
+
+from agents.core.pipeline import Branch, Pipeline, PipelineState, Step
+from agents.nodes.pipeline_generate import generate
+from agents.nodes.pipeline_history import load_history
+from agents.nodes.pipeline_rerank import as_found, rerank
+from agents.nodes.pipeline_rewrite import rewrite
+from agents.nodes.pipeline_route import route
+from agents.nodes.pipeline_search import search, without_results
+from rag.core.errors import RAGError
+
+
+def rag_pipeline() -> Pipeline:
+    """Return the steps in order, each with its time and its rule for failures."""
+    steps = Pipeline(
+        stages=(
+            (Step("load_history", load_history, 10.0, _without_history),),
+            (Step("route", route, 10.0, _to_retrieval),),
+            (Step("rewrite", rewrite, "rewrite_timeout_s", _as_asked, _rewrites),),
+            (Step("search", search, "search_timeout_s", without_results),),
+            (Step("rerank", rerank, "rerank_timeout_s", as_found),),
+            (Step("generate", generate, "generate_timeout_s"),),
+        )
+    )
+    return steps.with_branch("route", Branch(_way, ("rewrite", "generate")))
+
+
+def _way(state: PipelineState) -> str:
+    return "rewrite" if state.get("route", "retrieve") == "retrieve" else "generate"
+
+
+def _rewrites(state: PipelineState) -> bool:
+    return bool(state.get("enable_rewrite"))
+
+
+def _without_history(state: PipelineState, error: RAGError) -> PipelineState:
+    return {"history": [], "summary": ""}
+
+
+def _to_retrieval(state: PipelineState, error: RAGError) -> PipelineState:
+    return {"route": "retrieve"}
+
+
+def _as_asked(state: PipelineState, error: RAGError) -> PipelineState:
+    return {"rewritten_query": state["query"]}

@@ -1,0 +1,3 @@
+"""Use cases of flows."""
+
+from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Asking an agent. In: an order. Out: the answer's row when it is done, or its events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+
+from agents import models
+from agents.services.chat_order import ChatOrder, StartedChat
+from agents.services.chat_worker import AT_WORK, ChatWorker
+from agents.services.find_message import message_called
+from agents.services.in_db import in_db
+from agents.services.start_chat import start_chat
+from rag.core.access import Scope
+from rag.core.errors import ConflictError
+
+logger = logging.getLogger(__name__)
+_TASKS: set[asyncio.Task[None]] = set()
+_RUNNING = models.Message.Status.RUNNING
+
+
+async def begin_chat(*, order: ChatOrder) -> StartedChat:
+    """Write the question down and let the answer be written while the caller does something else.
+
+    Raises what ``start_chat`` raises; what fails later is the answer's last event.
+    """
+    chat = await in_db(start_chat, order=order)
+    worker = ChatWorker(chat)
+    await worker.log.append("start", {
+        "message": str(chat.answer.key), "question": str(chat.question.key),
+        "session": str(chat.answer.session.key), "agent": order.agent.name,
+    })  # fmt: skip
+    # Without the request's context: its threads end before the answer may.
+    task = asyncio.create_task(worker.work(), context=contextvars.Context())
+    _TASKS.add(task)
+    task.add_done_callback(_ended)
+    return chat
+
+
+async def stop_chat(*, key: str, scope: Scope) -> models.Message:
+    """Stop an answer: here at once, in another process within two seconds.
+
+    What was written stays. Raises NotFoundError, ConflictError when it has ended.
+    """
+    message = await in_db(message_called, key=key, scope=scope)
+    worker = AT_WORK.get(message.pk)
+    if worker is not None:
+        worker.stop()
+        return message
+    if not await in_db(_mark_stopped, message):
+        raise ConflictError("The answer has ended already.")
+    return message
+
+
+def _mark_stopped(message: models.Message) -> bool:
+    mine = models.Message.objects.filter(pk=message.pk, status=_RUNNING)
+    return bool(mine.update(status=models.Message.Status.STOPPED))
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    _TASKS.discard(task)
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        logger.error("an answer has a fault", exc_info=fault)

@@ -1,0 +1,72 @@
+"""Whose answer it is. In: an answer. Out: signs of life; answers whose process has died, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max, Q
+from django.utils import timezone
+
+from agents import models
+from agents.services.claim import STALE_S
+from rag.core.errors import ProviderError
+
+_STATUS = models.Message.Status
+# Above every number that was told and not stored when the process died.
+GAP = 1000
+
+
+def beat(message: models.Message) -> str:
+    """Give a sign of life; return the status, which somebody else may have changed."""
+    mine = models.Message.objects.filter(pk=message.pk, worker=message.worker)
+    mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
+    return mine.values_list("status", flat=True).first() or ""
+
+
+def finish(message: models.Message, values: Mapping[str, Any]) -> bool:
+    """Write how an answer ended; return False when it is no longer this worker's."""
+    mine = models.Message.objects.filter(pk=message.pk, worker=message.worker)
+    if not mine.update(worker=None, seen_at=None, **values):
+        return False
+    models.Session.objects.filter(pk=message.session_id).update(updated_at=timezone.now())
+    return True
+
+
+def end_abandoned(*, message_id: int | None = None) -> int:
+    """End answers of processes that give no sign any more, as failed; return how many.
+
+    What they had written so far is kept with the answer.
+    """
+    late = timezone.now() - timedelta(seconds=STALE_S)
+    dead = models.Message.objects.filter(status=_STATUS.RUNNING).filter(
+        Q(seen_at=None) | Q(seen_at__lt=late)
+    )
+    if message_id is not None:
+        dead = dead.filter(pk=message_id)
+    return sum(_end(pk) for pk in dead.values_list("pk", flat=True)[:100])
+
+
+def _end(message_id: int) -> bool:
+    error = ProviderError(
+        "The server ended while the answer was being written.", hint="Ask again."
+    ).as_dict()
+    with transaction.atomic():
+        late = timezone.now() - timedelta(seconds=STALE_S)
+        held = models.Message.objects.select_for_update(skip_locked=True).filter(
+            Q(seen_at=None) | Q(seen_at__lt=late), pk=message_id, status=_STATUS.RUNNING
+        )
+        message = held.first()
+        if message is None:
+            return False
+        events = message.events.order_by("seq")
+        texts = events.filter(kind="delta").values_list("data", flat=True)
+        message.content = "".join(data["text"] for data in texts)
+        message.status, message.error, message.worker = _STATUS.ERROR, error, None
+        message.save(update_fields=["content", "status", "error", "worker"])
+        seq = (events.aggregate(n=Max("seq"))["n"] or 0) + GAP
+        data = {"code": "interrupted", "error": error}
+        models.MessageEvent.objects.create(message=message, seq=seq, kind="error", data=data)
+    return True

@@ -1,0 +1,117 @@
+"""The events of one answer: told at once, stored soon after. In: events. Out: the same, anywhere.
+
+Nobody waits for the database between two words: rows are written together, ten times a second.
+Whoever comes back with the last number they saw gets the rest, in this process or another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from django.db import DatabaseError
+
+from agents.core.chat import LAST_KINDS, ChatEvent, Transcript
+from agents.core.json_state import storable
+from agents.services.apart import in_rows
+from agents.services.store_events import store_events
+
+WRITE_S = 0.1
+# So many events may be told before they are stored; who tells more waits.
+MAX_AHEAD = 400
+log = logging.getLogger(__name__)
+
+
+class ChatLog:
+    """Events of an answer while it is written. For the event loop that made it."""
+
+    def __init__(self, message_id: int) -> None:
+        self.transcript = Transcript()
+        self._message_id = message_id
+        self._events: list[ChatEvent] = []
+        self._n_stored = 0
+        self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._changed: set[asyncio.Event] = set()
+        self._lock = asyncio.Lock()
+        self._writer = asyncio.create_task(self._write_along())
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether the caller is on this log's loop."""
+        return asyncio.get_running_loop() is self._loop
+
+    async def append(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell an event at once; it is stored within a tenth of a second."""
+        clean = storable(data)
+        self.transcript.add(kind, clean)
+        self._tell(kind, clean)
+        if len(self._events) - self._n_stored > MAX_AHEAD:
+            await self._store()
+
+    async def close(
+        self, kind: str, data: Mapping[str, Any], along: Callable[[], bool] | None = None
+    ) -> bool:
+        """Store the last event with all before it, and ``along``, in one transaction; then tell it.
+
+        When ``along`` returns False the answer is another's: nothing is stored or told.
+        """
+        self._writer.cancel()
+        last = ChatEvent(len(self._events) + 1, kind, storable(data))
+        try:
+            if not await self._store(last, along):
+                return False
+        finally:
+            self._is_closed = True
+            self._wake()
+        return True
+
+    async def follow(self, after: int) -> AsyncIterator[ChatEvent]:
+        """Yield the events with a number above ``after``, as they come, until the last one."""
+        changed = asyncio.Event()
+        self._changed.add(changed)
+        try:
+            while True:
+                changed.clear()
+                for event in self._events[after:]:
+                    yield event
+                    after = event.seq
+                if self._is_closed or (self._events and self._events[-1].kind in LAST_KINDS):
+                    return
+                await changed.wait()
+        finally:
+            self._changed.discard(changed)
+
+    def _tell(self, kind: str, data: Mapping[str, Any]) -> None:
+        self._events.append(ChatEvent(len(self._events) + 1, kind, data))
+        self._wake()
+
+    def _wake(self) -> None:
+        for changed in self._changed:
+            changed.set()
+
+    async def _write_along(self) -> None:
+        while await asyncio.sleep(WRITE_S, True):
+            try:
+                await self._store()
+            except DatabaseError:
+                # Tried again in a tenth of a second; who listens misses nothing.
+                log.exception("events of message %s are not stored yet", self._message_id)
+
+    async def _store(
+        self, last: ChatEvent | None = None, along: Callable[[], bool] | None = None
+    ) -> bool:
+        # A write that was begun ends, or its rows would be written twice.
+        return await asyncio.shield(asyncio.ensure_future(self._store_now(last, along)))
+
+    async def _store_now(self, last: ChatEvent | None, along: Callable[[], bool] | None) -> bool:
+        async with self._lock:
+            events = self._events[self._n_stored :] + ([last] if last else [])
+            if not events or not await in_rows(store_events, self._message_id, events, along):
+                return False
+            self._n_stored += len(events)
+            if last:
+                self._events.append(last)
+            return True

@@ -1,0 +1,37 @@
+"""What an agent is asked, and what became of it first. Values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import models
+from rag.core.access import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatOrder:
+    """What is asked: a ``message``, or an answer's key to ``regenerate``.
+
+    ``session`` is a key, empty for a new one; ``parent`` is the key of the message to go on from,
+    empty for the end of the session. ``stores`` are names.
+    """
+
+    agent: models.Agent
+    scope: Scope
+    message: str = ""
+    session: str = ""
+    parent: str = ""
+    regenerate: str = ""
+    stores: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedChat:
+    """The answer's row, claimed for this process, its question, and where the agent looks."""
+
+    order: ChatOrder
+    answer: models.Message
+    question: models.Message
+    stores: list[Any] = field(default_factory=list)

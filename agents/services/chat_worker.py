@@ -1,0 +1,120 @@
+"""Writes one answer in this process. In: a started chat. Out: its events, the row as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from agents import models
+from agents.services.apart import in_rows
+from agents.services.chat_claim import beat, finish
+from agents.services.chat_log import ChatLog
+from agents.services.chat_order import StartedChat
+from agents.services.claim import BEAT_S
+from agents.services.error_code import error_code
+from agents.services.history import history_before
+from agents.services.rag_agent import RAGAgent
+from agents.services.summarize import summarize
+from rag.core.errors import RAGError
+
+_STATUS = models.Message.Status
+# The answers that are written here, for those who follow or stop them.
+AT_WORK: dict[int, ChatWorker] = {}
+
+
+class ChatWorker:
+    """One answer at work, on the event loop that made it."""
+
+    def __init__(self, chat: StartedChat) -> None:
+        self.chat, self.log = chat, ChatLog(chat.answer.pk)
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._agent = RAGAgent(chat.order.agent, chat.order.scope, chat.stores)
+        self._is_stopped = False
+        self._is_answered = False
+        AT_WORK[chat.answer.pk] = self
+
+    def stop(self) -> None:
+        """Stop the answer and the model's work on it, from any thread."""
+        self._is_stopped = True
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    async def work(self) -> None:
+        """Write the answer to its end; what failed is its last event and stands in its row."""
+        self._task = asyncio.current_task()
+        watch = asyncio.create_task(self._watch())
+        try:
+            await self._answer()
+        except RAGError as error:
+            await self._failed(error.as_dict(), error_code(error))
+        except asyncio.CancelledError:
+            if not self._is_stopped:
+                # The process ends: nobody else can go on with half an answer.
+                await self._failed(_interrupted(), "interrupted")
+                raise
+            if self._task:
+                self._task.uncancel()
+            await self._end("stopped", _STATUS.STOPPED, {})
+        except BaseException as error:
+            await self._failed(_fault(error), "internal")
+            raise
+        finally:
+            watch.cancel()
+            AT_WORK.pop(self.chat.answer.pk, None)
+        if self._is_answered and self._agent.run:
+            await summarize(message=self.chat.answer, run=self._agent.run)
+
+    async def _answer(self) -> None:
+        history = partial(history_before, message=self.chat.question)
+        end = await self._agent.answer(self.chat.question.content, history, self.log.append)
+        told = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
+        run = self._agent.run
+        if run:
+            await self.log.append("usage", {**run.usage, "model": run.model_id})
+        self._is_answered = True
+        await self._end("done", _STATUS.DONE, told, query=end.get("rewritten_query", ""), **told)
+
+    async def _failed(self, error: dict[str, Any], code: str) -> None:
+        await self._end("error", _STATUS.ERROR, {"code": code, "error": error}, error=error)
+
+    async def _end(self, kind: str, status: str, data: Mapping[str, Any], **values: Any) -> None:
+        """Write the row and the last event in one transaction; nothing if it is another's."""
+        told, run = self.log.transcript, self._agent.run
+        row = {
+            "status": status, "content": told.text, "citations": told.citations,
+            "sources": told.sources, "notices": told.notices, "timings_ms": told.timings_ms,
+            "usage": run.usage if run else {}, "model": run.model_id if run else "", **values,
+        }  # fmt: skip
+        last = {
+            **data, "message": str(self.chat.answer.key), "text": told.text,
+            "citations": told.citations,
+        }  # fmt: skip
+        await self.log.close(kind, last, along=partial(finish, self.chat.answer, row))
+
+    async def _watch(self) -> None:
+        while await asyncio.sleep(BEAT_S, True):
+            if await in_rows(beat, self.chat.answer) != _STATUS.RUNNING:
+                # Stopped by another process.
+                self._is_stopped = True
+                self._cancel()
+                return
+
+    def _cancel(self) -> None:
+        if self._task and not self._task.done():
+            self._task.cancel()
+
+
+def _fault(error: BaseException) -> dict[str, Any]:
+    """Return how an error that is no RAGError is told: its kind, and nothing that it holds."""
+    return RAGError(
+        "The answer has a fault ({kind}).", hint="The server's log says where.",
+        kind=type(error).__name__,
+    ).as_dict()  # fmt: skip
+
+
+def _interrupted() -> dict[str, Any]:
+    return RAGError(
+        "The server ended while the answer was being written.", hint="Ask again."
+    ).as_dict()

@@ -1,0 +1,74 @@
+"""Whose run it is. In: a run. Out: the run, for one worker alone that gives signs of life.
+
+A process that was killed gives none: another one may take its runs.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from agents import models
+from rag.core.errors import ConflictError
+
+BEAT_S = 2.0
+# So many seconds without a sign of life make a worker a dead one.
+STALE_S = 20.0
+_STATUS = models.FlowRun.Status
+
+
+def claim(*, run: models.FlowRun) -> models.FlowRun:
+    """Return the run as this caller's own; raise ConflictError while another works on it.
+
+    Only runs that are running, or failed and are tried again, can be claimed.
+    """
+    worker = uuid.uuid4()
+    free = models.FlowRun.objects.filter(pk=run.pk).filter(
+        Q(status=_STATUS.ERROR) | (Q(status=_STATUS.RUNNING) & (Q(worker=None) | _silent()))
+    )
+    now = timezone.now()
+    if not free.update(
+        worker=worker, seen_at=now, status=_STATUS.RUNNING, error=None, ended_at=None
+    ):
+        raise ConflictError("The run is at work already, or has ended.", hint="Look at its status.")
+    return models.FlowRun.objects.select_related("version__flow", "user", "replay_of").get(
+        pk=run.pk
+    )
+
+
+def beat(runs: Sequence[models.FlowRun]) -> dict[int, str]:
+    """Give a sign of life for several runs; return how those stand that are still one's own."""
+    workers = [run.worker for run in runs]
+    mine = models.FlowRun.objects.filter(pk__in=[run.pk for run in runs], worker__in=workers)
+    mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
+    return dict(mine.values_list("pk", "status"))
+
+
+def finish(run: models.FlowRun, values: Mapping[str, Any]) -> bool:
+    """Write how a run stands when its worker leaves it; return False when it was not its own."""
+    mine = models.FlowRun.objects.filter(pk=run.pk, worker=run.worker)
+    if values.get("status") != _STATUS.CANCELLED:
+        mine = mine.exclude(status=_STATUS.CANCELLED)
+    return bool(mine.update(worker=None, seen_at=None, **values))
+
+
+def abandoned_run_ids() -> list[int]:
+    """Return the ids of runs that are running, but of which nobody has given a sign for long."""
+    free = models.FlowRun.objects.filter(_silent(), status=_STATUS.RUNNING)
+    return list(free.values_list("pk", flat=True))
+
+
+def is_attended(run: models.FlowRun) -> bool:
+    """Return whether a living worker is at it."""
+    here = models.FlowRun.objects.filter(pk=run.pk, status=_STATUS.RUNNING)
+    return here.exclude(Q(worker=None) | _silent()).exists()
+
+
+def _silent() -> Q:
+    late = timezone.now() - timedelta(seconds=STALE_S)
+    return Q(seen_at=None) | Q(seen_at__lt=late)

@@ -1,0 +1,57 @@
+"""What runs a pipeline, by the setting AGENT_ENGINE. In: a pipeline. Out: an engine."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import Protocol
+
+from django.conf import settings
+
+from agents.core.pipeline import Pipeline, PipelineRun, PipelineState
+from agents.graphs.plain import PlainEngine
+from rag.core.errors import UnknownNameError
+
+ENGINES = ("langgraph", "plain")
+log = logging.getLogger(__name__)
+
+
+class Engine(Protocol):
+    """Runs a pipeline; made once, for any number of runs."""
+
+    name: str
+    pipeline: Pipeline
+
+    async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
+        """Return the state at the end; raise what a step without a fallback raises."""
+        ...
+
+
+def engine_for(pipeline: Pipeline, name: str = "") -> Engine:
+    """Return the engine of a name, empty for the setting; UnknownNameError for another.
+
+    A graph engine that cannot be loaded is replaced by the plain one, which the log says.
+    """
+    name = name or str(settings.AGENTS["ENGINE"])
+    if name not in ENGINES:
+        raise UnknownNameError("agent engine", name, ENGINES)
+    return PlainEngine(pipeline) if name == "plain" else _graph_engine(pipeline)
+
+
+def _graph_engine(pipeline: Pipeline) -> Engine:
+    try:
+        # Heavy: 0.9 s and 71 MB, only where an agent is asked.
+        from agents.graphs.rag import GraphEngine
+    except ImportError as error:
+        log.error("agents run on the plain engine, LangGraph cannot be loaded: %s", error)
+        return PlainEngine(pipeline)
+    return GraphEngine(pipeline)
+
+
+@lru_cache(maxsize=4)
+def rag_engine(name: str) -> Engine:
+    """Return the engine of the rag agents' own pipeline, made once a process."""
+    # Its steps are needed only where an agent is asked.
+    from agents.nodes.pipeline import rag_pipeline
+
+    return engine_for(rag_pipeline(), name)

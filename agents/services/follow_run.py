@@ -1,0 +1,48 @@
+"""The events of a run, from any point on. In: a run, the last event seen. Out: what came after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from agents import models
+from agents.core.events import FlowEvent
+from agents.services.in_db import in_db
+from agents.services.worker import AT_WORK
+
+POLL_S = 0.5
+_RUNNING = models.FlowRun.Status.RUNNING
+
+
+async def follow_run(*, run_id: int, after: int = 0) -> AsyncIterator[FlowEvent]:
+    """Yield the events with a number above ``after``, then new ones until the run stands still.
+
+    A run of another process is followed through the database.
+    """
+    worker = AT_WORK.get(run_id)
+    # Before the rows are read, so that nothing is missed between the two.
+    queue = worker.follow() if worker else None
+    while True:
+        is_running = queue is None and await in_db(_is_running, run_id)
+        for event in await in_db(_stored, run_id, after):
+            yield event
+            after = event.seq
+        if queue is None:
+            if not is_running:
+                return
+            await asyncio.sleep(POLL_S)
+            continue
+        while (new := await queue.get()) is not None:
+            if new.seq > after:
+                yield new
+                after = new.seq
+        queue = None
+
+
+def _is_running(run_id: int) -> bool:
+    return models.FlowRun.objects.filter(pk=run_id, status=_RUNNING).exists()
+
+
+def _stored(run_id: int, after: int) -> list[FlowEvent]:
+    rows = models.RunEvent.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")
+    return [row.event for row in rows]

@@ -1,0 +1,51 @@
+"""What was said before. In: a message. Out: turns, oldest first, and a summary of what was earlier.
+
+Only the branch that leads to the message counts: what was said in another one was never said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents import models
+from agents.core.state import Turn
+
+MAX_TURNS = 200
+_FIELDS = ("pk", "parent_id", "role", "content", "summary", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One turn of a branch, with its row."""
+
+    message_id: int
+    turn: Turn
+    summary: str = ""
+
+
+def branch_of(*, message: models.Message) -> list[Said]:
+    """Return the turns up to a message, itself included, oldest first, at most 200.
+
+    What was never finished stands with what there is of it; empty turns are left out.
+    """
+    rows = {row["pk"]: row for row in message.session.messages.values(*_FIELDS)}
+    found: list[Said] = []
+    at: int | None = message.pk
+    while at is not None and at in rows and len(found) < MAX_TURNS:
+        row = rows[at]
+        if row["content"].strip():
+            turn: Turn = {"role": row["role"], "content": row["content"]}
+            found.append(Said(at, turn, row["summary"]))
+        at = row["parent_id"]
+    return found[::-1]
+
+
+def history_before(*, message: models.Message) -> tuple[list[Turn], str]:
+    """Return the turns before a question that no summary covers, and that summary."""
+    said = branch_of(message=message)
+    if said and said[-1].message_id == message.pk:
+        said.pop()
+    for number in range(len(said) - 1, -1, -1):
+        if said[number].summary:
+            return [one.turn for one in said[number + 1 :]], said[number].summary
+    return [one.turn for one in said], ""

@@ -1,0 +1,111 @@
+"""A question to an agent, written down. In: who asks what, where. Out: the rows of the answer."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents import models
+from agents.services.chat_claim import end_abandoned
+from agents.services.chat_order import ChatOrder, StartedChat
+from agents.services.find_agent import stores_of
+from agents.services.find_message import is_key, message_called
+from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+
+MAX_CHARACTERS = 8000
+MAX_TITLE = 60
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_STATUS = models.Message.Status
+
+
+def start_chat(*, order: ChatOrder) -> StartedChat:
+    """Write question and answer down; raise for wrong input, nothing is written then.
+
+    Raises NotFoundError for a session or message of somebody else, ConflictError while the answer
+    before is being written.
+    """
+    if order.agent.agent_type != models.Agent.Type.RAG:
+        raise ConflictError(
+            "Agents of the type {kind} cannot be asked yet.", hint="Ask one of the type {known}.",
+            kind=order.agent.agent_type, known=models.Agent.Type.RAG,
+        )  # fmt: skip
+    order.agent.settings  # noqa: B018  a wrong config is told before anything is written
+    stores = stores_of(agent=order.agent, scope=order.scope, names=order.stores)
+    with transaction.atomic():
+        question = _again(order) if order.regenerate else _asked(order)
+        answer = models.Message.objects.create(
+            session=question.session, parent=question, role=models.Message.Role.ASSISTANT,
+            status=_STATUS.RUNNING, worker=uuid.uuid4(), seen_at=timezone.now(),
+            request={"stores": [store.slug for store in stores] if order.stores else []},
+        )  # fmt: skip
+        question.session.head = answer
+        question.session.save(update_fields=["head", "updated_at"])
+    return StartedChat(order, answer, question, stores)
+
+
+def _asked(order: ChatOrder) -> models.Message:
+    text = _UNSTORABLE.sub("", order.message).strip()
+    if not text:
+        raise InvalidInputError("The message is empty.", hint="Ask something.")
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidInputError(
+            "The message has {n} characters.", hint="Allowed: {limit}.",
+            n=len(text), limit=MAX_CHARACTERS,
+        )  # fmt: skip
+    parent = message_called(key=order.parent, scope=order.scope) if order.parent else None
+    session = parent.session if parent else _session(order, text)
+    _check_agent(session, order)
+    if order.session and parent and str(session.key) != order.session:
+        raise InvalidInputError("The message “{key}” is of another session.", key=order.parent)
+    if parent is None and session.head_id is not None:
+        parent = models.Message.objects.get(pk=session.head_id)
+    _refuse_running(parent)
+    return models.Message.objects.create(
+        session=session, parent=parent, role=models.Message.Role.USER, content=text
+    )
+
+
+def _again(order: ChatOrder) -> models.Message:
+    answer = message_called(key=order.regenerate, scope=order.scope)
+    if order.message or order.parent:
+        raise InvalidInputError(
+            "An answer is written again to its own question.", hint="Leave out message and parent."
+        )
+    if answer.role != models.Message.Role.ASSISTANT or answer.parent is None:
+        raise InvalidInputError("The message “{key}” is no answer.", key=order.regenerate)
+    _check_agent(answer.session, order)
+    _refuse_running(answer)
+    return answer.parent
+
+
+def _session(order: ChatOrder, text: str) -> models.Session:
+    if order.session:
+        found = models.Session.objects.readable(order.scope).select_related("agent")
+        session = found.filter(key=order.session).first() if is_key(order.session) else None
+        if session is None:
+            raise NotFoundError("There is no session “{key}”.", key=order.session)
+        return session
+    title = " ".join(text.split())
+    only = order.scope.only_store_ids
+    return models.Session.objects.create(
+        agent=order.agent, user_id=order.scope.user_id,
+        only_store_ids=None if only is None else sorted(only),
+        title=title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…",
+    )  # fmt: skip
+
+
+def _check_agent(session: models.Session, order: ChatOrder) -> None:
+    if session.agent_id != order.agent.pk:
+        raise ConflictError("The session belongs to another agent.", hint="Begin a new one.")
+
+
+def _refuse_running(message: models.Message | None) -> None:
+    if message is None or message.status != _STATUS.RUNNING:
+        return
+    if not end_abandoned(message_id=message.pk):
+        raise ConflictError(
+            "The answer before is still being written.", hint="Wait for it, or stop it."
+        )

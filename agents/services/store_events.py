@@ -1,0 +1,41 @@
+"""Events of an answer in the database. In: events. Out: rows, and cleared away when they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents import models
+from agents.core.chat import ChatEvent
+
+
+def store_events(
+    message_id: int, events: list[ChatEvent], along: Callable[[], bool] | None = None
+) -> bool:
+    """Write events down with ``along`` in one transaction; nothing when that returns False."""
+    now = timezone.now()
+    rows = [
+        models.MessageEvent(
+            message_id=message_id, seq=one.seq, kind=one.kind, data=one.data, at=now
+        )
+        for one in events
+    ]
+    with transaction.atomic():
+        if along is not None and not along():
+            return False
+        models.MessageEvent.objects.bulk_create(rows)
+    return True
+
+
+def clear_events(*, older_than_h: float) -> int:
+    """Delete the events of answers that ended so long ago; return how many went.
+
+    The answers stay: only nobody can listen to them again word by word.
+    """
+    late = timezone.now() - timedelta(hours=older_than_h)
+    old = models.MessageEvent.objects.filter(message__created_at__lt=late)
+    ended = old.exclude(message__status=models.Message.Status.RUNNING)
+    return int(ended._raw_delete("default"))

@@ -1,0 +1,46 @@
+"""What a flow may rely on here. In: who asks. Out: checks of its sources, models and tools."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from agents.flows.checks import Surroundings
+from agents.flows.source_configs import DataSourceConfig
+from rag.core.access import Scope
+from rag.core.errors import InvalidInputError
+from rag.core.options import schema_of
+from rag.core.plugins import PLUGINS
+from rag.services import wiring
+from rag.services.plugins import make_plugin
+from rag.services.source_ports import HousePorts
+from rag.services.stores import find_stores
+
+
+def surroundings_of(*, scope: Scope) -> Surroundings:
+    """Return the checks of this installation; stores must be readable by ``scope``."""
+    return Surroundings(partial(_check_source, scope), _check_model, _check_tool)
+
+
+def _check_source(scope: Scope, source: DataSourceConfig) -> None:
+    plugin = PLUGINS.get("source", source.type)
+    # Reads the options and refuses what no call could mend.
+    make_plugin(kind="source", name=source.type, options=source.options)
+    for name, shape in schema_of(plugin.Options)["properties"].items():
+        secret = source.options.get(name)
+        if shape.get("x-secret") and secret:
+            HousePorts().secret(secret)
+    if source.type == "vector_store":
+        collections = source.options.get("collections") or []
+        names = [source.options.get("collection") or "", *collections]
+        find_stores(names=[name for name in names if name], scope=scope)
+
+
+def _check_model(name: str) -> None:
+    if name.startswith("scripted:") and not name.endswith((".yaml", ".yml")):
+        raise InvalidInputError("“{name}” names no script.", hint="A script is a .yaml file.",
+                                name=name)  # fmt: skip
+    wiring.chat_model(name)
+
+
+def _check_tool(name: str) -> None:
+    PLUGINS.get("tool", name)

@@ -1,0 +1,120 @@
+"""Works a run off in this process. In: a claimed run. Out: its events, and the row as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agents import models
+from agents.core.events import FlowEvent
+from agents.services.claim import finish
+from agents.services.endings import ending, fault_of
+from agents.services.graph_log import GraphLog
+from agents.services.in_db import in_db
+from agents.services.load_flow import graph_of
+from agents.services.pulse import keep_alive, let_go
+from agents.services.run_log import EventLog
+from agents.services.run_scope import scope_of_run
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import RAGError
+
+if TYPE_CHECKING:
+    from agents.graphs.flow import FlowGraph
+
+_STATUS = models.FlowRun.Status
+_ROWS = models.FlowRun.objects.select_related("version__flow")
+# The runs that are at work here, for those who follow or cancel them.
+AT_WORK: dict[int, Worker] = {}
+
+
+class Worker:
+    """One run at work, on the event loop that made it."""
+
+    def __init__(self, run: models.FlowRun) -> None:
+        self.run = run
+        self._log = EventLog(run, self._publish)
+        self._followers: list[asyncio.Queue[FlowEvent | None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._deadline: Deadline | None = None
+        self._is_cancelled = False
+        AT_WORK[run.pk] = self
+
+    def follow(self) -> asyncio.Queue[FlowEvent | None] | None:
+        """Return a queue of the events from now on, ended by None; nothing for another loop."""
+        if asyncio.get_running_loop() is not self._loop:
+            return None
+        queue: asyncio.Queue[FlowEvent | None] = asyncio.Queue()
+        self._followers.append(queue)
+        return queue
+
+    def cancel(self) -> None:
+        """Stop the run, from any thread."""
+        self._is_cancelled = True
+        self._loop.call_soon_threadsafe(self._stop)
+
+    async def work(self) -> models.FlowRun:
+        """Return the row when the run is done, paused, failed or cancelled.
+
+        What is no RAGError is a fault of ours: the row says so, and it is raised on.
+        """
+        self._task = asyncio.current_task()
+        keep_alive(self.run, self._lost)
+        try:
+            await self._run()
+        except RAGError as error:
+            await self._end("error", _STATUS.ERROR, error=error.as_dict())
+        except asyncio.CancelledError:
+            if not self._is_cancelled:
+                # The process ends: the run stays as it is, and another one goes on with it.
+                await in_db(finish, self.run, {"status": _STATUS.RUNNING})
+                raise
+            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            await self._end("cancelled", _STATUS.CANCELLED)
+        except BaseException as error:
+            await self._end("error", _STATUS.ERROR, error=fault_of(error))
+            raise
+        finally:
+            let_go(self.run)
+            AT_WORK.pop(self.run.pk, None)
+            for queue in self._followers:
+                queue.put_nowait(None)
+        return await in_db(models.FlowRun.objects.select_related("version__flow").get,
+                           pk=self.run.pk)  # fmt: skip
+
+    async def _run(self) -> None:
+        graph, scope = await in_db(self._prepare)
+        self._deadline = Deadline(graph.flow.definition.timeout_s)
+        version = {"flow": self.run.version.flow.name, "version": self.run.version.number}
+        await self._log.append("continued" if self._log.n_events else "run_started", data=version)
+        log = GraphLog(self._log, scope, self._deadline)
+        end = await graph.run(self.run.start, log)
+        if end.paused:
+            await self._end("paused", _STATUS.PAUSED, state=end.state, reviews=log.reviews)
+        else:
+            await self._end("done", _STATUS.DONE, state=end.state)
+
+    def _prepare(self) -> tuple[FlowGraph, Scope]:
+        self._log.load()
+        return graph_of(version=self.run.version), scope_of_run(run=self.run)
+
+    async def _end(self, kind: str, status: str, **values: Any) -> None:
+        """Write the row and the last event in one transaction; nothing if the run was lost."""
+        told, row = ending(kind, status, self._log, values)
+        await self._log.append(kind, data=told, along=partial(finish, self.run, row))
+
+    def _lost(self, is_cancelled: bool) -> None:
+        self._is_cancelled = is_cancelled
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        if self._task and not self._task.done():
+            self._task.cancel()
+
+    def _publish(self, event: FlowEvent) -> None:
+        for queue in self._followers:
+            queue.put_nowait(event)

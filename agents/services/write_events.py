@@ -1,0 +1,76 @@
+"""Events of many runs, written together. In: a row. Out: nothing, once it is stored.
+
+While one transaction is under way others' rows wait and share the next: many runs at once cost
+few commits, and a single run none more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from django.db import IntegrityError, transaction
+
+from agents import models
+from agents.services.in_db import in_db
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What waits to be written on one event loop, and who writes it."""
+
+    waiting: list[tuple[models.RunEvent, asyncio.Future[None]]] = field(default_factory=list)
+    writer: asyncio.Task[None] | None = None
+
+
+_DESKS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Desk] = WeakKeyDictionary()
+
+
+async def write_event(row: models.RunEvent) -> None:
+    """Return when the row is committed; raise IntegrityError when its number is taken."""
+    loop = asyncio.get_running_loop()
+    desk = _DESKS.setdefault(loop, _Desk())
+    future: asyncio.Future[None] = loop.create_future()
+    desk.waiting.append((row, future))
+    if desk.writer is None or desk.writer.done():
+        desk.writer = loop.create_task(_write(desk))
+    await future
+
+
+async def _write(desk: _Desk) -> None:
+    while desk.waiting:
+        batch, desk.waiting = desk.waiting, []
+        try:
+            faults = await in_db(_save, [row for row, _ in batch])
+        except BaseException as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            raise
+        for (_, future), fault in zip(batch, faults, strict=True):
+            if future.done():
+                continue
+            if fault is None:
+                future.set_result(None)
+            else:
+                future.set_exception(fault)
+
+
+def _save(rows: list[models.RunEvent]) -> list[IntegrityError | None]:
+    try:
+        with transaction.atomic():
+            models.RunEvent.objects.bulk_create(rows)
+    except IntegrityError:
+        # One of them was lost to another process; the rest are not.
+        return [_saved(row) for row in rows]
+    return [None] * len(rows)
+
+
+def _saved(row: models.RunEvent) -> IntegrityError | None:
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError as error:
+        return error
+    return None

@@ -1,0 +1,7 @@
+"""The tools that ship: deeds for models, each with the rights of the person it acts for."""
+
+from __future__ import annotations
+
+from agents.tools import grade, query_rewrite, rerank, vector_retrieve
+
+__all__ = ["grade", "query_rewrite", "rerank", "vector_retrieve"]

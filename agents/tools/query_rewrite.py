@@ -1,0 +1,67 @@
+"""Tool query_rewrite: makes a question stand alone. In: it and what was said. Out: one question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_noop
+
+from agents.core.rewriting import read_rewritten, rewrite_messages
+from agents.core.state import Turn
+from rag.core.errors import InvalidInputError, ProviderError
+from rag.core.options import option
+from rag.core.plugins import register
+from rag.core.ports import ChatRequest
+from rag.core.tools import ToolCall
+from rag.services import wiring
+from rag.services.can_write import can_write
+from rag.services.stand_alone import stand_alone
+
+MAX_CHARACTERS = 4000
+
+
+@register("tool")
+class QueryRewrite:
+    """Rewrites by the chat model, or by rules where that one only quotes."""
+
+    name = "query_rewrite"
+    label = gettext_noop("Make a question stand alone")
+    description = (
+        "Rewrites a question that leans on the conversation, such as «and how much is it?», so that "
+        "it can be searched for by itself. Call it before a search when a question points back."
+    )
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """The question, and what the person asked before."""
+
+        query: str = option(help="The question as it was asked.")
+        history: list[str] = option([], help="What the person said before, oldest first.")
+        model: str = option("", help="provider:model; empty takes the configured one.")
+
+    def run(self, call: ToolCall) -> dict[str, Any]:
+        """Return ``query`` and ``method``: none, model, entity or joined."""
+        asked = call.arguments
+        query = asked.query.strip()[:MAX_CHARACTERS]
+        if not query:
+            raise InvalidInputError("The query is empty.", hint="Ask something.")
+        said = [text.strip()[:MAX_CHARACTERS] for text in asked.history if text.strip()]
+        if not said:
+            return {"query": query, "method": "none"}
+        chat = wiring.chat_model(asked.model)
+        if not can_write(model_id=chat.id):
+            text, method = stand_alone(query=query, before=said[-1])
+            return {"query": text, "method": method}
+        turns: list[Turn] = [{"role": "user", "content": text} for text in said]
+        request = ChatRequest(
+            rewrite_messages(query, turns), question=query, temperature=0.0, max_tokens=512,
+            timeout_s=max(0.1, call.deadline.remaining_s),
+        )  # fmt: skip
+        text = read_rewritten(chat.generate(request).text)
+        call.deadline.check()
+        if not text:
+            raise ProviderError(
+                "The model {model} wrote no question that stands alone.", model=chat.id
+            )
+        return {"query": text, "method": "model"}

@@ -1,0 +1,57 @@
+"""A file that grows within a budget shared with others. In: bytes. Out: a file, or LimitError."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+from rag.core.errors import LimitError
+
+MB = 1024**2
+
+
+class Budget:
+    """Bytes that several files may have together; ``each`` is what one may have."""
+
+    def __init__(self, total: int, each: int) -> None:
+        self.total, self.each = total, each
+        self._left = total
+        self._lock = threading.Lock()
+
+    def take(self, n: int) -> None:
+        """Use ``n`` bytes, give them back when negative; raise LimitError when there are none."""
+        with self._lock:
+            if n > self._left:
+                raise LimitError(
+                    "The files are larger than {limit} MB together.",
+                    hint="Send fewer, or smaller ones.", limit=self.total // MB,
+                )  # fmt: skip
+            self._left -= n
+
+
+class BudgetedFile(io.FileIO):
+    """A new file on disk whose bytes are taken from a budget; what is cut off is given back."""
+
+    def __init__(self, path: Path, budget: Budget) -> None:
+        super().__init__(path, "w+")
+        self._budget = budget
+        self._n = 0
+
+    def write(self, data: Any, /) -> int:
+        """Write all of ``data``; raise LimitError when the budget is used up."""
+        view = memoryview(data)
+        self._budget.take(len(view))
+        self._n += len(view)
+        done = 0
+        while done < len(view):
+            done += super().write(view[done:]) or 0
+        return done
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Cut the file off."""
+        kept = super().truncate(size)
+        self._budget.take(min(0, kept - self._n))
+        self._n = min(self._n, kept)
+        return kept

@@ -1,0 +1,201 @@
+"""Files sent along with a question. In: paths. Out: the SDK's parts; nothing stays at Gemini.
+
+Small files go inside the request, larger ones through the Files API, which keeps them for 48 hours
+unless they are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from rag.core.deadline import Deadline
+from rag.core.errors import DocumentError, NotFoundError, RAGError
+from rag.core.file_search import InlineFile
+from rag.core.ports import Parser
+from rag.providers.gemini.as_text import readable
+from rag.providers.gemini.calls import Calls
+from rag.providers.gemini.operations import Polling
+from rag.providers.gemini.resources import check_display_name
+from rag.providers.gemini.sending import MeteredFile, check_size
+from rag.providers.gemini.within import await_within
+from rag.providers.remote.retry import Failure, await_with_retry
+
+if TYPE_CHECKING:
+    from google.genai.client import AsyncClient
+    from google.genai.types import File, HttpOptions, Part
+
+# A request holds 20 MB, in which base64 makes 4 bytes of 3; some are left for the question.
+INLINE_BYTES = 14 * 1024 * 1024
+CLEAN_UP_S = 5.0
+N_PARALLEL = 4
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Attachments:
+    """The parts of a request, and which names at Gemini could not be deleted afterwards."""
+
+    parts: list[Part] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How files are sent: which total goes inline, how Gemini is asked whether it is ready, and
+    what reads those that its models do not."""
+
+    inline_bytes: int = INLINE_BYTES
+    polling: Polling = field(default_factory=Polling)
+    parser: Parser | None = None
+
+
+@asynccontextmanager
+async def attached(
+    calls: Calls, files: Sequence[InlineFile], deadline: Deadline, sending: Sending
+) -> AsyncIterator[Attachments]:
+    """Give the parts of all files, in order; whatever happens, delete what was sent for them."""
+    attachments, names = Attachments(), list[str]()
+    try:
+        with TemporaryDirectory(prefix="citable-attach-", ignore_cleanup_errors=True) as folder:
+            work = _all_parts(calls, files, deadline, _Choice(sending, Path(folder), names))
+            attachments.parts = await await_within(deadline, work)
+        yield attachments
+    finally:
+        if names:
+            attachments.left = await _delete_all(calls, names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    sending: Sending
+    folder: Path
+    names: list[str]
+
+
+async def _all_parts(
+    calls: Calls, given: Sequence[InlineFile], deadline: Deadline, choice: _Choice
+) -> list[Part]:
+    for file in given:
+        check_size(file.path, check_display_name(file.name))
+    files = await readable(given, choice.sending.parser, choice.folder)
+    sizes = [check_size(file.path, file.name) for file in files]
+    inline = _inline(sizes, choice.sending.inline_bytes)
+    room = asyncio.Semaphore(N_PARALLEL)
+
+    async def part_of(at: int) -> Part:
+        if at in inline:
+            return await _inline_part(files[at])
+        async with room:
+            upload = _Upload(calls, files[at], deadline, choice.names)
+            return await upload.part(choice.sending.polling)
+
+    tasks = [asyncio.create_task(part_of(at)) for at in range(len(files))]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _inline(sizes: Sequence[int], most: int) -> set[int]:
+    """Return the files that go inside the request: the smallest, while there is room."""
+    chosen, total = set(), 0
+    for at in sorted(range(len(sizes)), key=lambda at: sizes[at]):
+        total += sizes[at]
+        if total > most:
+            break
+        chosen.add(at)
+    return chosen
+
+
+async def _inline_part(file: InlineFile) -> Part:
+    # Heavy SDK, only where a model is called.
+    from google.genai.types import Part
+
+    data = await asyncio.to_thread(file.path.read_bytes)
+    return Part.from_bytes(data=data, mime_type=file.mime_type)
+
+
+class _Upload:
+    """One file through the Files API. Each try has a name of its own, chosen here, so that what an
+    answer that was lost has left can be deleted too."""
+
+    def __init__(
+        self, calls: Calls, file: InlineFile, deadline: Deadline, names: list[str]
+    ) -> None:
+        self._calls = calls
+        self._file = file
+        self._deadline = deadline
+        self._names = names
+
+    async def part(self, polling: Polling) -> Part:
+        # Heavy SDK, only where a model is called.
+        from google.genai.types import Part
+
+        found = await await_with_retry(self._calls.policy(self._deadline), self._send)
+        found = await self._wait(found, polling)
+        return Part.from_uri(file_uri=found.uri or "", mime_type=self._file.mime_type)
+
+    async def _send(self, left_s: float) -> File | Failure:
+        name = f"files/citable-{uuid.uuid4().hex[:24]}"
+        self._names.append(name)
+
+        async def act(client: AsyncClient, options: HttpOptions) -> File:
+            config: Any = {
+                "name": name, "display_name": self._file.name, "mime_type": self._file.mime_type,
+                "http_options": options,
+            }  # fmt: skip
+            with MeteredFile(self._file.path, lambda _: None) as opened:
+                return await client.files.upload(file=opened, config=config)
+
+        return await self._calls.attempt(act, left_s)
+
+    async def _wait(self, found: File, polling: Polling) -> File:
+        pause_s, name = polling.first_s, found.name or ""
+
+        async def act(client: AsyncClient, options: HttpOptions) -> File:
+            config: Any = {"http_options": options}
+            return await client.files.get(name=name, config=config)
+
+        while (state := found.state.value if found.state else "") != "ACTIVE":
+            if state == "FAILED":
+                raise DocumentError(
+                    "{service} cannot read “{name}”.",
+                    hint="Check that it opens, or save it in another format.",
+                    service=self._calls.service.name, name=self._file.name,
+                )  # fmt: skip
+            await asyncio.sleep(min(pause_s, self._deadline.remaining_s))
+            pause_s = min(pause_s * 1.5, polling.most_s)
+            found = await self._calls.ask(act, self._deadline, gone=name)
+        return found
+
+
+async def _delete_all(calls: Calls, names: Sequence[str]) -> list[str]:
+    """Delete files; return the names of those that are still there, as far as one can tell."""
+    deadline = Deadline(CLEAN_UP_S)
+
+    async def delete(name: str) -> str:
+        async def act(client: AsyncClient, options: HttpOptions) -> Any:
+            config: Any = {"http_options": options}
+            await client.files.delete(name=name, config=config)
+
+        try:
+            await await_within(deadline, calls.ask(act, deadline, gone=name))
+        except NotFoundError:
+            return ""
+        except RAGError as error:
+            _log.warning("%s stays at Gemini for up to 48 hours: %s", name, error)
+            return name
+        return ""
+
+    return [name for name in await asyncio.gather(*map(delete, names)) if name]

@@ -1,0 +1,82 @@
+"""Gemini's stores and documents. In: the SDK's objects, people's names. Out: the port's values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rag.core.errors import InvalidInputError
+from rag.core.file_search import RemoteDocument, RemoteStore
+
+if TYPE_CHECKING:
+    from google.genai.types import Document, FileSearchStore
+
+# Says which upload a document came from: an answer that was lost leaves no other trace.
+MARK = "citable_upload"
+# The service takes 20, one of which is the mark.
+MAX_METADATA = 19
+MAX_NAME_CHARS = 512
+_STORE = re.compile(r"fileSearchStores/[A-Za-z0-9_-]{1,100}")
+_DOCUMENT = re.compile(_STORE.pattern + r"/documents/[A-Za-z0-9_-]{1,200}")
+_STATES = {"STATE_ACTIVE": "active", "STATE_FAILED": "failed"}
+
+
+def check_name(name: str, *, is_document: bool = False) -> str:
+    """Return a resource name that may stand in an address; raise InvalidInputError."""
+    pattern = _DOCUMENT if is_document else _STORE
+    example = "fileSearchStores/abc" + ("/documents/xyz" if is_document else "")
+    if not pattern.fullmatch(name):
+        raise InvalidInputError(
+            "“{name}” is no resource name of Gemini.", hint="It looks like {example}.",
+            name=name, example=example,
+        )  # fmt: skip
+    return name
+
+
+def check_display_name(name: str) -> str:
+    """Return a name that Gemini takes; raise InvalidInputError."""
+    if not name.strip() or len(name) > MAX_NAME_CHARS:
+        raise InvalidInputError(
+            "A name at Gemini has 1 to {most} characters, this one {n_chars}.",
+            hint="Choose another name.", most=MAX_NAME_CHARS, n_chars=len(name.strip()),
+        )  # fmt: skip
+    return name
+
+
+def read_store(found: FileSearchStore, *, is_counted: bool = False) -> RemoteStore:
+    """Return the port's value; where the service counts it leaves out what is 0."""
+    zero = 0 if is_counted else None
+    return RemoteStore(
+        name=found.name or "",
+        display_name=found.display_name or "",
+        created_at=found.create_time or datetime.now(UTC),
+        n_active=found.active_documents_count or zero,
+        n_pending=found.pending_documents_count or zero,
+        n_failed=found.failed_documents_count or zero,
+        size_bytes=found.size_bytes or zero,
+    )
+
+
+def read_document(found: Document) -> RemoteDocument:
+    """Return the port's value; a state that nobody knows yet counts as pending."""
+    return RemoteDocument(
+        name=found.name or "",
+        display_name=found.display_name or "",
+        size_bytes=found.size_bytes or 0,
+        state=_STATES.get(found.state.value if found.state else "", "pending"),
+        mime_type=found.mime_type or "",
+        metadata=plain_metadata(found.custom_metadata or ()),
+    )
+
+
+def plain_metadata(entries: Iterable[Any]) -> Mapping[str, Any]:
+    """Return customMetadata, of documents or of groundings, as plain values without our mark."""
+    found: dict[str, Any] = {}
+    for entry in entries:
+        if entry.key and entry.key != MARK:
+            texts = entry.string_list_value
+            value = entry.string_value if entry.string_value is not None else entry.numeric_value
+            found[entry.key] = list(texts.values or ()) if texts is not None else value
+    return found

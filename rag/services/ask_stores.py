@@ -1,0 +1,94 @@
+"""A question to stores, wherever they are kept. In: a question and a scope. Out: its answer.
+
+Rights are settled here: no backend is asked about a store that the scope may not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from asgiref.sync import sync_to_async
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import InvalidInputError
+from rag.core.file_search import FileSearch, GroundedAnswer, GroundedQuestion
+from rag.providers.postgres.connections import release_db
+from rag.services.file_search import gemini_file_search
+from rag.services.local_file_search import LocalFileSearch
+from rag.services.log_query import log_query
+from rag.services.record_usage import record_usage
+from rag.services.remote_result import remote_result
+from rag.services.stores import find_stores
+
+KIND = models.UsageRecord.Kind.FILE_SEARCH
+GEMINI = "gemini:"
+
+
+def ask_stores(*, question: GroundedQuestion, scope: Scope, deadline: Deadline) -> GroundedAnswer:
+    """Return the answer of the stores' backend; its tokens are recorded.
+
+    Raises NotFoundError for a store that ``scope`` may not read, InvalidInputError for stores that
+    are kept in different places, and what the backend raises.
+    """
+    backend, question, stores = _prepared(question, scope)
+    answer = backend.answer(question, deadline=deadline)
+    _keep(question, answer, scope, stores)
+    return answer
+
+
+async def stream_stores(
+    *, question: GroundedQuestion, scope: Scope, deadline: Deadline
+) -> AsyncIterator[GroundedAnswer]:
+    """Yield the answer as it comes; leaving the iteration stops the model."""
+    backend, question, stores = await sync_to_async(_prepared)(question, scope)
+    last, text = GroundedAnswer(""), ""
+    pieces = backend.stream(question, deadline=deadline)
+    async with aclosing(pieces):  # type: ignore[type-var]
+        async for piece in pieces:
+            last, text = piece, text + piece.text
+            yield piece
+    await sync_to_async(_keep)(question, replace(last, text=text), scope, stores)
+    await sync_to_async(release_db)()
+
+
+def _keep(
+    question: GroundedQuestion, answer: GroundedAnswer, scope: Scope, stores: Sequence[models.Store]
+) -> None:
+    record_usage(answer=answer, kind=KIND, scope=scope, store=stores[0])
+    if stores[0].is_remote:
+        # Our own search keeps its log by itself.
+        result = remote_result(question=question, answer=answer)
+        ids = [store.pk for store in stores]
+        log_query(result=result, scope=scope, store_ids=ids, answer=answer.text)
+
+
+def check_stores(*, names: Sequence[str], scope: Scope) -> None:
+    """Raise what ``ask_stores`` would before it asks: for names, rights, and a missing key."""
+    _prepared(GroundedQuestion("?", names), scope)
+
+
+def _prepared(
+    question: GroundedQuestion, scope: Scope
+) -> tuple[FileSearch, GroundedQuestion, Sequence[models.Store]]:
+    stores = find_stores(names=question.stores, scope=scope)
+    if len({store.backend for store in stores}) > 1:
+        raise InvalidInputError(
+            "The stores are kept in different places and cannot be asked together.",
+            hint="Ask those at Gemini by themselves.",
+        )
+    names = [store.resource_name for store in stores]
+    if not stores[0].is_remote:
+        return LocalFileSearch(scope), replace(question, stores=names), stores
+    if question.model and not question.model.startswith(GEMINI):
+        raise InvalidInputError(
+            "Stores at Gemini are not answered by {model}.",
+            hint="Name a model of Gemini, such as {example}.",
+            model=question.model, example=f"{GEMINI}gemini-2.5-flash",
+        )  # fmt: skip
+    release_db()
+    model = question.model.removeprefix(GEMINI)
+    return gemini_file_search(), replace(question, stores=names, model=model), stores

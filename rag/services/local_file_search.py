@@ -1,0 +1,117 @@
+"""The FileSearch port on stores of ours. In: a scope, files, questions. Out: grounded answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from django.db.models import Sum
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import ForbiddenError, NotFoundError
+from rag.core.file_search import (
+    GroundedAnswer,
+    GroundedQuestion,
+    RemoteDocument,
+    RemoteStore,
+    Upload,
+)
+from rag.services.delete_files import delete_files
+from rag.services.local_answers import answer_locally, stream_locally
+from rag.services.name_store import make_named_store
+from rag.services.stores import delete_store, find_stores
+from rag.services.upload_document import document_of, upload_document
+
+STATES = models.File.Status
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileSearch:
+    """Stores in Postgres, for one caller: what ``scope`` may not read does not exist.
+
+    Uploads wait for the queue, so a worker must run.
+    """
+
+    scope: Scope
+
+    def create_store(self, display_name: str) -> RemoteStore:
+        """Return a new, empty store of the caller's."""
+        store = make_named_store(scope=self.scope, display_name=display_name, backend="local")
+        return RemoteStore(store.resource_name, store.display_name, store.created_at)
+
+    def get_store(self, name: str) -> RemoteStore:
+        """Return a store with its counts; raise NotFoundError when it is gone."""
+        store = self._store(name)
+        files = models.File.objects.filter(store=store)
+        n_active = files.filter(status=STATES.COMPLETED).count()
+        n_failed = files.filter(status=STATES.ERROR).count()
+        return RemoteStore(
+            store.resource_name, store.display_name, store.created_at, n_active=n_active,
+            n_pending=files.count() - n_active - n_failed, n_failed=n_failed,
+            size_bytes=files.aggregate(n=Sum("size"))["n"] or 0,
+        )  # fmt: skip
+
+    def list_stores(self) -> list[RemoteStore]:
+        """Return the local stores that the caller may read, oldest first."""
+        stores = models.Store.objects.readable(self.scope).filter(backend="local")
+        return [
+            RemoteStore(store.resource_name, store.display_name, store.created_at)
+            for store in stores.order_by("created_at", "pk")
+        ]
+
+    def delete_store(self, name: str) -> None:
+        """Delete a store with all its documents; one that is gone is no error."""
+        store = models.Store.objects.readable(self.scope).filter(resource_name=name).first()
+        if store is None:
+            return
+        if not models.Store.objects.editable(self.scope).filter(pk=store.pk).exists():
+            raise ForbiddenError("You may read “{name}”, not change it.", name=store.name)
+        delete_store(store=store)
+
+    def upload(self, store: str, upload: Upload, *, deadline: Deadline) -> RemoteDocument:
+        """Return the document once it can be found; what fails or is cancelled is removed."""
+        deadline.check()
+        row = self._store(store)
+        before = set(row.files.values_list("pk", flat=True))
+        try:
+            document = upload_document(
+                scope=self.scope, store=row, upload=upload, deadline=deadline, is_waiting=True
+            )
+            if upload.on_progress is not None:
+                upload.on_progress(1.0)
+        except BaseException:
+            left = row.files.filter(name=upload.display_name).exclude(pk__in=before)
+            delete_files(scope=self.scope, file_ids=list(left.values_list("pk", flat=True)))
+            raise
+        return document
+
+    def list_documents(self, store: str) -> list[RemoteDocument]:
+        """Return the documents that the caller may read, oldest first."""
+        files = models.File.objects.readable(self.scope).filter(store=self._store(store))
+        rows = files.light().select_related("store").order_by("pk")
+        return [document_of(file) for file in rows]
+
+    def delete_document(self, name: str) -> None:
+        """Delete a document; one that is gone is no error."""
+        store, _, number = name.partition("/documents/")
+        if number.isascii() and number.isdigit() and len(number) < 19:
+            files = models.File.objects.filter(pk=int(number), store__resource_name=store)
+            delete_files(scope=self.scope, file_ids=list(files.values_list("pk", flat=True)))
+
+    def answer(self, question: GroundedQuestion, *, deadline: Deadline) -> GroundedAnswer:
+        """Return the whole answer of stores."""
+        return answer_locally(question=question, scope=self.scope, deadline=deadline)
+
+    def stream(
+        self, question: GroundedQuestion, *, deadline: Deadline
+    ) -> AsyncIterator[GroundedAnswer]:
+        """Yield pieces as they come; leaving the iteration stops the model."""
+        return stream_locally(question=question, scope=self.scope, deadline=deadline)
+
+    def _store(self, name: str) -> models.Store:
+        store = find_stores(names=[name], scope=self.scope)[0]
+        if store.is_remote:
+            raise NotFoundError("There is no local store “{name}”.", name=name)
+        return store

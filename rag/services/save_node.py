@@ -1,0 +1,101 @@
+"""RAG nodes kept for their builder. In: a node's data. Out: its row, bound to a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db.models import Count
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, RAGError
+from rag.core.node import RAGNodeData
+from rag.services.name_store import make_named_store
+from rag.services.stores import delete_store, find_stores
+
+STATES = models.File.Status
+MAX_ID = 200
+# What is true of a store's files, worst first.
+_STATUSES = (
+    (STATES.ERROR, "error"), (STATES.UPLOADING, "uploading"), (STATES.PROCESSING, "processing"),
+    (STATES.COMPLETED, "completed"),
+)  # fmt: skip
+
+
+def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNode:
+    """Keep a node's data as its owner has it; one without a store gets one made.
+
+    Its display name, ``store-{first 8 of the node id}-{milliseconds}``, is the node's store id.
+    Raises ForbiddenError without a user, InvalidInputError for an unusable id, NotFoundError for a
+    store that the caller may not read.
+    """
+    if scope.user_id is None:
+        raise ForbiddenError("Nodes belong to users.", hint="Sign in.")
+    if not node_id.strip() or len(node_id) > MAX_ID or "\0" in node_id:
+        raise InvalidInputError(
+            "The node's id has {n} characters.", hint="Allowed: {low} to {high}.",
+            n=len(node_id), low=1, high=MAX_ID,
+        )  # fmt: skip
+    named = data.file_search_store_name
+    store = find_stores(names=[named], scope=scope)[0] if named else None
+    node, _ = models.RagNode.objects.get_or_create(owner_id=scope.user_id, node_id=node_id)
+    if store is None and node.store_id is None:
+        _bind(node, scope)
+    if store is not None and store.pk != node.store_id:
+        models.RagNode.objects.filter(pk=node.pk).update(store=store)
+    node = models.RagNode.objects.select_related("store").get(pk=node.pk)
+    assert node.store is not None, "it was bound just now"
+    # The results of the last run are the server's to say.
+    kept = node.node_data
+    data = replace(
+        data, file_search_store_name=node.store.resource_name,
+        file_search_store_id=node.store.display_name,
+        search_query=data.search_query or kept.search_query,
+        found_documents=kept.found_documents if data.found_documents is None
+        else data.found_documents,
+    )  # fmt: skip
+    node.data = data.as_wire()
+    node.save(update_fields=["data", "updated_at"])
+    return node
+
+
+def find_node(*, scope: Scope, node_id: str) -> models.RagNode:
+    """Return the caller's own node; raise NotFoundError when there is none."""
+    found = models.RagNode.objects.of(scope).select_related("store").filter(node_id=node_id).first()
+    if found is None:
+        raise NotFoundError("There is no {kind} {id}.", kind="node", id=node_id)
+    return found
+
+
+def node_wire(*, node: models.RagNode) -> dict[str, Any]:
+    """Return the data with the present upload status of its store's files."""
+    data, (status, error) = node.node_data, _upload_status(node)
+    if status:
+        data = replace(data, upload_status=status, upload_error=error)
+    return data.as_wire()
+
+
+def keep_results(*, node: models.RagNode, query: str, documents: Sequence[str]) -> None:
+    """Keep what was asked last and found."""
+    data = replace(node.node_data, search_query=query, found_documents=tuple(documents))
+    models.RagNode.objects.filter(pk=node.pk).update(data=data.as_wire())
+
+
+def _bind(node: models.RagNode, scope: Scope) -> None:
+    shown = f"store-{node.node_id[:8]}-{time.time_ns() // 1_000_000}"
+    store = make_named_store(scope=scope, display_name=shown)
+    # Of two who save at once one binds; the other's store is empty and goes.
+    if not models.RagNode.objects.filter(pk=node.pk, store=None).update(store=store):
+        delete_store(store=store)
+
+
+def _upload_status(node: models.RagNode) -> tuple[str, str]:
+    files = models.File.objects.filter(store=node.store_id).order_by()
+    counts = dict(files.values_list("status").annotate(n=Count("pk")))
+    status = next((told for state, told in _STATUSES if counts.get(state)), "")
+    failed = files.filter(status=STATES.ERROR).order_by("-pk").values_list("error", flat=True)
+    error = failed.first() if status == "error" else None
+    return status, str(RAGError.from_dict(error)) if error else ""

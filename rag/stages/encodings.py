@@ -1,0 +1,40 @@
+"""Names of encodings. In: what a person calls one. Out: the codec that reads files of that kind."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from rag.core.errors import InvalidInputError
+
+# Names of subsets are in use for files that go beyond them; these decode all of both.
+SUPERSETS = {
+    "gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "hz-gb-2312": "hz",
+    "big5": "big5hkscs", "cp950": "big5hkscs",
+}  # fmt: skip
+# What people are offered, by codec; a name that is not here may be typed where there is room.
+USUAL = {
+    "utf-8": "UTF-8", "gb18030": "GB18030 / GBK / GB2312 · 简体", "big5hkscs": "Big5 · 繁體",
+    "utf-16": "UTF-16", "shift_jis": "Shift JIS · 日本語", "euc_jp": "EUC-JP · 日本語",
+    "euc_kr": "EUC-KR · 한국어", "cp1252": "Windows-1252", "cp1251": "Windows-1251 · кириллица",
+}  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}")
+
+
+def encoding_name(name: str) -> str:
+    """Return the codec for ``name``, empty for an empty one; raise InvalidInputError if unknown."""
+    name = name.strip()
+    if not name:
+        return ""
+    try:
+        if not _NAME.fullmatch(name):
+            raise LookupError(name)
+        # Python has codecs that turn no text into bytes; those refuse this.
+        "a".encode(name)
+        codec = codecs.lookup(name).name
+    except (LookupError, UnicodeError) as error:
+        raise InvalidInputError(
+            "“{encoding}” is no encoding of texts.", hint="Known are, among others: {known}.",
+            encoding=name, known=", ".join(USUAL),
+        ) from error  # fmt: skip
+    return SUPERSETS.get(codec, codec)

@@ -1,0 +1,95 @@
+"""What flow tests stand on: a store, a small database, a tool, a script, and the flow of the clinic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from agents import models
+from agents.services.flow_folders import import_flow
+from agents.services.run_flow import run_flow
+from agents.services.start_run import RunRequest
+from rag.core.access import Scope
+from rag.core.plugins import PLUGINS
+from rag.core.tools import ToolCall
+from rag.services.access import scope_of
+from tests.edges.admin_desk import use_words
+from tests.factories import FileFactory, StoreFactory, UserFactory, publish
+
+FLOWS = Path(__file__).resolve().parents[1] / "flows"
+MEDICAL = FLOWS / "medical_agent_v4"
+PATIENTS = """
+CREATE TABLE IF NOT EXISTS patients (user_id text, diagnosis text, medications jsonb, last_visit date);
+INSERT INTO patients VALUES ('{me}', '高血压', '["氨氯地平", "缬沙坦"]', '2024-01-15'),
+                            ('{me}', '胃炎', '[]', '2023-05-02'),
+                            ('somebody else', '糖尿病', '["二甲双胍"]', '2024-02-01')
+"""
+
+
+class QueryBloodPressure:
+    """A tool as a plugin brings it; answers only for those who are signed in."""
+
+    name = "query_blood_pressure"
+    label = "Blood pressure"
+    description = "Returns the patient's blood pressure of the last days."
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        days: int = 7
+
+    def run(self, call: ToolCall) -> dict[str, Any]:
+        return {"days": call.arguments.days, "systolic": [150, 148], "user": call.scope.user_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Clinic:
+    """The flow of the clinic with everything that it asks, and whose it is."""
+
+    flow: models.Flow
+    scope: Scope
+
+    def ask(self, message: str, **more: Any) -> models.FlowRun:
+        request = RunRequest(
+            flow=self.flow, scope=self.scope, message=message, model=SCRIPT, **more
+        )
+        return run_flow(request=request)
+
+
+SCRIPT = f"scripted:{MEDICAL / 'answers.yaml'}"
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Iterator[None]:
+    """The words embedder, the default database for sources, doubao as an endpoint, the tool."""
+    use_words(monkeypatch, settings)
+    settings.RAG = {
+        **settings.RAG, "SOURCE_DATABASES": ("default",),
+        "CHAT_ENDPOINTS": {"doubao": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"}},
+    }  # fmt: skip
+    found = PLUGINS._found["tool"]
+    monkeypatch.setitem(found, QueryBloodPressure.name, QueryBloodPressure)
+    yield
+
+
+@pytest.fixture
+def clinic(house: None) -> Iterator[Clinic]:
+    """The seed's flow, active, with a store of guidelines and three rows of patients."""
+    user = UserFactory()
+    store = StoreFactory(name="medical_docs", owner=user)
+    publish(
+        FileFactory(store=store, name="高血压指南.pdf"),
+        "高血压 怎么 控制：收缩压 应低于 140，低盐饮食", "头痛 的 原因 有 多种", "药物 剂量 的 说法 相互矛盾",
+        "说不清 的 情况",
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(PATIENTS.format(me=user.pk))
+    scope = scope_of(user)
+    version = import_flow(path=MEDICAL, scope=scope)
+    yield Clinic(version.flow, scope)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE patients")

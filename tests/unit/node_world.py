@@ -1,0 +1,77 @@
+"""What a node is lent in tests: a script for models, outcomes for sources, everything noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agents.core.nodes import SourcesAsked
+from agents.services.pretend_outcome import pretend_outcome
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import RAGError, UnknownNameError
+from rag.core.ports import ChatRequest
+from rag.core.tools import ToolSpec
+from rag.core.types import ChatReply
+from rag.services.source_calls import SourceOutcome
+
+
+class NotedRun:
+    """``NodeRun`` whose model says the ``answers`` in turn; an error among them is raised."""
+
+    node = "node"
+    scope = Scope.anonymous()
+
+    def __init__(
+        self, *answers: str | RAGError, prompts: Mapping[str, str] | None = None,
+        sources: Mapping[str, Any] | None = None, decision: str | None = None,
+        tools: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] | None = None,
+    ) -> None:  # fmt: skip
+        self.answers, self.sources, self.tools = (
+            list(answers),
+            dict(sources or {}),
+            dict(tools or {}),
+        )
+        self.prompts: Mapping[str, str] = prompts or {}
+        self.decision = decision
+        self.deadline = Deadline(30)
+        self.requests: list[tuple[str, ChatRequest]] = []
+        self.asked: list[SourcesAsked] = []
+        self.events: list[tuple[str, Mapping[str, Any]]] = []
+
+    def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        self.events.append((kind, data))
+
+    def model_id(self, name: str) -> str:
+        return name or "doubao:own"
+
+    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+        self.requests.append((name, request))
+        answer = self.answers.pop(0)
+        if isinstance(answer, RAGError):
+            raise answer
+        return ChatReply(answer, model=self.model_id(name))
+
+    async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
+        self.asked.append(asked)
+        return [pretend_outcome(call, self.sources.get(call.name)) for call in asked.calls]
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return self.tools[name](arguments)
+
+    def tool_spec(self, name: str) -> ToolSpec:
+        if name not in self.tools:
+            raise UnknownNameError("tool", name, self.tools)
+        return ToolSpec(name, f"does {name}", {"type": "object"})
+
+    @property
+    def texts(self) -> list[list[tuple[str, str]]]:
+        """The messages of each request."""
+        return [[(m.role, m.content) for m in request.messages] for _, request in self.requests]
+
+    def names(self) -> Sequence[list[str]]:
+        """The sources of each time that some were asked."""
+        return [[call.name for call in asked.calls] for asked in self.asked]
