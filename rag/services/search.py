@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from rag import models
 from rag.core.access import Scope
@@ -17,7 +18,7 @@ from rag.services.embed_query import embed_query
 from rag.services.log_query import log_query
 from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
 from rag.services.rank_again import n_candidates, rank_again
-from rag.services.search_targets import file_filter, refuse_remote, search_targets
+from rag.services.search_targets import check_searchable, file_filter, search_targets
 from rag.stages.terms import is_han, is_identifier, query_terms, short_phrase
 
 MAX_QUERY = 4000
@@ -37,47 +38,38 @@ def search(
 
     ``settings`` None takes the first store's own; ``top_k`` None takes 3, 5 or 10 by the query's
     complexity, and the result says what the analysis saw. Mode auto asks both legs: what a guess
-    would hide is worse than what it saves. ``files`` are the only ones to be found, whatever the
-    settings' filters say. Raises InvalidInputError for an empty query, and for a store that is
-    kept at Gemini: it tells no ranks.
+    would hide is worse than what it saves. ``files`` alone are found, past the settings' filters.
+    Raises InvalidInputError for an empty query and for a store at Gemini.
     """
-    started = time.perf_counter()
+    laps = _Laps()
     query = checked_query(query=query)
-    if not stores:
-        raise InvalidInputError("No store was chosen.", hint="Name at least one.")
-    refuse_remote(stores=stores)
+    check_searchable(stores=stores)
     settings = settings or stores[0].retrieval_settings
     mode = "hybrid" if settings.mode == "auto" else settings.mode
     targets = search_targets(stores=stores, scope=scope)
+    laps.end("access")
     store_ids = [target.store_id for target in targets]
-    asked = time.perf_counter()
     analysis = None if settings.top_k else _analysis(query, stores, store_ids)
-    analyzed = time.perf_counter()
-    spaces = {target.space_id for target in targets} if mode != "keyword" else set()
+    laps.end("analyze")
+    spaces = {target.space_id for target in targets if mode != "keyword"}
     vectors = {space: embed_query(space_id=space, query=query) for space in spaces}
-    embedded = time.perf_counter()
-    terms = query_terms(query) if mode != "semantic" else {}
+    laps.end("embed")
     top_k = analysis.top_k if analysis else settings.top_k or 1
     index_query = IndexQuery(
-        targets=targets, group_ids=scope.group_ids, vectors=vectors, terms=terms, settings=settings,
-        codes=frozenset(filter(is_identifier, terms)), is_han=is_han(query),
-        phrase=short_phrase(query) if terms else "",
+        targets=targets, group_ids=scope.group_ids, vectors=vectors, settings=settings,
+        **(_words(query) if mode != "semantic" else {"terms": {}}),
         top_k=n_candidates(top_k=top_k, settings=settings),
         files=files or file_filter(store_ids=store_ids, settings=settings),
     )  # fmt: skip
     hits, routes = wiring.index().search(index_query)
-    found = time.perf_counter()
+    laps.end("sql")
     hits, rerank = rank_again(query=query, hits=hits, settings=settings)
-    ranked = time.perf_counter()
-    times = {
-        "access": asked - started, "analyze": analyzed - asked, "embed": embedded - analyzed,
-        "sql": found - embedded, **({"rerank": ranked - found} if rerank else {}),
-        "total": ranked - started,
-    }  # fmt: skip
+    if rerank:
+        laps.end("rerank")
     result = SearchResult(
         query=query, hits=tuple(hits[:top_k]), mode=mode, top_k=top_k,
         settings_hash=settings.hash, routes=routes, analysis=analysis, rerank=rerank,
-        timings_ms={name: spent * 1e3 for name, spent in times.items()},
+        timings_ms=laps.so_far(),
     )  # fmt: skip
     if is_logged:
         log_query(result=result, scope=scope, store_ids=store_ids)
@@ -96,7 +88,30 @@ def checked_query(*, query: str) -> str:
     return query
 
 
+def _words(query: str) -> dict[str, Any]:
+    terms = query_terms(query)
+    return {
+        "terms": terms, "codes": frozenset(filter(is_identifier, terms)), "is_han": is_han(query),
+        "phrase": short_phrase(query) if terms else "",
+    }  # fmt: skip
+
+
 def _analysis(query: str, stores: Sequence[models.Store], ids: Sequence[int]) -> QueryAnalysis:
     # What a store calls its things is no business of those who may not read it.
     seen = [store for store in stores if store.pk in ids]
     return QueryAnalyzer().analyze(query, vocabulary=vocabulary_of(stores=seen))
+
+
+class _Laps:
+    """The milliseconds of each step, and of all."""
+
+    def __init__(self) -> None:
+        self._began = self._last = time.perf_counter()
+        self._ms: dict[str, float] = {}
+
+    def end(self, name: str) -> None:
+        now = time.perf_counter()
+        self._ms[name], self._last = (now - self._last) * 1e3, now
+
+    def so_far(self) -> dict[str, float]:
+        return {**self._ms, "total": (time.perf_counter() - self._began) * 1e3}

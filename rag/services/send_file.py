@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 STATES = models.File.Status
 # Our file's id in the document's metadata: what grounding leads back by.
 FILE_KEY = "citable_file"
-MAX_KEYS = 20
+MAX_KEYS = 19
 _TELL_EVERY_S = 1.0
 
 
