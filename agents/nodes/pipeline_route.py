@@ -8,15 +8,16 @@ from agents.core.pipeline import PipelineRun, PipelineState
 
 # The whole message must be small talk: «你好，保修期多久» is a question.
 _SMALL_TALK = re.compile(
-    r"(?:(?:你|您)?好(?:呀|啊|吗)?|(?:你|您|大家)们?好|嗨|哈喽|哈啰|喂|在吗|在不在|"
+    r"(?:[你您]?好(?:呀|啊|吗)?|(?:你|您|大家)们?好|嗨|哈喽|哈啰|喂|在吗|在不在|"
     r"早(?:上好|安)?|(?:上午|中午|下午|晚上)好|晚安|"
     r"(?:多|非常|十分|太)?(?:谢谢?|感谢)(?:你|您|啦|了|[你您]的帮助)?|"
     r"辛苦了?|再见|拜拜|好的?|明白了?|知道了|收到|没(?:事|问题)了?|"
-    r"[你您]是(?:谁|什么|机器人吗|人工智能吗)|[你您]叫什么(?:名字)?|[你您](?:会|能)(?:做|干)?些?什么|"
-    r"(?:你|您)能帮我(?:做)?什么|"
+    r"[你您]是(?:谁|什么|机器人吗|人工智能吗)|[你您]叫什么(?:名字)?|"
+    r"[你您](?:会|能)(?:做|干)?些?什么|[你您]能帮我做?什么|"
     r"hi(?: there)?|hello(?: there)?|hey(?: there)?|good (?:morning|afternoon|evening|night|day)|"
-    r"(?:many )?thanks?(?: you)?(?: (?:so|very) much| a lot)?|thank you(?: (?:so|very) much)?|thx|cheers|"
-    r"bye(?: bye)?|good ?bye|see you(?: later)?|ok(?:ay)?|great|got it|how are you(?: doing)?(?: today)?|"
+    r"(?:many )?thanks?(?: you)?(?: (?:so|very) much| a lot)?|thank you(?: (?:so|very) much)?|"
+    r"thx|cheers|bye(?: bye)?|good ?bye|see you(?: later)?|ok(?:ay)?|great|got it|"
+    r"how are you(?: doing)?(?: today)?|"
     r"who are you|what are you|what(?:'s| is) your name|what can you do(?: for me)?|"
     r"are you (?:a )?(?:bot|robot|human))",
     re.I,

@@ -1,4 +1,4 @@
-"""Events of an answer in the database. In: events. Out: rows, and cleared away when they are old."""
+"""Events of an answer in the database. In: events. Out: rows, cleared away when they are old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool grade: tells which texts answer a question. In: both. Out: a verdict and a score for each."""
+"""Tool grade: tells which texts answer a question. In: both. Out: verdict and score of each."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class QueryRewrite:
     name = "query_rewrite"
     label = gettext_noop("Make a question stand alone")
     description = (
-        "Rewrites a question that leans on the conversation, such as «and how much is it?», so that "
-        "it can be searched for by itself. Call it before a search when a question points back."
+        "Rewrites a question that leans on the conversation, such as “how much is it?”, so that it "
+        "can be searched for by itself. Call it before a search when a question points back."
     )
 
     @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Tool vector_retrieve: finds passages in stores. In: a question. Out: passages with their place."""
+"""Tool vector_retrieve: finds passages in stores. In: a question. Out: passages, their place."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from django import forms
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
 
+from rag import models
 from rag.admin.sentences import error_sentence
 from rag.conf import conf
 from rag.core.errors import RAGError
@@ -33,8 +34,13 @@ class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["embedding_model"].widget.attrs["placeholder"] = conf().embedding_model
         if "backend" in self.fields:
             self.fields["backend"].initial = conf().default_store_backend
+            self.fields["backend"].required = False
         if "slug" in self.fields:
             self.fields["slug"].required = False
+
+    def clean_backend(self) -> str:
+        """Return where the store is kept, here when nothing was chosen."""
+        return str(self.cleaned_data["backend"] or models.Store.Backend.LOCAL)
 
     def clean_slug(self) -> str:
         """Return the slug, made from the name when empty."""

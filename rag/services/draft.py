@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rag import models
 from rag.core.documents import Chunk, ParsedDocument
@@ -24,14 +24,22 @@ if TYPE_CHECKING:
     Vectors = dict[int, NDArray[np.float32]]
 
 BATCH = 32
+Holes = Sequence[tuple[int, int]]
 
 
-def draft_file(*, file: models.File, document: ParsedDocument, fresh_vectors: bool) -> int:
-    """Write the rows that the file's draft still lacks; return the number of all its rows."""
+def draft_file(
+    *, file: models.File, document: ParsedDocument, fresh_vectors: bool, holes: Holes = ()
+) -> int:
+    """Write the rows that the file's draft still lacks; return the number of all its rows.
+
+    ``holes`` are spans, in order, of chunks that stay: the rest is cut around them.
+    """
     embedder = wiring.embedder_of(file.store.live_space_id)
-    fingerprint = _fingerprint(file, document, fresh_vectors)
+    fingerprint = _fingerprint(file, document, (fresh_vectors, *holes))
     n_done = drafts.begin_draft(file.pk, fingerprint)
-    chunks = islice(chunk_document(document, file.chunk_rule, embedder.tokenizer), n_done, None)
+    chunks = islice(
+        chunk_document(document, file.chunk_rule, embedder.tokenizer, holes), n_done, None
+    )
     claimed: set[str] = set()
     pending: tuple[list[Chunk], Future[Vectors]] | None = None
     with ThreadPoolExecutor(1, "embed") as pool:
@@ -47,11 +55,11 @@ def draft_file(*, file: models.File, document: ParsedDocument, fresh_vectors: bo
     return n_done
 
 
-def _fingerprint(file: models.File, document: ParsedDocument, fresh_vectors: bool) -> str:
+def _fingerprint(file: models.File, document: ParsedDocument, wishes: tuple[Any, ...]) -> str:
     store = file.store
     parts = (
         hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
-        file.chunk_rule, store.live_space_id, VERSION, fresh_vectors, file.revision,
+        file.chunk_rule, store.live_space_id, VERSION, wishes, file.revision,
     )  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

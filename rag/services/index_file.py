@@ -21,6 +21,8 @@ from rag.providers.postgres.drafts import discard_draft
 from rag.providers.postgres.locks import holding_file
 from rag.services import wiring
 from rag.services.draft import draft_file
+from rag.services.embed_anew import embed_anew
+from rag.services.match_file import match_file
 from rag.services.publish import publish_file
 from rag.services.send_file import send_file
 from rag.services.spaces import queue_index_builds
@@ -50,6 +52,8 @@ def _index(file_id: int, fresh_vectors: bool) -> None:
     try:
         if not _bring_in(file, _parse(file), fresh_vectors):
             return
+        if fresh_vectors:
+            embed_anew(file_id=file.pk)
     except RAGError as error:
         record_failure(file_id=file.pk, error=error)
         return
@@ -81,12 +85,16 @@ def record_failure(*, file_id: int, error: RAGError) -> None:
 def _bring_in(file: models.File, document: ParsedDocument, fresh_vectors: bool) -> bool:
     """Draft and publish; return False when the file was deleted meanwhile."""
     for is_last in (False, True):
-        if not draft_file(file=file, document=document, fresh_vectors=fresh_vectors):
+        planned = match_file(file=file, document=document)
+        n_rows = draft_file(
+            file=file, document=document, fresh_vectors=fresh_vectors, holes=planned.holes
+        )
+        if not n_rows and not planned.holes:
             raise DocumentError(
                 "“{name}” holds no text.", hint="Upload one with text.", name=file.name
             )
         try:
-            return publish_file(file=file, document=document)
+            return publish_file(file=file, document=document, planned=planned)
         except ConflictError:
             # The draft counts on a vector that is gone: it would fail in the same way for ever.
             discard_draft(file.pk)

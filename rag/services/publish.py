@@ -12,6 +12,8 @@ from rag.providers.postgres.canonical import write_canonical
 from rag.providers.postgres.locks import keep_store
 from rag.providers.postgres.swap import SwapTarget, swap_in
 from rag.providers.procrastinate_queue import is_waiting
+from rag.services.carry_over import CarryOver
+from rag.stages.match_chunks import Matched
 
 _PUBLISHED = (
     "revision", "n_chunks", "kind", "encoding", "parser", "pages", "blocks", "warnings", "status",
@@ -20,10 +22,11 @@ _PUBLISHED = (
 
 
 @transaction.atomic
-def publish_file(*, file: models.File, document: ParsedDocument) -> bool:
-    """Swap the draft in; return False when the file was deleted meanwhile.
+def publish_file(*, file: models.File, document: ParsedDocument, planned: Matched) -> bool:
+    """Swap the draft in, and what people did with it; False when the file was deleted meanwhile.
 
-    Raises ConflictError when the draft relies on a vector that is gone.
+    ``planned`` is what the draft was cut around. Raises ConflictError when the draft relies on a
+    vector that is gone or does not fit what somebody did meanwhile.
     """
     if not keep_store(file.store_id):
         return False
@@ -35,7 +38,10 @@ def publish_file(*, file: models.File, document: ParsedDocument) -> bool:
         file_id=row.pk, store_id=row.store_id, space_id=file.store.live_space_id,
         revision=row.revision, content_type=row.content_type,
     )  # fmt: skip
-    row.n_chunks = swap_in(target)
+    work = CarryOver(file=row, document=document, planned=planned)
+    n_kept = work.before()
+    row.n_chunks = swap_in(target) + n_kept
+    work.after()
     row.kind, row.encoding, row.parser = document.kind, document.encoding, document.parser
     write_canonical(row.pk, document.text)
     row.pages = [asdict(page) for page in document.pages]

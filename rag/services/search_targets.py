@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 
 from rag import models
 from rag.core.access import Scope
+from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.route import MAX_EXACT
@@ -16,8 +17,10 @@ from rag.providers.postgres.spaces import index_name, valid_indexes
 from rag.stages.filter_metadata import filter_metadata
 
 
-def refuse_remote(*, stores: Sequence[models.Store]) -> None:
-    """Raise InvalidInputError for a store whose files are kept elsewhere and tell no ranks."""
+def check_searchable(*, stores: Sequence[models.Store]) -> None:
+    """Raise InvalidInputError for no store, and for one at Gemini, which tells no ranks."""
+    if not stores:
+        raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     for store in stores:
         store.require_local()
 

@@ -15,9 +15,10 @@ from rag.core.errors import InvalidInputError
 Test = Callable[[Mapping[str, Any]], bool]
 MAX_CHARS, MAX_DEPTH = 4000, 50
 _TOKEN = re.compile(
-    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign><=|>=|!=|[=<>()])"""
+    r"""(?P<text>(?s:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))|(?P<sign><=|>=|!=|[=<>()])"""
     r"""|(?P<word>[^\s()<>=!"']+)"""
 )
+_NUMBER = re.compile(r"-?(?:[0-9]{1,400}|[0-9]{0,40}\.[0-9]{1,40}(?:[eE][-+]?[0-9]{1,3})?)")
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
@@ -136,11 +137,11 @@ def _unreadable(token: str, place: int) -> InvalidInputError:
 
 def _value(token: str) -> str | float:
     if token[0] in "\"'":
-        return re.sub(r"\\(.)", r"\1", token[1:-1])
-    try:
-        return float(token)
-    except ValueError:
+        return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.S)
+    if not _NUMBER.fullmatch(token):
         return token
+    # A whole number is compared exactly, however large.
+    return int(token) if token.lstrip("-").isdigit() else float(token)
 
 
 def _holds(held: Any, compare: Callable[[Any, Any], bool], wanted: str | float) -> bool:

@@ -14,9 +14,9 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError
 from rag.services.access import scope_of
+from rag.services.delete_files import delete_files
 from rag.services.files import (
     cancel_files,
-    delete_files,
     retry_files,
     set_chunks_enabled,
     update_file,

@@ -86,7 +86,9 @@ def reusable_texts(file_id: int, space_id: int, digests: Sequence[str]) -> set[s
         cursor.execute(
             "SELECT c.sha256 FROM rag_chunk c JOIN rag_chunk_vec v"
             " ON v.chunk_id = c.id AND v.space_id = %s"
-            " WHERE c.file_id = %s AND c.is_live AND c.sha256 = ANY(%s) AND NOT EXISTS ("
+            " WHERE c.file_id = %s AND c.is_live AND c.sha256 = ANY(%s)"
+            # The others stay whatever the draft says: their vectors are none of its business.
+            " AND c.origin = 'parsed' AND c.enabled AND NOT EXISTS ("
             "  SELECT FROM rag_chunk_draft d WHERE d.file_id = c.file_id"
             "  AND d.sha256 = c.sha256 AND d.embedding IS NULL)"
             " GROUP BY c.sha256 HAVING count(*) = 1",

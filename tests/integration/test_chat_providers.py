@@ -1,0 +1,93 @@
+"""Agents on the real SDKs against loopback servers: what a provider does wrong ends in a clean error."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agents import models
+from agents.services.chat import begin_chat, stop_chat
+from agents.services.chat_order import ChatOrder
+from agents.services.follow_chat import follow_chat
+from rag.services import wiring
+from tests.fakes.openai_server import OpenAIServer, Script
+from tests.integration.agent_world import QUOTE, AgentWorld, settled, world
+
+__all__ = ["world"]
+PIECES = ("Every ", '<cite doc_id="doc_01" ', f'quote="{QUOTE}">', "30 days", "</cite>", ".")
+
+
+@pytest.fixture
+def provider(world: AgentWorld, settings: Any) -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        endpoints = {"local": {"base_url": server.url, "api_key": "k"}}
+        settings.RAG = {**settings.RAG, "CHAT_ENDPOINTS": endpoints, "CHAT_MODEL": "local:m"}
+        wiring._chat_model.cache_clear()
+        server.chat = Script(pieces=PIECES)
+        yield server
+
+
+def test_an_answer_of_a_remote_model_is_cited(world: AgentWorld, provider: OpenAIServer) -> None:
+    told = world.ask("How often is the pump serviced?")
+    assert told.text == "Every 30 days[1]."
+    row = told.row
+    assert row.model == "local:m" and row.usage == {"input_tokens": 11, "output_tokens": 6}
+    asked = provider.calls[-1].json
+    assert asked["stream"] is True and asked["temperature"] == 0.7 and asked["max_tokens"] == 2048
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [({"ending": "cut"}, "provider"), ({"ending": "error"}, "provider"), ({"ending": "quiet"}, "provider"),
+     ({"ending": "garbage"}, "provider"), ({"html": True}, "provider"), ({"ending": "hang"}, "provider_timeout"),
+     ({"pieces": ()}, "provider"), ({"pieces": (), "refusal": "no"}, "provider")],
+)  # fmt: skip
+def test_a_provider_that_dies_ends_in_a_clean_error(
+    world: AgentWorld, provider: OpenAIServer, change: dict[str, Any], code: str
+) -> None:
+    provider.chat = Script(**{"pieces": PIECES[:1], **change})
+    world.set(generate_timeout_s=1.0)
+    started = time.monotonic()
+    told = world.ask("How often is the pump serviced?")
+    assert time.monotonic() - started < 4
+    assert (told.last.kind, told.last.data["code"]) == ("error", code)
+    assert "Traceback" not in str(told.last.data)
+    row = told.row
+    assert row.status == "error" and row.content == told.text and row.error
+
+
+async def test_a_stop_closes_the_connection_to_the_model(
+    world: AgentWorld, provider: OpenAIServer
+) -> None:
+    provider.chat = Script(pieces=("word ",) * 500, pause_s=0.05)
+    order = ChatOrder(agent=world.agent, scope=world.scope, message="How often is the pump serviced?")
+    chat = await begin_chat(order=order)
+    kinds: list[str] = []
+    async for event in follow_chat(message_id=chat.answer.pk):
+        kinds.append(event.kind)
+        if event.kind == "delta" and kinds.count("delta") == 3:
+            await stop_chat(key=str(chat.answer.key), scope=world.scope)
+    assert kinds[-1] == "stopped"
+    assert await asyncio.to_thread(provider.gone.wait, 5), "the server did not see the end"
+    row = await models.Message.objects.aget(pk=chat.answer.pk)
+    assert row.status == "stopped" and row.content.startswith("word word word")
+    await settled()
+
+
+async def test_who_leaves_loses_nothing(world: AgentWorld, provider: OpenAIServer) -> None:
+    provider.chat = Script(pieces=("word ",) * 30, pause_s=0.01)
+    order = ChatOrder(agent=world.agent, scope=world.scope, message="How often is the pump serviced?")
+    chat = await begin_chat(order=order)
+    seen = 0
+    async for event in follow_chat(message_id=chat.answer.pk):
+        seen = event.seq
+        if event.kind == "delta":
+            break
+    await settled()
+    rest = [event async for event in follow_chat(message_id=chat.answer.pk, after=seen)]
+    assert rest[0].seq == seen + 1 and rest[-1].kind == "done"
+    assert rest[-1].data["text"] == "word " * 30

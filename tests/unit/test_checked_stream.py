@@ -1,0 +1,82 @@
+"""An answer while it is checked: the same however it is cut; what fails is dropped by sentence."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.core.hits import Hit
+from rag.core.types import Citation
+from rag.services.checked_stream import CheckedStream, Part, checked_text, failed
+from rag.stages.context import Passage
+
+TEXT = "The pump is serviced yearly. The filter costs 45 yuan."
+PASSAGES = (Passage("doc_01", Hit(text=TEXT, rank=1), TEXT),)
+GOOD = '<cite doc_id="doc_01" quote="The pump is serviced yearly.">Yearly</cite>'
+BAD = '<cite doc_id="doc_01" quote="The pump is never serviced.">Never</cite>'
+
+
+def through(text: str, cuts: list[int], **rules: bool) -> list[Part]:
+    stream = CheckedStream(PASSAGES, **rules)
+    places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
+    parts = [part for a, b in zip(places, places[1:], strict=False) for part in stream.feed(text[a:b])]
+    return [*parts, *stream.finish()]
+
+
+def shown(parts: list[Part]) -> str:
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def numbers(parts: list[Part]) -> list[int]:
+    return [part.number for part in parts if isinstance(part, Citation)]
+
+
+def test_marks_are_shown_and_nothing_is_held_back() -> None:
+    assert shown(through(f"{GOOD}. {BAD}.", [])) == "Yearly[1]. Never[2]."
+    stream = CheckedStream(PASSAGES)
+    assert stream.feed("A word") == ["A word"]
+
+
+def test_the_sentence_of_a_failed_quote_goes_with_its_mark() -> None:
+    parts = through(f"First. {BAD}. Then {GOOD}. Last one.", [], drops_failed=True)
+    assert shown(parts) == "First. Then Yearly[2]. Last one."
+    assert numbers(parts) == [2]
+
+
+def test_a_mark_behind_the_stop_belongs_to_the_sentence_before() -> None:
+    behind = f"It is never serviced. {BAD.replace('>Never<', '><')} The end is near."
+    assert shown(through(behind, [], drops_failed=True)) == "The end is near."
+
+
+def test_chinese_sentences_are_parted_too() -> None:
+    assert shown(through(f"先说一句。{BAD}。再说一句。", [], drops_failed=True)) == "先说一句。再说一句。"
+
+
+def test_citations_can_be_left_out() -> None:
+    parts = through(f"See [a] {GOOD}. {BAD}.", [], shows_marks=False)
+    assert shown(parts) == "See [a] Yearly. Never." and numbers(parts) == []
+
+
+def test_a_number_in_brackets_of_the_text_is_kept_where_it_cites_nothing() -> None:
+    assert shown(through("Size [mm] is 3.", [], shows_marks=False)) == "Size [mm] is 3."
+
+
+PIECES = st.lists(
+    st.sampled_from([GOOD, BAD, "word ", "No. 3 ", ". ", "。", "\n", "[1]", "<", "3.14 ", "[", "e.g. "]),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(PIECES, st.lists(st.integers(0, 800), max_size=8), st.booleans(), st.booleans())
+def test_the_cuts_change_nothing(
+    pieces: list[str], cuts: list[int], drops: bool, shows: bool
+) -> None:
+    text = "".join(pieces)
+    rules = {"drops_failed": drops, "shows_marks": shows}
+    whole, cut = through(text, [], **rules), through(text, cuts, **rules)
+    assert (shown(cut), numbers(cut)) == (shown(whole), numbers(whole))
+    if shows and not drops:
+        plain, citations = checked_text(text, PASSAGES)
+        assert shown(whole) == plain and numbers(whole) == [one.number for one in citations]
+    if drops and shows:
+        assert failed([part for part in whole if isinstance(part, Citation)]) == []
