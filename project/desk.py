@@ -44,6 +44,10 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Stores"), "inventory_2", "rag_store", "rag.view_store"),
                     _way(_("Files"), "description", "rag_file", "rag.view_file"),
                     _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
+                    _way(
+                        _("Texts without a place"), "link_off", "rag_chunkconflict",
+                        "rag.view_chunkconflict",
+                    ),
                 ],
             },
             {

@@ -75,6 +75,8 @@ def _swap_bytes(
             if is_new:
                 transaction.on_commit(partial(default_storage.delete, str(row.content.name)))
                 row.content.name, row.sha256, row.size = path, stored.sha256, stored.size
+                # The encoding that was given was that of the old bytes.
+                row.encoding_override = ""
             if is_new or row.status in (states.IDLE, states.ERROR):
                 # The row first: see reindex.
                 row.status, row.progress = states.PROCESSING, {"stage": "waiting"}
@@ -94,4 +96,13 @@ def _swap_bytes(
     return is_new
 
 
-_WRITTEN = ("content", "sha256", "size", "status", "progress", "error", "updated_at")
+_WRITTEN = (
+    "content",
+    "sha256",
+    "size",
+    "status",
+    "progress",
+    "error",
+    "updated_at",
+    "encoding_override",
+)

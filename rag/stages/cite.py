@@ -103,7 +103,8 @@ def locate_citation(citation: Citation, passage: Passage, start: int, end: int) 
     """Return ``citation`` at ``text[start:end]`` of a passage's hit, in the file's own offsets."""
     hit = passage.hit
     first, last = hit.char_start + start, hit.char_start + end
-    if hit.chunk_id is not None and hit.char_end - hit.char_start != len(hit.text):
+    is_edited = (hit.revision or 1) > 1 or hit.char_end - hit.char_start != len(hit.text)
+    if hit.chunk_id is not None and is_edited:
         # An edited chunk has other words than its file: all that stands firm is where it lies.
         first, last = hit.char_start, hit.char_end
     return replace(

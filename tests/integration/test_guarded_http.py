@@ -98,6 +98,7 @@ def test_a_proxy_of_the_environment_is_not_asked(
 @pytest.mark.parametrize(
     ("coding", "packed"),
     [("gzip", gzip.compress(b"a" * 999)), ("deflate", zlib.compress(b"a" * 999))],
+    ids=["gzip", "deflate"],
 )
 def test_a_packed_body_is_unpacked(server: LoopbackServer, coding: str, packed: bytes) -> None:
     url = serve(server, "/packed", Reply(packed, headers={"Content-Encoding": coding}))
