@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers, viewsets
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.response import Response
@@ -16,6 +17,24 @@ from rag.core.errors import NotFoundError
 from rag.services.access import Caller
 
 _TIMES = ["-updated_at", "updated_at", "-created_at", "created_at", "-id", "id"]
+
+
+class AgentProblem(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+    """The shape of every error, for the OpenAPI document."""
+
+    error = serializers.DictField(
+        help_text="code, message, hint, params; fields when values cannot be taken."
+    )
+
+
+PROBLEMS = {
+    400: OpenApiResponse(AgentProblem, "Malformed, or values that cannot be taken, by field."),
+    401: OpenApiResponse(AgentProblem, "No key, or one that is unknown, expired or revoked."),
+    403: OpenApiResponse(AgentProblem, "Readable, but you or your key may not do this."),
+    404: OpenApiResponse(AgentProblem, "Not there, or not readable for you."),
+    409: OpenApiResponse(AgentProblem, "Taken, or being written at this moment."),
+    429: OpenApiResponse(AgentProblem, "Too many requests; see Retry-After."),
+}
 
 
 class OwnList(serializers.Serializer):  # type: ignore[misc]  # DRF has no types

@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver
 from rest_framework.routers import SimpleRouter
 
-from agents.api.resources import AgentViews, MessageViews, SessionViews
+from agents.api.agent_resource import AgentViews
+from agents.api.resources import MessageViews, SessionViews
 
 _router = SimpleRouter(trailing_slash=False)
 _router.register("agents", AgentViews, "api-agents")

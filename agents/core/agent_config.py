@@ -8,10 +8,6 @@ from typing import Any, Literal, Self
 
 from rag.core.options import option, read_options
 
-AGENT_TYPES = ("rag", "react", "supervisor")
-AGENT_ROLES = ("specialist", "coordinator", "assistant")
-SEARCH_MODES = ("auto", "semantic", "keyword", "hybrid")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:

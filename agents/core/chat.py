@@ -8,16 +8,14 @@ from typing import Any
 
 # After one of these the stream ends.
 LAST_KINDS = frozenset({"done", "error", "stopped"})
-CHAT_KINDS = (
-    "start", "step", "rewrite", "sources", "tool_call", "delta", "citation", "replace", "notice",
-    "usage", "done", "error", "stopped",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ChatEvent:
     """One event; ``seq`` rises within its answer and is the id to go on after.
 
+    ``kind`` is start, step, rewrite, sources, tool_call, delta, citation, replace, notice, usage,
+    done, error or stopped.
     The texts of all ``delta`` events, from the last ``replace`` on, are the answer's text.
     """
 

@@ -48,8 +48,8 @@ def decide_review(
             raise UnknownNameError("decision", decision, review["decisions"])
         decided = {"decision": decision}
         _append(
-            run, "decided", review["node"], visit=review["visit"], record=json.dumps(packed(decided)),
-            data={**decided, "by": scope.user_id},
+            run, "decided", review["node"], visit=review["visit"],
+            record=json.dumps(packed(decided)), data={**decided, "by": scope.user_id},
         )  # fmt: skip
         run.reviews = [one for one in reviews if one is not review]
         run.status, run.worker, run.seen_at = _STATUS.RUNNING, None, timezone.now()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.db import transaction
 
 from agents import models
@@ -12,30 +10,6 @@ from rag.core.errors import ConflictError, InvalidInputError
 
 MAX_TITLE, MAX_COMMENT = 200, 2000
 _STATUS = models.Message.Status
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One message of the branch that a session goes on with, and all that share its place."""
-
-    message: models.Message
-    alternatives: tuple[str, ...] = ()
-
-
-def session_path(*, session: models.Session) -> list[Turn]:
-    """Return the messages from the first to where the session goes on, with their alternatives."""
-    rows = list(session.messages.select_related("parent").order_by("pk"))
-    by_id = {row.pk: row for row in rows}
-    places: dict[int | None, list[str]] = {}
-    for row in rows:
-        places.setdefault(row.parent_id, []).append(str(row.key))
-    path: list[Turn] = []
-    at = session.head_id
-    while at is not None and at in by_id:
-        row = by_id[at]
-        path.append(Turn(row, tuple(places[row.parent_id])))
-        at = row.parent_id
-    return path[::-1]
 
 
 def change_session(*, session: models.Session, title: str) -> models.Session:

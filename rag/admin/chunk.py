@@ -19,8 +19,9 @@ from django.utils.translation import ngettext
 from rag import models
 from rag.admin.asked import asked_number
 from rag.admin.cells import label, page_link, pages_text
+from rag.admin.chunk_filters import LiveFilter, TouchedFilter
 from rag.admin.chunk_pages import AddChunk, EditText, Revisions
-from rag.admin.filters import FileFilter, LiveFilter, StoreFilter, TouchedFilter
+from rag.admin.filters import FileFilter, StoreFilter
 from rag.admin.preview_pages import PreviewPage
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.services.add_chunk import delete_chunks

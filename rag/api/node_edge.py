@@ -7,7 +7,7 @@ knows it, and unlike the rest of the API.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any
 
@@ -35,7 +35,7 @@ _STATUS: tuple[tuple[type[RAGError], int], ...] = (
     (errors.NotFoundError, 404), (ForbiddenError, 403), (errors.ConflictError, 409),
     (InvalidInputError, 400), (LimitError, 400), (errors.DocumentError, 400),
 )  # fmt: skip
-View = Callable[..., Awaitable[HttpResponseBase]]
+View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
 def node_view(methods: Sequence[str], right: str, permission: str = "") -> Callable[[View], View]:

@@ -44,7 +44,7 @@ async def run(request: HttpRequest, caller: Caller, node_id: str) -> HttpRespons
     body = json_body(request)
     for name in ("context", "mockData"):
         if not isinstance(body.get(name) or {}, dict):
-            raise InvalidInputError("{name} must be {wanted}.", name=name, wanted="an object")
+            raise InvalidInputError("{name} must be an object.", name=name)
     deadline = Deadline(2 * conf().timeout_s)
     try:
         output = await sync_to_async(_run)(request.get_host(), caller, node_id, body, deadline)

@@ -23,7 +23,7 @@ async def create(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     shown, backend = body.get("displayName", ""), body.get("backend") or ""
     for name, value in (("displayName", shown), ("backend", backend)):
         if not isinstance(value, str):
-            raise InvalidInputError("{name} must be {wanted}.", name=name, wanted="a text")
+            raise InvalidInputError("{name} must be a text.", name=name)
     store = await sync_to_async(make_named_store)(
         scope=caller.scope, display_name=shown, backend=backend
     )

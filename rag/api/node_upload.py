@@ -81,5 +81,5 @@ def _number(form: Any, name: str) -> int | None:
     if not value:
         return None
     if not (value.isascii() and value.isdigit() and len(value) < 10):
-        raise InvalidInputError("{name} must be {wanted}.", name=name, wanted="a whole number")
+        raise InvalidInputError("{name} must be a whole number.", name=name)
     return int(value)

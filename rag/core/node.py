@@ -149,8 +149,11 @@ def _checked(name: str, value: Any, kind: str) -> Any:
             return tuple(value)
     elif kind == "InputMappings":
         return value
-    wanted = {"str": "a text", "int": "a whole number"}.get(kind, "a list")
-    raise InvalidInputError("{name} must be {wanted}.", name=name, wanted=wanted)
+    if kind == "str":
+        raise InvalidInputError("{name} must be a text.", name=name)
+    if kind == "int":
+        raise InvalidInputError("{name} must be a whole number.", name=name)
+    raise InvalidInputError("{name} must be a list.", name=name)
 
 
 def _write(data: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import math
 import re
@@ -74,7 +75,8 @@ class ExtractiveChatModel:
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield sentence by sentence; the last piece carries the reason and the notice."""
-        pieces = self._answer(request)
+        # Vectors of sentences take tenths of a second, which other streams must not wait for.
+        pieces = await asyncio.to_thread(self._answer, request)
         for this, _ in pairwise(pieces):
             yield ChatReply(f"{this}\n", model=self.id)
         yield ChatReply(

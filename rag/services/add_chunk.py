@@ -14,7 +14,8 @@ from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.postgres.connections import release_db
 from rag.services.chunk_text import WrittenText, clean_chunk_text, index_text, write_text
-from rag.services.held_chunk import hold_file, note_changes, settle
+from rag.services.held_chunk import hold_file
+from rag.services.settle_changes import note_changes, settle
 
 
 def add_chunk(

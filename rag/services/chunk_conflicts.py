@@ -13,7 +13,8 @@ from rag.providers.postgres.connections import release_db
 from rag.services.add_chunk import delete_chunks, new_chunk
 from rag.services.chunk_text import write_text
 from rag.services.edit_chunk import edit_chunk
-from rag.services.held_chunk import hold_file, settle
+from rag.services.held_chunk import hold_file
+from rag.services.settle_changes import settle
 
 
 def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:

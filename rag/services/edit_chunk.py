@@ -14,13 +14,8 @@ from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.providers.postgres.connections import release_db
 from rag.services.chunk_text import WrittenText, clean_chunk_text, index_text, write_text
-from rag.services.held_chunk import (
-    check_revision,
-    editable_chunk,
-    hold_chunk,
-    note_changes,
-    settle,
-)
+from rag.services.held_chunk import check_revision, editable_chunk, hold_chunk
+from rag.services.settle_changes import note_changes, settle
 
 _KEPT = ("text", "char_start", "char_end", "page_first", "page_last", "file_revision")
 _WRITTEN = ("text", "revision", "token_count", "origin", "edited_by")

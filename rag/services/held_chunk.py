@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from django.db.models import F
-from django.utils import timezone
-
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, NotFoundError
-from rag.providers.postgres import stats
 from rag.providers.postgres.locks import keep_store
-from rag.services.weights import settle_store
 
 
 def editable_chunk(*, scope: Scope, chunk_id: int) -> models.Chunk:
@@ -66,16 +61,3 @@ def check_revision(chunk: models.Chunk, expected: int) -> None:
             hint="Look at the new text, then save yours again.",
             now=chunk.revision, seen=expected,
         )  # fmt: skip
-
-
-def note_changes(*, file_id: int, n_more: int = 0) -> None:
-    """Say on the file that chunks changed and how many came; whoever weighs texts anew looks."""
-    models.File.objects.filter(pk=file_id).update(
-        n_chunks=F("n_chunks") + n_more, updated_at=timezone.now()
-    )
-
-
-def settle(*, store_id: int) -> None:
-    """Bring a store's statistics up to date, after the commit."""
-    stats.roll_up([store_id])
-    settle_store(store_id=store_id)

@@ -49,6 +49,13 @@ def test_every_operation_of_the_resources_is_told(resources: dict[str, Any]) -> 
         ("delete", "/api/files/{id}"), ("get", "/api/files/{id}/original"),
         ("get", "/api/files/{id}/text"), ("get", "/api/chunks"), ("get", "/api/chunks/{id}"),
         ("patch", "/api/chunks/{id}"), ("post", "/api/chunks"), ("delete", "/api/chunks/{id}"),
+        ("get", "/api/agents"), ("post", "/api/agents"), ("get", "/api/agents/{id}"),
+        ("patch", "/api/agents/{id}"), ("delete", "/api/agents/{id}"), ("get", "/api/sessions"),
+        ("get", "/api/sessions/{id}"), ("patch", "/api/sessions/{id}"),
+        ("delete", "/api/sessions/{id}"), ("get", "/api/sessions/{id}/messages"),
+        ("get", "/api/messages"), ("get", "/api/messages/{id}"), ("patch", "/api/messages/{id}"),
+        ("post", "/api/messages/{id}/branch"),
+        ("get", "/api/messages/{id}/citations/{number}"),
     }  # fmt: skip
 
 
@@ -65,7 +72,11 @@ def test_operations_tell_their_errors_and_how_to_sign_in(
 
 
 def test_the_retrieval_document_tells_all_settings_with_limits(retrieval: dict[str, Any]) -> None:
-    assert set(retrieval["paths"]) == {"/api/rag/retrieve", "/api/rag/ask"}
+    assert set(retrieval["paths"]) == {
+        "/api/rag/retrieve", "/api/rag/ask", "/api/agents/{name}/chat",
+        "/api/agents/{name}/chat/{key}", "/api/agents/{name}/chat/{key}/stop",
+        "/api/agents/{name}/graph",
+    }  # fmt: skip
     schemas = retrieval["components"]["schemas"]
     shape = schemas["RetrievalSettings"]
     assert set(shape["properties"]) == {one.name for one in dataclasses.fields(RetrievalSettings)}

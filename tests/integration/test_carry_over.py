@@ -14,9 +14,9 @@ from rag.services import carry_over, index_file
 from rag.services.add_chunk import add_chunk, delete_chunks
 from rag.services.edit_chunk import edit_chunk, restore_revision
 from rag.services.files import set_chunks_enabled
-from rag.services.held_chunk import settle
 from rag.services.match_file import match_file
 from rag.services.publish import publish_file
+from rag.services.settle_changes import settle
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.chunk_desk import (
     OPERATOR,

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from agents import models
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, ProviderError
+from rag.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    ProviderError,
+)
 from rag.services import retrieve as retrieve_module
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, Heard, world

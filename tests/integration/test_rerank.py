@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from rag.core.access import Scope
-from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError, UnknownNameError
+from rag.core.errors import (
+    ConfigurationError,
+    ProviderError,
+    ProviderTimeoutError,
+    UnknownNameError,
+)
 from rag.core.hits import Hit, Leg
 from rag.core.types import RetrievalSettings
 from rag.providers.rerank_http import HttpReranker

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +21,7 @@ BAD = '<cite doc_id="doc_01" quote="The pump is never serviced.">Never</cite>'
 def through(text: str, cuts: list[int], **rules: bool) -> list[Part]:
     stream = CheckedStream(PASSAGES, **rules)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
-    parts = [part for a, b in zip(places, places[1:], strict=False) for part in stream.feed(text[a:b])]
+    parts = [part for a, b in pairwise(places) for part in stream.feed(text[a:b])]
     return [*parts, *stream.finish()]
 
 
