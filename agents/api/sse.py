@@ -39,10 +39,14 @@ def worded(data: Mapping[str, Any], language: str) -> dict[str, Any]:
     if not isinstance(stored, Mapping):
         return dict(data)
     error = RAGError.from_dict(stored)
+    params = dict(error.params)
     with override(language):
-        hint = gettext(error.hint).format(**error.params) if error.hint else ""
-        message = gettext(error.message).format(**error.params)
-    return {**data, "error": {"message": message, "hint": hint, "params": dict(error.params)}}
+        if "kind" in params:
+            # The kind of an unknown name is a word of ours.
+            params["kind"] = gettext(params["kind"])
+        message = gettext(error.message).format(**params) if error.message else ""
+        hint = gettext(error.hint).format(**params) if error.hint else ""
+    return {**data, "error": {"message": message, "hint": hint, "params": params}}
 
 
 async def _encoded(message_id: int, after: int, language: str) -> AsyncIterator[bytes]:

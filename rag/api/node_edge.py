@@ -48,14 +48,14 @@ def node_view(methods: Sequence[str], right: str, permission: str = "") -> Calla
         @wraps(view)
         async def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
             if request.method not in methods:
-                answer = refusal(405, gettext("The method {method} is not possible here.").format(
+                answer = _refusal(405, gettext("The method {method} is not possible here.").format(
                     method=request.method))  # fmt: skip
                 answer["Allow"] = ", ".join(methods)
                 return answer
             try:
                 caller = await sync_to_async(_caller)(request, right, permission)
                 if caller is None:
-                    return refusal(401, UNAUTHORIZED)
+                    return _refusal(401, UNAUTHORIZED)
                 return await view(request, caller, **kwargs)
             except Exception as error:
                 return error_answer(error)
@@ -68,7 +68,7 @@ def node_view(methods: Sequence[str], right: str, permission: str = "") -> Calla
 def error_answer(error: Exception) -> JsonResponse:
     """Return the answer that tells an error; one that is a fault of ours goes to the log."""
     status, sentence = told_error(error)
-    answer = refusal(status, sentence)
+    answer = _refusal(status, sentence)
     wait_s = getattr(error, "params", {}).get("retry_after_s")
     if isinstance(error, LimitError) and wait_s is not None:
         answer.status_code = 429
@@ -93,7 +93,7 @@ def told_error(error: Exception) -> tuple[int, str]:
     return 500, gettext("Something went wrong here.") + " " + gettext("The server's log says what.")
 
 
-def refusal(status: int, sentence: str) -> JsonResponse:
+def _refusal(status: int, sentence: str) -> JsonResponse:
     """Return an error with this sentence."""
     answer = json_answer({"error": sentence}, status)
     if status == 401:

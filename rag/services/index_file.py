@@ -35,6 +35,10 @@ def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
     ``fresh_vectors`` embeds unchanged chunks anew too. A file that was deleted meanwhile is
     nothing to do. Raises OperationalError while another worker is at it.
     """
+    if models.File.objects.filter(pk=file_id, store__backend="gemini").exists():
+        # Without holding it: the lock would stay with a connection that goes back to the pool.
+        _send(file_id)
+        return
     with holding_file(file_id):
         _index(file_id, fresh_vectors)
 
@@ -46,9 +50,6 @@ def _index(file_id: int, fresh_vectors: bool) -> None:
     models.File.objects.filter(pk=file.pk).update(
         status=models.File.Status.PROCESSING, error=None, progress={"stage": "parsing"}
     )
-    if file.store.is_remote:
-        _send(file.pk)
-        return
     try:
         if not _bring_in(file, _parse(file), fresh_vectors):
             return

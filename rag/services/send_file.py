@@ -49,7 +49,7 @@ def send_file(*, file_id: int, deadline: Deadline) -> RemoteDocument | None:
         _told(file, status=STATES.ERROR, error=error.as_dict(), progress={})
         raise
     is_kept = _told(
-        file, status=STATES.COMPLETED, error=None, progress={}, remote_name=document.name,
+        file, is_last=True, status=STATES.COMPLETED, error=None, progress={}, remote_name=document.name,
         kind=Path(file.name).suffix.lower().lstrip(".")[:10], revision=F("revision") + 1,
     )  # fmt: skip
     if not is_kept:
@@ -103,9 +103,14 @@ def _upload(file: models.File) -> Upload:
     return Upload(path, file.name, "", file.chunk_rule, remote_metadata(file), on_progress)
 
 
-def _told(file: models.File, **values: Any) -> bool:
-    """Write to the row as long as it has the bytes that are being sent."""
+def _told(file: models.File, *, is_last: bool = False, **values: Any) -> bool:
+    """Write to the row as long as it has the bytes that are being sent.
+
+    Of two that send them at once the first to end is kept: ``is_last`` wants the name as it was.
+    """
     rows = models.File.objects.filter(pk=file.pk, sha256=file.sha256)
+    if is_last:
+        rows = rows.filter(remote_name=file.remote_name)
     return bool(rows.update(**values, updated_at=timezone.now()))
 
 

@@ -23,7 +23,9 @@ def talk(world: AgentWorld) -> Any:
     """Two turns of a conversation."""
     world.use(CITED)
     first = world.ask("How often is the pump serviced?")
-    world.ask("How often is the filter of the pump replaced?", session=first.events[0].data["session"])
+    world.ask(
+        "How often is the filter of the pump replaced?", session=first.events[0].data["session"]
+    )
     return first
 
 
@@ -98,13 +100,19 @@ def test_nobody_reads_the_conversations_of_others(world: AgentWorld, talk: Any) 
         client = client_for(user)
         assert ok(client.get("/api/sessions"))["results"] == []
         assert ok(client.get("/api/messages"))["results"] == []
-        for address in (f"sessions/{session}", f"sessions/{session}/messages", f"messages/{message}"):
+        for address in (
+            f"sessions/{session}",
+            f"sessions/{session}/messages",
+            f"messages/{message}",
+        ):
             error_of(client.get(f"/api/{address}"), 404)
         error_of(client.send("patch", f"/api/messages/{message}", {"feedback": 1}), 404)
         error_of(client.delete(f"/api/sessions/{session}"), 404)
         error_of(client.send("post", f"/api/messages/{message}/branch", {}), 404)
     limited = client_for(world.user, stores=[world.store])
-    assert ok(limited.get("/api/sessions"))["results"] == [], "a limited key sees what it was used for"
+    assert ok(limited.get("/api/sessions"))["results"] == [], (
+        "a limited key sees what it was used for"
+    )
     for address in ("sessions", "messages", "agents"):
         error_of(KeyClient().get(f"/api/{address}"), 401)
     assert models.Session.objects.readable(Scope.operator()).count() == 0
@@ -160,5 +168,7 @@ def test_the_built_in_agent_can_be_switched_off_and_not_deleted(world: AgentWorl
 def test_types_that_cannot_be_asked_say_so(world: AgentWorld) -> None:
     world.agent.agent_type = "supervisor"
     world.agent.save()
-    error = error_of(client_for(world.user).send("post", "/api/agents/desk/chat", {"message": "hi"}), 409)
+    error = error_of(
+        client_for(world.user).send("post", "/api/agents/desk/chat", {"message": "hi"}), 409
+    )
     assert "supervisor" in error["message"]

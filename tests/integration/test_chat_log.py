@@ -69,7 +69,9 @@ async def test_a_database_that_fails_for_a_moment_loses_nothing(
     await asyncio.sleep(0.6)
     await log.append("delta", {"text": "b"})
     await log.close("done", {})
-    seqs = [event.seq async for event in models.MessageEvent.objects.filter(message=row).order_by("seq")]
+    seqs = [
+        event.seq async for event in models.MessageEvent.objects.filter(message=row).order_by("seq")
+    ]
     assert seqs == [1, 2, 3] and len(n_failed) == 2
 
 

@@ -14,6 +14,9 @@ from agents.services.chat import begin_chat, stop_chat
 from agents.services.chat_order import ChatOrder
 from agents.services.follow_chat import follow_chat
 from rag.services import wiring
+from tests.fakes.gemini_server import GeminiServer
+from tests.fakes.gemini_server import Script as GeminiScript
+from tests.fakes.loopback import Fault
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.integration.agent_world import QUOTE, AgentWorld, settled, world
 
@@ -64,7 +67,9 @@ async def test_a_stop_closes_the_connection_to_the_model(
     world: AgentWorld, provider: OpenAIServer
 ) -> None:
     provider.chat = Script(pieces=("word ",) * 500, pause_s=0.05)
-    order = ChatOrder(agent=world.agent, scope=world.scope, message="How often is the pump serviced?")
+    order = ChatOrder(
+        agent=world.agent, scope=world.scope, message="How often is the pump serviced?"
+    )
     chat = await begin_chat(order=order)
     kinds: list[str] = []
     async for event in follow_chat(message_id=chat.answer.pk):
@@ -80,7 +85,9 @@ async def test_a_stop_closes_the_connection_to_the_model(
 
 async def test_who_leaves_loses_nothing(world: AgentWorld, provider: OpenAIServer) -> None:
     provider.chat = Script(pieces=("word ",) * 30, pause_s=0.01)
-    order = ChatOrder(agent=world.agent, scope=world.scope, message="How often is the pump serviced?")
+    order = ChatOrder(
+        agent=world.agent, scope=world.scope, message="How often is the pump serviced?"
+    )
     chat = await begin_chat(order=order)
     seen = 0
     async for event in follow_chat(message_id=chat.answer.pk):
@@ -91,3 +98,20 @@ async def test_who_leaves_loses_nothing(world: AgentWorld, provider: OpenAIServe
     rest = [event async for event in follow_chat(message_id=chat.answer.pk, after=seen)]
     assert rest[0].seq == seen + 1 and rest[-1].kind == "done"
     assert rest[-1].data["text"] == "word " * 30
+
+
+def test_an_agent_speaks_with_gemini_as_well(world: AgentWorld, settings: Any) -> None:
+    with GeminiServer() as server:
+        server.key = "AIza-k"
+        server.chat = GeminiScript(
+            pieces=("Every ", f'<cite doc_id="doc_01" quote="{QUOTE}">', "30 days</cite>.")
+        )
+        settings.RAG = {**settings.RAG, "GEMINI_API_KEY": "AIza-k", "GEMINI_BASE_URL": server.url}
+        wiring._chat_model.cache_clear()
+        world.agent.model = "gemini:gemini-2.5-flash"
+        world.agent.save()
+        told = world.ask("How often is the pump serviced?")
+        assert told.text == "Every 30 days[1]." and told.row.model == "gemini:gemini-2.5-flash"
+        server.faults.append(Fault(status=400, body={"error": {"code": 400, "message": "no"}}))
+        failed = world.ask("How often is the pump serviced?")
+        assert (failed.last.kind, failed.last.data["code"]) == ("error", "provider")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rag.core.access import Scope
 from rag.core.errors import (
     ConfigurationError,
     ProviderError,
@@ -156,7 +155,11 @@ def test_every_search_is_ranked_as_its_settings_say(world: AgentWorld) -> None:
         return json.dumps({"ranking": rows})
 
     chat = world.use(answer)
-    asked: dict[str, Any] = {"query": "pump filter warranty", "scope": world.scope, "stores": [world.store]}
+    asked: dict[str, Any] = {
+        "query": "pump filter warranty",
+        "scope": world.scope,
+        "stores": [world.store],
+    }
     plain = search(**asked, settings=RetrievalSettings(top_k=3))
     assert plain.rerank == "" and chat.requests == []
     wanted = RetrievalSettings(top_k=2, rerank="llm", rerank_top_k=4)
@@ -185,7 +188,11 @@ def test_an_agent_ranks_more_than_three_and_keeps_the_best(world: AgentWorld) ->
             ids = range(1, shown.count("<document id=") + 1)
             texts = shown.split("<document id=")[1:]
             return json.dumps(
-                {"ranking": [{"id": n, "score": 10 if "filter" in texts[n - 1] else 1} for n in ids]}
+                {
+                    "ranking": [
+                        {"id": n, "score": 10 if "filter" in texts[n - 1] else 1} for n in ids
+                    ]
+                }
             )
         return "The filter costs 45 yuan."
 
@@ -216,7 +223,9 @@ def test_how_sure_a_search_is_depends_on_meaning_or_words(settings: Any) -> None
     like = Hit(text="pump", rank=1, vector=Leg(1, 0.6), lexical=Leg(None, 0.0))
     words = Hit(text="the pump is serviced", rank=2, vector=Leg(2, 0.1), lexical=Leg(1, 2.0))
     far = Hit(text="seeds", rank=3, vector=Leg(3, 0.1), lexical=Leg(None, 0.0))
-    judged = judge_hits(query="pump serviced", hits=[like, words, far], vector_threshold=0.5, bm25_threshold=0.3)
+    judged = judge_hits(
+        query="pump serviced", hits=[like, words, far], vector_threshold=0.5, bm25_threshold=0.3
+    )
     assert judged.hits == (like, words) and judged.n_weak == 1
     assert judged.confidence == 1.0
     assert judge_hits(query="pump serviced", hits=[far]).confidence == 0.1
@@ -240,4 +249,3 @@ def test_cosines_of_models_are_put_on_one_scale(world: AgentWorld, settings: Any
     settings.RAG = {**settings.RAG, "LIKENESS": {}}
     at = [Hit(text="x", rank=1, store_id=world.store.pk, vector=Leg(1, c)) for c in (0.14, 0.165)]
     assert [judge_hits(query="q", hits=[one]).confidence for one in at] == [0.5, 0.7]
-    assert Scope.operator().is_operator

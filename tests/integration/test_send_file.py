@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection, connections
 from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
@@ -101,7 +102,6 @@ def test_a_file_deleted_while_it_is_sent_leaves_no_document(
 
 
 def raw_delete(file_id: int) -> None:
-    from django.db import connections
 
     models.File.objects.filter(pk=file_id).delete()
     connections.close_all()
@@ -110,7 +110,6 @@ def raw_delete(file_id: int) -> None:
 def test_bytes_replaced_meanwhile_are_sent_by_their_own_job(
     server: GeminiServer, store: models.Store, file: models.File
 ) -> None:
-    from django.db import connections
 
     def replace() -> None:
         replace_file(
@@ -126,6 +125,28 @@ def test_bytes_replaced_meanwhile_are_sent_by_their_own_job(
     index_file(file_id=file.pk)
     file.refresh_from_db()
     assert documents(server, store) == [file.remote_name]
+
+
+def test_two_that_send_a_file_at_once_leave_one_document(
+    server: GeminiServer, store: models.Store, file: models.File
+) -> None:
+
+    def send_too() -> None:
+        index_file(file_id=file.pk)
+        connections.close_all()
+
+    while_sending(server, send_too)
+    index_file(file_id=file.pk)
+    file.refresh_from_db()
+    assert documents(server, store) == [file.remote_name] and file.status == STATES.COMPLETED
+
+
+def test_no_lock_stays_behind(server: GeminiServer, file: models.File) -> None:
+
+    index_file(file_id=file.pk)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        assert cursor.fetchone()[0] == 0
 
 
 def test_an_upload_whose_process_died_is_brought_back(

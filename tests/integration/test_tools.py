@@ -25,7 +25,9 @@ RANKING = '{"ranking": [{"id": 2, "score": 9}, {"id": 1, "score": 2}]}'
 
 @pytest.fixture(autouse=True)
 def desk(world: AgentWorld) -> Iterator[AgentWorld]:
-    world.use(lambda request: RANKING if "<documents>" in request.messages[-1].content else "The cost?")
+    world.use(
+        lambda request: RANKING if "<documents>" in request.messages[-1].content else "The cost?"
+    )
     yield world
 
 

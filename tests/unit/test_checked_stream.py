@@ -51,7 +51,10 @@ def test_a_mark_behind_the_stop_belongs_to_the_sentence_before() -> None:
 
 
 def test_chinese_sentences_are_parted_too() -> None:
-    assert shown(through(f"先说一句。{BAD}。再说一句。", [], drops_failed=True)) == "先说一句。再说一句。"
+    assert (
+        shown(through(f"先说一句。{BAD}。再说一句。", [], drops_failed=True))
+        == "先说一句。再说一句。"
+    )
 
 
 def test_citations_can_be_left_out() -> None:

@@ -120,7 +120,9 @@ def test_a_failure_takes_the_fallback_and_is_told(engine: Any) -> None:
         return {"facts": str(error)}
 
     lent = Run()
-    end = run(engine, Pipeline(((Step("a", fail, 5.0, instead),), (note("b"),))), {"query": ""}, lent)
+    end = run(
+        engine, Pipeline(((Step("a", fail, 5.0, instead),), (note("b"),))), {"query": ""}, lent
+    )
     assert (end["facts"], end["query"]) == ("no luck", "b")
     assert [kind for kind, _ in lent.told] == ["notice", "step", "step"]
     assert lent.told[1][1]["outcome"] == "failed"
@@ -212,6 +214,11 @@ def test_the_config_has_the_defaults_of_its_description() -> None:
         "enable_source_citation": True, "enable_query_rewrite": False, "enable_rerank": False,
         "rerank_top_k": 5, "vector_threshold": 0.7, "bm25_threshold": 0.3,
     }  # fmt: skip
-    for wrong in ({"default_top_k": 0}, {"default_top_k": "5"}, {"nonsense": 1}, {"search_mode": "x"}):
+    for wrong in (
+        {"default_top_k": 0},
+        {"default_top_k": "5"},
+        {"nonsense": 1},
+        {"search_mode": "x"},
+    ):
         with pytest.raises(InvalidInputError):
             AgentConfig.from_dict(wrong)

@@ -76,13 +76,26 @@ def test_rules_put_the_thing_in_the_pronouns_place(query: str, before: str, join
 
 
 @pytest.mark.parametrize(
-    "text", ["你好", "您好！", "谢谢你", "谢谢！再见", "你是谁？", "Hi", "hello, how are you?", "OK, thanks!", "好的"]
+    "text",
+    [
+        "你好",
+        "您好！",
+        "谢谢你",
+        "谢谢！再见",
+        "你是谁？",
+        "Hi",
+        "hello, how are you?",
+        "OK, thanks!",
+        "好的",
+    ],
 )
 def test_small_talk_is_known(text: str) -> None:
     assert is_small_talk(text)
 
 
-@pytest.mark.parametrize("text", ["你好，保修期多久？", "hello world program", "谢谢卡怎么办理", "?", "", "好评率是多少"])
+@pytest.mark.parametrize(
+    "text", ["你好，保修期多久？", "hello world program", "谢谢卡怎么办理", "?", "", "好评率是多少"]
+)
 def test_a_question_is_no_small_talk(text: str) -> None:
     assert not is_small_talk(text)
 

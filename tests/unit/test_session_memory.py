@@ -35,7 +35,9 @@ def rolled(summary: str, turns: Sequence[Turn], limit: int, answer: str | None =
 
     rolled.asked = asked  # type: ignore[attr-defined]
     budget = Budget(limit, words)
-    return asyncio.run(roll_summary(summary, turns, budget, PROMPTS, None if answer is None else ask))
+    return asyncio.run(
+        roll_summary(summary, turns, budget, PROMPTS, None if answer is None else ask)
+    )
 
 
 def test_without_a_model_it_is_cut_from_what_was_said() -> None:

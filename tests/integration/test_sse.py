@@ -1,0 +1,90 @@
+"""Streams of events as bytes: names, ids, pings, the reader's language, and what a cut does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from agents import models
+from agents.api.sse import event_stream, worded
+from agents.services.chat import begin_chat
+from agents.services.chat_order import ChatOrder
+from rag.core.errors import ConflictError, UnknownNameError
+from tests.integration.agent_world import AgentWorld, settled, sse_events, world
+
+__all__ = ["world"]
+SLOW = {"answers": [{"contains": "pump", "answer": "a b c d e f g h", "delay_s": 1.2}]}
+
+
+async def begun(world: AgentWorld) -> models.Message:
+    order = ChatOrder(
+        agent=world.agent, scope=world.scope, message="How often is the pump serviced?"
+    )
+    return (await begin_chat(order=order)).answer
+
+
+async def body_of(response: Any, until: str = "") -> str:
+    text = ""
+    stream = response.streaming_content
+    async for piece in stream:
+        text += piece.decode()
+        if until and until in text:
+            break
+    return text
+
+
+async def test_events_have_ids_names_and_pings_between(world: AgentWorld, settings: Any) -> None:
+    settings.AGENTS = {**settings.AGENTS, "PING_S": 0.05}
+    world.use(SLOW)
+    message = await begun(world)
+    response = await sync_to_async(event_stream)(message.pk)
+    text = await body_of(response)
+    assert text.startswith("retry: 2000\n\nid: 1\nevent: start\ndata: {")
+    kinds = [kind for _, kind, _ in sse_events(text)]
+    assert "ping" in kinds and kinds[-1] == "done"
+    assert all(seq == 0 for seq, kind, _ in sse_events(text) if kind == "ping")
+    await settled()
+    again = await body_of(event_stream(message.pk, after=len(kinds) - kinds.count("ping") - 1))
+    assert [kind for _, kind, _ in sse_events(again)] == ["done"]
+
+
+@pytest.mark.parametrize(("finishes", "status"), [(True, "done"), (False, "stopped")])
+async def test_a_cut_ends_the_answer_only_where_that_is_wished(
+    world: AgentWorld, settings: Any, finishes: bool, status: str
+) -> None:
+    settings.AGENTS = {**settings.AGENTS, "FINISHES_ALONE": finishes}
+    world.use(SLOW)
+    message = await begun(world)
+    response = event_stream(message.pk)
+
+    async def read() -> None:
+        await body_of(response)
+
+    reader = asyncio.create_task(read())
+    while not await models.MessageEvent.objects.filter(message=message, kind="delta").aexists():
+        await asyncio.sleep(0.05)
+    # As a server does when the connection is gone.
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    await settled()
+    await message.arefresh_from_db()
+    assert message.status == status
+    assert message.content == "a b c d e f g h" or status == "stopped"
+
+
+def test_errors_are_told_in_the_readers_language() -> None:
+    error = ConflictError("The answer has ended already.").as_dict()
+    assert worded({"error": error, "code": "conflict"}, "en") == {
+        "code": "conflict",
+        "error": {"message": "The answer has ended already.", "hint": "", "params": {}},
+    }
+    assert (
+        worded({"error": error}, "zh-hans")["error"]["message"] != "The answer has ended already."
+    )
+    unknown = UnknownNameError("retrieval mode", "x", ["a", "b"]).as_dict()
+    assert worded({"error": unknown}, "en")["error"]["hint"] == "Known: a, b."
+    assert worded({"text": "x"}, "en") == {"text": "x"}
