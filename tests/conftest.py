@@ -52,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if is_worker:
         folder = Path(os.environ["CITABLE_VAR"])
+        # Each worker has a database of its own: stores of equal numbers must not share a folder.
+        os.environ["MEDIA_ROOT"] = str(folder / f"media-{os.environ['PYTEST_XDIST_WORKER']}")
     else:
         _sweep()
         folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=ROOT))
@@ -84,6 +86,23 @@ def fresh_wiring() -> Iterator[None]:
         maker.cache_clear()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Take back the connections that threads of a test have not returned to the pool.
+
+    Such threads wait for locks or for a server that was frozen; they end by themselves, but their
+    connections would be missing until then.
+    """
+    yield
+    pool = connection._connection_pools.get(connection.alias)
+    if pool is None or connection.in_atomic_block:
+        return
+    stats = pool.get_stats()
+    if stats.get("pool_size", 0) - stats.get("pool_available", 0) > 1:
+        connection.close()
+        connection.close_pool()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run an async test on the thread of its transaction; other ways leak rows."""
@@ -109,7 +128,7 @@ def _remove_rows(case: TransactionTestCase) -> None:
 def _use(folder: Path) -> None:
     # Settings were read before this file; connections read these dictionaries when first used.
     settings.VAR_DIR = folder
-    settings.MEDIA_ROOT = folder / "media"
+    settings.MEDIA_ROOT = Path(os.environ.get("MEDIA_ROOT", folder / "media"))
     settings.FILE_UPLOAD_TEMP_DIR = folder / "incoming"
     settings.FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
     # The middleware that serves static files warns about a folder that is not there.

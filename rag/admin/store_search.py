@@ -24,8 +24,8 @@ MODE_NAMES = {
 }  # fmt: skip
 FUSION_NAMES = {"weighted": _("weighted scores"), "rrf": _("ranks (RRF)")}
 STEPS = {
-    "access": _("access"), "embed": _("embedding the query"), "sql": _("database"),
-    "total": _("in all"),
+    "access": _("access"), "analyze": _("reading the query"), "embed": _("embedding the query"),
+    "sql": _("database"), "rerank": _("ranking again"), "total": _("in all"),
 }  # fmt: skip
 
 

@@ -25,7 +25,8 @@ from rag.api.filters import FileList
 from rag.api.lookups import refuse_reader, store_called
 from rag.api.problems import told
 from rag.api.resource_views import PROBLEMS, ScopedViews
-from rag.api.serializers import FileBody, UploadForm
+from rag.api.serializers import FileBody
+from rag.api.upload_form import UploadForm
 from rag.services.delete_files import delete_files
 from rag.services.files import update_file
 from rag.services.read_original import open_original, pieces_of

@@ -143,22 +143,6 @@ class NewChunk(StrictSerializer):
     )  # fmt: skip
 
 
-class UploadForm(StrictSerializer):
-    """A form with files, posted as multipart/form-data."""
-
-    store = serializers.CharField(help_text="The store's id, slug or name.")
-    files = serializers.ListField(
-        child=serializers.FileField(allow_empty_file=True), min_length=1, max_length=100,
-        help_text="One or more documents, each up to 100 MB; zip bundles are unpacked.",
-    )  # fmt: skip
-    content_type = serializers.CharField(required=False, max_length=60)
-    metadata = JSONObjectField(required=False, help_text="A JSON object, for all files.")
-    replace = serializers.BooleanField(
-        default=False,
-        help_text="A file whose name the store has becomes that file's next revision.",
-    )
-
-
 def _sentence(stored: dict[str, Any]) -> str:
     said = told(RAGError.from_dict(stored))
     return f"{said['message']} {said['hint']}".strip()

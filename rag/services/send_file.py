@@ -49,8 +49,9 @@ def send_file(*, file_id: int, deadline: Deadline) -> RemoteDocument | None:
         _told(file, status=STATES.ERROR, error=error.as_dict(), progress={})
         raise
     is_kept = _told(
-        file, is_last=True, status=STATES.COMPLETED, error=None, progress={}, remote_name=document.name,
-        kind=Path(file.name).suffix.lower().lstrip(".")[:10], revision=F("revision") + 1,
+        file, is_last=True, status=STATES.COMPLETED, error=None, progress={},
+        kind=Path(file.name).suffix.lower().lstrip(".")[:10],
+        remote_name=document.name, revision=F("revision") + 1,
     )  # fmt: skip
     if not is_kept:
         _drop(document.name)
@@ -104,10 +105,7 @@ def _upload(file: models.File) -> Upload:
 
 
 def _told(file: models.File, *, is_last: bool = False, **values: Any) -> bool:
-    """Write to the row as long as it has the bytes that are being sent.
-
-    Of two that send them at once the first to end is kept: ``is_last`` wants the name as it was.
-    """
+    """Write to the row as long as it has the bytes; of two that send them the first to end wins."""
     rows = models.File.objects.filter(pk=file.pk, sha256=file.sha256)
     if is_last:
         rows = rows.filter(remote_name=file.remote_name)

@@ -14,6 +14,8 @@ _ATTRIBUTE = re.compile(
 )
 # Marks that a model escaped as it would inside HTML or JSON.
 _ESCAPED_MARK = re.compile(r"(?<==)\s*(?:&quot;|&#34;|&#x22;|&#39;|&apos;|\\[\"'])", re.I)
+# Where one stands plain, escaped ones belong to what is quoted.
+_PLAIN_MARK = re.compile(r"=\s*[\"'“”‘’「]")
 
 
 def read_attributes(text: str) -> dict[str, str]:
@@ -21,7 +23,7 @@ def read_attributes(text: str) -> dict[str, str]:
 
     Escapes are resolved. Never raises; what is no attribute is passed over.
     """
-    if _ESCAPED_MARK.search(text):
+    if _ESCAPED_MARK.search(text) and not _PLAIN_MARK.search(text):
         text = html.unescape(text).replace('\\"', '"').replace("\\'", "'")
     return {
         name.lower(): html.unescape(next(filter(None, values), ""))

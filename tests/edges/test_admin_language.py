@@ -24,7 +24,7 @@ NAMES = {
     "csv", "doc", "docx", "eml", "epub", "html", "md", "pdf", "pptx", "txt", "xlsx", "sha256",
     "handbuch", "frage", "todo", "rag", "index", "filesearchstores", "esc", "chef", "true", "false",
     "en", "zh", "hans", "fresh", "vectors", "deferred", "gb18030", "gbk", "gb2312", "big5", "utf",
-    "shift", "jis", "euc", "jp", "kr", "windows", "markdown",
+    "shift", "jis", "euc", "jp", "kr", "windows", "markdown", "api", "gemini", "search",
 }  # fmt: skip
 
 

@@ -280,9 +280,13 @@ def test_the_lock_of_a_dead_worker_is_gone(store: Any) -> None:
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(OperationalError):
         aside(pool, dying).result(20)
+    held = (
+        "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database "
+        "WHERE locktype = 'advisory' AND datname = current_database()"
+    )
     with holding_file(7):
-        assert ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == [(1,)]
-    assert ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == [(0,)]
+        assert ask(held) == [(1,)]
+    assert ask(held) == [(0,)]
 
 
 def test_a_reindex_asked_for_while_indexing_follows_it(

@@ -180,10 +180,14 @@ _SCRAPS = st.sampled_from(
 )  # fmt: skip
 
 
+# No text of a file holds what Postgres cannot keep.
+_KEPT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+
+
 @settings(max_examples=250, deadline=None)
 @given(
     texts=st.lists(
-        st.lists(st.one_of(_SCRAPS, st.text(max_size=8)), max_size=25).map("".join),
+        st.lists(st.one_of(_SCRAPS, _KEPT), max_size=25).map("".join),
         min_size=1, max_size=4,
     ),
     question=st.sampled_from(["水泵停机", "pump valve", "12", "不停机 pump"]),
