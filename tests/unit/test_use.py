@@ -91,7 +91,9 @@ def test_the_linear_algebra_keeps_to_one_thread() -> None:
     from threadpoolctl import threadpool_info
 
     UseEmbedder().embed_query("warm")
-    blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    # Other packages in the process bring a linear algebra of their own.
+    pools = [pool for pool in threadpool_info() if "numpy" in pool["filepath"]]
+    blas = [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
     assert blas
     assert set(blas) == {1}
 
