@@ -50,7 +50,10 @@ async def test_it_returns_context_results_and_decisions(store: models.Store) -> 
     assert (first["content"], first["source"]["name"]) == (PAGES[0], "pump.pdf")
     metadata = found["metadata"]
     assert {"mode", "query_intent", "content_types", "top_k", "total_found"} <= metadata.keys()
-    assert (metadata["context_type"], metadata["n_sources"]) == ("standard", len(found["rag_results"]))
+    assert (metadata["context_type"], metadata["n_sources"]) == (
+        "standard",
+        len(found["rag_results"]),
+    )
     assert json.loads(json.dumps(found)) == found
 
 
@@ -61,11 +64,21 @@ def test_the_sync_twin_finds_the_same(store: models.Store) -> None:
 
 
 @pytest.mark.parametrize("context_type", ["standard", "detailed", "summary", "xml"])
-def test_results_are_numbered_as_the_context_numbers_them(store: models.Store, context_type: str) -> None:
-    publish(FileFactory(store=store, name="other.pdf", content_type="faq"), "The motor of the fan is cool.")
-    found = Agent().retrieve_context_sync("motor cool fan minutes pump", OPERATOR, "hybrid", context_type)
+def test_results_are_numbered_as_the_context_numbers_them(
+    store: models.Store, context_type: str
+) -> None:
+    publish(
+        FileFactory(store=store, name="other.pdf", content_type="faq"),
+        "The motor of the fan is cool.",
+    )
+    found = Agent().retrieve_context_sync(
+        "motor cool fan minutes pump", OPERATOR, "hybrid", context_type
+    )
     assert len(found["rag_results"]) > 1
-    places = [found["context"].index(" ".join(result["content"].split())[:20]) for result in found["rag_results"]]
+    places = [
+        found["context"].index(" ".join(result["content"].split())[:20])
+        for result in found["rag_results"]
+    ]
     assert places == sorted(places)
 
 
@@ -88,7 +101,9 @@ def switch_off(agent: RAGMixin) -> None:
 
 
 @pytest.mark.parametrize("prepare", [lambda agent: None, switch_off])
-def test_without_stores_or_retriever_all_is_empty_and_says_so(prepare: Callable[[RAGMixin], None]) -> None:
+def test_without_stores_or_retriever_all_is_empty_and_says_so(
+    prepare: Callable[[RAGMixin], None],
+) -> None:
     class Bare(RAGMixin):
         pass
 
@@ -102,9 +117,14 @@ def test_without_stores_or_retriever_all_is_empty_and_says_so(prepare: Callable[
 
 @pytest.mark.parametrize(
     ("mode", "context_type", "known"),
-    [("fuzzy", "standard", "auto, hybrid, keyword, semantic"), ("auto", "essay", "detailed, standard, summary, xml")],
+    [
+        ("fuzzy", "standard", "auto, hybrid, keyword, semantic"),
+        ("auto", "essay", "detailed, standard, summary, xml"),
+    ],
 )
-def test_unknown_modes_and_types_list_the_known_ones(mode: str, context_type: str, known: str) -> None:
+def test_unknown_modes_and_types_list_the_known_ones(
+    mode: str, context_type: str, known: str
+) -> None:
     class Bare(RAGMixin):
         pass
 
@@ -151,7 +171,9 @@ def test_cited_quotes_are_checked_against_the_results(store: models.Store) -> No
     chunk = models.Chunk.objects.get(text=PAGES[0])
     first = cited["citations"][0]
     assert (first["chunk_id"], first["source"]["name"]) == (chunk.pk, "pump.pdf")
-    assert PAGES[0][first["char_start"] - chunk.char_start:][: len(first["quote"])] == first["quote"]
+    assert (
+        PAGES[0][first["char_start"] - chunk.char_start :][: len(first["quote"])] == first["quote"]
+    )
 
 
 def test_the_example_agent_answers_with_checked_citations(store: models.Store) -> None:

@@ -154,7 +154,9 @@ def test_the_house_lends_vectors_secrets_and_its_network(settings: Any) -> None:
 def test_a_store_s_own_settings_hold_unless_the_source_says_otherwise(
     stores: list[models.Store],
 ) -> None:
-    models.Store.objects.filter(pk=stores[0].pk).update(retrieval={"vector_threshold": 1.0, "mode": "semantic"})
+    models.Store.objects.filter(pk=stores[0].pk).update(
+        retrieval={"vector_threshold": 1.0, "mode": "semantic"}
+    )
     question = "a question in entirely other words"
     assert ask(question, collection=stores[0].slug).hits == ()
     assert ask(question, collection=stores[0].slug, similarity_threshold=-1.0).hits
