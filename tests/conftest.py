@@ -134,6 +134,8 @@ def _use(folder: Path) -> None:
     # The middleware that serves static files warns about a folder that is not there.
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
+    # Tests of races use many connections at once, and threads that a test leaves hold theirs.
+    settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"] = 30
     if settings.POSTGRES_DATA_DIR is not None:
         settings.POSTGRES_DATA_DIR = folder / "postgres"
         settings.POSTGRES_OPTIONS = FAST

@@ -50,6 +50,7 @@ class Web:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.env = os.environ | {
+            "MEDIA_ROOT": str(self.var / "media"),
             "CITABLE_VAR": str(var), "DATABASE_URL": "", "LOG_LEVEL": "ERROR",
             "POSTGRES_OPTIONS": "fsync=off,shared_buffers=32MB",
             "DJANGO_SETTINGS_MODULE": "project.settings",
