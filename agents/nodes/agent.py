@@ -10,6 +10,7 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from agents.core.nodes import NodeRun, register_node
+from agents.core.prompt_file import prompt_file
 from agents.core.state import FIELDS
 from agents.flows.fill_prompt import fill_prompt, placeholders
 from agents.flows.format_results import format_results
@@ -19,7 +20,6 @@ from agents.flows.read_output import Output, read_output
 from agents.flows.schema_fault import schema_fault
 from agents.flows.state_values import prompt_values, state_fields, user_query
 from agents.nodes.ask_with_tools import Asked, ask_once, ask_with_tools, tools_prompt
-from agents.nodes.prompt_texts import prompt_text
 from rag.core.errors import NotFoundError
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
@@ -92,7 +92,7 @@ def _fault(config: AgentNodeConfig, output: Output) -> str:
 
 
 def _again(asked: Asked, fault: str) -> ChatRequest:
-    question = fill_prompt(prompt_text("repair_json"), {"reason": fault})
+    question = fill_prompt(prompt_file("repair_json"), {"reason": fault})
     turns = [Message("assistant", asked.text or "-"), Message("user", question)]
     return replace(asked.request, messages=[*asked.request.messages, *turns])
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.core.nodes import NodeRun
+from agents.core.prompt_file import prompt_file
 from agents.flows.read_output import find_objects
-from agents.nodes.prompt_texts import prompt_text
 from rag.core.errors import ConfigurationError, LimitError, ProviderError, RAGError
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
@@ -76,7 +76,7 @@ def tools_prompt(tools: Sequence[str], run: NodeRun) -> str:
         spec = run.tool_spec(name)
         schema = json.dumps(spec.parameters, ensure_ascii=False)
         lines.append(f"- {spec.name}: {spec.description} {schema}")
-    return prompt_text("use_tools") + "\n".join(lines)
+    return prompt_file("use_tools") + "\n".join(lines)
 
 
 def _without_form(request: ChatRequest) -> ChatRequest:
