@@ -7,7 +7,9 @@ import secrets
 from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
-from rag.core.errors import ConfigurationError, ForbiddenError, InvalidInputError, UnknownNameError
+from rag.core.errors import (
+    ConfigurationError, ConflictError, ForbiddenError, InvalidInputError, UnknownNameError,
+)  # fmt: skip
 from rag.services.stores import create_store
 
 BACKENDS = tuple(models.Store.Backend.values)
@@ -30,12 +32,14 @@ def make_named_store(*, scope: Scope, display_name: str, backend: str = "") -> m
         raise UnknownNameError("store backend", backend, BACKENDS)
     if scope.only_store_ids is not None:
         raise ForbiddenError("This key is limited to some stores and cannot make others.")
+    values = {"display_name": shown, "backend": backend or default_backend()}
     name = shown[:180]
-    if models.Store.objects.filter(name=name).exists():
+    try:
+        return create_store(name=name, owner_id=scope.user_id, **values)
+    except ConflictError:
+        # Taken before, or by somebody else at this very moment.
         name = f"{name} · {secrets.token_hex(4)}"
-    return create_store(
-        name=name, display_name=shown, backend=backend or default_backend(), owner_id=scope.user_id
-    )
+        return create_store(name=name, owner_id=scope.user_id, **values)
 
 
 def default_backend() -> str:

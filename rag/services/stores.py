@@ -34,7 +34,8 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
         slug = f"{slug[:90]}-{models.Store.objects.count() + 1}"
     store = models.Store(name=name, slug=slug, **values)
     store.display_name = store.display_name or name
-    store.full_clean(exclude=["space"])
+    # Whether a name is free is known when the row is written.
+    store.full_clean(exclude=["space"], validate_unique=False)
     with making_remote(store=store) if store.is_remote else nullcontext():
         _save(store, embedding_model)
     return store

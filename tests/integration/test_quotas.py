@@ -133,7 +133,11 @@ def test_a_window_of_a_subject_ends_too() -> None:
 
 
 @pytest.mark.django_db
-def test_forgotten_subjects_are_removed() -> None:
+@pytest.mark.parametrize("plan", ["", "hashjoin, mergejoin, hashagg, sort, material"])
+def test_forgotten_subjects_are_removed(plan: str) -> None:
+    with connection.cursor() as cursor:
+        for kind in filter(None, plan.split(", ")):
+            cursor.execute(f"SET LOCAL enable_{kind} = off")
     old = timezone.now() - timedelta(hours=1)
     RequestWindow.objects.bulk_create(
         RequestWindow(subject=f"failed:{n}", started_at=old, n_requests=1) for n in range(150)
