@@ -12,6 +12,8 @@ import environ
 
 from project import postgres_places
 from project.desk import UNFOLD as UNFOLD
+from project.rest import REST_FRAMEWORK as REST_FRAMEWORK
+from project.rest import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -137,30 +139,6 @@ FILE_UPLOAD_HANDLERS = ["rag.admin.capped_upload.CappedUploadHandler"]
 FILE_UPLOAD_TEMP_DIR = VAR_DIR / "incoming"
 FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
-
-REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "rag.api.resource_rights.KeyAuthentication",
-        "rag.api.resource_rights.CookieAuthentication",
-    ],
-    "DEFAULT_PERMISSION_CLASSES": ["rag.api.resource_rights.RightsPermission"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rag.api.bodies.LimitedJSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "rag.api.pages.KeysetPagination",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "rag.api.problems.resource_problem",
-    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
-    "TEST_REQUEST_DEFAULT_FORMAT": "json",
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Citable: resources",
-    "DESCRIPTION": "Stores, files and chunks. Retrieval: see /api/openapi.json.",
-    "VERSION": "1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "COMPONENT_SPLIT_REQUEST": True,
-    "SCHEMA_PATH_PREFIX": "/api",
-    "ENUM_NAME_OVERRIDES": {"FileStatus": "rag.models.File.Status"},
-}
 
 PROCRASTINATE_WORKER_DEFAULTS = {
     "queues": None,
