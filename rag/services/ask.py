@@ -17,8 +17,8 @@ from rag.core.types import Answer, ChatReply, Citation, Message, RetrievalSettin
 from rag.providers.postgres.connections import release_db
 from rag.services import wiring
 from rag.services.ask_remote import ask_remote, stream_remote
+from rag.services.cached_search import cached_search
 from rag.services.log_query import log_query
-from rag.services.search import search
 from rag.stages.cite import verify_citations
 from rag.stages.cite_stream import CitationStream
 from rag.stages.context import Context, build_context
@@ -51,10 +51,7 @@ async def stream_ask(
     settings: RetrievalSettings | None = None,
     model: str = "",
 ) -> AsyncIterator[ChatReply | Citation | Answer]:
-    """Yield the answer's text as it comes, citations as they are complete, the whole at the end.
-
-    The pieces' texts joined are the answer's text: markers are never seen half.
-    """
+    """Yield text as it comes (joined, it is the answer's), citations, and the whole at the end."""
     if any(store.is_remote for store in stores):
         async with aclosing(stream_remote(question, scope, stores, settings, model)) as pieces:
             async for told in pieces:
@@ -85,7 +82,9 @@ def _prepare(
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings
-    result = search(query=question, scope=scope, stores=stores, settings=settings, is_logged=False)
+    result = cached_search(
+        query=question, scope=scope, stores=stores, settings=settings, is_logged=False
+    )
     count = wiring.embedder_of(stores[0].live_space_id).tokenizer.count
     context = build_context(
         result.hits, settings.context_tokens, count, context_type=settings.context_type,

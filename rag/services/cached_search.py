@@ -11,20 +11,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
+from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.cache.frozen_json import from_json, to_json
 from rag.providers.postgres.generations import read_states
 from rag.services.caches import place_of
 from rag.services.log_query import log_query
-from rag.services.query_analyzer import vocabulary_of
 from rag.services.search import checked_query, search
-from rag.services.search_key import SearchKey, search_key
-from rag.stages.analyze import analyze_query
+from rag.services.search_key import SearchKey, search_key, seen_in_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +40,22 @@ def cached_search(
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None = None,
     is_logged: bool = True,
+    files: FileFilter | None = None,
 ) -> SearchResult:
     """Return what ``search`` returns, from the cache where that is the same.
 
-    A result from the cache has only the times ``cache`` and ``total``; a fresh one has ``cache``
-    beside its own. Errors are those of ``search`` and never kept.
+    A kept result has only the times ``cache`` and ``total``; a fresh one has ``cache`` beside its
+    own. Errors are those of ``search`` and never kept.
     """
     started = time.perf_counter()
     asked = checked_query(query=query)
     if settings is None and stores:
         settings = stores[0].retrieval_settings
     anew = partial(
-        search, query=asked, scope=scope, stores=stores, settings=settings, is_logged=is_logged
-    )
-    key = settings and _key(asked, scope, stores, settings)
+        search, query=asked, scope=scope, stores=stores, settings=settings, is_logged=is_logged,
+        files=files,
+    )  # fmt: skip
+    key = settings and _key(asked, scope, stores, settings, files)
     if not key:
         return anew()
     fresh: list[SearchResult] = []
@@ -85,27 +85,20 @@ def _timed(result: SearchResult, started: float) -> SearchResult:
 
 
 def _key(
-    asked: str, scope: Scope, stores: Sequence[models.Store], settings: RetrievalSettings
-) -> SearchKey | None:
+    asked: str, scope: Scope, stores: Sequence[models.Store], settings: RetrievalSettings,
+    files: FileFilter | None,
+) -> SearchKey | None:  # fmt: skip
     """Return the key of a search that may be kept; a store that was deleted has no state."""
     ids = {store.pk for store in stores}
     states = read_states(ids)
     key = None
     if ids and len(states) == len(ids):
-        key = search_key(
-            query=asked, scope=scope, settings=settings, states=states,
-            also=_analysis(asked, stores) if settings.top_k is None else "given",
-        )  # fmt: skip
+        analysis = seen_in_query(asked, stores) if settings.top_k is None else "given"
+        also = [analysis, files and sorted(files.file_ids)]
+        key = search_key(query=asked, scope=scope, settings=settings, states=states, also=also)
     if key is None:
         place_of("results").count("bypasses")
     return key
-
-
-def _analysis(asked: str, stores: Sequence[models.Store]) -> Any:
-    """Return what decides on the number of hits: spellings may share it, or a model reads them."""
-    vocabulary, model = vocabulary_of(stores=stores), conf().analysis_model
-    seen = [model, asked] if model else analyze_query(asked, vocabulary).as_dict()
-    return [vocabulary, seen]
 
 
 def _is_makeshift(result: SearchResult) -> bool:

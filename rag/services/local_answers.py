@@ -16,8 +16,8 @@ from rag.core.types import SearchResult
 from rag.providers.postgres.connections import release_db
 from rag.services import wiring
 from rag.services.answer_passages import CitedAnswer, answer_passages, stream_passages
+from rag.services.cached_search import cached_search
 from rag.services.log_query import log_query
-from rag.services.search import search
 from rag.services.search_targets import files_where
 from rag.services.stores import find_stores
 from rag.stages.context import Context, Passage, build_context
@@ -76,7 +76,7 @@ def _find(question: GroundedQuestion, scope: Scope, deadline: Deadline) -> _Foun
     settings = stores[0].retrieval_settings
     if question.top_k is not None:
         settings = settings.but(top_k=min(question.top_k, 200))
-    result = search(
+    result = cached_search(
         query=question.text, scope=scope, stores=stores, settings=settings, is_logged=False,
         files=files_where(text=question.metadata_filter, stores=stores),
     )  # fmt: skip

@@ -8,7 +8,11 @@ from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.errors import (
-    ConfigurationError, ConflictError, ForbiddenError, InvalidInputError, UnknownNameError,
+    ConfigurationError,
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    UnknownNameError,
 )  # fmt: skip
 from rag.services.stores import create_store
 

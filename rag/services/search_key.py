@@ -15,10 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.generations import StoreState
+from rag.services.query_analyzer import vocabulary_of
+from rag.stages.analyze import analyze_query
 from rag.stages.terms import VERSION, is_han, short_phrase
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -52,6 +55,13 @@ def search_key(
         _models(settings),
     ]  # fmt: skip
     return SearchKey(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"), ttl_s)
+
+
+def seen_in_query(asked: str, stores: Sequence[models.Store]) -> Any:
+    """Return what decides on the number of hits: spellings may share it, or a model reads them."""
+    vocabulary, model = vocabulary_of(stores=stores), conf().analysis_model
+    seen = [model, asked] if model else analyze_query(asked, vocabulary).as_dict()
+    return [vocabulary, seen]
 
 
 def normal_query(query: str) -> str:

@@ -16,8 +16,9 @@ from rag.providers.guarded_http import guarded_fetch
 from rag.services import wiring
 from rag.services.answer_files import answer_files
 from rag.services.ask_stores import ask_stores
+from rag.services.cached_search import cached_search
 from rag.services.fetch_files import fetched_files
-from rag.services.search import checked_query, search
+from rag.services.search import checked_query
 from rag.services.stores import find_stores
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class HousePorts:
         """Search stores by name, slug or resource name; raise NotFoundError for one unreadable."""
         found = find_stores(names=stores, scope=scope)
         settings = RetrievalSettings.from_dict({**found[0].retrieval, **changes})
-        return search(query=query, scope=scope, stores=found, settings=settings)
+        return cached_search(query=query, scope=scope, stores=found, settings=settings)
 
     def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:
         """Return the vector of a question; an empty ``model`` is the configured one."""

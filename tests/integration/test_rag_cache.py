@@ -6,21 +6,26 @@ import threading
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
+from numpy.typing import NDArray
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
+from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings
 from rag.services import cached_search as module
 from rag.services import wiring
 from rag.services.access import scope_of
+from rag.services.ask import ask
 from rag.services.cached_search import cached_search
 from rag.services.caches import place_of
 from rag.services.search import MAX_QUERY, search
 from tests.edges.admin_desk import use_words
-from tests.factories import FileFactory, StoreFactory, UserFactory, publish
+from tests.factories import DIM, FileFactory, StoreFactory, UserFactory, publish
+from tests.fakes.words_embedder import WordsEmbedder
 from tests.integration.cache_world import (
     CHANGES,
     KEYWORD,
@@ -302,3 +307,41 @@ def test_changing_a_hit_changes_nobody_else_s(world: World) -> None:
     first: Any = world.find().hits[0].metadata
     first["lang"] = "changed"
     assert world.find().hits[0].metadata == {"lang": "en"}
+
+
+def test_a_search_in_some_files_is_another_one(world: World) -> None:
+    everything = world.find()
+    one = FileFilter([world.secret_file.pk], 1)
+    found = world.find(files=one)
+    assert not is_cached(found) and is_cached(world.find(files=one))
+    assert [hit.text for hit in found.hits] == ["the secret pump manual"]
+    assert plain(found) == plain(world.find_anew(files=one))
+    assert len(everything.hits) > 1 and plain(world.find()) == plain(everything)
+    none = world.find(files=FileFilter([], 0))
+    assert not is_cached(none) and none.hits == ()
+
+
+def test_a_question_asked_again_is_not_searched_again(world: World) -> None:
+    asked = {"question": "pump manual", "scope": world.scope, "stores": [world.fresh_store()]}
+    first, second = ask(**asked), ask(**asked)
+    assert "sql" in first.timings_ms and "sql" not in second.timings_ms
+    assert second.text == first.text and second.citations == first.citations
+    assert models.QueryLog.objects.filter(answer=first.text).count() == 2
+
+
+@pytest.mark.parametrize(("model", "is_open"), [("openai_compatible:m", False), ("e5:m", True)])
+def test_no_connection_is_held_while_a_service_makes_the_vector(
+    world: World, monkeypatch: pytest.MonkeyPatch, model: str, is_open: bool
+) -> None:
+    seen: list[bool] = []
+
+    class Watched(WordsEmbedder):
+        def embed_query(self, text: str) -> NDArray[np.float32]:
+            seen.append(connection.connection is not None)
+            return super().embed_query(text)
+
+    embedder = Watched(DIM)
+    embedder.id = model
+    monkeypatch.setattr(wiring, "embedder_of", lambda space_id: embedder)
+    world.find_anew("a query that nobody asked")
+    assert seen == [is_open]
