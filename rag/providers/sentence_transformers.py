@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from rag.core.errors import ConfigurationError
 from rag.providers.texts import average_windows, clean
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 _REQUIREMENT = "sentence-transformers==6.2.0"
 _DEFAULT_POSITIONS = 512
@@ -32,7 +32,7 @@ class FastTokenizer:
     def __init__(self, name: str, tokenizer: HuggingFaceTokenizer) -> None:
         self.id = name
         # A copy: the model's own is reconfigured in each call, which other threads must not see.
-        self._tokenizer = HuggingFaceTokenizer.from_str(tokenizer.to_str())
+        self._tokenizer = type(tokenizer).from_str(tokenizer.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
@@ -116,6 +116,9 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
 
 
 def _fast_tokenizer(model: SentenceTransformer, name: str) -> HuggingFaceTokenizer:
+    # It comes with the extra.
+    from tokenizers import Tokenizer as HuggingFaceTokenizer
+
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     if isinstance(backend, HuggingFaceTokenizer):
         return backend

@@ -118,8 +118,8 @@ def test_what_cannot_be_read_does_not_change_a_vector(embedder: E5Embedder) -> N
 def test_the_version_says_what_makes_the_vectors(cache_dir: Path) -> None:
     int8, fp32 = (E5Embedder(name, cache_dir=cache_dir) for name in ("int8", "fp32"))
     assert (int8.id, int8.dim, int8.max_tokens) == ("e5:multilingual-e5-small", 384, 507)
-    assert int8.version == "int8/weights-1571fc98/graph-1/prefix-e5/axis-1"
-    assert fp32.version == "fp32/weights-1571fc98/graph-1/prefix-e5/axis-1"
+    assert int8.version == "int8/weights-1571fc98/graph-1/tokens-2/prefix-e5/axis-1"
+    assert fp32.version == "fp32/weights-1571fc98/graph-1/tokens-2/prefix-e5/axis-1"
 
 
 def test_an_unknown_precision_lists_the_known_ones(tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ class E5Embedder:
     ) -> None:
         if precision not in PRECISIONS:
             raise UnknownNameError("e5 precision", precision, PRECISIONS)
+        self.tokenizer = E5Tokenizer()
         self.version = (
             f"{precision}/weights-{SHA256[:8]}/graph-{GRAPH_VERSION}"
-            f"/prefix-e5/axis-{CENTRING_VERSION}"
+            f"/tokens-{self.tokenizer.version}/prefix-e5/axis-{CENTRING_VERSION}"
         )
-        self.tokenizer = E5Tokenizer()
         self._threads = Threads(threads)
         self._model = Once(lambda: _Model(SHARED.get(), precision, cache_dir))
 
