@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from asgiref.sync import async_to_sync
 from django.conf import ENVIRONMENT_VARIABLE, settings
-from django.db import connection
+from django.db import connection, transaction
 from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
 
@@ -121,15 +121,32 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+_KEPT = ("django_migrations", "django_content_type", "auth_permission")
+_TABLES = """
+SELECT quote_ident(c.relname), c.relispartition, current_setting('is_superuser') = 'on'
+FROM pg_class c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> ALL(%s)
+"""
+
+
 def _remove_rows(case: TransactionTestCase) -> None:
-    """Remove what a test committed; Django's flush knows no tables without a model."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname ="
-            " 'public' AND (tablename LIKE 'rag\\_%' OR tablename LIKE 'agents\\_%'"
-            " OR tablename LIKE 'procrastinate\\_%')"
-        )
-        cursor.execute(f"TRUNCATE {cursor.fetchone()[0]}, auth_user, auth_group CASCADE")
+    """Remove what a test committed, also from the tables that no model describes.
+
+    Partitions go too: each test makes some, and emptying those of all tests before takes longer
+    with each. Where the role may, nothing is checked or triggered, which takes a tenth of a
+    TRUNCATE's time.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_TABLES, [list(_KEPT)])
+        found = cursor.fetchall()
+        for name in (name for name, is_partition, _ in found if is_partition):
+            cursor.execute(f"DROP TABLE {name}")
+        names = [name for name, is_partition, _ in found if not is_partition]
+        if found[0][2]:
+            cursor.execute("SET LOCAL session_replication_role = replica")
+            cursor.execute("; ".join(f"DELETE FROM {name}" for name in names))
+        else:
+            cursor.execute(f"TRUNCATE {', '.join(names)}")
 
 
 def _use(folder: Path) -> None:
