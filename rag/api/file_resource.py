@@ -106,7 +106,10 @@ class FileViews(ScopedViews):
         store = store_called(form["store"], self.scope)
         stores: QuerySet[Any] = models.Store.objects.editable(self.scope)
         refuse_reader(store, stores)
-        wish = Wish(form.get("content_type", ""), form.get("metadata", {}), form["replace"])
+        wish = Wish(
+            form.get("content_type", ""), form.get("metadata", {}), form["replace"],
+            form.get("encoding", ""),
+        )  # fmt: skip
         taken = list(
             chain.from_iterable(
                 take_files(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from rag.api.fields import JSONObjectField, StrictSerializer
+from rag.core.errors import InvalidInputError
+from rag.stages.encodings import encoding_name
 
 
 class UploadForm(StrictSerializer):
@@ -17,7 +19,18 @@ class UploadForm(StrictSerializer):
     )  # fmt: skip
     content_type = serializers.CharField(required=False, max_length=60)
     metadata = JSONObjectField(required=False, help_text="A JSON object, for all files.")
+    encoding = serializers.CharField(
+        required=False, max_length=40,
+        help_text="Of texts, such as gb18030, where it is told wrongly from the bytes.",
+    )  # fmt: skip
     replace = serializers.BooleanField(
         default=False,
         help_text="A file whose name the store has becomes that file's next revision.",
     )
+
+    def validate_encoding(self, value: str) -> str:
+        """Return the codec; an unknown one is told beside its field."""
+        try:
+            return encoding_name(value)
+        except InvalidInputError as error:
+            raise serializers.ValidationError(str(error)) from error

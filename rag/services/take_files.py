@@ -13,6 +13,7 @@ from rag.core.errors import RAGError
 from rag.providers.postgres.connections import release_db
 from rag.services.bundle import zip_items
 from rag.services.ingest import clean_name, ingest_file
+from rag.services.read_as import read_as
 from rag.services.replace_file import file_to_replace, replace_file
 
 
@@ -21,11 +22,13 @@ class Wish:
     """What shall hold for all documents of an upload.
 
     ``is_replacing``: a document whose name the store has already becomes that file's next revision.
+    ``encoding`` is that of texts, empty to tell it from the bytes.
     """
 
     content_type: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     is_replacing: bool = False
+    encoding: str = ""
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -72,7 +75,11 @@ def _take(
             if known is not None:
                 taken = replace_file(scope=scope, file=known, content=content, changes=wish.changes)
             else:
-                taken = ingest_file(store=store, name=name, content=content, **wish.changes)
+                taken = ingest_file(
+                    store=store, name=name, content=content, encoding=wish.encoding, **wish.changes
+                )
+        if known is not None and wish.encoding:
+            read_as(scope=scope, file=taken.file, encoding=wish.encoding)
     except RAGError as error:
         return Taken(name, "refused", error=error)
     outcome = ("taken" if known is None else "replaced") if taken.is_new else "known"

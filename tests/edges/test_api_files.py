@@ -110,6 +110,21 @@ def test_replacing_gives_a_file_new_bytes(
     assert default_storage.open(models.File.objects.get(pk=row.pk).content.name).read() == b"new!"
 
 
+def test_an_encoding_holds_for_new_files_and_for_those_that_are_replaced(
+    client: KeyClient, django_capture_on_commit_callbacks: Any
+) -> None:
+    first = post(client, upload("plan.txt", "旧".encode("gb18030")), encoding="GB18030")[0]
+    row = models.File.objects.get(pk=first["file"]["id"])
+    assert row.encoding_override == "gb18030"
+    with django_capture_on_commit_callbacks(execute=True):
+        post(client, upload("plan.txt", "新".encode("big5")), replace="true", encoding="big5")
+    row.refresh_from_db()
+    assert row.encoding_override == "big5hkscs"
+    post(client, upload("plan.txt", "新".encode("big5")), replace="true", status=200)
+    row.refresh_from_db()
+    assert row.encoding_override == "big5hkscs"
+
+
 @pytest.mark.parametrize(
     ("form", "field"),
     [
@@ -121,6 +136,7 @@ def test_replacing_gives_a_file_new_bytes(
         ({"metadata": '{"a": 1e999}'}, "metadata"),
         ({"content_type": "x" * 61}, "content_type"),
         ({"replace": "perhaps"}, "replace"),
+        ({"encoding": "klingon"}, "encoding"),
         ({"colour": "red"}, "colour"),
     ],
 )
