@@ -5,10 +5,11 @@ WITH k AS (
   SELECT * FROM unnest(%(key_stores)s::int[], %(keys)s::int[], %(weights)s::float8[], %(codes)s::bool[])
     AS k(store_id, key, weight, is_code)),
 t AS MATERIALIZED (
+  SELECT *, sum(df) OVER w AS cum, row_number() OVER (PARTITION BY store_id, is_new ORDER BY df, key) AS rn,
+    sum(idf) OVER w - idf AS rarer, sum(idf) OVER (PARTITION BY store_id) AS whole FROM (
   SELECT k.store_id, k.key, k.is_code, ('{{' || k.key || ':1}}/1000000000')::sparsevec AS alone, d.df, ts.df IS NULL AS is_new,
     k.weight * ln(1 + (greatest(s.n_chunks, d.df) - d.df + 0.5) / (d.df + 0.5)) AS idf,
-    sum(d.df) OVER w AS cum, row_number() OVER (PARTITION BY k.store_id, ts.df IS NULL ORDER BY d.df, k.key) AS rn,
-    greatest(2000, 0.02 * s.n_chunks) AS budget
+    0.02 * s.n_chunks AS budget
   FROM k JOIN rag_store s ON s.id = k.store_id
     LEFT JOIN LATERAL (
       SELECT p.dfs[array_position(p.keys, k.key)] AS df FROM rag_term_pack p
@@ -16,11 +17,13 @@ t AS MATERIALIZED (
     LEFT JOIN rag_term_stat tn ON tn.store_id = k.store_id AND tn.key = k.key
     CROSS JOIN LATERAL (SELECT coalesce(tp.df + tn.df, tp.df, tn.df) AS df) ts,
     -- A word whose statistics are not rolled up yet counts as once seen, so it is found at commit.
-    LATERAL (SELECT greatest(coalesce(ts.df, 1), 1) AS df) d
-  WINDOW w AS (PARTITION BY k.store_id ORDER BY d.df, k.key)),
+    LATERAL (SELECT greatest(coalesce(ts.df, 1), 1) AS df) d) x
+  WINDOW w AS (PARTITION BY store_id ORDER BY df, key)),
 q AS MATERIALIZED (
   SELECT ('{{' || string_agg(key || ':' || idf::real, ',' ORDER BY key) || '}}/1000000000')::sparsevec AS sv,
-    array_agg(key) FILTER (WHERE rn = 1 OR cum <= budget) AS must,
+    -- Candidates come from the rarest words: from 2,000 chunks always, from a fiftieth of the store while the
+    -- words so far have less than the asked part of the question's weight.
+    array_agg(key) FILTER (WHERE rn = 1 OR cum <= 2000 OR cum <= budget AND rarer < %(mass)s * whole) AS must,
     ('{{' || string_agg(key || ':1', ',' ORDER BY key) FILTER (WHERE is_code AND df <= 3) || '}}/1000000000')::sparsevec AS codes
   FROM t WHERE idf > 0),
 i AS MATERIALIZED (SELECT store_id, sum(idf) AS sidf FROM t GROUP BY store_id),

@@ -27,6 +27,9 @@ CROSS_SCRIPT = 0.75
 # 0.3 of the highest BM25 that the query's terms could reach: below it, the lexical leg has found
 # noise and must not be blown up to 1.
 DAMPING = 0.3 * 2.2
+# Beside a vector leg, words that make this part of the question's weight bring candidates enough:
+# at a million chunks the ten best stay the same, in half of the time.
+MASS = 0.6
 # The fused score of a hit (of the statement's ``n``), by fusion and by the legs that run.
 FUSED = {
     "weighted": """%(wv)s * nv + %(wb)s * CASE
@@ -143,6 +146,7 @@ def _params(query: IndexQuery) -> dict[str, Any]:
         "is_han": query.is_han,
         "cross": CROSS_SCRIPT,
         "damping": DAMPING,
+        "mass": MASS if query.vectors else 1.0,
         "phrase": query.phrase,
         "total": sum(target.n_chunks for target in query.targets),
     }
