@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import async_to_sync
 
+from rag.core.access import Scope
 from rag.services.citation_manager import CitationManager
 from rag.services.context_builder import ContextBuilder
 from rag.services.prompt_enhancer import PromptEnhancer
@@ -102,6 +103,12 @@ class RAGMixin:
             original_prompt=prompt, rag_context=rag_context, enhancement_type=enhancement_type
         )
 
-    def cite(self, text: str, rag_results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return ``text``, its ``citations`` with verdicts, and ``citation_count``."""
-        return self.citation_manager.add_citations(generated_text=text, rag_results=rag_results)
+    def cite(
+        self, text: str, rag_results: Sequence[Mapping[str, Any]], *, scope: Scope | None = None
+    ) -> dict[str, Any]:
+        """Return ``text``, its ``citations`` with verdicts, and ``citation_count``.
+
+        With a ``scope`` the results are read anew from the database, in the revision that they
+        name and as far as the scope may; results that came back from a browser need that.
+        """
+        return self.citation_manager.add_citations(text, rag_results, scope=scope)

@@ -176,6 +176,20 @@ def test_cited_quotes_are_checked_against_the_results(store: models.Store) -> No
     )
 
 
+def test_results_that_were_tampered_with_verify_nothing_when_read_anew(
+    store: models.Store,
+) -> None:
+    agent = Agent()
+    forged = [{**one, "content": "It is safe to open.", "text": "It is safe to open."}
+              for one in agent.retrieve_context_sync(QUESTION, OPERATOR)["rag_results"]]  # fmt: skip
+    text = '<cite doc_id="doc_01" quote="It is safe to open.">Open it</cite>.'
+    believed, anew = (agent.cite(text, forged, scope=scope) for scope in (None, Scope.operator()))
+    assert [one["verdict"] for one in believed["citations"]] == ["verified"]
+    assert [one["verdict"] for one in anew["citations"]] == ["unknown"]
+    hidden = agent.cite(text, forged, scope=Scope.anonymous())
+    assert [one["verdict"] for one in hidden["citations"]] == ["unknown"]
+
+
 def test_the_example_agent_answers_with_checked_citations(store: models.Store) -> None:
     state = HandbookAgent().answer(QUESTION, {**OPERATOR, "session_id": "s1"})
     assert "15 minutes" in state["answer"]
