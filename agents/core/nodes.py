@@ -39,6 +39,20 @@ class SourcesAsked:
     ttls_s: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class FilesAsked:
+    """A question to a store of files, or to files by their addresses, as a builder's node has it.
+
+    ``node_id`` names a node that was saved, whose data count where ``data`` says nothing;
+    ``context`` maps nodes to what they gave, for the templates.
+    """
+
+    data: Mapping[str, Any]
+    context: Mapping[str, Any]
+    node_id: str = ""
+    timeout_s: float = 60
+
+
 class NodeRun(Protocol):
     """One visit to a node, and what the house lends it: models, sources, tools, events.
 
@@ -72,6 +86,14 @@ class NodeRun(Protocol):
 
     async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
         """Return one outcome per call, in their order; what failed is an outcome, too."""
+        ...
+
+    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+        """Return query, documents, answer, mode and perhaps citations; raise RAGError."""
+        ...
+
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what each node has given so far, the latest last; see ``output_of``."""
         ...
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 ``cases.yaml`` holds ``cases`` and perhaps ``answers``, ``script`` (a file with answers) and
 ``default``, as scripted models take them. A case has a message and may have state, sources (their
-results by name, or ``error``), decisions (by node), answers of its own, and what it expects:
-route, status, variables, answer (a part of it), error (a part of it).
+results by name, or ``error``; those of tools and ``rag_files`` nodes too), decisions (by node),
+answers of its own, and what it expects: route, status, variables, answer (a part of it), error (a
+part of it).
 """
 
 from __future__ import annotations

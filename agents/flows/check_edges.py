@@ -9,6 +9,7 @@ from agents.flows.conditions import ALWAYS, Condition, compile_condition
 from agents.flows.definition import DEFAULT, EdgeDefinition, FlowDefinition
 from agents.flows.finding import Findings
 from agents.flows.overlaps import find_overlap
+from rag.core.errors import RAGError
 
 _Numbered = Sequence[tuple[int, EdgeDefinition]]
 
@@ -29,19 +30,18 @@ def _check_order(edges: _Numbered, found: Findings) -> None:
     for number, edge in edges:
         key = ("edges", number, "condition")
         if is_decided:
-            found.error(("edges", number), "is never taken: an edge of “{name}” before it is "
-                        "taken always", name=name)  # fmt: skip
+            found.error(("edges", number), RAGError(
+                "is never taken: an edge of “{name}” before it is taken always", name=name
+            ))  # fmt: skip
         is_decided = is_decided or edge.condition.strip() == ALWAYS
         n_defaults += edge.condition.strip() == DEFAULT
         if edge.condition.strip() == DEFAULT and n_defaults > 1:
-            found.error(key, "“{name}” has two default edges", name=name)
+            found.error(key, RAGError("“{name}” has two default edges", name=name))
     if not is_decided and not n_defaults:
-        found.warning(
-            ("edges", edges[0][0]),
+        found.warning(("edges", edges[0][0]), RAGError(
             "when no condition of “{name}” holds the run ends with an error: add an edge with the "
-            "condition default",
-            name=name,
-        )
+            "condition default", name=name,
+        ))  # fmt: skip
 
 
 def _check_overlaps(edges: _Numbered, found: Findings) -> None:
@@ -54,8 +54,10 @@ def _check_overlaps(edges: _Numbered, found: Findings) -> None:
     for (_, first), (number, second) in combinations(conditions, 2):
         key = ("edges", number, "condition")
         if first.text == second.text:
-            found.error(key, "is never taken: an edge before it has the same condition")
+            found.error(key, RAGError("is never taken: an edge before it has the same condition"))
         elif (both := find_overlap(first, second)) is not None:
             values = ", ".join(f"{name} = {value!r}" for name, value in both.items())
-            found.warning(key, "may hold together with “{other}” (for {values}); the first in the "
-                          "file is taken", other=first.text, values=values)  # fmt: skip
+            found.warning(key, RAGError(
+                "may hold together with “{other}” (for {values}); the first in the file is taken",
+                other=first.text, values=values,
+            ))  # fmt: skip

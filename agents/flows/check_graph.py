@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from agents.flows.definition import END, FlowDefinition
 from agents.flows.finding import Findings
+from rag.core.errors import RAGError
 
 
 def check_graph(flow: FlowDefinition, found: Findings) -> bool:
@@ -17,15 +18,13 @@ def check_graph(flow: FlowDefinition, found: Findings) -> bool:
     known = ", ".join(names)
     is_sound = True
     if flow.entry_node not in names:
-        found.error(("entry_node",), "there is no node “{name}”; known: {known}",
-                    name=flow.entry_node, known=known)  # fmt: skip
+        found.error(("entry_node",), _no_node(flow.entry_node, known))
         is_sound = False
     for number, edge in enumerate(flow.edges):
         ends = [("to", target, [*names, END]) for target in edge.targets]
         for field, name, allowed in [("from", edge.source, names), *ends]:
             if name not in allowed:
-                found.error(("edges", number, field), "there is no node “{name}”; known: {known}",
-                            name=name, known=known)  # fmt: skip
+                found.error(("edges", number, field), _no_node(name, known))
                 is_sound = False
     if is_sound:
         _check_paths(flow, found)
@@ -46,16 +45,22 @@ def _check_paths(flow: FlowDefinition, found: Findings) -> None:
     for number, node in enumerate(flow.nodes):
         key = ("nodes", number, "name")
         if node.name not in reachable:
-            found.error(key, "no path leads to “{name}”", name=node.name)
+            found.error(key, RAGError("no path leads to “{name}”", name=node.name))
         elif node.name not in ending:
-            found.error(key, "no path leads from “{name}” to END", name=node.name)
+            found.error(key, RAGError("no path leads from “{name}” to END", name=node.name))
     on_cycle = [
         node.name for node in flow.nodes
         if node.name in _reached(targets.get(node.name, ()), targets)
     ]  # fmt: skip
     if on_cycle and "max_steps" not in flow.model_fields_set:
-        found.error(("edges",), "the nodes {names} form a cycle without a limit: set max_steps",
-                    names=", ".join(on_cycle))  # fmt: skip
+        found.error(("edges",), RAGError(
+            "the nodes {names} form a cycle without a limit: set max_steps",
+            names=", ".join(on_cycle),
+        ))  # fmt: skip
+
+
+def _no_node(name: str, known: str) -> RAGError:
+    return RAGError("there is no node “{name}”; known: {known}", name=name, known=known)
 
 
 def _neighbours(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

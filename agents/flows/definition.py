@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from agents.flows.known_fields import known_fields
 from agents.flows.read_yaml import Located, read_yaml
 from rag.core.errors import InvalidInputError
 
@@ -107,7 +108,7 @@ def read_flow(
     try:
         definition = FlowDefinition.model_validate(located.data)
     except ValidationError as error:
-        raise _mistake(error, located, name, ()) from None
+        raise _mistake(error, FlowDefinition, located, name, ()) from None
     configs = {}
     for number, node in enumerate(definition.nodes):
         key = ("nodes", number)
@@ -119,16 +120,24 @@ def read_flow(
         try:
             configs[node.name] = node_configs[node.type].model_validate(node.config)
         except ValidationError as error:
-            raise _mistake(error, located, name, (*key, "config")) from None
+            raise _mistake(
+                error, node_configs[node.type], located, name, (*key, "config")
+            ) from None
     return Flow(definition, configs, located, dict(prompts or {}))
 
 
 def _mistake(
-    error: ValidationError, located: Located, name: str, prefix: tuple[str | int, ...]
-) -> InvalidInputError:
-    first = error.errors(include_url=False)[0]
+    error: ValidationError, model: type[BaseModel], located: Located, name: str,
+    prefix: tuple[str | int, ...],
+) -> InvalidInputError:  # fmt: skip
+    faults = error.errors(include_url=False)
+    # A misspelt field is why another one is missing.
+    first = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
     key = (*prefix, *first["loc"])
     reason = re.sub(r"^Value error, ", "", first["msg"])
+    known = known_fields(model, first["loc"][:-1])
+    if first["type"] == "extra_forbidden" and known:
+        reason = f"there is no such field; known: {', '.join(known)}"
     return _at(located, name, key, f"{'.'.join(map(str, key))}: {reason}")
 
 

@@ -40,13 +40,13 @@ class Findings:
         self._located = located
         self._found: list[Finding] = []
 
-    def error(self, key: _Key, message: str, **params: Any) -> None:
+    def error(self, key: _Key, error: RAGError) -> None:
         """Note what must be mended at ``key`` before the flow can run."""
-        self._add("error", key, RAGError(message, **params))
+        self._add("error", key, error)
 
-    def warning(self, key: _Key, message: str, **params: Any) -> None:
+    def warning(self, key: _Key, error: RAGError) -> None:
         """Note what may be meant otherwise."""
-        self._add("warning", key, RAGError(message, **params))
+        self._add("warning", key, error)
 
     @contextmanager
     def reporting(self, key: _Key) -> Iterator[None]:

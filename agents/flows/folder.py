@@ -9,9 +9,11 @@ from pathlib import Path, PurePosixPath
 from rag.core.errors import InvalidInputError, NotFoundError
 
 FLOW_FILE = "flow.yaml"
+# What lies here fills the flow's stores and is no prompt.
+DOCUMENTS = "documents"
 MAX_FILES = 200
 MAX_BYTES = 500_000
-_TEXTS = (".md", ".txt")
+TEXTS = (".md", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class FlowFiles:
 def read_folder(path: Path) -> FlowFiles:
     """Return what lies in a folder, or around a YAML file: it and all .md and .txt files.
 
+    What lies below ``documents/`` is for the flow's stores and left alone.
     Raises NotFoundError where there is no flow, InvalidInputError for too many or too large files
     and for what is no UTF-8.
     """
@@ -34,8 +37,8 @@ def read_folder(path: Path) -> FlowFiles:
     folder = file.parent.resolve()
     prompts: dict[str, str] = {}
     for one in sorted(folder.rglob("*")):
-        is_inside = one.resolve().is_relative_to(folder)
-        if one.suffix in _TEXTS and one.is_file() and is_inside:
+        is_inside = one.resolve().is_relative_to(folder) and not _is_document(one, folder)
+        if one.suffix in TEXTS and one.is_file() and is_inside:
             if len(prompts) == MAX_FILES:
                 raise InvalidInputError(
                     "“{path}” holds more than {limit} texts.", path=folder, limit=MAX_FILES
@@ -63,11 +66,15 @@ def check_paths(prompts: Mapping[str, str]) -> None:
         is_plain = (
             parts and "\\" not in name and not any(part in ("..", "/", ".") for part in parts)
         )
-        if not is_plain or PurePosixPath(name).suffix not in _TEXTS or "\0" in name:
+        if not is_plain or PurePosixPath(name).suffix not in TEXTS or "\0" in name:
             raise InvalidInputError(
                 "“{path}” cannot be the path of a prompt.",
                 hint="Write it like {example}.", path=name, example="prompts/10-answer.md",
             )  # fmt: skip
+
+
+def _is_document(file: Path, folder: Path) -> bool:
+    return file.relative_to(folder).parts[0] == DOCUMENTS
 
 
 def _read(file: Path) -> str:

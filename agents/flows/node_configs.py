@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agents.core.state import IDENTITY
+from agents.flows.source_configs import SourceToolConfig
 
 _KEY = r"^[^\W\d]\w{0,63}$"
 
@@ -41,13 +42,23 @@ class ModelConfig(_Strict):
 
 class AgentNodeConfig(_Strict):
     """A node that asks a model. ``prompt`` is a file beside the flow; no ``model``: the
-    installation's own. ``output_schema`` is the JSON schema that the answer must have."""
+    installation's own. ``output_schema`` is the JSON schema that the answer must have. ``tools``
+    are names of tool plugins, and data sources with a description."""
 
     prompt: str
     model: ModelConfig | None = None
-    tools: list[str] = []
+    tools: list[str | SourceToolConfig] = Field(default=[], max_length=50)
     output_schema: dict[str, Any] | None = None
     context_tokens: int = Field(default=4000, ge=100, le=1_000_000)
+
+    @field_validator("tools")
+    @classmethod
+    def _named_once(cls, tools: list[str | SourceToolConfig]) -> list[str | SourceToolConfig]:
+        names = [tool if isinstance(tool, str) else tool.name for tool in tools]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two tools are called “{name}”: give each its own name")
+        return tools
 
 
 class HumanReviewConfig(_Strict):

@@ -47,6 +47,14 @@ class DataSourceConfig(BaseModel):
         return dict(self.model_extra or {})
 
 
+class SourceToolConfig(DataSourceConfig):
+    """A data source that a model may ask by itself; ``description`` tells it what it finds."""
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    description: str = Field(min_length=1, max_length=2000)
+    depends_on: list[str] = Field(default=[], max_length=0)
+
+
 class RagNodeConfig(BaseModel):
     """A node that asks several sources. ``query`` is a template; empty: the user's message."""
 

@@ -51,6 +51,8 @@ class FlowRun(models.Model):
         verbose_name=_("user"),
     )  # fmt: skip
     is_by_operator = models.BooleanField(default=False, editable=False)
+    # Whose budget its models are on, also when another process goes on with it.
+    key_id = models.BigIntegerField(null=True, editable=False)
     start = models.JSONField(_("start state"), default=dict)
     state = models.JSONField(_("end state"), null=True)
     reviews = models.JSONField(_("pending reviews"), default=list, blank=True)

@@ -18,8 +18,9 @@ from agents.flows.model_options import model_options
 from agents.flows.node_configs import AgentNodeConfig, ModelConfig
 from agents.flows.read_output import Output, read_output
 from agents.flows.schema_fault import schema_fault
-from agents.flows.state_values import prompt_values, state_fields, user_query
-from agents.nodes.ask_with_tools import Asked, ask_once, ask_with_tools, tools_prompt
+from agents.flows.state_values import prompt_values, source_values, state_fields, user_query
+from agents.nodes.ask_with_tools import Asked, ask_once, ask_with_tools
+from agents.nodes.toolbox import Toolbox
 from rag.core.errors import NotFoundError
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
@@ -42,15 +43,16 @@ class AgentNode:
     ) -> dict[str, Any]:
         """Return the answer as a turn of ``flow_msgs`` and its variables as ``edges_var``.
 
+        What data sources among its tools found is in ``rag_results``.
+
         An answer that is no JSON although JSON was asked for gets one chance to be repaired; then
         it is the response as it stands, and ``parse_error`` is true.
         """
         name = config.model.id if config.model else ""
-        request = _request(state, config, run)
+        tools = Toolbox(config.tools, run, source_values(state))
+        asked = await ask_with_tools(name, _request(state, config, run, tools), tools, run)
         if not _asks_for_json(config, run):
-            asked = await ask_with_tools(name, request, config.tools, run)
-            return _update(Output(asked.text.strip()), {})
-        asked = await ask_with_tools(name, request, config.tools, run)
+            return _update(Output(asked.text.strip()), {}, tools)
         output = read_output(asked.text)
         fault = _fault(config, output)
         if fault:
@@ -58,16 +60,17 @@ class AgentNode:
             repaired = read_output(asked.text)
             fault = _fault(config, repaired)
             output = repaired if repaired.is_parsed else output
-        return _update(output, {"parse_error": bool(fault)})
+        return _update(output, {"parse_error": bool(fault)}, tools)
 
 
-def _update(output: Output, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _update(output: Output, extra: Mapping[str, Any], tools: Toolbox) -> dict[str, Any]:
     variables = {**output.variables, **extra}
     turn = {"role": "assistant", "content": output.response_content}
     return {
         "flow_msgs": [turn] if output.response_content else [],
         "edges_var": variables,
         **state_fields(variables),
+        **({"rag_results": tools.found} if tools.found else {}),
     }
 
 
@@ -97,10 +100,12 @@ def _again(asked: Asked, fault: str) -> ChatRequest:
     return replace(asked.request, messages=[*asked.request.messages, *turns])
 
 
-def _request(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> ChatRequest:
+def _request(
+    state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun, tools: Toolbox
+) -> ChatRequest:
     model = config.model or ModelConfig(provider="default", name="default")
     messages = [
-        Message("system", _filled(state, config, run) + tools_prompt(config.tools, run)),
+        Message("system", _filled(state, config, run) + tools.prompt()),
         *(
             Message(turn["role"], turn["content"])
             for turn in state.get("history_messages") or []

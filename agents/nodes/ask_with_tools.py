@@ -5,20 +5,18 @@ Tools are offered and called in the text itself, as JSON, so that it works with 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.core.nodes import NodeRun
-from agents.core.prompt_file import prompt_file
 from agents.flows.read_output import find_objects
-from rag.core.errors import ConfigurationError, LimitError, ProviderError, RAGError
+from agents.nodes.toolbox import Toolbox
+from rag.core.errors import LimitError, ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
 
 MAX_CALLS = 8
-MAX_RESULT_CHARACTERS = 20_000
 # What a server answers with that does not know an option of the request.
 _REFUSED = (400, 422)
 _FORM = ("response_format", "response_mime_type", "response_json_schema")
@@ -32,22 +30,20 @@ class Asked:
     request: ChatRequest
 
 
-async def ask_with_tools(
-    name: str, request: ChatRequest, tools: Sequence[str], run: NodeRun
-) -> Asked:
+async def ask_with_tools(name: str, request: ChatRequest, tools: Toolbox, run: NodeRun) -> Asked:
     """Return the first answer that calls no tool.
 
     A call that fails is told to the model. Raises LimitError after eight calls.
     """
-    if tools:
+    if tools.names:
         # The form of the final answer does not allow for calls.
         request = _without_form(request)
     for _ in range(MAX_CALLS + 1):
         asked = await ask_once(name, request, run)
-        call = _tool_call(asked.text, tools)
+        call = _tool_call(asked.text, tools.names)
         if call is None:
             return asked
-        result = await _called(*call, run)
+        result = await tools.call(*call)
         turns = [Message("assistant", asked.text), Message("user", result)]
         request = replace(asked.request, messages=[*asked.request.messages, *turns])
     raise LimitError(
@@ -67,18 +63,6 @@ async def ask_once(name: str, request: ChatRequest, run: NodeRun) -> Asked:
         return Asked((await run.ask_model(name, plain)).text, plain)
 
 
-def tools_prompt(tools: Sequence[str], run: NodeRun) -> str:
-    """Return what a model is told of its tools, empty without any; raise UnknownNameError."""
-    if not tools:
-        return ""
-    lines = []
-    for name in tools:
-        spec = run.tool_spec(name)
-        schema = json.dumps(spec.parameters, ensure_ascii=False)
-        lines.append(f"- {spec.name}: {spec.description} {schema}")
-    return prompt_file("use_tools") + "\n".join(lines)
-
-
 def _without_form(request: ChatRequest) -> ChatRequest:
     if not any(name in request.options for name in _FORM):
         return request
@@ -95,15 +79,3 @@ def _tool_call(text: str, tools: Sequence[str]) -> tuple[str, Mapping[str, Any]]
         if found.keys() <= {"tool", "arguments"} and found.get("tool") in tools:
             return found["tool"], arguments if isinstance(arguments, dict) else {}
     return None
-
-
-async def _called(tool: str, arguments: Mapping[str, Any], run: NodeRun) -> str:
-    try:
-        result: dict[str, Any] = await run.call_tool(tool, arguments)
-    except ConfigurationError:
-        raise
-    except RAGError as error:
-        # A model can mend wrong arguments, or answer without the tool.
-        result = {"error": str(error)}
-    text = json.dumps(result, ensure_ascii=False)
-    return f"{tool}: {text[:MAX_RESULT_CHARACTERS]}"

@@ -57,17 +57,24 @@ def decide_review(
     return run
 
 
+def prepare_flow(
+    *, run: models.FlowRun, scope: Scope, decision: str = "", node: str = ""
+) -> models.FlowRun:
+    """Decide where a run waits and return it, to be continued; see ``decide_review``.
+
+    Without a decision: a run that failed, or whose process was killed, goes on.
+    """
+    if decision or run.status == _STATUS.PAUSED:
+        return decide_review(run=run, scope=scope, decision=decision, node=node)
+    check_may_steer(run=run, scope=scope)
+    return run
+
+
 def resume_flow(
     *, run: models.FlowRun, scope: Scope, decision: str = "", node: str = ""
 ) -> models.FlowRun:
-    """Decide where a run waits, then work it off and return it; see ``decide_review``.
-
-    Without a decision: go on with a run that failed or whose process was killed.
-    """
-    if decision or run.status == _STATUS.PAUSED:
-        run = decide_review(run=run, scope=scope, decision=decision, node=node)
-    else:
-        check_may_steer(run=run, scope=scope)
+    """Do what ``prepare_flow`` does, then work the run off and return it."""
+    run = prepare_flow(run=run, scope=scope, decision=decision, node=node)
     return async_to_sync(continue_run)(run=run)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 
 from agents import models
@@ -20,7 +21,8 @@ async def begin_run(*, run: models.FlowRun) -> None:
     Raises ConflictError while it is at work elsewhere.
     """
     worker = Worker(await in_db(claim, run=run))
-    task = asyncio.create_task(worker.work())
+    # Without the request's context: its threads end before the run may.
+    task = asyncio.create_task(worker.work(), context=contextvars.Context())
     _TASKS.add(task)
     task.add_done_callback(_ended)
 

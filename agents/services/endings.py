@@ -1,4 +1,4 @@
-"""How a run stands when its worker leaves it. In: a kind of end, values. Out: event and row."""
+"""How a run begins and stands when its worker leaves it. In: values. Out: event and row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import Any
 
 from django.utils import timezone
 
+from agents import models
+from agents.services.error_code import error_code
 from agents.services.run_log import EventLog
 from rag.core.errors import RAGError
+
+
+def beginning(run: models.FlowRun) -> dict[str, Any]:
+    """Return what the first event tells: which run of what it is."""
+    version = run.version
+    return {"run": str(run.key), "flow": version.flow.name, "version": version.number}
 
 
 def ending(
@@ -30,8 +38,11 @@ def ending(
 
 
 def fault_of(error: BaseException) -> dict[str, Any]:
-    """Return how an error that is no RAGError is told: its kind, and nothing that it holds."""
-    return RAGError(
+    """Return how an error is told; of one that is no RAGError its kind, and nothing it holds."""
+    if isinstance(error, RAGError):
+        return {**error.as_dict(), "code": error_code(error)}
+    fault = RAGError(
         "The flow has a fault ({kind}).", hint="The server's log says where.",
         kind=type(error).__name__,
-    ).as_dict()  # fmt: skip
+    )  # fmt: skip
+    return {**fault.as_dict(), "code": "internal"}

@@ -40,6 +40,8 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
     digest = _digest(files)
     if scope.user_id is None and not scope.is_operator:
         raise ForbiddenError("Only people who are signed in may save flows.")
+    if scope.only_store_ids is not None:
+        raise ForbiddenError("This key is limited to some stores and cannot change flows.")
     with transaction.atomic():
         row, is_new = models.Flow.objects.get_or_create(
             name=flow.definition.name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from agents import models
 from agents.core.events import FlowEvent
@@ -14,7 +15,7 @@ POLL_S = 0.5
 _RUNNING = models.FlowRun.Status.RUNNING
 
 
-async def follow_run(*, run_id: int, after: int = 0) -> AsyncIterator[FlowEvent]:
+async def follow_run(*, run_id: int, after: int = 0) -> AsyncGenerator[FlowEvent, None]:
     """Yield the events with a number above ``after``, then new ones until the run stands still.
 
     A run of another process is followed through the database.
@@ -22,6 +23,18 @@ async def follow_run(*, run_id: int, after: int = 0) -> AsyncIterator[FlowEvent]
     worker = AT_WORK.get(run_id)
     # Before the rows are read, so that nothing is missed between the two.
     queue = worker.follow() if worker else None
+    try:
+        async with aclosing(_followed(run_id, after, queue)) as events:
+            async for event in events:
+                yield event
+    finally:
+        if worker and queue in worker.followers:
+            worker.followers.remove(queue)
+
+
+async def _followed(
+    run_id: int, after: int, queue: asyncio.Queue[FlowEvent | None] | None
+) -> AsyncGenerator[FlowEvent, None]:
     while True:
         is_running = queue is None and await in_db(_is_running, run_id)
         for event in await in_db(_stored, run_id, after):

@@ -10,7 +10,9 @@ from agents import models
 from agents.core.nodes import Pause
 from agents.services.lend import LentRun
 from agents.services.run_log import EventLog
+from rag.core import watch
 from rag.core.access import Scope
+from rag.core.account import open_account
 from rag.core.deadline import Deadline
 
 
@@ -30,6 +32,7 @@ class GraphLog:
     def node_run(self, node: str, visit: int) -> LentRun:
         """Return what a node is lent, with the decision that was made for this visit."""
         run: models.FlowRun = self._events.run
+        open_account(self._scope, kind="flow", agent=run.version.flow.name, run=str(run.key))
         return LentRun(
             node, visit, self._scope, self._deadline, self._prompts, self._events, run.model,
             self._events.decisions.get((node, visit)),
@@ -43,6 +46,8 @@ class GraphLog:
     async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
         """Store a visit's update, from which other workers go on."""
         turns = update.get("flow_msgs") or []
+        spent_s, flow = self._since(node, visit) / 1e3, self._events.run.version.flow.name
+        watch.took("node", spent_s, flow=flow, node=node, outcome="ok")
         data = {
             "visit": visit, "duration_ms": self._since(node, visit),
             "variables": update.get("edges_var") or {},
@@ -64,6 +69,8 @@ class GraphLog:
     async def failed(self, node: str, visit: int) -> None:
         """Store where a run broke off."""
         data = {"visit": visit, "duration_ms": self._since(node, visit)}
+        flow = self._events.run.version.flow.name
+        watch.took("node", data["duration_ms"] / 1e3, flow=flow, node=node, outcome="failed")
         await self._events.append("node_failed", node, visit, data=data)
 
     def _since(self, node: str, visit: int) -> float:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
-from asgiref.sync import sync_to_async
-
-from agents.core.nodes import SourcesAsked
+from agents.core.nodes import FilesAsked, SourcesAsked
+from agents.flows.node_outputs import outputs_of
 from agents.services.ask_sources import ask_sources
+from agents.services.run_apart import run_apart, run_tool
+from agents.services.run_files import run_files
 from agents.services.run_log import EventLog
 from agents.services.stream_answer import stream_answer
 from rag.core.access import Scope
@@ -21,17 +20,14 @@ from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatRequest
-from rag.core.tools import ToolSpec, call_tool, spec_of
+from rag.core.tools import ToolSpec, spec_of
 from rag.core.types import ChatReply
 from rag.services import wiring
 from rag.services.count_tokens import count_tokens
-from rag.services.plugins import make_plugin
 from rag.services.source_calls import SourceOutcome
-from rag.services.source_ports import HousePorts
+from rag.services.usage_chat import chat_for
 
 _TOLD = ("model", "input_tokens", "output_tokens", "notice")
-# Sources have threads of their own; in these somebody waits for them, or a tool works.
-_THREADS = ThreadPoolExecutor(64, "flow")
 
 
 @dataclass(slots=True)
@@ -69,7 +65,9 @@ class LentRun:
         started = time.monotonic()
         try:
             async with asyncio.timeout(request.timeout_s):
-                model = await asyncio.to_thread(wiring.chat_model, self.model or name)
+                model = await asyncio.to_thread(
+                    chat_for, scope=self.scope, kind="flow", model=self.model or name
+                )
                 reply = await stream_answer(model, request, self._tell)
         except TimeoutError:
             raise ProviderTimeoutError(
@@ -85,8 +83,23 @@ class LentRun:
 
     async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
         """Return one outcome per call, asked on other threads."""
-        work = partial(ask_sources, asked=asked, scope=self.scope, deadline=self.deadline)
-        return await sync_to_async(work, thread_sensitive=False, executor=_THREADS)()
+        return await run_apart(ask_sources, asked=asked, scope=self.scope, deadline=self.deadline)
+
+    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+        """Return what the files say, asked on another thread; a recorded answer is used again."""
+        if known := self.log.answers[self.node, self.visit]:
+            return dict(known[0]["output"])
+        started = time.monotonic()
+        output = await run_apart(run_files, asked=asked, scope=self.scope, deadline=self.deadline)
+        data = {"mode": output["mode"], "duration_ms": round((time.monotonic() - started) * 1e3, 1)}
+        await self.log.append(
+            "model_answer", self.node, self.visit, data=data, record={"output": output}
+        )
+        return output
+
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what each node has given in this run so far."""
+        return outputs_of((node, one) for (node, _), one in self.log.updates.items())
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what a model is told of a tool plugin."""
@@ -94,11 +107,9 @@ class LentRun:
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer, worked out on another thread for the run's own scope."""
-        work = partial(
-            call_tool, make_plugin(kind="tool", name=name), arguments, scope=self.scope,
-            deadline=self.deadline, ports=HousePorts(),
-        )  # fmt: skip
-        answer = await sync_to_async(work, thread_sensitive=False, executor=_THREADS)()
+        answer = await run_apart(
+            run_tool, name=name, arguments=arguments, scope=self.scope, deadline=self.deadline
+        )
         await self.emit("tool", {"tool": name, "arguments": dict(arguments), "answer": answer})
         return answer
 

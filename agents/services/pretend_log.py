@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from agents.core.nodes import Pause, SourcesAsked
+from agents.core.nodes import FilesAsked, Pause, SourcesAsked
 from agents.flows.cases import Case
 from agents.flows.definition import Flow
-from agents.services.pretend_outcome import pretend_outcome
+from agents.flows.node_outputs import outputs_of
+from agents.services.pretend_outcome import pretend_files, pretend_outcome
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import NotFoundError
@@ -26,6 +27,7 @@ class PretendLog:
 
     def __init__(self, flow: Flow, case: Case, model: ChatModel) -> None:
         self.route: list[str] = []
+        self.updates: dict[tuple[str, int], dict[str, Any]] = {}
         self.model, self.case = model, case
         self.deadline = Deadline(flow.definition.timeout_s)
         self.prompts = flow.prompts
@@ -43,7 +45,8 @@ class PretendLog:
         self.route.append(node)
 
     async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
-        """Keep nothing."""
+        """Keep what templates may ask for."""
+        self.updates[node, visit] = dict(update)
 
     async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
         """Keep nothing."""
@@ -85,6 +88,14 @@ class PretendRun:
         return [
             pretend_outcome(call, self._log.case.sources.get(call.name)) for call in asked.calls
         ]
+
+    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+        """Return what the case gives under the node's name: a whole output, texts, or an error."""
+        return pretend_files(self.node, self._log.case.sources.get(self.node))
+
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what each node has given so far."""
+        return outputs_of((node, one) for (node, _), one in self._log.updates.items())
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result that the case gives under the tool's name."""

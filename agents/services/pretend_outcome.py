@@ -27,6 +27,19 @@ def pretend_outcome(call: SourceCall, given: Any) -> SourceOutcome:
                          hits=hits)  # fmt: skip
 
 
+def pretend_files(node: str, given: Any) -> dict[str, Any]:
+    """Return ``given`` as what a node that asks files gives; raise where it is an error or None."""
+    if given is None:
+        raise NotFoundError("The case has no result of “{name}”.", name=node)
+    if isinstance(given, dict) and given.keys() == {"error"}:
+        raise ProviderError("The source fails: {reason}", reason=given["error"])
+    texts = given if isinstance(given, list) else [given]
+    output = dict(given) if isinstance(given, dict) else {"documents": [str(one) for one in texts]}
+    output.setdefault("documents", [])
+    output.setdefault("answer", "\n".join(output["documents"]))
+    return {"query": "", "mode": "fileSearch", "documentCount": len(output["documents"]), **output}
+
+
 def _hit(item: Any, rank: int) -> Hit:
     if not isinstance(item, dict):
         return Hit(text=str(item), rank=rank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
@@ -30,7 +31,8 @@ def keep_alive(run: models.FlowRun, lost: Lost) -> None:
     pulse = _PULSES.setdefault(loop, _Pulse())
     pulse.runs[run.pk] = run, lost
     if pulse.task is None or pulse.task.done():
-        pulse.task = loop.create_task(_beat(pulse))
+        # It beats for others too, after the request is over whose run came first.
+        pulse.task = loop.create_task(_beat(pulse), context=contextvars.Context())
 
 
 def let_go(run: models.FlowRun) -> None:

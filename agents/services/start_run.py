@@ -14,6 +14,7 @@ from agents.services.find_flow import active_version
 from agents.services.load_flow import graph_of
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ForbiddenError, NotFoundError
+from rag.services import wiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +47,13 @@ def start_run(*, request: RunRequest) -> models.FlowRun:
     version = request.version or active_version(flow=request.flow)
     if version.flow_id != request.flow.pk:
         raise NotFoundError("There is no flow “{name}”.", name=version.flow.name)
+    if request.model:
+        # A model that nobody knows is told before there is a run.
+        wiring.chat_model(request.model)
     graph = graph_of(version=version)
     whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
     start = start_state(graph.flow.definition, request.message, {**whom, **request.given})
     return models.FlowRun.objects.create(
         version=version, user_id=scope.user_id, is_by_operator=scope.is_operator, start=start,
-        model=request.model, seen_at=timezone.now(),
+        model=request.model, seen_at=timezone.now(), key_id=scope.key_id,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.chat import ChatEvent
+from agents.services.trace_events import trace_steps
 
 
 def store_events(
@@ -27,6 +28,8 @@ def store_events(
         if along is not None and not along():
             return False
         models.MessageEvent.objects.bulk_create(rows)
+        steps = trace_steps(message_id=message_id, events=events, at=now)
+        models.TraceStep.objects.bulk_create(steps)
     return True
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agents import models
 from agents.core.events import FlowEvent
 from agents.services.claim import finish
-from agents.services.endings import ending, fault_of
+from agents.services.endings import beginning, ending, fault_of
 from agents.services.graph_log import GraphLog
 from agents.services.in_db import in_db
 from agents.services.load_flow import graph_of
@@ -35,7 +35,7 @@ class Worker:
     def __init__(self, run: models.FlowRun) -> None:
         self.run = run
         self._log = EventLog(run, self._publish)
-        self._followers: list[asyncio.Queue[FlowEvent | None]] = []
+        self.followers: list[asyncio.Queue[FlowEvent | None]] = []
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
         self._deadline: Deadline | None = None
@@ -47,7 +47,7 @@ class Worker:
         if asyncio.get_running_loop() is not self._loop:
             return None
         queue: asyncio.Queue[FlowEvent | None] = asyncio.Queue()
-        self._followers.append(queue)
+        self.followers.append(queue)
         return queue
 
     def cancel(self) -> None:
@@ -65,7 +65,7 @@ class Worker:
         try:
             await self._run()
         except RAGError as error:
-            await self._end("error", _STATUS.ERROR, error=error.as_dict())
+            await self._end("error", _STATUS.ERROR, error=fault_of(error))
         except asyncio.CancelledError:
             if not self._is_cancelled:
                 # The process ends: the run stays as it is, and another one goes on with it.
@@ -79,7 +79,7 @@ class Worker:
         finally:
             let_go(self.run)
             AT_WORK.pop(self.run.pk, None)
-            for queue in self._followers:
+            for queue in self.followers:
                 queue.put_nowait(None)
         return await in_db(models.FlowRun.objects.select_related("version__flow").get,
                            pk=self.run.pk)  # fmt: skip
@@ -87,8 +87,8 @@ class Worker:
     async def _run(self) -> None:
         graph, scope = await in_db(self._prepare)
         self._deadline = Deadline(graph.flow.definition.timeout_s)
-        version = {"flow": self.run.version.flow.name, "version": self.run.version.number}
-        await self._log.append("continued" if self._log.n_events else "run_started", data=version)
+        kind = "continued" if self._log.n_events else "run_started"
+        await self._log.append(kind, data=beginning(self.run))
         log = GraphLog(self._log, scope, self._deadline)
         end = await graph.run(self.run.start, log)
         if end.paused:
@@ -116,5 +116,5 @@ class Worker:
             self._task.cancel()
 
     def _publish(self, event: FlowEvent) -> None:
-        for queue in self._followers:
+        for queue in self.followers:
             queue.put_nowait(event)

@@ -7,6 +7,7 @@ few commits, and a single run none more.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -34,7 +35,8 @@ async def write_event(row: models.RunEvent) -> None:
     future: asyncio.Future[None] = loop.create_future()
     desk.waiting.append((row, future))
     if desk.writer is None or desk.writer.done():
-        desk.writer = loop.create_task(_write(desk))
+        # It writes for others too, after the request is over whose run came first.
+        desk.writer = loop.create_task(_write(desk), context=contextvars.Context())
     await future
 
 

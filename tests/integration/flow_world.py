@@ -21,7 +21,7 @@ from rag.services.access import scope_of
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
-FLOWS = Path(__file__).resolve().parents[1] / "flows"
+FLOWS = Path(__file__).resolve().parents[2] / "examples" / "flows"
 MEDICAL = FLOWS / "medical_agent_v4"
 PATIENTS = """
 CREATE TABLE IF NOT EXISTS patients (user_id text, diagnosis text, medications jsonb, last_visit date);

@@ -8,6 +8,7 @@ from agents.flows.checks import Surroundings, check_flow
 from agents.flows.definition import read_flow
 from agents.flows.finding import Finding
 from agents.flows.node_configs import AgentNodeConfig, HumanReviewConfig
+from agents.flows.rag_files_config import RagFilesConfig
 from agents.flows.source_configs import DataSourceConfig, RagNodeConfig
 from rag.core.errors import ConfigurationError, UnknownNameError
 
@@ -61,7 +62,12 @@ def known_tool(name: str) -> None:
         raise UnknownNameError("tool", name, ["query_blood_pressure"])
 
 
-SURROUNDINGS = Surroundings(known_source, known_model, known_tool)
+def known_files(config: RagFilesConfig) -> None:
+    if config.fileSearchStoreName not in ("", "fileSearchStores/handbook"):
+        raise UnknownNameError("store", config.fileSearchStoreName, ["fileSearchStores/handbook"])
+
+
+SURROUNDINGS = Surroundings(known_source, known_model, known_tool, known_files)
 
 
 def check(text: str) -> list[Finding]:
@@ -133,3 +139,62 @@ def test_declared_inputs_may_be_asked_for() -> None:
     text = FLOW.replace('intent == "qa"', 'channel == "web"')
     assert len(errors(text)) == 1
     assert errors(text + "inputs: {channel: where the question was asked}\n") == []
+
+
+FILES_FLOW = """\
+name: files
+inputs: {documents: files to read}
+nodes:
+  - {name: first, type: rag_files, config: {label: 手册, fileSearchStoreName: fileSearchStores/handbook}}
+  - name: second
+    type: rag_files
+    config:
+      inputMappings: {query: "{{手册.answer}} {{first.query}} {{user_input}}", files: "{{用户输入.documents}}"}
+  - {name: rows, type: rag, config: {data_sources: [{type: database, name: r, query_template: "SELECT {token_id}, {first}"}]}}
+  - {name: say, type: agent, config: {prompt: say.md}}
+edges:
+  - {from: first, to: second, condition: first.documentCount > 0}
+  - {from: first, to: END, condition: default}
+  - {from: second, to: rows}
+  - {from: rows, to: say}
+  - {from: say, to: END}
+entry_node: first
+"""
+
+
+def check_files(text: str) -> list[tuple[int, str]]:
+    flow = read_flow(text, {**CONFIGS, "rag_files": RagFilesConfig}, prompts={"say.md": "{first}"})
+    surroundings = Surroundings(lambda _: None, known_model, known_tool, known_files)
+    return [(one.line, one.text) for one in check_flow(flow, surroundings)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("Stores/handbook", "Stores/gone", 4, "Unknown store “fileSearchStores/gone”"),
+        ("{{手册.answer}}", "{{手冊.answer}}", 8, "“手冊.answer” refers to no node before it"),
+        ("{{first.query}}", "{{say.output}}", 8, "known: documents, first, start, 手册, 用户输入"),
+        ("{{user_input}}", "{{nothing}}", 8, "“nothing” refers to no node"),
+        ("{{用户输入.documents}}", "{{gone.documents}}", 8, "“gone.documents”"),
+        ("{token_id}", "{user_id}", 9, "“r” has the placeholder “{user_id}”, which nothing fills"),
+        ("first.documentCount", "second.documentCount", 12, "no node before it sets “second”"),
+    ],
+)
+def test_what_files_and_sources_refer_to_must_be_there(
+    old: str, new: str, line: int, message: str
+) -> None:
+    assert check_files(FILES_FLOW) == []
+    ((place, text),) = check_files(FILES_FLOW.replace(old, new, 1))
+    assert (place, message in text) == (line, True), text
+
+
+def test_a_source_that_follows_another_may_name_its_results() -> None:
+    sources = ("[{type: database, name: the-user, query_template: 'SELECT 1'}, {type: api, name: b, depends_on: the-user, "
+               "params: {q: '{the_user__id} {user_query}'}, body: {ids: '{the_user__all__id}', n: 1}}], query_strategy: sequential")  # fmt: skip
+    text = f"name: x\nentry_node: f\nnodes: [{{name: f, type: rag, config: {{data_sources: {sources}}}}}]\nedges: []\n"
+    assert [one for one in check_files(text) if "placeholder" in one[1]] == []
+    ((_, told),) = [
+        one for one in check_files(text.replace("{the_user__id}", "{other__id}"))
+        if "placeholder" in one[1]
+    ]  # fmt: skip
+    assert "{other__id}" in told

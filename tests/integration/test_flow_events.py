@@ -1,0 +1,107 @@
+"""What streams of runs stand on: followers that leave, words cleared away, errors with their code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.http import HttpRequest
+from django.utils import timezone
+
+from agents import models
+from agents.api.sse import last_seen, worded
+from agents.flows.folder import FlowFiles
+from agents.services.continue_run import begin_run
+from agents.services.endings import fault_of
+from agents.services.flow_versions import activate_version, save_flow_version
+from agents.services.follow_run import follow_run
+from agents.services.in_db import in_db
+from agents.services.run_clearing import clear_tokens
+from agents.services.start_run import RunRequest, start_run
+from agents.services.worker import AT_WORK
+from rag.core.access import Scope
+from rag.core.errors import ConflictError, InvalidInputError
+
+OPERATOR = Scope.operator()
+FLOW = json.dumps({
+    "name": "talk", "entry_node": "a", "edges": [{"from": "a", "to": "END"}],
+    "nodes": [{"name": "a", "type": "agent", "config": {"prompt": "a.md"}}],
+})  # fmt: skip
+
+
+@pytest.fixture
+def run(db: None, tmp_path: Any) -> models.FlowRun:
+    script = tmp_path / "s.yaml"
+    script.write_text("answers: [{contains: Say, answer: one two three, delay_s: 0.3}]", "utf-8")
+    version = save_flow_version(files=FlowFiles(FLOW, {"a.md": "Say it."}), scope=OPERATOR)
+    activate_version(version=version, scope=OPERATOR)
+    request = RunRequest(
+        flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}"
+    )  # fmt: skip
+    return start_run(request=request)
+
+
+async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) -> None:
+    await begin_run(run=run)
+    worker = AT_WORK[run.pk]
+    async with aclosing(follow_run(run_id=run.pk)) as events:
+        first = await anext(events)
+    assert (first.kind, first.data["run"], first.data["flow"]) == (
+        "run_started",
+        str(run.key),
+        "talk",
+    )
+    assert worker.followers == []
+    waiting = asyncio.create_task(anext(follow_run(run_id=run.pk, after=10**6)))
+    while not worker.followers:
+        await asyncio.sleep(0)
+    # As a server does when the connection is gone.
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert worker.followers == []
+    kinds = [event.kind async for event in follow_run(run_id=run.pk, after=1)]
+    assert kinds[0] == "node_started" and kinds[-1] == "done"
+    assert run.pk not in AT_WORK
+
+
+async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) -> None:
+    await begin_run(run=run)
+    kinds = [event.kind async for event in follow_run(run_id=run.pk)]
+    assert "token" in kinds
+    assert await in_db(clear_tokens, older_than_h=1) == 0
+    late = timezone.now() - timedelta(hours=3)
+    await in_db(models.FlowRun.objects.filter(pk=run.pk).update, ended_at=late)
+    assert await in_db(clear_tokens, older_than_h=1) == kinds.count("token")
+    left = [event async for event in follow_run(run_id=run.pk)]
+    assert [event.kind for event in left] == [kind for kind in kinds if kind != "token"]
+    assert left[-1].data["answer"] == "one two three"
+
+
+def test_errors_have_a_code_and_keep_it_in_every_language() -> None:
+    told = fault_of(ConflictError("The run has ended already."))
+    assert told == {
+        "code": "conflict", "message": "The run has ended already.", "hint": "", "params": {},
+    }  # fmt: skip
+    assert worded({"error": told}, "zh-hans")["error"]["code"] == "conflict"
+    assert fault_of(ZeroDivisionError("secret"))["code"] == "internal"
+    assert "secret" not in str(fault_of(ZeroDivisionError("secret")))
+
+
+@pytest.mark.parametrize(("given", "seen"), [("", 3), ("7", 7), (" 12 ", 12), ("0", 0)])
+def test_the_last_event_is_read_from_its_header(given: str, seen: int) -> None:
+    request = HttpRequest()
+    request.META["HTTP_LAST_EVENT_ID"] = given
+    assert last_seen(request, 3) == seen
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1.5", "１", "1" * 10])
+def test_what_is_no_id_is_refused(given: str) -> None:
+    request = HttpRequest()
+    request.META["HTTP_LAST_EVENT_ID"] = given
+    with pytest.raises(InvalidInputError, match="is no id of an event"):
+        last_seen(request, 0)

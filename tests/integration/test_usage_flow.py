@@ -1,0 +1,46 @@
+"""Models that a flow asks are on the flow's account and on the budget of the key that started it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.services.run_scope import scope_of_run
+from rag import models
+from rag.services.api_keys import make_key
+from rag.services.usage_budgets import save_budget
+from tests.integration.flow_world import SCRIPT, Clinic
+from tests.integration.flow_world import clinic as clinic
+from tests.integration.flow_world import house as house
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_each_node_that_asks_a_model_is_a_row_of_the_run(clinic: Clinic, settings: Any) -> None:
+    settings.RAG = {**settings.RAG, "PRICES": {SCRIPT: {"input": 1, "output": 1}}}
+    run = clinic.ask("高血压怎么控制")
+    found = list(models.UsageRecord.objects.filter(run=str(run.key)))
+    assert len(found) == run.events.filter(kind="model_answer").count() > 1
+    assert {(one.kind, one.agent, one.user_id) for one in found} == {
+        ("flow", clinic.flow.name, clinic.scope.user_id)
+    }
+    assert sum(one.input_tokens or 0 for one in found) == run.input_tokens
+    assert all(one.cost for one in found)
+
+
+def test_a_flow_stops_where_its_keys_budget_is_used_up(clinic: Clinic) -> None:
+    user = clinic.flow.owner
+    assert user is not None
+    key, _ = make_key(user=user, name="app")
+    save_budget(budget=models.Budget(key=key, max_tokens=1))
+    asked = replace(clinic, scope=replace(clinic.scope, key_id=key.pk))
+    run = asked.ask("高血压怎么控制")
+    # The first call is allowed, for nothing was used before it.
+    assert models.UsageRecord.objects.filter(key=key).count() == 1
+    assert run.status == "error" and "budget of 1 tokens a month" in run.error["message"].format(
+        **run.error["params"]
+    )
+    # Another process that goes on with it knows the key as well.
+    assert scope_of_run(run=run).key_id == key.pk

@@ -1,0 +1,84 @@
+"""Flows as zips and as texts by path: what goes in comes out, and what is none is refused."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.flows.archive import from_texts, read_archive, to_texts, write_archive
+from agents.flows.folder import MAX_BYTES, MAX_FILES, FlowFiles
+from rag.core.errors import InvalidInputError, NotFoundError, RAGError
+
+NAMES = st.from_regex(r"[a-z中]{1,8}(/[a-z]{1,5}){0,2}\.(md|txt)", fullmatch=True).filter(
+    lambda name: not name.startswith("documents/")
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200).filter(
+    lambda text: not text.startswith("\ufeff")
+)
+
+
+@given(TEXTS, st.dictionaries(NAMES, TEXTS, max_size=5))
+def test_what_is_written_is_read_again(yaml: str, prompts: dict[str, str]) -> None:
+    files = FlowFiles(yaml, prompts)
+    assert read_archive(write_archive(files)) == files == from_texts(to_texts(files))
+    assert (
+        write_archive(files) == write_archive(FlowFiles(yaml, dict(reversed(prompts.items()))))
+        or len(prompts) > 1
+    )
+
+
+@given(st.binary(max_size=300))
+def test_bytes_that_are_no_zip_are_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidInputError):
+        read_archive(raw)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 10_000))
+def test_a_damaged_zip_is_refused_or_read_never_more(seed: int, place: int) -> None:
+    raw = bytearray(write_archive(FlowFiles("name: x\n" * 50, {"a.md": "text " * 50})))
+    raw[place % len(raw)] ^= 1 + seed % 255
+    try:
+        read_archive(bytes(raw))
+    except RAGError as error:
+        assert str(error)
+
+
+def zipped(**texts: str | bytes) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(name.replace("__", "/"), text)
+    return written.getvalue()
+
+
+def test_a_flow_may_lie_in_the_one_folder_of_a_zip() -> None:
+    raw = zipped(**{"top__flow.yaml": "name: x", "top__p.md": "a", "top__documents__d.md": "b",
+                    "top__cases.yaml": "c", "other.md": "d", "top__old__flow.yaml": "e"})  # fmt: skip
+    assert read_archive(raw) == FlowFiles("name: x", {"p.md": "a"})
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
+    with pytest.raises(InvalidInputError, match="bytes"):
+        read_archive(zipped(**{"flow.yaml": b"0" * (MAX_BYTES + 1)}))
+    many = {"flow.yaml": "x", **{f"{n}.md": "x" for n in range(MAX_FILES + 1)}}
+    with pytest.raises(InvalidInputError, match=f"more than {MAX_FILES} texts"):
+        read_archive(zipped(**many))
+    with pytest.raises(InvalidInputError, match=f"more than {MAX_FILES} texts"):
+        from_texts(many)
+
+
+@pytest.mark.parametrize("name", ["../a.md", "/a.md", "a\\b.md", "a.yaml", "a\0.md", "./../a.md"])
+def test_paths_that_lead_out_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="cannot be the path of a prompt"):
+        from_texts({"flow.yaml": "x", name: "y"})
+
+
+def test_without_a_flow_there_is_none() -> None:
+    with pytest.raises(NotFoundError):
+        from_texts({"a.md": "x"})
+    with pytest.raises(InvalidInputError, match="has 500001 bytes"):
+        from_texts({"flow.yaml": "x" * (MAX_BYTES + 1)})
