@@ -40,6 +40,9 @@ class ChatModelContract:
         provider, colon, model = chat_model.id.partition(":")
         assert provider and colon and model
 
+    def test_it_says_whether_it_takes_tools(self, chat_model: ChatModel) -> None:
+        assert chat_model.has_tools in (True, False)
+
     def test_it_answers_with_text_and_a_reason(
         self, chat_model: ChatModel, chat_request: ChatRequest
     ) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agents.core.chat import ChatEvent
 from agents.core.state import Turn
+
+if TYPE_CHECKING:
+    from agents.core.pipeline import PipelineState
 
 Emit = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 History = Sequence[Turn] | Callable[[], tuple[list[Turn], str]]
@@ -24,8 +28,45 @@ class AgentAnswer(Protocol):
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent that others may ask; ``description`` says for what."""
+
+    name: str
+    description: str
+
+
+class Team(Protocol):
+    """The agents that one agent may ask for one person: none that this person may not use."""
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """Return who can be asked, in the order of the config."""
+        ...
+
+    async def ask(
+        self, name: str, question: str, history: Sequence[Turn], emit: Emit
+    ) -> AgentAnswer:
+        """Return a member's whole answer, its events told meanwhile; raise RAGError."""
+        ...
+
+
 class Agent(Protocol):
-    """A configured assistant, acting for one person."""
+    """A configured assistant, acting for one person; used for one question at a time."""
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """Return the tokens that the last answer has cost so far."""
+        ...
+
+    @property
+    def model_id(self) -> str:
+        """Return the model of the last answer, empty before one is asked."""
+        ...
+
+    async def answer(self, query: str, history: History, emit: Emit) -> PipelineState:
+        """Answer once, telling the events but the last; return the state at the end."""
+        ...
 
     async def generate(self, query: str, history: Sequence[Turn] = ()) -> AgentAnswer:
         """Return the whole answer; raise RAGError."""

@@ -11,7 +11,11 @@ from rag.core.options import option, read_options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """The config of an agent of type rag; every value has a default. Times are seconds."""
+    """The config of an agent; every value has a default. Times are seconds.
+
+    ``tools``, ``sources`` and the limits of a run are for the type react, ``agents`` for the type
+    supervisor. A source is ``{"type": plugin, "description": …}`` with the options of its plugin.
+    """
 
     default_top_k: int = option(5, help="How many results are given to the model.",
                                 minimum=1, maximum=50)  # fmt: skip
@@ -50,6 +54,50 @@ class AgentConfig:
         300, help="Most tokens of the summary of what came before; 0 keeps none.",
         minimum=0, maximum=4000,
     )  # fmt: skip
+    tools: list[str] = option(["vector_retrieve"], help="Which tools the model may call.")
+    sources: dict[str, Any] = option(
+        {}, help="Data sources that the model may ask, by the name it calls them."
+    )
+    agents: list[str] = option([], help="To which agents questions are passed on, by name.")
+    tool_calling: Literal["auto", "native", "text"] = option(
+        "auto", help="Tools are called by the model's own function calling (native), or in JSON "
+        "that it writes (text); auto takes the first where the model has it.",
+    )  # fmt: skip
+    enable_fast_path: bool = option(
+        True, help="A simple question whose search is sure is answered without a loop of tools."
+    )
+    fast_path_confidence: float = option(
+        0.7, help="How sure the search must be for that.", minimum=0, maximum=1
+    )
+    max_tool_calls: int = option(12, help="Most calls of tools in one answer.",
+                                 minimum=1, maximum=100)  # fmt: skip
+    run_tokens: int = option(
+        60_000, help="Most tokens, in and out, before a loop of tools must come to its answer.",
+        minimum=500, maximum=5_000_000,
+    )  # fmt: skip
+    run_timeout_s: float = option(120.0, help="Longest time for a loop of tools or of agents.",
+                                  minimum=0.05, maximum=900)  # fmt: skip
+    tool_timeout_s: float = option(20.0, help="Longest time for one call of a tool.",
+                                   minimum=0.05, maximum=300)  # fmt: skip
+    session_titles: Literal["rule", "model"] = option(
+        "rule", help="Titles of sessions: the first question, or a few words by the model."
+    )
+    enable_memory: bool = option(
+        False, help="What a person told and asked is remembered for their later sessions."
+    )
+    memory_project: str = option(
+        "", help="Agents with the same word here share what they remember; empty: its own name."
+    )
+    memory_tokens: int = option(600, help="Most tokens of what is remembered.",
+                                minimum=50, maximum=8000)  # fmt: skip
+    page_tokens: int = option(
+        2000, help="Most tokens of what a page sends along: selected text and documents.",
+        minimum=100, maximum=100_000,
+    )  # fmt: skip
+    memory_timeout_s: float = option(5.0, help="Longest time to remember.",
+                                     minimum=0.05, maximum=120)  # fmt: skip
+    page_timeout_s: float = option(20.0, help="Longest time to read what a page sends along.",
+                                   minimum=0.05, maximum=120)  # fmt: skip
     rewrite_timeout_s: float = option(8.0, help="Longest time for a rewrite.",
                                       minimum=0.05, maximum=120)  # fmt: skip
     search_timeout_s: float = option(20.0, help="Longest time for a search.",

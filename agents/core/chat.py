@@ -14,8 +14,8 @@ LAST_KINDS = frozenset({"done", "error", "stopped"})
 class ChatEvent:
     """One event; ``seq`` rises within its answer and is the id to go on after.
 
-    ``kind`` is start, step, rewrite, sources, tool_call, delta, citation, replace, notice, usage,
-    done, error or stopped.
+    ``kind`` is start, step, rewrite, sources, tool_call, tool_result, agent_call, agent_result,
+    delta, citation, replace, notice, usage, done, error or stopped.
     The texts of all ``delta`` events, from the last ``replace`` on, are the answer's text.
     """
 
@@ -47,4 +47,6 @@ class Transcript:
         elif kind == "notice":
             self.notices.append(dict(data))
         elif kind == "step":
-            self.timings_ms[data["step"]] = data["duration_ms"]
+            # A step of a loop is there several times.
+            spent_ms = self.timings_ms.get(data["step"], 0.0) + data["duration_ms"]
+            self.timings_ms[data["step"]] = round(spent_ms, 1)

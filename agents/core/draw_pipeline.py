@@ -43,7 +43,13 @@ def _edges(pipeline: Pipeline) -> list[dict[str, str]]:
             if branch is None:
                 edges += [_edge(name, target) for target in following]
             else:
-                edges += [_edge(name, target, "conditional") for target in branch.targets]
+                # All steps of a stage begin with the one that is named.
+                begun = [
+                    step
+                    for target in branch.targets
+                    for step in ([END] if target == END else stages[pipeline.stage_of(target)])
+                ]
+                edges += [_edge(name, target, "conditional") for target in begun]
     return edges
 
 

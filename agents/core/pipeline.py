@@ -10,10 +10,15 @@ from agents.core.state import Turn
 from rag.core.errors import ConfigurationError, RAGError, UnknownNameError
 
 if TYPE_CHECKING:
+    from agents.core.agent import Team
     from agents.core.agent_config import AgentConfig
+    from agents.core.page_context import PageRead
+    from agents.core.react import Tools
+    from agents.core.remembered import Remembered
     from rag.core.hits import Hit
     from rag.core.ports import ChatRequest
-    from rag.core.types import ChatReply
+    from rag.core.types import ChatReply, Message, ToolUse
+    from rag.stages.context import Passage
 
 END = "END"
 
@@ -22,7 +27,15 @@ class PipelineState(TypedDict, total=False):
     """What flows through the pipeline; a step returns the fields that it changes.
 
     ``route`` says how the question is answered: retrieve, small_talk or about_store. ``outcome``
-    says what came of it: answered, unknown, unavailable, small_talk or about_store.
+    says what came of it: answered, partial (a limit was met), unknown, unavailable, small_talk,
+    about_store or remembered (from what the person told). ``memories`` and ``page_context`` are
+    texts that go into the prompt as data, ``page_hits`` what the page sends along to be cited;
+    ``has_memory`` and ``has_page`` say whether there is any.
+
+    In a loop of tools ``agent_scratchpad`` is what the model has been told and said, ``wanted``
+    the calls that it waits for, ``tool_calls`` those that were made, ``passages`` what they found,
+    by document id, and ``limit`` the one that was met. A supervisor has in ``orders`` which agents
+    are asked next, and in ``answers`` what they said.
     """
 
     query: str
@@ -42,6 +55,22 @@ class PipelineState(TypedDict, total=False):
     facts: str
     outcome: str
     citations: list[dict[str, Any]]
+    memories: str
+    page_context: str
+    page_hits: list[Hit]
+    has_memory: bool
+    has_page: bool
+    complexity: str
+    agent_scratchpad: list[Message]
+    wanted: list[ToolUse]
+    tool_calls: list[dict[str, Any]]
+    passages: list[Passage]
+    should_continue: bool
+    n_rounds: int
+    spent_tokens: int
+    limit: str
+    orders: list[dict[str, str]]
+    answers: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +97,9 @@ class PipelineRun(Protocol):
     config: AgentConfig
     prompt: str
     temperature: float
+    max_iterations: int
+    tools: Tools
+    team: Team
 
     @property
     def model_id(self) -> str:
@@ -99,6 +131,14 @@ class PipelineRun(Protocol):
 
     async def search(self, query: str, top_k: int) -> Found:
         """Search with the rights of who asks; raise RAGError."""
+        ...
+
+    async def recall(self, query: str) -> Sequence[Remembered]:
+        """Return memories of who asks that bear on a query; raise RAGError."""
+        ...
+
+    async def read_page(self, query: str) -> PageRead:
+        """Return what the page sends along, read for a query."""
         ...
 
     async def rerank(self, query: str, hits: Sequence[Hit]) -> Reordered:

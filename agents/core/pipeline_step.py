@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import Any
 
 from agents.core.pipeline import Branch, PipelineRun, PipelineState, Step
+from rag.core import watch
 from rag.core.errors import ProviderTimeoutError, RAGError, UnknownNameError
 
 log = logging.getLogger(__name__)
@@ -20,10 +22,12 @@ async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
     if not step.is_on(state):
         return {}
     started = time.perf_counter()
-    outcome = "stopped"
+    outcome, told = "stopped", dict[str, Any]()
     try:
-        update = await _in_time(step, state, run)
+        with watch.span(f"step {step.name}"):
+            update = await _in_time(step, state, run)
         outcome = "ok"
+        told = {"route": update["route"]} if "route" in update else {}
         return update
     except RAGError as error:
         outcome = "failed"
@@ -36,7 +40,9 @@ async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
     finally:
         spent_ms = round((time.perf_counter() - started) * 1e3, 1)
         log.debug("step %s: %s in %s ms", step.name, outcome, spent_ms)
-        await run.emit("step", {"step": step.name, "outcome": outcome, "duration_ms": spent_ms})
+        watch.took("step", spent_ms / 1e3, step=step.name, outcome=outcome)
+        facts = {"step": step.name, "outcome": outcome, "duration_ms": spent_ms}
+        await run.emit("step", {**facts, **told})
 
 
 def next_step(branch: Branch, state: PipelineState) -> str:

@@ -11,7 +11,8 @@ from agents.core.pipeline import END, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.pipeline_step import next_step, run_step
 from rag.core.errors import LimitError
 
-MAX_STAGES = 100
+# A loop of tools takes two stages a turn, and has 50 turns at most.
+MAX_STAGES = 200
 
 
 class PlainEngine:

@@ -7,6 +7,7 @@ steps side by side and branches likewise. See ``agents.core.pipeline``.
 from __future__ import annotations
 
 from agents.core.pipeline import Branch, Pipeline, PipelineState, Step
+from agents.nodes.pipeline_beside import beside_steps
 from agents.nodes.pipeline_generate import generate
 from agents.nodes.pipeline_history import load_history
 from agents.nodes.pipeline_rerank import as_found, rerank
@@ -20,15 +21,27 @@ def rag_pipeline() -> Pipeline:
     """Return the steps in order, each with its time and its rule for failures."""
     steps = Pipeline(
         stages=(
-            (Step("load_history", load_history, 10.0, _without_history),),
-            (Step("route", route, 10.0, _to_retrieval),),
-            (Step("rewrite", rewrite, "rewrite_timeout_s", _as_asked, _rewrites),),
+            *first_stages(),
             (Step("search", search, "search_timeout_s", without_results),),
             (Step("rerank", rerank, "rerank_timeout_s", as_found),),
             (Step("generate", generate, "generate_timeout_s"),),
         )
     )
-    return steps.with_branch("route", Branch(_way, ("rewrite", "generate")))
+    return routed(steps)
+
+
+def first_stages() -> tuple[tuple[Step, ...], ...]:
+    """Return the stages before anything is looked for: load_history, route, rewrite."""
+    return (
+        (Step("load_history", load_history, 10.0, _without_history),),
+        (Step("route", route, 10.0, _to_retrieval),),
+        (Step("rewrite", rewrite, "rewrite_timeout_s", _as_asked, _rewrites), *beside_steps()),
+    )
+
+
+def routed(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with the way from route: on to rewrite, or straight to generate."""
+    return pipeline.with_branch("route", Branch(_way, ("rewrite", "generate")))
 
 
 def _way(state: PipelineState) -> str:

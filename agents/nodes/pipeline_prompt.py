@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompt_file import prompt_file
 from agents.core.state import Turn
 from agents.flows.fill_prompt import fill_prompt
+from agents.nodes.pipeline_data import attribute, data, language_of
 from rag.core.types import Citation, Message
 from rag.stages.context import Context
 
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_LETTER = re.compile(r"[^\W\d_]")
 _MARK = re.compile(r"\[\d{1,3}\]")
-# What no XML holds, escaped or not.
-_FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SHOWN_CHARACTERS = 4000
-
-
-def language_of(text: str) -> str:
-    """Return zh or en, by the letters of a text."""
-    n_han = len(_HAN.findall(text))
-    return "zh" if n_han and n_han >= 0.3 * len(_LETTER.findall(text)) else "en"
+# Elements of a prompt and the fields of the state that they show.
+_BESIDE = {
+    "conversation_summary": "summary", "memories": "memories", "page_context": "page_context",
+}  # fmt: skip
 
 
 def answer_messages(state: PipelineState, context: Context, run: PipelineRun) -> list[Message]:
@@ -40,11 +34,17 @@ def answer_messages(state: PipelineState, context: Context, run: PipelineRun) ->
         {"persona": data(run.prompt.strip()),
          "citation_rules": prompt_file(f"{rules}_{language}").strip()},
     )  # fmt: skip
-    parts = [context.text]
-    if summary := state.get("summary"):
-        parts.append(f"<conversation_summary>\n{data(summary)}\n</conversation_summary>")
-    parts.append(f"<question>{data(_asked(state))}</question>")
-    return [Message("system", system), *_turns(state, run), Message("user", "\n".join(parts))]
+    asked = question_text(state, context.text)
+    return [Message("system", system), *turns_before(state, run), Message("user", asked)]
+
+
+def question_text(state: PipelineState, documents: str) -> str:
+    """Return documents, what is known of the conversation and the page, and the question."""
+    parts = [documents] if documents else []
+    for element, field in _BESIDE.items():
+        if text := str(state.get(field) or ""):
+            parts.append(f"<{element}>\n{data(text)}\n</{element}>")
+    return "\n".join([*parts, f"<question>{data(_asked(state))}</question>"])
 
 
 def small_talk_messages(state: PipelineState, run: PipelineRun) -> list[Message]:
@@ -62,7 +62,7 @@ def repair_messages(
 ) -> list[Message]:
     """Return the request for the same answer with quotes that hold."""
     listed = "\n".join(
-        f'- doc_id="{data(one.doc_id)}" quote="{data(one.quote)}"'
+        f"- doc_id={attribute(one.doc_id)} quote={attribute(one.quote)}"
         + (f" → {data(one.found)}" if one.found else "")
         for one in failed
     )
@@ -70,17 +70,13 @@ def repair_messages(
     return [*asked, Message("assistant", answer), Message("user", text)]
 
 
-def data(text: str) -> str:
-    """Return a text that stays inside its element, whatever it holds."""
-    return escape(_FORBIDDEN.sub("", text))
-
-
 def _asked(state: PipelineState) -> str:
     query, rewritten = state["query"], state.get("rewritten_query") or ""
     return query if rewritten in ("", query) else f"{query}\n({rewritten})"
 
 
-def _turns(state: PipelineState, run: PipelineRun) -> list[Message]:
+def turns_before(state: PipelineState, run: PipelineRun) -> list[Message]:
+    """Return the turns before the question that the config allows, as data."""
     limit = 2 * run.config.history_turns
     turns: Sequence[Turn] = (state.get("history") or [])[-limit:] if limit else []
     # Marks of earlier answers number other sources than those shown now.

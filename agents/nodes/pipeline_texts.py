@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.nodes.pipeline_prompt import language_of
+from agents.nodes.pipeline_data import language_of
 from rag.core.hits import Hit
 
 _UNAVAILABLE = {

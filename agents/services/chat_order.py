@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents import models
+from agents.core.page_context import PageContext
 from rag.core.access import Scope
 
 
@@ -14,6 +15,7 @@ from rag.core.access import Scope
 class ChatOrder:
     """What is asked: a ``message``, or an answer's key to ``regenerate``.
 
+    ``context`` is what a page sends along; an answer that is written again has the first one's.
     ``session`` is a key, empty for a new one; ``parent`` is the key of the message to go on from,
     empty for the end of the session. ``stores`` are names.
     """
@@ -25,6 +27,7 @@ class ChatOrder:
     parent: str = ""
     regenerate: str = ""
     stores: Sequence[str] = ()
+    context: PageContext = field(default_factory=PageContext)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,4 @@ class StartedChat:
     answer: models.Message
     question: models.Message
     stores: list[Any] = field(default_factory=list)
+    context: PageContext = field(default_factory=PageContext)

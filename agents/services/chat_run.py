@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.core.agent import Team
 from agents.core.agent_config import AgentConfig
-from agents.core.pipeline import Found, Reordered
+from agents.core.page_context import PageContext, PageRead
+from agents.core.pipeline import Found, PipelineState, Reordered
+from agents.core.react import Tools
+from agents.core.remembered import Remembered
 from agents.core.state import Turn
 from agents.services.apart import in_rows, in_threads
+from agents.services.asked_model import AskedModel
 from agents.services.chat_search import search_stores
+from agents.services.context_page import read_page
+from agents.services.memory_agent import RAGAgentMemory
 from rag.core.access import Scope
-from rag.core.errors import ProviderTimeoutError
 from rag.core.hits import Hit
-from rag.core.ports import ChatModel, ChatRequest
-from rag.core.types import ChatReply
-from rag.services.can_write import can_write
-from rag.services.count_tokens import count_tokens
 from rag.services.rerank import ranked_by, ranking_request, rerank_hits, uses_endpoint
 from rag.services.stand_alone import stand_alone
 from rag.services.store_facts import store_facts
@@ -28,42 +28,52 @@ Emit = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 History = Callable[[], tuple[list[Turn], str]]
 
 
-@dataclass(slots=True)
-class ChatRun:
+@dataclass(slots=True, kw_only=True)
+class ChatRun(AskedModel):
     """``agents.core.pipeline.PipelineRun`` on our own services, with the rights of ``scope``."""
 
     config: AgentConfig
-    chat: ChatModel
     scope: Scope
     stores: Sequence[Any]
     emit: Emit
     history: History
     temperature: float = 0.7
     prompt: str = ""
-    usage: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def model_id(self) -> str:
-        """Return the model as ``provider:model``."""
-        return self.chat.id
-
-    @property
-    def can_write(self) -> bool:
-        """Return whether the model writes, and does not only quote."""
-        return can_write(model_id=self.chat.id)
+    max_iterations: int = 1
+    project: str = ""
+    page: PageContext = field(default_factory=PageContext)
+    tools: Tools
+    team: Team
 
     @property
     def can_rank(self) -> bool:
         """Return whether an endpoint, or a model that writes, can rank as the config wants."""
         return uses_endpoint(method=self.config.rerank) or self.can_write
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of o200k tokens."""
-        return count_tokens(text)
+    def opened(self, query: str, history: Sequence[Turn]) -> PipelineState:
+        """Return the state that the run begins with."""
+        config = self.config
+        return {
+            "query": query, "history": list(history), "top_k": config.default_top_k,
+            "enable_rewrite": config.enable_query_rewrite, "enable_rerank": config.enable_rerank,
+            "vector_threshold": config.vector_threshold, "has_page": bool(self.page),
+            "has_memory": config.enable_memory and self.scope.user_id is not None,
+        }  # fmt: skip
 
     async def load_history(self) -> tuple[list[Turn], str]:
         """Return the turns before this question and the summary of what was before them."""
         return await in_rows(self.history)
+
+    async def recall(self, query: str) -> Sequence[Remembered]:
+        """Return memories of who asks, in the agent's project."""
+        return await RAGAgentMemory(self.scope, self.project).retrieve_relevant_memories(query)
+
+    async def read_page(self, query: str) -> PageRead:
+        """Return what the page sends along; documents come through the guarded fetch."""
+        return await read_page(
+            page=self.page, query=query, scope=self.scope, max_tokens=self.config.page_tokens,
+            timeout_s=self.config.page_timeout_s,
+        )  # fmt: skip
 
     async def search(self, query: str, top_k: int) -> Found:
         """Search the agent's stores on another thread."""
@@ -87,34 +97,10 @@ class ChatRun:
 
     async def store_facts(self, query: str) -> str:
         """Return what the database says of the stores, if that is asked."""
+        if not self.stores:
+            return ""
         return await in_threads(store_facts, question=query, scope=self.scope, stores=self.stores)
 
     async def join_question(self, query: str, before: str) -> tuple[str, str]:
         """Return the question made to stand alone by rules."""
         return stand_alone(query=query, before=before)
-
-    async def ask(self, request: ChatRequest) -> ChatReply:
-        """Return a whole answer within the request's time; cancelling ends the model's work."""
-        texts, last = [], ChatReply("", self.chat.id)
-        pieces: Any = self.stream(request)
-        try:
-            async with asyncio.timeout(request.timeout_s), aclosing(pieces):
-                async for last in pieces:
-                    texts.append(last.text)
-        except TimeoutError:
-            raise ProviderTimeoutError(
-                "The model {model} did not answer within {timeout_s} s.",
-                hint="Try again, or choose a faster model.",
-                model=self.chat.id, timeout_s=f"{request.timeout_s:g}",
-            ) from None  # fmt: skip
-        return ChatReply("".join(texts), last.model or self.chat.id, last.finish_reason)
-
-    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
-        """Yield the pieces as they come and add up their tokens."""
-        pieces: Any = self.chat.stream(request)
-        async with aclosing(pieces):
-            async for piece in pieces:
-                for name in ("input_tokens", "output_tokens"):
-                    if (n := getattr(piece, name)) is not None:
-                        self.usage[name] = self.usage.get(name, 0) + n
-                yield piece

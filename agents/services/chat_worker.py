@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from agents import models
+from agents.services.after_answer import after_answer
+from agents.services.agent_for import agent_for
 from agents.services.apart import in_rows
 from agents.services.chat_claim import beat, finish
 from agents.services.chat_log import ChatLog
@@ -15,8 +17,6 @@ from agents.services.chat_order import StartedChat
 from agents.services.claim import BEAT_S
 from agents.services.error_code import error_code
 from agents.services.history import history_before
-from agents.services.rag_agent import RAGAgent
-from agents.services.summarize import summarize
 from rag.core.errors import RAGError
 
 _STATUS = models.Message.Status
@@ -31,9 +31,9 @@ class ChatWorker:
         self.chat, self.log = chat, ChatLog(chat.answer.pk)
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
-        self._agent = RAGAgent(chat.order.agent, chat.order.scope, chat.stores)
-        self._is_stopped = False
-        self._is_answered = False
+        self._agent = agent_for(agent=chat.order.agent, scope=chat.order.scope, stores=chat.stores)
+        self._agent.page = chat.context
+        self._is_stopped = self._is_answered = False
         AT_WORK[chat.answer.pk] = self
 
     def stop(self) -> None:
@@ -64,15 +64,14 @@ class ChatWorker:
             watch.cancel()
             AT_WORK.pop(self.chat.answer.pk, None)
         if self._is_answered and self._agent.run:
-            await summarize(message=self.chat.answer, run=self._agent.run)
+            await after_answer(message=self.chat.answer, run=self._agent.run)
 
     async def _answer(self) -> None:
         history = partial(history_before, message=self.chat.question)
         end = await self._agent.answer(self.chat.question.content, history, self.log.append)
         told = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
         run = self._agent.run
-        if run:
-            await self.log.append("usage", {**run.usage, "model": run.model_id})
+        await self.log.append("usage", {**self._agent.usage, **(run.ending if run else {})})
         self._is_answered = True
         await self._end("done", _STATUS.DONE, told, query=end.get("rewritten_query", ""), **told)
 
@@ -81,11 +80,11 @@ class ChatWorker:
 
     async def _end(self, kind: str, status: str, data: Mapping[str, Any], **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if it is another's."""
-        told, run = self.log.transcript, self._agent.run
+        told = self.log.transcript
         row = {
             "status": status, "content": told.text, "citations": told.citations,
             "sources": told.sources, "notices": told.notices, "timings_ms": told.timings_ms,
-            "usage": run.usage if run else {}, "model": run.model_id if run else "", **values,
+            "usage": dict(self._agent.usage), "model": self._agent.model_id, **values,
         }  # fmt: skip
         last = {
             **data, "message": str(self.chat.answer.key), "text": told.text,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from django.conf import settings
 
+from agents.core.extend_pipeline import extended
 from agents.core.pipeline import Pipeline, PipelineRun, PipelineState
 from agents.graphs.plain import PlainEngine
 from rag.core.errors import UnknownNameError
@@ -48,10 +49,23 @@ def _graph_engine(pipeline: Pipeline) -> Engine:
     return GraphEngine(pipeline)
 
 
-@lru_cache(maxsize=4)
-def rag_engine(name: str) -> Engine:
-    """Return the engine of the rag agents' own pipeline, made once a process."""
-    # Its steps are needed only where an agent is asked.
+@lru_cache(maxsize=8)
+def agent_engine(kind: str, name: str) -> Engine:
+    """Return the engine of a type of agents, made once a process, with what plugins added."""
+    return engine_for(extended(kind, _pipeline(kind)), name)
+
+
+def _pipeline(kind: str) -> Pipeline:
+    # Steps are needed only where an agent is asked.
     from agents.nodes.pipeline import rag_pipeline
 
-    return engine_for(rag_pipeline(), name)
+    # Likewise.
+    from agents.nodes.react_pipeline import react_pipeline
+
+    # Likewise.
+    from agents.nodes.supervisor_pipeline import supervisor_pipeline
+
+    made = {"rag": rag_pipeline, "react": react_pipeline, "supervisor": supervisor_pipeline}
+    if kind not in made:
+        raise UnknownNameError("type of agent", kind, made)
+    return made[kind]()

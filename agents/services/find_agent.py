@@ -12,6 +12,7 @@ from rag.services.readable_stores import readable_stores
 from rag.services.stores import find_stores
 
 MAX_STORES = 50
+SEARCH = "vector_retrieve"
 
 
 def find_agent(*, name: str, scope: Scope) -> models.Agent:
@@ -32,6 +33,7 @@ def stores_of(*, agent: models.Agent, scope: Scope, names: Sequence[str] = ()) -
 
     ``names`` choose among the agent's own stores, or among all where it has none. Without names it
     is the agent's own, else the first 50 that may be read. Stores kept at Gemini are left out.
+    Only an agent that searches stores itself must have one.
     """
     own = set(agent.stores.values_list("pk", flat=True))
     if names:
@@ -46,9 +48,15 @@ def stores_of(*, agent: models.Agent, scope: Scope, names: Sequence[str] = ()) -
             store.require_local()
         return found
     found = readable_stores(scope=scope, ids=own or None, limit=MAX_STORES)
-    if not found:
+    if not found and _searches(agent):
         raise InvalidInputError(
             "There is no store that the agent “{name}” could search for you.",
             hint="Ask for the right to read one.", name=agent.name,
         )  # fmt: skip
     return found
+
+
+def _searches(agent: models.Agent) -> bool:
+    if agent.agent_type == models.Agent.Type.REACT:
+        return SEARCH in agent.settings.tools
+    return agent.agent_type != models.Agent.Type.SUPERVISOR

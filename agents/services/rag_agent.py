@@ -2,70 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
 
 from agents import models
-from agents.core.agent import Emit, History
+from agents.core.agent import Emit, History, Team
 from agents.core.chat import ChatEvent, Transcript
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
-from agents.core.pipeline import PipelineState
+from agents.core.page_context import PageContext
+from agents.core.pipeline import Pipeline, PipelineState
 from agents.core.state import Turn
+from agents.memory.keep import project_of
+from agents.services.agent_answer import NoTeam, RAGAnswer, told_row
 from agents.services.apart import in_threads
 from agents.services.chat_run import ChatRun
-from agents.services.engines import rag_engine
+from agents.services.engines import Engine, agent_engine, engine_for
 from agents.services.event_queue import events_of
+from agents.services.react_tools import AgentTools
 from rag.core.access import Scope
 from rag.core.errors import UnknownNameError
-from rag.services import wiring
-
-_PLAIN = (
-    "name", "display_name", "description", "agent_type", "agent_role", "max_iterations",
-    "temperature", "is_enabled", "is_builtin", "model", "prompt",
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class RAGAnswer:
-    """A whole answer and how it came about."""
-
-    text: str
-    citations: Sequence[dict[str, Any]]
-    sources: Sequence[dict[str, Any]]
-    outcome: str = ""
-    confidence: float | None = None
-    usage: dict[str, int] = field(default_factory=dict)
-    model: str = ""
+from rag.services.usage_chat import chat_for
 
 
 class RAGAgent:
-    """``agents.core.agent.Agent``; nothing is stored here."""
+    """``agents.core.agent.Agent``; nothing is stored here. ``pipeline`` takes the place of the
+    type's own."""
 
-    def __init__(self, agent: models.Agent, scope: Scope, stores: Sequence[Any]) -> None:
+    kind = "rag"
+
+    def __init__(
+        self, agent: models.Agent, scope: Scope, stores: Sequence[Any], *,
+        pipeline: Pipeline | None = None,
+    ) -> None:  # fmt: skip
         self._agent, self._scope, self._stores = agent, scope, stores
+        self._pipeline = pipeline
         self.run: ChatRun | None = None
+        self.page = PageContext()
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """Return the tokens that the answer has cost so far."""
+        return self.run.usage if self.run else {}
+
+    @property
+    def model_id(self) -> str:
+        """Return the model that is asked, empty before."""
+        return self.run.model_id if self.run else ""
 
     async def answer(self, query: str, history: History, emit: Emit) -> PipelineState:
         """Run the pipeline once, telling its events; return the state at its end."""
-        engine = await in_threads(rag_engine, str(settings.AGENTS["ENGINE"]))
-        chat = await in_threads(wiring.chat_model, self._agent.model)
+        engine = await in_threads(self._engine, str(settings.AGENTS["ENGINE"]))
+        chat = await in_threads(
+            chat_for, scope=self._scope, kind="chat", model=self._agent.model, stores=self._stores,
+            agent=self._agent.name,
+        )  # fmt: skip
         config = self._agent.settings
-        given = [] if callable(history) else list(history)
         self.run = ChatRun(
             config=config, chat=chat, scope=self._scope, stores=self._stores, emit=emit,
             history=history if callable(history) else lambda: ([], ""),
             temperature=self._agent.temperature, prompt=self._agent.prompt,
+            max_iterations=self._agent.max_iterations, team=await self._team(),
+            tools=AgentTools(self._agent, chat, self._scope, self._stores),
+            project=project_of(self._agent), page=self.page,
         )  # fmt: skip
-        state: PipelineState = {
-            "query": query, "history": given, "top_k": config.default_top_k,
-            "enable_rewrite": config.enable_query_rewrite, "enable_rerank": config.enable_rerank,
-            "vector_threshold": config.vector_threshold,
-        }  # fmt: skip
-        return await engine.run(state, self.run)
+        given = [] if callable(history) else list(history)
+        return await engine.run(self.run.opened(query, given), self.run)
 
     async def generate(self, query: str, history: Sequence[Turn] = ()) -> RAGAnswer:
         """Return the whole answer; raise RAGError."""
@@ -75,10 +79,9 @@ class RAGAgent:
             told.add(kind, data)
 
         end = await self.answer(query, history, emit)
-        run = self.run
         return RAGAnswer(
             told.text, told.citations, told.sources, end.get("outcome", ""), end.get("confidence"),
-            run.usage if run else {}, run.model_id if run else "",
+            dict(self.usage), self.model_id,
         )  # fmt: skip
 
     async def stream(self, query: str, history: Sequence[Turn] = ()) -> AsyncIterator[ChatEvent]:
@@ -96,14 +99,19 @@ class RAGAgent:
 
     def get_config(self) -> dict[str, Any]:
         """Return the agent's row as JSON, the config with its defaults."""
-        row = self._agent
-        plain = {name: getattr(row, name) for name in _PLAIN}
-        return {"id": row.pk, **plain, "config": row.settings.as_dict()}
+        return told_row(self._agent)
 
     def export_graph(self, form: str = "mermaid") -> str | dict[str, Any]:
         """Return the pipeline as mermaid text or JSON; UnknownNameError for another form."""
         forms: dict[str, Any] = {"mermaid": pipeline_mermaid, "json": pipeline_json}
         if form not in forms:
             raise UnknownNameError("form of a graph", form, forms)
-        found: str | dict[str, Any] = forms[form](rag_engine("plain").pipeline)
+        found: str | dict[str, Any] = forms[form](self._engine("plain").pipeline)
         return found
+
+    async def _team(self) -> Team:
+        return NoTeam()
+
+    def _engine(self, name: str) -> Engine:
+        own = self._pipeline
+        return agent_engine(self.kind, name) if own is None else engine_for(own, name)

@@ -9,12 +9,15 @@ from django.db import IntegrityError, transaction
 
 from agents import models
 from agents.core.agent_config import AgentConfig
+from agents.services.check_agent import check_agent
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError
 from rag.services import wiring
 from rag.services.stores import find_stores
 
 _MANY = ("reader_groups", "editor_groups")
+# How often a new agent may think, or choose others to ask, where its maker does not say.
+TURNS: dict[str, int] = {models.Agent.Type.REACT: 8, models.Agent.Type.SUPERVISOR: 3}
 
 
 def save_agent(
@@ -30,20 +33,26 @@ def save_agent(
         raise ForbiddenError("This key is limited to some stores and cannot change agents.")
     if agent is not None and not may_edit(scope, agent.facts):
         raise ForbiddenError("You may read “{name}”, not change it.", name=str(agent))
-    AgentConfig.from_dict(values.get("config") or {}, of=values.get("name") or "agent")
+    row = agent or models.Agent(owner=owner)
+    name, kind = (str(values.get(key) or getattr(row, key)) for key in ("name", "agent_type"))
+    given = values.get("config", row.config)
+    config = AgentConfig.from_dict(given or {}, of=name or "agent")
+    if agent is None or values.keys() & {"name", "agent_type", "config"}:
+        check_agent(name=name, kind=kind, config=config, scope=scope)
+    if agent is None and "max_iterations" not in values:
+        values = {**values, "max_iterations": TURNS.get(kind, 1)}
     if values.get("model"):
         wiring.chat_model(values["model"])
     found = None if stores is None else find_stores(names=list(stores), scope=scope)
-    row = agent or models.Agent(owner=owner)
-    for name, value in values.items():
-        if name not in _MANY:
-            setattr(row, name, value)
+    for field, value in values.items():
+        if field not in _MANY:
+            setattr(row, field, value)
     try:
         with transaction.atomic():
             row.save()
-            for name in _MANY:
-                if name in values:
-                    getattr(row, name).set(values[name])
+            for field in _MANY:
+                if field in values:
+                    getattr(row, field).set(values[field])
             if found is not None:
                 row.stores.set(found)
     except IntegrityError as error:

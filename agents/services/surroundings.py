@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from agents.flows.checks import Surroundings
+from agents.flows.rag_files_config import RagFilesConfig
 from agents.flows.source_configs import DataSourceConfig
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
@@ -15,10 +16,15 @@ from rag.services.plugins import make_plugin
 from rag.services.source_ports import HousePorts
 from rag.services.stores import find_stores
 
+# The options of sources that name stores.
+_STORES = {"vector_store": ("collection", "collections"), "gemini_file_search": ("store", "stores")}
+
 
 def surroundings_of(*, scope: Scope) -> Surroundings:
     """Return the checks of this installation; stores must be readable by ``scope``."""
-    return Surroundings(partial(_check_source, scope), _check_model, _check_tool)
+    return Surroundings(
+        partial(_check_source, scope), _check_model, _check_tool, partial(_check_files, scope)
+    )
 
 
 def _check_source(scope: Scope, source: DataSourceConfig) -> None:
@@ -29,10 +35,15 @@ def _check_source(scope: Scope, source: DataSourceConfig) -> None:
         secret = source.options.get(name)
         if shape.get("x-secret") and secret:
             HousePorts().secret(secret)
-    if source.type == "vector_store":
-        collections = source.options.get("collections") or []
-        names = [source.options.get("collection") or "", *collections]
+    one, many = _STORES.get(source.type, ("", ""))
+    names = [source.options.get(one) or "", *(source.options.get(many) or [])]
+    if any(names):
         find_stores(names=[name for name in names if name], scope=scope)
+
+
+def _check_files(scope: Scope, config: RagFilesConfig) -> None:
+    if config.fileSearchStoreName:
+        find_stores(names=[config.fileSearchStoreName], scope=scope)
 
 
 def _check_model(name: str) -> None:

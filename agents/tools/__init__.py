@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from agents.tools import grade, query_rewrite, rerank, vector_retrieve
+from agents.tools import grade, memory_retrieve, query_rewrite, rerank, vector_retrieve
 
-__all__ = ["grade", "query_rewrite", "rerank", "vector_retrieve"]
+__all__ = ["grade", "memory_retrieve", "query_rewrite", "rerank", "vector_retrieve"]

@@ -32,6 +32,9 @@ class Grade:
         "0 to 1. Call it to decide whether what was found is enough or the search must go on."
     )
 
+    # Which model is asked is for the agent's editor to say, not for a model.
+    house_arguments = ("model",)
+
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
         """What is asked, and what is to be judged."""

@@ -32,6 +32,9 @@ class QueryRewrite:
         "can be searched for by itself. Call it before a search when a question points back."
     )
 
+    # Which model is asked is for the agent's editor to say, not for a model.
+    house_arguments = ("model",)
+
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
         """The question, and what the person asked before."""

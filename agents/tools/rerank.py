@@ -28,6 +28,9 @@ class Rerank:
         "0 to 1. Call it when a search returned more passages than are needed."
     )
 
+    # Which model is asked is for the agent's editor to say, not for a model.
+    house_arguments = ("model",)
+
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
         """What is asked, and what is to be sorted."""

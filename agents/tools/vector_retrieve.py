@@ -40,7 +40,7 @@ class VectorRetrieve:
         )
 
     def run(self, call: ToolCall) -> dict[str, Any]:
-        """Return ``results`` and ``confidence`` (0 to 1)."""
+        """Return ``results``, each in the shape of a hit too, and ``confidence`` (0 to 1)."""
         asked = call.arguments
         names = asked.stores or [store.slug for store in readable_stores(scope=call.scope)]
         if not names:
@@ -58,4 +58,7 @@ def _told(hit: Hit) -> dict[str, Any]:
         "heading": " › ".join(hit.heading_path), "chunk_id": hit.chunk_id,
         "revision": hit.revision, "file_id": hit.file_id, "store_id": hit.store_id,
         "char_start": hit.char_start, "char_end": hit.char_end,
+        "source": {"type": hit.content_type, "name": hit.file_name, "id": hit.document_id},
+        "heading_path": list(hit.heading_path), "page_first": hit.page_first,
+        "page_last": hit.page_last,
     }  # fmt: skip

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rag.core.documents import ParsedDocument
     from rag.core.hits import Hit
+    from rag.core.tools import ToolSpec
     from rag.core.types import ChatReply, Message, RetrievalSettings
 
 
@@ -58,7 +59,8 @@ class Embedder(Protocol):
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """What a chat model is asked. ``passages`` are the numbered texts that the prompt cites,
-    for models that answer from them without a language model."""
+    for models that answer from them without a language model. ``tools`` may be called instead of
+    an answer, where the model ``has_tools``."""
 
     messages: Sequence[Message]
     question: str = ""
@@ -67,12 +69,15 @@ class ChatRequest:
     max_tokens: int = 2048
     timeout_s: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)
+    tools: Sequence[ToolSpec] = ()
 
 
 class ChatModel(Protocol):
     """Answers a list of messages, whole or in pieces."""
 
     id: str
+    has_tools: bool
+    """Whether it takes the tools of a request; its server may refuse them all the same."""
 
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return the whole answer; raise ProviderError or ProviderTimeoutError."""

@@ -114,11 +114,30 @@ class SearchResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call of a tool that a model wants.
+
+    ``fault`` says why its arguments could not be read. ``signature`` is the vendor's own and goes
+    back to it with the call; ``id`` is empty where the vendor has none.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One turn for a chat model; ``role`` is system, user or assistant."""
+    """One turn for a chat model; ``role`` is system, user, assistant or tool.
+
+    ``tool_calls`` of an assistant are what it wants called; of a tool, the one that it answers.
+    """
 
     role: str
     content: str
+    tool_calls: tuple[ToolUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +145,7 @@ class ChatReply:
     """A chat model's whole answer, or one piece of it while it streams.
 
     ``notice`` is for the reader (such as: no model is configured), never part of the answer.
+    ``tool_calls`` come with the last piece.
     """
 
     text: str
@@ -134,6 +154,7 @@ class ChatReply:
     input_tokens: int | None = None
     output_tokens: int | None = None
     notice: str = ""
+    tool_calls: tuple[ToolUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class ExtractiveChatModel:
     """
 
     id = "extractive:sentences"
+    has_tools = False
 
     def __init__(self, score: Score | None = None) -> None:
         self._score = score

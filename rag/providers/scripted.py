@@ -8,6 +8,8 @@ For tests and for trying flows without a model. A script is YAML::
       - contains: [report, 2024]
         answers: [not json, "{}"] # the second one after the first was answered, and so on
         delay_s: 0.2
+      - contains: pump            # tools, called where some are offered; else sent as JSON
+        answers: [{calls: [{tool: vector_retrieve, arguments: {query: pump}}]}, "Every 30 days."]
     default: I do not know.       # without it an unknown question is an error
 """
 
@@ -18,7 +20,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,7 +28,7 @@ import yaml
 
 from rag.core.errors import ConfigurationError, InvalidInputError, ProviderError
 from rag.core.ports import ChatRequest
-from rag.core.types import ChatReply
+from rag.core.types import ChatReply, Message, ToolUse
 
 _PIECE = re.compile(r"\S+\s*|\s+")
 _KEYS = frozenset({"contains", "answer", "answers", "delay_s", "error"})
@@ -88,6 +90,8 @@ class Script:
 class ScriptedChatModel:
     """The ChatModel port on a script; keeps nothing between calls."""
 
+    has_tools = True
+
     def __init__(self, script: Script, name: str = "script") -> None:
         self.id = f"scripted:{name}"
         self._script = script
@@ -96,11 +100,17 @@ class ScriptedChatModel:
         """Return the answer; raise ProviderError where the script has none or says so."""
         text, line = self._answer(request)
         time.sleep(line.delay_s)
+        if request.tools and (calls := _calls(text)):
+            return replace(self._reply("", text, request), tool_calls=calls)
         return self._reply(text, text, request)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield the answer word by word; the delay is spread over the words."""
         text, line = self._answer(request)
+        if request.tools and (calls := _calls(text)):
+            await asyncio.sleep(line.delay_s)
+            yield replace(self._reply("", text, request), tool_calls=calls)
+            return
         pieces = _PIECE.findall(text) or [""]
         for piece in pieces[:-1]:
             await asyncio.sleep(line.delay_s / len(pieces))
@@ -121,13 +131,32 @@ class ScriptedChatModel:
         if line.error:
             raise ProviderError("The script says that the model fails: {reason}", reason=line.error)
         # Each answer that was given stands in the messages.
-        n_given = sum(message.content in line.answers for message in request.messages
-                      if message.role == "assistant")  # fmt: skip
+        n_given = sum(_is_among(message, line.answers) for message in request.messages)
         return line.answers[min(n_given, len(line.answers) - 1)], line
 
     def _reply(self, piece: str, text: str, request: ChatRequest) -> ChatReply:
         n_in = sum(len(_PIECE.findall(message.content)) for message in request.messages)
         return ChatReply(piece, self.id, "stop", n_in, len(_PIECE.findall(text)))
+
+
+def _calls(text: str) -> tuple[ToolUse, ...]:
+    """Return the calls of an answer ``{"calls": [{"tool": …, "arguments": {…}}]}``."""
+    try:
+        calls = json.loads(text)["calls"]
+        return tuple(
+            ToolUse(f"call_{number}", call["tool"], dict(call.get("arguments") or {}))
+            for number, call in enumerate(calls, start=1)
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ()
+
+
+def _is_among(message: Message, answers: Sequence[str]) -> bool:
+    if message.role != "assistant":
+        return False
+    if message.tool_calls:
+        return any(_calls(answer) == message.tool_calls for answer in answers)
+    return message.content in answers
 
 
 def _line(data: Any, number: int, name: str) -> Line:

@@ -44,6 +44,8 @@ class Script:
     ending: str = "done"
     extra: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
+    # Parts with functionCall, after the pieces.
+    calls: tuple[dict[str, Any], ...] = ()
 
 
 class GeminiServer(LoopbackServer):
@@ -121,6 +123,7 @@ class GeminiServer(LoopbackServer):
             return Reply(bodies[script.kind], headers={"Content-Type": "text/html"})
         parts = [{"text": text, "thought": True} for text in script.thoughts]
         parts += [{"text": text} for text in script.pieces]
+        parts += script.calls
         return Reply(_response(script, parts, is_last=True))
 
     def _stream(self, call: Call) -> Reply:
@@ -186,6 +189,7 @@ def _response(script: Script, parts: list[dict[str, Any]], *, is_last: bool) -> 
 def _events(script: Script) -> Iterator[bytes | float | str]:
     parts = [{"text": text, "thought": True} for text in script.thoughts]
     parts += [{"text": text} for text in script.pieces]
+    parts += script.calls
     for number, part in enumerate(parts, 1):
         if script.pause_s:
             yield script.pause_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,16 @@ class Script:
     pings: int = 0
     html: bool = False
     body: Any = None
+    # Calls of functions: whole for an answer, and as deltas, one by one, for a stream.
+    calls: tuple[dict[str, Any], ...] = ()
+    call_deltas: tuple[dict[str, Any], ...] = ()
 
 
 class OpenAIServer(LoopbackServer):
     """``url`` is its base URL. With ``key`` set, any other gets 401. ``native_dim`` is the size
     of vectors when none is asked for; ``strict_dim`` refuses to be asked, as vLLM does for most
-    models; ``new_dialect`` refuses temperature and max_tokens, as reasoning models do."""
+    models; ``new_dialect`` refuses temperature and max_tokens, as reasoning models do;
+    ``takes_tools`` False refuses functions. ``respond`` chooses the script by the request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +58,9 @@ class OpenAIServer(LoopbackServer):
         self.strict_dim = False
         self.new_dialect = False
         self.max_texts = 2048
+        self.takes_tools = True
         self.chat = Script()
+        self.respond: Callable[[dict[str, Any]], Script] | None = None
         self.route("POST", "/v1/embeddings", self._embeddings)
         self.route("POST", "/v1/chat/completions", self._chat)
         self.route("POST", "/elsewhere/embeddings", self._embeddings)
@@ -123,6 +129,9 @@ class OpenAIServer(LoopbackServer):
 
     def _chat(self, call: Call) -> Reply:
         asked, script = call.json, self.chat
+        if "tools" in asked and not self.takes_tools:
+            return _error(400, f"{asked['model']} does not support tools")
+        script = self.respond(asked) if self.respond else script
         for name, value in (("max_tokens", None), ("temperature", 1)) if self.new_dialect else ():
             if name in asked and asked[name] != value:
                 code = "unsupported_parameter" if value is None else "unsupported_value"
@@ -140,6 +149,8 @@ class OpenAIServer(LoopbackServer):
             message[script.reasoning_field] = "".join(script.reasoning)
         if script.refusal:
             message["refusal"] = script.refusal
+        if script.calls:
+            message["tool_calls"] = list(script.calls)
         choice = {"index": 0, "message": message, "finish_reason": script.finish_reason}
         body = {"id": "c1", "object": "chat.completion", "model": asked["model"]}
         usage = {"usage": _usage(script)} if script.has_usage else {}
@@ -155,6 +166,8 @@ class OpenAIServer(LoopbackServer):
             yield _event(asked, {"content": piece})
         if script.refusal:
             yield _event(asked, {"refusal": script.refusal})
+        for delta in script.call_deltas:
+            yield _event(asked, {"tool_calls": [delta]})
         for _ in range(script.pings):
             yield b": keep-alive\n\n"
             yield 0.02

@@ -101,7 +101,7 @@ class AgentWorld:
             chat = Heard(lambda request: text)
         elif isinstance(chat, dict):
             chat = model_of_script(script=chat, name="test")
-        elif callable(chat):
+        elif not hasattr(chat, "stream"):
             chat = Heard(chat)
         self.monkeypatch.setattr(wiring, "chat_model", lambda name="": chat)
         return chat

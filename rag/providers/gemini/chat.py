@@ -12,7 +12,8 @@ from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.providers.gemini.client import GeminiEndpoint, call_errors, failure_of
 from rag.providers.gemini.reading import Reading
-from rag.providers.gemini.reply import config_of, contents_of, read_reply
+from rag.providers.gemini.reply import config_of, read_reply
+from rag.providers.gemini.tool_calls import turns_of
 from rag.providers.remote.answers import check_answer
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
 
@@ -36,6 +37,8 @@ class GeminiChatModel:
     count as output.
     """
 
+    has_tools = True
+
     def __init__(
         self, model: str, endpoint: GeminiEndpoint, *, options: GeminiChatOptions | None = None
     ) -> None:
@@ -51,7 +54,8 @@ class GeminiChatModel:
             self._policy(request), lambda left_s: self._complete(request, left_s)
         )
         reply = read_reply(self._service, answer)
-        check_answer(self._service, reply.text, reply.finish_reason)
+        if not reply.tool_calls:
+            check_answer(self._service, reply.text, reply.finish_reason)
         return reply
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
@@ -72,7 +76,7 @@ class GeminiChatModel:
                     yield ChatReply(piece.text, model=self.id)
             if not heard.finish_reason:
                 raise self._service.unreachable("the answer broke off").error
-            if not is_answered:
+            if not is_answered and not heard.tool_calls:
                 check_answer(self._service, "", heard.finish_reason)
             yield heard
         finally:
@@ -85,7 +89,7 @@ class GeminiChatModel:
     def _arguments(self, request: ChatRequest, timeout_s: float) -> dict[str, Any]:
         return {
             "model": self._model,
-            "contents": contents_of(request.messages),
+            "contents": turns_of(request.messages),
             "config": config_of(request, self._options.config, timeout_s),
         }
 
@@ -134,4 +138,4 @@ def _joined(heard: ChatReply, piece: ChatReply) -> ChatReply:
         for name in ("finish_reason", "input_tokens", "output_tokens")
         if (value := getattr(piece, name)) not in ("", None)
     }
-    return replace(heard, **known)
+    return replace(heard, **known, tool_calls=heard.tool_calls + piece.tool_calls)

@@ -1,19 +1,19 @@
-"""Gemini's messages. In: a chat request. Out: the SDK's contents and config; text and reason."""
+"""Gemini's messages. In: a chat request. Out: the SDK's config; from answers: text and reason."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.core.ports import ChatRequest
-from rag.core.types import ChatReply, Message
+from rag.core.types import ChatReply
 from rag.providers.gemini.client import http_options
+from rag.providers.gemini.tool_calls import calls_in, declared
 from rag.providers.remote.service import Service
 
 if TYPE_CHECKING:
     from google.genai.types import (
-        Content,
         GenerateContentConfig,
         GenerateContentResponse,
         GenerateContentResponseUsageMetadata,
@@ -25,19 +25,6 @@ FILTERS = frozenset(
 )
 RESERVED = frozenset({"system_instruction", "http_options", "candidate_count", "tools"})
 THINKING = ("thinking_budget", "thinking_level")
-
-
-def contents_of(messages: Sequence[Message]) -> list[Content]:
-    """Return the turns besides system messages, as the SDK takes them."""
-    # Heavy SDK, only where a model is called.
-    from google.genai.types import Content, Part
-
-    roles = {"assistant": "model", "user": "user"}
-    return [
-        Content(role=roles.get(message.role, "user"), parts=[Part(text=message.content)])
-        for message in messages
-        if message.role != "system"
-    ]
 
 
 def config_of(
@@ -67,6 +54,7 @@ def config_of(
         # It logs a line for each request, though there is nothing to call.
         "automatic_function_calling": {"disable": True},
         "http_options": http_options(timeout_s),
+        **declared(request.tools),
         **options,
     }
     try:
@@ -108,6 +96,7 @@ def read_reply(service: Service, response: GenerateContentResponse) -> ChatReply
         else REASONS.get(reason, reason.lower()),
         input_tokens=_input_tokens(usage),
         output_tokens=(n_answer or 0) + (n_thought or 0) if has_output else None,
+        tool_calls=calls_in(parts),
     )
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rag.core.ports import ChatRequest
-from rag.core.types import ChatReply
+from rag.core.types import ChatReply, ToolUse
 from rag.providers.openai_compatible.client import DEFAULT_URL, Endpoint, failure_of
 from rag.providers.openai_compatible.reasoning import ThoughtFilter
 from rag.providers.openai_compatible.reply import Piece, read_piece, request_body
+from rag.providers.openai_compatible.tool_calls import CallCollector, wire_message
 from rag.providers.remote.answers import check_answer
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
 
@@ -45,6 +46,8 @@ class OpenAICompatibleChatModel:
     are; thinking never gets into the text.
     """
 
+    has_tools = True
+
     def __init__(
         self,
         model: str,
@@ -74,10 +77,14 @@ class OpenAICompatibleChatModel:
             piece = read_piece(body)
         except (ValueError, AttributeError):
             raise self._service.unreadable(answer).error from None
+        asked = CallCollector()
+        asked.feed(piece.tool_calls)
         thoughts = ThoughtFilter(is_thinking=self._options.is_thinking_first)
         text = thoughts.feed(piece.text) + thoughts.end()
-        check_answer(self._service, text, piece.finish_reason, refusal=piece.refusal)
-        return self._reply(text, piece)
+        calls = asked.calls()
+        if not calls:
+            check_answer(self._service, text, piece.finish_reason, refusal=piece.refusal)
+        return self._reply(text, piece, calls)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield pieces as they come; the last one carries finish_reason and token counts.
@@ -89,20 +96,21 @@ class OpenAICompatibleChatModel:
         )
         try:
             thoughts = ThoughtFilter(is_thinking=self._options.is_thinking_first)
-            heard = Piece()
+            heard, asked = Piece(), CallCollector()
             is_answered = False
             while (piece := await self._next(stream, request.timeout_s)) is not None:
                 text = thoughts.feed(piece.text)
                 heard = _joined(heard, piece)
+                asked.feed(piece.tool_calls)
                 if text:
                     is_answered = is_answered or bool(text.strip())
                     yield ChatReply(text, model=self.id)
-            rest = thoughts.end()
+            rest, calls = thoughts.end(), asked.calls()
             if not heard.finish_reason:
                 raise self._service.unreachable("the answer broke off").error
-            if not is_answered:
+            if not is_answered and not calls:
                 check_answer(self._service, rest, heard.finish_reason, refusal=heard.refusal)
-            yield self._reply(rest, heard)
+            yield self._reply(rest, heard, calls)
         finally:
             await stream.close()
 
@@ -114,7 +122,7 @@ class OpenAICompatibleChatModel:
         # All in extra_body: what one server knows, the SDK's own parameters do not.
         return {
             "model": self._model,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            "messages": [wire_message(message) for message in request.messages],
             "extra_body": request_body(request, self._options.body, self._renamed),
             "extra_headers": self._endpoint.headers(),
             "timeout": timeout_s,
@@ -164,7 +172,8 @@ class OpenAICompatibleChatModel:
             # Not left to the socket: comments that keep a stream alive would reset its clock.
             async with asyncio.timeout(timeout_s):
                 chunk = await anext(stream)
-            return read_piece(chunk.to_dict())
+            # What servers send in another shape is read all the same.
+            return read_piece(chunk.to_dict(warnings=False))
         except StopAsyncIteration:
             return None
         except TimeoutError:
@@ -187,13 +196,14 @@ class OpenAICompatibleChatModel:
             return Failure(failure.error, is_transient=True, retry_after_s=0.0)
         return failure
 
-    def _reply(self, text: str, piece: Piece) -> ChatReply:
+    def _reply(self, text: str, piece: Piece, calls: tuple[ToolUse, ...]) -> ChatReply:
         return ChatReply(
             text,
             model=self.id,
             finish_reason=piece.finish_reason,
             input_tokens=piece.input_tokens,
             output_tokens=piece.output_tokens,
+            tool_calls=calls,
         )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.ports import Tokenizer
+from rag.core.tally import Tally, current_tally
 from rag.providers.bpe import BpeTokenizer
 from rag.providers.openai_compatible.client import Endpoint, failure_of
 from rag.providers.remote.batches import Batches, BatchLimits
@@ -83,31 +84,34 @@ class OpenAICompatibleEmbedder:
         """Return float32 [n, dim] for texts to be found."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        options = self._options
+        options, tally = self._options, current_tally()
         return self._batches.embed(
             texts,
-            lambda part: self._embed(part, options.passage_body, options.retry),
+            lambda part: self._embed(part, options.passage_body, options.retry, tally),
             prefix=options.passage_prefix,
         )
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return float32 [dim] for a question; somebody waits, so all tries share one timeout."""
-        options = self._options
+        options, tally = self._options, current_tally()
         wait_s = min(options.retry.deadline_s, options.timeout_s)
         retry = replace(options.retry, deadline_s=wait_s)
         rows = self._batches.embed(
             [text],
-            lambda part: self._embed(part, options.query_body, retry),
+            lambda part: self._embed(part, options.query_body, retry, tally),
             prefix=options.query_prefix,
         )
         found: NDArray[np.float32] = rows[0]
         return found
 
     def _embed(
-        self, texts: list[str], body: Mapping[str, Any], retry: RetryPolicy
+        self, texts: list[str], body: Mapping[str, Any], retry: RetryPolicy, tally: Tally
     ) -> NDArray[np.float32]:
         answer = call_with_retry(retry, lambda left_s: self._request(texts, body, left_s))
-        return unit_vectors(self._service, self._rows(answer, len(texts)), self.dim)
+        rows = self._rows(answer, len(texts))
+        usage = json.loads(answer).get("usage")
+        tally.add(usage.get("prompt_tokens") if isinstance(usage, dict) else None)
+        return unit_vectors(self._service, rows, self.dim)
 
     def _request(self, texts: list[str], body: Mapping[str, Any], left_s: float) -> str | Failure:
         # Heavy SDK, only where a model is called.

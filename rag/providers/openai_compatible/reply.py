@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rag.core.errors import InvalidInputError
 from rag.core.ports import ChatRequest
+from rag.providers.openai_compatible.tool_calls import wire_tools
 
 RESERVED = frozenset({"model", "messages", "stream", "stream_options", "n"})
 
@@ -21,6 +22,7 @@ class Piece:
     finish_reason: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    tool_calls: Sequence[Mapping[str, Any]] = ()
 
 
 def request_body(
@@ -33,6 +35,7 @@ def request_body(
     server wants instead, or None.
     """
     body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.max_tokens}
+    body |= wire_tools(request.tools)
     for options in (defaults, request.options):
         flat = {name: value for name, value in options.items() if name != "extra_body"}
         flat |= options.get("extra_body") or {}
@@ -66,12 +69,18 @@ def read_piece(body: Mapping[str, Any]) -> Piece:
     message = choice.get("message") or choice.get("delta") or {}
     if not isinstance(message, Mapping):
         raise ValueError("a message of another kind")
+    calls = message.get("tool_calls") or []
+    if not _is_list_of_mappings(calls) or not all(
+        isinstance(call.get("function") or {}, Mapping) for call in calls
+    ):
+        raise ValueError("calls of another kind")
     return Piece(
         text=_text(message.get("content")),
         refusal=_text(message.get("refusal")),
         finish_reason=str(choice.get("finish_reason") or ""),
         input_tokens=_count(usage.get("prompt_tokens")),
         output_tokens=_count(usage.get("completion_tokens")),
+        tool_calls=tuple(calls),
     )
 
 

@@ -1,0 +1,227 @@
+"""A directed graph as a picture. In: nodes and edges. Out: SVG, its texts escaped.
+
+Layers from top to bottom (Sugiyama, Tagawa and Toda 1981): cycles are cut by a depth-first search,
+layers are longest paths, and the order within one is that of the neighbours' average.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from unicodedata import east_asian_width
+from xml.sax.saxutils import escape, quoteattr
+
+HEIGHT, LAYER_GAP, GAP, PADDING = 44, 76, 52, 24
+MAX_LABEL, MAX_NAME, PASSAGE = 34, 28, 80.0
+_SWEEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A box: ``kind`` stands below its name; ``state`` is a word that the stylesheet colours."""
+
+    name: str
+    kind: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """An arrow; a ``label`` makes it dashed, ``is_taken`` marks it."""
+
+    source: str
+    target: str
+    label: str = ""
+    is_taken: bool = False
+
+
+def draw_graph(nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], title: str = "") -> str:
+    """Return an SVG element; edges between unknown nodes are left out."""
+    known = {node.name: node for node in nodes}
+    kept = [edge for edge in edges if edge.source in known and edge.target in known]
+    depth = _depths(list(known), kept)
+    ways = [_way(number, edge, depth) for number, edge in enumerate(kept)]
+    places, width = _places(_layers(depth, ways), known)
+    height = PADDING * 2 + (max(depth.values(), default=0) + 1) * (HEIGHT + LAYER_GAP) - LAYER_GAP
+    drawn = [_edge(edge, way, places, width) for edge, way in zip(kept, ways, strict=True)]
+    drawn += [_box(known[name], *places[name]) for name in known]
+    # Ways back run along the right side.
+    whole = width + (40 if any(_is_back(way, depth) for way in ways) else 0)
+    return (
+        f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label={quoteattr(title)} viewBox="0 0 {whole:.0f} {height:.0f}" '
+        f'width="{whole:.0f}" height="{height:.0f}">{_ARROW}{"".join(drawn)}</svg>'
+    )
+
+
+_ARROW = (
+    '<defs><marker id="graph-arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" '
+    'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
+    '<path d="M0 0L10 5L0 10z" '
+    'class="graph-head"/></marker></defs>'
+)
+
+
+def _depths(names: list[str], edges: Sequence[GraphEdge]) -> dict[str, int]:
+    after: dict[str, list[str]] = defaultdict(list)
+    for edge in edges:
+        after[edge.source].append(edge.target)
+    order = _topological(names, after)
+    rank = {name: at for at, name in enumerate(order)}
+    depth = dict.fromkeys(names, 0)
+    for name in order:
+        for target in after[name]:
+            # What leads back closes a cycle and pulls nothing down.
+            if rank[target] > rank[name]:
+                depth[target] = max(depth[target], depth[name] + 1)
+    return depth
+
+
+def _is_back(way: Sequence[str], depth: Mapping[str, int]) -> bool:
+    return depth[way[0]] >= depth[way[-1]]
+
+
+def _way(number: int, edge: GraphEdge, depth: dict[str, int]) -> list[str]:
+    """Return the nodes that an arrow passes: in each layer between its ends a place of its own."""
+    between = range(depth[edge.source] + 1, depth[edge.target])
+    passed = [f"\0{number}.{layer}" for layer in between]
+    depth.update(zip(passed, between, strict=True))
+    return [edge.source, *passed, edge.target]
+
+
+def _layers(depth: Mapping[str, int], ways: Sequence[Sequence[str]]) -> list[list[str]]:
+    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
+    for name, layer in depth.items():
+        layers[layer].append(name)
+    before, after = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for way in ways:
+        for source, target in pairwise(way):
+            if depth[source] < depth[target]:
+                after[source].append(target)
+                before[target].append(source)
+    for sweep in range(_SWEEPS):
+        near = after if sweep % 2 else before
+        at = {name: (i + 0.5) / len(layer) for layer in layers for i, name in enumerate(layer)}
+        for row in layers[:: -1 if sweep % 2 else 1]:
+            means = {name: _average([at[n] for n in near[name]], at[name]) for name in row}
+            row.sort(key=means.__getitem__)
+            at |= {name: (i + 0.5) / len(row) for i, name in enumerate(row)}
+    return layers
+
+
+def _average(values: list[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _topological(names: list[str], after: Mapping[str, list[str]]) -> list[str]:
+    """Return the reverse of the order in which a depth-first search leaves the nodes."""
+    left: dict[str, None] = {}
+    seen: set[str] = set()
+    for root in names:
+        stack = [(root, iter(after[root]))] if root not in seen else []
+        seen.add(root)
+        while stack:
+            name, rest = stack[-1]
+            following = next((target for target in rest if target not in seen), None)
+            if following is None:
+                left[name] = None
+                stack.pop()
+            else:
+                seen.add(following)
+                stack.append((following, iter(after[following])))
+    return list(left)[::-1]
+
+
+def _places(
+    layers: list[list[str]], known: Mapping[str, GraphNode]
+) -> tuple[dict[str, tuple[float, float, float]], float]:
+    """Return the middle, top and width of each box, and how wide the picture is."""
+    widths = {
+        name: max(90.0, _width(_cut(name, MAX_NAME)) + 28) if name in known else PASSAGE
+        for layer in layers
+        for name in layer
+    }
+    rows = [sum(widths[name] for name in layer) + GAP * (len(layer) - 1) for layer in layers]
+    whole = max(rows, default=0) + 2 * PADDING
+    places = {}
+    for number, (layer, row) in enumerate(zip(layers, rows, strict=True)):
+        x = (whole - row) / 2
+        for name in layer:
+            top = PADDING + number * (HEIGHT + LAYER_GAP)
+            places[name] = (x + widths[name] / 2, float(top), widths[name])
+            x += widths[name] + GAP
+    return places, whole
+
+
+def _edge(
+    edge: GraphEdge, way: Sequence[str], places: Mapping[str, tuple[float, float, float]],
+    width: float,
+) -> str:  # fmt: skip
+    (x1, top1, wide1), (x2, top2, wide2) = places[way[0]], places[way[-1]]
+    if top2 > top1:
+        # Labels of neighbouring arrows stand at two heights, so that they do not run together.
+        line, at = _downwards(
+            [places[name] for name in way], 0.42 if x1 <= places[way[1]][0] else 0.74
+        )
+    else:
+        a, b, out = top1 + HEIGHT / 2, top2 + HEIGHT / 2, width + 24
+        right1, right2 = x1 + wide1 / 2, x2 + wide2 / 2
+        line = f"M{right1:.0f} {a:.0f}C{out:.0f} {a:.0f} {out:.0f} {b:.0f} {right2:.0f} {b:.0f}"
+        at = (out - 24, (a + b) / 2)
+    names = ["graph-edge", *(["graph-choice"] if edge.label else [])]
+    names += ["graph-taken"] if edge.is_taken else []
+    path = f'<path class="{" ".join(names)}" d="{line}" marker-end="url(#graph-arrow)"/>'
+    if not edge.label:
+        return path
+    text = escape(_cut(edge.label, MAX_LABEL))
+    return (
+        f'<g>{path}<text class="graph-label" x="{at[0]:.0f}" y="{at[1]:.0f}">{text}'
+        f"<title>{escape(edge.label)}</title></text></g>"
+    )
+
+
+def _downwards(
+    stops: Sequence[tuple[float, float, float]], height: float
+) -> tuple[str, tuple[float, float]]:
+    """Return the line through the stops, and where its label stands: on its first piece."""
+    x, top, _ = stops[0]
+    y, line, at = top + HEIGHT, f"M{x:.0f} {top + HEIGHT:.0f}", (0.0, 0.0)
+    for number, (x2, top2, _) in enumerate(stops[1:], 1):
+        bend = (top2 - y) / 2
+        line += f"C{x:.0f} {y + bend:.0f} {x2:.0f} {top2 - bend:.0f} {x2:.0f} {top2:.0f}"
+        if number == 1:
+            # Nearer to where it leads: arrows of one node part there.
+            at = (x + (x2 - x) * 0.8, y + (top2 - y) * height)
+        x, y = x2, top2
+        if number < len(stops) - 1:
+            y = top2 + HEIGHT
+            line += f"L{x:.0f} {y:.0f}"
+    return line, at
+
+
+def _box(node: GraphNode, x: float, top: float, width: float) -> str:
+    kind = (
+        f'<text class="graph-kind" x="{x:.0f}" y="{top + 34:.0f}">{escape(node.kind)}</text>'
+        if node.kind
+        else ""
+    )
+    look = quoteattr(f"graph-node graph-{node.state or 'plain'}")
+    middle = top + (19 if node.kind else 26)
+    return (
+        f"<g class={look}>"
+        f'<rect x="{x - width / 2:.0f}" y="{top:.0f}" width="{width:.0f}" height="{HEIGHT}" '
+        f'rx="8"/>'
+        f'<text x="{x:.0f}" y="{middle:.0f}">{escape(_cut(node.name, MAX_NAME))}'
+        f"<title>{escape(node.name)}</title></text>{kind}</g>"
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _width(text: str) -> float:
+    """Return about how wide a text of 13 pixels is."""
+    return sum(13.5 if east_asian_width(letter) in "WF" else 7.6 for letter in text)

@@ -1,0 +1,36 @@
+"""Pipelines grown by plugins. In: a kind of agent, a function. Out: a longer pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.core.pipeline import Pipeline
+
+Extension = Callable[[Pipeline], Pipeline]
+_EXTENSIONS: dict[str, list[Extension]] = {}
+
+
+def extend_pipeline(kind: str) -> Callable[[Extension], Extension]:
+    """Return a decorator: what it marks is given the pipeline of ``kind`` and returns a longer one.
+
+    ``kind`` is rag, react or supervisor. It holds for pipelines made from then on: the module of a
+    plugin is imported before the first.
+    """
+
+    def add(extension: Extension) -> Extension:
+        _EXTENSIONS.setdefault(kind, []).append(extension)
+        return extension
+
+    return add
+
+
+def extended(kind: str, pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with all that was added to its kind; raise what an extension raises."""
+    for extension in _EXTENSIONS.get(kind, ()):
+        pipeline = extension(pipeline)
+    return pipeline
+
+
+def withdraw(kind: str, extension: Extension) -> None:
+    """Take an extension back, for pipelines made from then on."""
+    _EXTENSIONS.get(kind, []).remove(extension)

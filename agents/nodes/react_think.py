@@ -1,0 +1,127 @@
+"""Steps Think and Answer. In: what is known. Out: the next calls of tools, or the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agents.core.pipeline import PipelineRun, PipelineState
+from agents.core.prompt_file import prompt_file
+from agents.flows.fill_prompt import fill_prompt
+from agents.nodes.pipeline_data import data, language_of
+from agents.nodes.pipeline_generate import request_of
+from agents.nodes.pipeline_prompt import question_text, turns_before
+from agents.nodes.pipeline_texts import unknown_text
+from agents.nodes.pipeline_write import Teller, done, settle, write
+from agents.nodes.react_documents import shelve, sources_of
+from agents.nodes.react_grounds import has_grounds, rests_on_something
+from agents.nodes.react_round import Round, ask_round
+from agents.nodes.react_texts import limit_text
+from rag.core.types import Message
+from rag.stages.context import Passage
+
+
+async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return the calls that the model wants (``wanted``), or the answer that it gave.
+
+    A limit that is met ends the loop: ``limit`` names it, and ``answer`` follows.
+    """
+    state = state if state.get("agent_scratchpad") else await _opened(state, run)
+    begun: PipelineState = {
+        "agent_scratchpad": state["agent_scratchpad"], "passages": state["passages"], "wanted": [],
+    }  # fmt: skip
+    if limit := _limit_met(state, run):
+        return {**begun, "limit": limit}
+    teller = Teller(state["passages"], run)
+    asked = state.get("rewritten_query") or state["query"]
+    request = request_of(state["agent_scratchpad"], asked, state["passages"], run)
+    try:
+        async with asyncio.timeout(run.tools.deadline.remaining_s):
+            said = await ask_round(request, teller, run)
+    except TimeoutError:
+        await teller.take_back()
+        return {**begun, "limit": "time"}
+    counted: PipelineState = {
+        "n_rounds": state.get("n_rounds", 0) + 1,
+        "spent_tokens": state.get("spent_tokens", 0) + said.tokens,
+    }
+    if said.calls is None and not rests_on_something(teller, state, run):
+        await teller.take_back()
+        return {**begun, **counted, **await _unknown(teller, state)}
+    if said.calls is None:
+        return {**begun, **counted, **await settle(request, teller, state["query"], run)}
+    if said.calls:
+        begun["agent_scratchpad"] = [*state["agent_scratchpad"], _turn(said)]
+    return {**begun, **counted, "wanted": list(said.calls)}
+
+
+async def answer(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return an answer from what was found so far; one that a limit cut short says so."""
+    query, limit, passages = state["query"], state.get("limit") or "", state["passages"]
+    teller = Teller(passages, run)
+    if limit:
+        await run.emit("notice", {"step": "answer", "limit": limit})
+        await teller.say(limit_text(query, limit))
+    if not has_grounds(state, run):
+        return await _unknown(teller, state)
+    language = language_of(query)
+    messages = _asked_again(
+        state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
+    )
+    request = request_of(messages, state.get("rewritten_query") or query, passages, run)
+    # A model that only wants to call more has nothing to say.
+    await write(request, teller, run, may_be_empty=True)
+    if not teller.raw.strip() or not rests_on_something(teller, state, run):
+        await teller.take_back()
+        return await _unknown(teller, state)
+    end = await settle(request, teller, query, run)
+    return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
+
+
+async def _unknown(teller: Teller, state: PipelineState) -> PipelineState:
+    """Say that it is not known, and what was looked at."""
+    looked_at = [passage.hit for passage in state.get("passages") or []]
+    await teller.say(unknown_text(state["query"], looked_at))
+    return done(teller.text, "unknown")
+
+
+async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:
+    language = language_of(state["query"])
+    rules = "cite" if run.config.enable_source_citation else "no_cite"
+    system = fill_prompt(
+        prompt_file(f"react_{language}"),
+        {"persona": data(run.prompt.strip()),
+         "citation_rules": prompt_file(f"{rules}_{language}").strip()},
+    )  # fmt: skip
+    no_passages: list[Passage] = []
+    hits = [*(state.get("page_hits") or []), *(state.get("reranked_results") or [])]
+    passages, documents = shelve(no_passages, hits, run, state["query"])
+    if passages:
+        await run.emit("sources", {"sources": sources_of(passages)})
+    asked = Message("user", question_text(state, documents))
+    messages = [Message("system", system), *turns_before(state, run), asked]
+    return {**state, "agent_scratchpad": messages, "passages": passages}
+
+
+def _limit_met(state: PipelineState, run: PipelineRun) -> str:
+    if state.get("limit"):
+        return state["limit"]
+    if not run.tools.deadline.remaining_s:
+        return "time"
+    if state.get("spent_tokens", 0) >= run.config.run_tokens:
+        return "tokens"
+    return "iterations" if state.get("n_rounds", 0) >= run.max_iterations else ""
+
+
+def _turn(said: Round) -> Message:
+    calls = said.calls if said.is_native and said.calls else ()
+    return Message("assistant", said.text, calls)
+
+
+def _asked_again(messages: Sequence[Message], text: str) -> list[Message]:
+    # Some models take no two turns of one person after another.
+    *before, last = messages
+    if last.role == "user":
+        return [*before, replace(last, content=f"{last.content}\n{text}")]
+    return [*messages, Message("user", text)]

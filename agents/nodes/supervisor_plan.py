@@ -1,0 +1,131 @@
+"""Step Plan of a supervisor. In: a question, who can be asked. Out: who is asked what next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agents.core.agent import Member
+from agents.core.pipeline import PipelineRun, PipelineState
+from agents.core.prompt_file import prompt_file
+from agents.flows.model_options import model_options
+from agents.flows.read_output import find_objects
+from agents.nodes.pipeline_data import attribute, data, language_of
+from rag.core.errors import ProviderError
+from rag.core.ports import ChatRequest
+from rag.core.types import ChatReply, Message
+from rag.services.judge_hits import word_share
+
+MAX_AT_ONCE, MAX_QUESTION = 4, 2000
+_SHOWN = 1200
+# What a server answers with that does not know the form of an answer.
+_REFUSED = (400, 422)
+Order = dict[str, str]
+
+
+async def plan(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``orders``: agents that were not asked yet, each with its question; none: it is over.
+
+    The model chooses; without one, or when it fails, the words that agents' descriptions share
+    with the question do.
+    """
+    asked = {one["agent"] for one in state.get("answers") or []}
+    free = [member for member in run.team.members if member.name not in asked]
+    n_rounds = state.get("n_rounds", 0)
+    if not free or n_rounds >= run.max_iterations or not run.tools.deadline.remaining_s:
+        return {"orders": []}
+    question = state.get("rewritten_query") or state["query"]
+    orders: list[Order] | None = None
+    if run.can_write and len(run.team.members) > 1:
+        orders = await _by_model(state, free, run)
+    if orders is None:
+        orders = [{"agent": _by_words(question, free), "question": question}]
+    return {"orders": orders[:MAX_AT_ONCE], "n_rounds": n_rounds + 1}
+
+
+async def _by_model(
+    state: PipelineState, free: Sequence[Member], run: PipelineRun
+) -> list[Order] | None:
+    """Return what the model chose, None where it chose nothing that can be read."""
+    names = [member.name for member in free]
+    options = model_options(run.model_id, None, _form(names))
+    request = ChatRequest(
+        _messages(state, free), question=state["query"], temperature=0.0,
+        max_tokens=1024, timeout_s=run.config.rerank_timeout_s, options=options,
+    )  # fmt: skip
+    try:
+        reply = await _asked(request, run)
+    except ProviderError as error:
+        await run.emit("notice", {"step": "plan", "error": error.as_dict()})
+        return None
+    for found in find_objects(reply.text):
+        calls = found.get("calls")
+        if isinstance(calls, list):
+            read = [_order(call, names, state["query"]) for call in calls]
+            orders = {order["agent"]: order for order in read if order}
+            # An agent that does not exist is no choice; that none fits is one.
+            return list(orders.values()) if orders or not calls else None
+    return None
+
+
+async def _asked(request: ChatRequest, run: PipelineRun) -> ChatReply:
+    try:
+        return await run.ask(request)
+    except ProviderError as error:
+        if error.params.get("status") not in _REFUSED or not request.options:
+            raise
+    plain = ChatRequest(
+        request.messages, question=request.question, temperature=0.0,
+        max_tokens=request.max_tokens, timeout_s=request.timeout_s,
+    )  # fmt: skip
+    return await run.ask(plain)
+
+
+def _messages(state: PipelineState, free: Sequence[Member]) -> list[Message]:
+    told = "\n".join(
+        f"<agent name={attribute(member.name)}>{data(member.description)}</agent>"
+        for member in free
+    )
+    turns = "\n".join(
+        f'<turn role="{turn["role"]}">{data(turn["content"][:_SHOWN])}</turn>'
+        for turn in (state.get("history") or [])[-6:]
+    )
+    answers = "\n".join(
+        f"<answer agent={attribute(one['agent'])}>{data(one['text'][:_SHOWN])}</answer>"
+        for one in state.get("answers") or []
+    )
+    parts = [f"<agents>\n{told}\n</agents>"]
+    parts += [f"<conversation>\n{turns}\n</conversation>"] if turns else []
+    parts += [f"<answers>\n{answers}\n</answers>"] if answers else []
+    parts.append(f"<question>{data(state.get('rewritten_query') or state['query'])}</question>")
+    system = prompt_file(f"supervisor_{language_of(state['query'])}")
+    return [Message("system", system), Message("user", "\n".join(parts))]
+
+
+def _form(names: Sequence[str]) -> dict[str, Any]:
+    call = {
+        "type": "object",
+        "properties": {
+            "agent": {"type": "string", "enum": list(names)}, "question": {"type": "string"},
+        },
+        "required": ["agent", "question"],
+    }  # fmt: skip
+    return {
+        "type": "object",
+        "properties": {"calls": {"type": "array", "items": call}},
+        "required": ["calls"],
+    }
+
+
+def _order(call: Any, names: Sequence[str], query: str) -> Order | None:
+    if not isinstance(call, dict) or call.get("agent") not in names:
+        return None
+    question = call.get("question")
+    text = question.strip() if isinstance(question, str) else ""
+    return {"agent": call["agent"], "question": text[:MAX_QUESTION] or query}
+
+
+def _by_words(question: str, free: Sequence[Member]) -> str:
+    """Return the agent whose description shares most with the question, the first of equals."""
+    shares = [word_share(query=question, text=f"{one.name} {one.description}") for one in free]
+    return free[shares.index(max(shares))].name

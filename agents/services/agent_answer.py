@@ -1,0 +1,51 @@
+"""What agents give beside events. In: rows, values. Out: answers, configs, a team of nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import models
+from agents.core.agent import AgentAnswer, Emit, Member
+from agents.core.state import Turn
+from rag.core.errors import UnknownNameError
+
+_PLAIN = (
+    "name", "display_name", "description", "agent_type", "agent_role", "max_iterations",
+    "temperature", "is_enabled", "is_builtin", "model", "prompt",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class RAGAnswer:
+    """A whole answer and how it came about."""
+
+    text: str
+    citations: Sequence[Mapping[str, Any]]
+    sources: Sequence[Mapping[str, Any]]
+    outcome: str = ""
+    confidence: float | None = None
+    usage: Mapping[str, int] = field(default_factory=dict)
+    model: str = ""
+
+
+class NoTeam:
+    """The team of an agent that asks no others."""
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """Return nobody."""
+        return ()
+
+    async def ask(
+        self, name: str, question: str, history: Sequence[Turn], emit: Emit
+    ) -> AgentAnswer:
+        """Raise UnknownNameError."""
+        raise UnknownNameError("agent", name, ())
+
+
+def told_row(row: models.Agent) -> dict[str, Any]:
+    """Return an agent's row as JSON, the config with its defaults."""
+    plain = {name: getattr(row, name) for name in _PLAIN}
+    return {"id": row.pk, **plain, "config": row.settings.as_dict()}

@@ -1,0 +1,115 @@
+"""The tools of a react agent in one run. In: its config, who asks, where. Out: results of calls.
+
+A tool sees no more than the person it works for, and of the stores only those of the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from agents import models
+from agents.core.react import ToolResult
+from agents.services.apart import in_threads
+from agents.services.find_agent import SEARCH
+from agents.services.react_plugin import call_plugin, offered_tool
+from agents.services.react_result import waited_result
+from agents.services.react_sources import AgentSource, ask_as_tool, sources_in, spec_of_source
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import RAGError, UnknownNameError
+from rag.core.ports import ChatModel
+from rag.core.tools import ToolSpec
+from rag.services.source_threads import run_apart
+
+MEMORY = "memory_retrieve"
+# Tools that work on what the stores hold, and know nothing else.
+OF_STORES = frozenset({SEARCH, "grade", "rerank", "query_rewrite"})
+log = logging.getLogger(__name__)
+# How each model's server turned out to take calls, found by its refusals.
+_learnt: dict[str, str] = {}
+
+
+class AgentTools:
+    """``agents.core.react.Tools``; made for one answer."""
+
+    def __init__(
+        self, agent: models.Agent, chat: ChatModel, scope: Scope, stores: Sequence[Any]
+    ) -> None:
+        self._config = config = agent.settings
+        self._model, self._chat, self._scope = agent.model, chat, scope
+        self.deadline = Deadline(config.run_timeout_s)
+        self._narrow = replace(scope, only_store_ids=frozenset(store.pk for store in stores))
+        self.searches_stores = SEARCH in config.tools and bool(stores)
+        self.knows_more = bool(config.sources) or not OF_STORES.issuperset(config.tools)
+
+    @cached_property
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return what the model is told of its tools; raise UnknownNameError for one not there."""
+        tools = [offered_tool(name=name) for name in dict.fromkeys(self._config.tools)]
+        return [*tools, *(spec_of_source(source=one) for one in self._sources.values())]
+
+    @cached_property
+    def _sources(self) -> dict[str, AgentSource]:
+        return sources_in(config=self._config)
+
+    @property
+    def calling(self) -> str:
+        """Return how the model calls tools: as the config says, else as its server took it."""
+        wish, learnt = self._config.tool_calling, _learnt.get(self._chat.id, "")
+        if wish == "native":
+            return "native"
+        if wish == "auto" and getattr(self._chat, "has_tools", False):
+            return learnt or "native"
+        return learnt if learnt == "text" else "form"
+
+    def learn(self, calling: str) -> None:
+        """Remember for this process that the model's server took this way."""
+        if calling != self.calling:
+            log.info("%s calls tools by %s from now on", self._chat.id, calling)
+            _learnt[self._chat.id] = calling
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Return what came of a call within its time; a plugin's fault is a result, too."""
+        started = time.perf_counter()
+        deadline = Deadline(self._time_of(name))
+        waiting: asyncio.Future[ToolResult] | None = None
+        try:
+            work = self._work(name, arguments, deadline)
+            waiting = asyncio.wrap_future(await in_threads(run_apart, work, deadline=deadline))
+            await asyncio.wait({waiting}, timeout=deadline.remaining_s)
+            result = waited_result(name, waiting, deadline)
+        except RAGError as error:
+            result = ToolResult(error=error)
+        finally:
+            if waiting is None or not waiting.done():
+                # What wakes a tool up may itself take a while.
+                asyncio.get_running_loop().run_in_executor(None, deadline.cancel)
+        return replace(result, duration_ms=(time.perf_counter() - started) * 1e3)
+
+    def _time_of(self, name: str) -> float:
+        source = self._sources.get(name)
+        most_s = source.call.timeout_s if source else self._config.tool_timeout_s
+        return min(most_s, self.deadline.remaining_s)
+
+    def _work(
+        self, name: str, arguments: Mapping[str, Any], deadline: Deadline
+    ) -> Callable[[], ToolResult]:
+        if name in self._sources:
+            return partial(
+                ask_as_tool, source=self._sources[name], arguments=arguments, scope=self._scope,
+                deadline=deadline,
+            )  # fmt: skip
+        if name not in self._config.tools:
+            raise UnknownNameError("tool", name, [spec.name for spec in self.specs])
+        # What is remembered belongs to the person, whatever stores they ask in.
+        scope = self._scope if name == MEMORY else self._narrow
+        return partial(
+            call_plugin, name=name, arguments=arguments, model=self._model, scope=scope,
+            deadline=deadline,
+        )  # fmt: skip

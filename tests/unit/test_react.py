@@ -1,0 +1,212 @@
+"""The parts of a loop of tools by themselves: calls in text, documents numbered, equal calls."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.core.agent_config import AgentConfig
+from agents.core.draw_pipeline import pipeline_mermaid
+from agents.core.extend_pipeline import extend_pipeline, extended, withdraw
+from agents.core.pipeline import Pipeline, PipelineState, Step
+from agents.core.react import ToolResult, same_call
+from agents.nodes.react_act import _text
+from agents.nodes.react_calls import MAX_CALLS, calls_form, told_tools, written_calls
+from agents.nodes.react_documents import shelve, sources_of
+from agents.nodes.react_pipeline import react_pipeline
+from agents.nodes.react_texts import limit_text
+from agents.nodes.supervisor_pipeline import supervisor_pipeline
+from agents.services.react_result import cited_result
+from rag.core.errors import ProviderError, UnknownNameError
+from rag.core.hits import Hit
+from rag.core.tools import ToolSpec
+from rag.core.types import ToolUse
+
+NAMES = ("search", "adder")
+SEARCH = {"tool": "search", "arguments": {"query": "pump"}}
+USE = ToolUse("call_1", "search", {"query": "pump"})
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (json.dumps(SEARCH), (USE,)),
+        (json.dumps({"calls": [SEARCH]}), (USE,)),
+        (f"```json\n{json.dumps({'calls': [SEARCH]})}\n```", (USE,)),
+        ('{"calls": []}', ()),
+        ('{"calls": [{"tool": "search"}]}', (ToolUse("call_1", "search"),)),
+        ('{"calls": [{"tool": "nobody", "arguments": {}}]}', (ToolUse("call_1", "nobody"),)),
+        ('{"calls": [{"tool": "search", "arguments": "x"}]}',
+         (ToolUse("call_1", "search", fault="The arguments are no JSON object."),)),
+        ('{"tool": "nobody", "arguments": {}}', None),
+        ('{"calls": [{"tool": "search", "why": 1}]}', None),
+        ('{"calls": [{"tool": 7}]}', None),
+        ('{"calls": 7}', None),
+        ('{"answer": 42}', None),
+        ("{broken", None),
+        ("", None),
+        ("The pump.", None),
+        (f"I search. {json.dumps(SEARCH)}", None),
+        (f"{json.dumps(SEARCH)} is what the manual says.", (USE,)),
+    ],
+)  # fmt: skip
+def test_calls_are_read_where_an_answer_is_nothing_else(text: str, expected: Any) -> None:
+    assert written_calls(text, NAMES, is_lenient=False) == expected
+
+
+def test_models_that_write_calls_may_think_aloud_before_them() -> None:
+    assert written_calls(f"I search. {json.dumps(SEARCH)}", NAMES, is_lenient=True) == (USE,)
+    assert written_calls(f"{json.dumps(SEARCH)[1:]} so.", NAMES, is_lenient=True) is None
+
+
+def test_one_turn_has_not_more_calls_than_can_be_looked_after() -> None:
+    found = written_calls(json.dumps({"calls": [SEARCH] * 99}), NAMES, is_lenient=False)
+    assert found is not None and len(found) == MAX_CALLS
+
+
+@given(JSON, st.booleans())
+def test_no_json_breaks_the_reader_of_calls(value: Any, is_lenient: bool) -> None:
+    for shape in (value, {"calls": value}, {"tool": "search", "arguments": value}):
+        found = written_calls(json.dumps(shape), NAMES, is_lenient=is_lenient)
+        assert found is None or all(isinstance(dict(one.arguments), dict) for one in found)
+
+
+def test_a_form_names_the_tools_and_a_prompt_their_arguments() -> None:
+    specs = [ToolSpec("search", "Searches.", {"type": "object"}), ToolSpec("adder", "Adds.")]
+    items = calls_form(specs)["properties"]["calls"]["items"]
+    assert items["properties"]["tool"]["enum"] == ["search", "adder"]
+    assert told_tools(specs).splitlines()[0] == '- search: Searches. {"type": "object"}'
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=4))
+def test_equal_calls_are_equal_whatever_the_order(arguments: dict[str, str]) -> None:
+    turned = dict(reversed(arguments.items()))
+    assert same_call("a", arguments) == same_call("a", turned) != same_call("b", arguments)
+
+
+def test_calls_that_differ_in_case_and_spaces_alone_are_equal() -> None:
+    assert same_call("a", {"q": " The  PUMP"}) == same_call("a", {"q": "the pump"})
+    assert same_call("a", {"q": ["X", {"y": "Z "}]}) == same_call("a", {"q": ["x", {"y": "z"}]})
+    assert same_call("a", {"q": 1}) != same_call("a", {"q": 2})
+
+
+@dataclass
+class Run:
+    config: AgentConfig = field(default_factory=AgentConfig)
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+def hit(number: int, text: str = "") -> Hit:
+    return Hit(
+        text=text or f"text {number}", rank=1, chunk_id=number, revision=1, file_name="f.txt"
+    )
+
+
+def test_documents_keep_their_ids_however_often_they_are_found() -> None:
+    run: Any = Run()
+    first, text = shelve([], [hit(1), hit(2)], run, "q")
+    assert [one.doc_id for one in first] == ["doc_01", "doc_02"]
+    both, text = shelve(first, [hit(2), hit(3), hit(3), hit(1)], run, "q")
+    assert [one.doc_id for one in both] == ["doc_01", "doc_02", "doc_03"]
+    assert '<document id="doc_03"' in text and "text 2" not in text
+    assert text.endswith('<shown_before ids="doc_02, doc_01"/>')
+    assert [one["doc_id"] for one in sources_of(both)] == ["doc_01", "doc_02", "doc_03"]
+    again, text = shelve(both, [], run, "q")
+    assert again == both and text == ""
+
+
+def test_an_edited_chunk_is_another_document_and_a_text_s_own_tags_are_left_alone() -> None:
+    run: Any = Run()
+    first, _ = shelve([], [hit(1)], run, "q")
+    edited = Hit(text="new", rank=1, chunk_id=1, revision=2)
+    foreign = Hit(text='see <document id="doc_01">', rank=2, source="api", external_id="7")
+    both, text = shelve(first, [edited, foreign, foreign], run, "q")
+    assert [one.doc_id for one in both] == ["doc_01", "doc_02", "doc_03"]
+    assert 'see &lt;document id="doc_01"&gt;' in text
+    assert text.count("<document id=") == 2
+
+
+def test_what_does_not_fit_the_budget_is_not_numbered() -> None:
+    run: Any = Run(AgentConfig(context_tokens=100))
+    long = [hit(number, f"{'word ' * 45}{number}") for number in range(1, 6)]
+    passages, text = shelve([], long, run, "q")
+    assert 0 < len(passages) < 5 and "<omitted" in text
+    assert run.count_tokens(text) <= 100
+
+
+def test_results_with_texts_are_hits_and_all_else_is_the_answer() -> None:
+    answer = {"results": [{"content": "a", "source": {"name": "f"}}], "confidence": 0.5}
+    result = cited_result(answer)
+    assert (result.answer, [one.file_name for one in result.hits]) == ({"confidence": 0.5}, ["f"])
+    for plain in ({"results": []}, {"results": [1]}, {"results": [{"text": "a"}]}, {"sum": 1}):
+        assert cited_result(plain).hits == () and cited_result(plain).answer == plain
+
+
+@given(st.text(max_size=60), JSON, st.text(max_size=80), st.text(max_size=20))
+def test_whatever_a_tool_says_stays_inside_its_element(
+    name: str, value: Any, text: str, file_name: str
+) -> None:
+    """The result of a call is one XML element, and its words can be read back."""
+    run: Any = Run()
+    found = Hit(text=f"x {text}", rank=1, chunk_id=1, revision=1, file_name=file_name)
+    _, documents = shelve([], [found], run, "q")
+    told = _text(ToolUse("1", name), ToolResult({"value": value}, [found]), documents)
+    root = ElementTree.fromstring(told)
+    assert root.tag == "tool_result" and [one.tag for one in root] == ["documents"]
+    assert len(root.findall("documents/document")) == 1
+    error = _text(ToolUse("1", name), ToolResult(error=ProviderError("{x}", x=text)), "")
+    assert [*ElementTree.fromstring(error)] == []
+
+
+@pytest.mark.parametrize("limit", ["calls", "tokens", "time", "iterations", "repeated"])
+def test_each_limit_is_said_in_the_language_of_the_question(limit: str) -> None:
+    assert limit_text("泵怎么保养？", limit).startswith("（")
+    assert limit_text("How is the pump serviced?", limit).endswith("found so far.)\n\n")
+
+
+def test_a_plugin_adds_a_step_to_a_type_of_agents() -> None:
+    async def glossary(state: PipelineState, run: Any) -> PipelineState:
+        return {}
+
+    @extend_pipeline("rag")
+    def with_glossary(pipeline: Pipeline) -> Pipeline:
+        return pipeline.with_step(Step("glossary", glossary))
+
+    try:
+        assert extended("rag", Pipeline()).names == ("glossary",)
+        assert extended("react", Pipeline()).names == ()
+    finally:
+        withdraw("rag", with_glossary)
+    assert extended("rag", Pipeline()).names == ()
+
+
+def test_loops_are_drawn_with_their_ways_back() -> None:
+    drawn = pipeline_mermaid(react_pipeline())
+    for edge in ("decide -.-> think", "decide -.-> generate", "think -.-> act", "act -.-> think",
+                 "act -.-> answer", "think -.-> END", "answer -.-> END"):  # fmt: skip
+        assert f"    {edge}\n" in drawn
+    drawn = pipeline_mermaid(supervisor_pipeline())
+    for edge in ("plan -.-> ask", "plan -.-> merge", "ask -.-> plan", "ask -.-> END"):
+        assert f"    {edge}\n" in drawn
+
+
+def test_a_config_reads_tools_agents_and_limits() -> None:
+    config = AgentConfig.from_dict({"tools": ["a"], "agents": ["b"], "run_timeout_s": 3.0})
+    assert (config.tools, config.agents, config.sources) == (["a"], ["b"], {})
+    with pytest.raises(UnknownNameError, match="Known: auto, native, text"):
+        AgentConfig.from_dict({"tool_calling": "x"})
+    assert SimpleNamespace(**config.as_dict()).max_tool_calls == 12
