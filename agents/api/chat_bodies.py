@@ -7,7 +7,40 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from agents.core.page_context import PageContext
+
 _Key = Annotated[str, Field(max_length=36)]
+
+
+_Url = Annotated[str, Field(min_length=1, max_length=2000)]
+_Fact = Annotated[str, Field(max_length=500)]
+
+
+class PageBody(Schema):
+    """What a page or an application sends along. It is data: nothing in it is an instruction."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field("", max_length=50_000, description="The selected text; it can be cited.")
+    title: str = Field("", max_length=300, description="The page's title.")
+    url: str = Field("", max_length=2000, description="The page's address; it is not fetched.")
+    urls: list[_Url] = Field(
+        default_factory=list, max_length=5,
+        description="Documents to read and cite: addresses that this server may fetch, or "
+        "download addresses of its own files. One that cannot be read is a `notice`.",
+    )  # fmt: skip
+    entities: list[_Fact | dict[_Key, _Fact]] = Field(
+        default_factory=list, max_length=50,
+        description="What the page is about: names, or objects with `name` and further facts.",
+    )  # fmt: skip
+
+    def as_context(self) -> PageContext:
+        """Return it as the services take it."""
+        named = ({"name": one} if isinstance(one, str) else one for one in self.entities)
+        return PageContext(
+            text=self.text, title=self.title, url=self.url, urls=tuple(self.urls),
+            entities=tuple(named),
+        )  # fmt: skip
 
 
 class ChatBody(Schema):
@@ -34,11 +67,15 @@ class ChatBody(Schema):
         description="Where to look, by slug, name or resource name; empty: the agent's own, or "
         "all that you may read.",
     )  # fmt: skip
+    context: PageBody | None = Field(
+        None, description="What the page sends along; `regenerate` takes the first answer's."
+    )
     stream: bool = Field(True, description="Events as they come; false: one JSON at the end.")
 
 
 class Chatted(Schema):
-    """A whole answer. `outcome`: answered, unknown, unavailable, small_talk or about_store."""
+    """A whole answer. `outcome`: answered, partial (a limit was met), unknown, unavailable,
+    small_talk, about_store or remembered (told by the person earlier; without citations)."""
 
     message: str
     session: str

@@ -18,6 +18,7 @@ from agents.api.serializers import MessageBody, SessionBody
 from agents.services.cited_text import cited_text
 from agents.services.session_path import session_path
 from agents.services.sessions import branch_from, change_session, delete_session, give_feedback
+from agents.services.visible_evidence import visible_evidence
 
 
 class SessionList(OwnList):
@@ -32,6 +33,15 @@ class SessionList(OwnList):
         return rows.filter(title__icontains=given["title"]) if "title" in given else rows
 
 
+class SessionEnd(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+    """What else goes with a session."""
+
+    memories = serializers.ChoiceField(
+        ["delete", "keep"], default="delete",
+        help_text="What agents remember from it goes, or stays without its source.",
+    )  # fmt: skip
+
+
 @extend_schema_view(
     list=extend_schema(
         summary="List one's sessions",
@@ -43,7 +53,9 @@ class SessionList(OwnList):
         summary="Rename a session", responses={200: SessionBody, **PROBLEMS}
     ),
     destroy=extend_schema(
-        summary="Delete a session with its messages", responses={204: None, **PROBLEMS}
+        summary="Delete a session with its messages",
+        parameters=[SessionEnd],
+        responses={204: None, **PROBLEMS},
     ),
 )
 class SessionViews(OwnViews):
@@ -59,9 +71,12 @@ class SessionViews(OwnViews):
         values = self.checked(SessionBody, row)
         return self.one(change_session(session=row, title=values.get("title", row.title)))
 
-    def destroy(self, request: HttpRequest, pk: str) -> Response:
+    def destroy(self, request: Any, pk: str) -> Response:
         """Delete a session."""
-        delete_session(session=self.get_object())
+        asked = SessionEnd(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        keeps = asked.validated_data["memories"] == "keep"
+        delete_session(session=self.get_object(), keeps_memories=keeps)
         return Response(status=204)
 
     @extend_schema(
@@ -72,7 +87,9 @@ class SessionViews(OwnViews):
     def messages(self, request: HttpRequest, pk: str) -> Response:
         """Return the branch that the session goes on with, each turn with its alternatives."""
         turns = session_path(session=self.get_object())
-        context = self.get_serializer_context()
+        rows = [turn.message for turn in turns]
+        evidence = visible_evidence(messages=rows, scope=self.scope)
+        context = {**self.get_serializer_context(), "evidence": evidence}
         return Response(
             [
                 {**MessageBody(turn.message, context=context).data,
@@ -114,6 +131,15 @@ class MessageViews(OwnViews):
     list_filter = MessageList
     talking = ("partial_update", "branch")
     http_method_names = ("get", "head", "options", "post", "patch")
+
+    def get_serializer(self, *rows: Any, **values: Any) -> Any:
+        """Return the serializer, told what the caller may still read."""
+        if not rows:
+            return MessageBody(**values)
+        given = rows[0] if values.get("many") else rows
+        evidence = visible_evidence(messages=given, scope=self.scope)
+        context = {**self.get_serializer_context(), "evidence": evidence}
+        return MessageBody(*rows, context=context, **values)
 
     def partial_update(self, request: HttpRequest, pk: str) -> Response:
         """Keep what the reader thinks of an answer."""

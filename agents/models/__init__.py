@@ -5,15 +5,20 @@ from __future__ import annotations
 from agents.models.agent import Agent
 from agents.models.conversation import Message, MessageEvent, Session
 from agents.models.flow import Flow, FlowVersion
+from agents.models.memory import Memory, MemoryChoice
 from agents.models.run import FlowRun, RunEvent
+from agents.models.trace import TraceStep
 
 __all__ = [
     "Agent",
     "Flow",
     "FlowRun",
     "FlowVersion",
+    "Memory",
+    "MemoryChoice",
     "Message",
     "MessageEvent",
     "RunEvent",
     "Session",
+    "TraceStep",
 ]

@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from agents.models.agent import Agent
+from agents.models.own_rows import own_rows
 from rag.core.access import Scope
 
 
@@ -20,7 +21,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
     def readable(self, scope: Scope) -> Self:
         """Return somebody's own sessions; a key for some stores sees those held with such a key."""
-        return self.filter(_own(scope))
+        return self.filter(own_rows(scope))
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -28,20 +29,18 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def readable(self, scope: Scope) -> Self:
         """Return the messages of somebody's own sessions."""
-        return self.filter(_own(scope, "session__"))
-
-
-def _own(scope: Scope, prefix: str = "") -> Q:
-    if scope.user_id is None:
-        return Q(pk__in=[])
-    mine = Q(**{f"{prefix}user_id": scope.user_id})
-    if scope.only_store_ids is None:
-        return mine
-    return mine & Q(**{f"{prefix}only_store_ids": sorted(scope.only_store_ids)})
+        return self.filter(own_rows(scope, "session__"))
 
 
 class Session(models.Model):
     """A conversation of one person with an agent. ``head`` is where it goes on."""
+
+    class TitledBy(models.TextChoices):
+        """Who gave the title."""
+
+        RULE = "rule", _("first question")
+        MODEL = "model", _("chat model")
+        PERSON = "person", _("person")
 
     key = models.UUIDField(_("key"), default=uuid.uuid4, unique=True, editable=False)
     agent = models.ForeignKey(
@@ -55,6 +54,10 @@ class Session(models.Model):
         models.BigIntegerField(), null=True, editable=False, verbose_name=_("limited to stores")
     )
     title = models.CharField(_("title"), max_length=200, blank=True)
+    # A title that a person gave is never replaced.
+    titled_by = models.CharField(
+        _("titled by"), max_length=10, choices=TitledBy, default=TitledBy.RULE, editable=False
+    )
     head = models.ForeignKey(
         "agents.Message", models.SET_NULL, null=True, related_name="+", verbose_name=_("goes on at")
     )

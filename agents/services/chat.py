@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 
 from agents import models
+from agents.services.chat_context import context_of
 from agents.services.chat_order import ChatOrder, StartedChat
 from agents.services.chat_worker import AT_WORK, ChatWorker
 from agents.services.find_message import message_called
@@ -31,8 +31,7 @@ async def begin_chat(*, order: ChatOrder) -> StartedChat:
         "message": str(chat.answer.key), "question": str(chat.question.key),
         "session": str(chat.answer.session.key), "agent": order.agent.name,
     })  # fmt: skip
-    # Without the request's context: its threads end before the answer may.
-    task = asyncio.create_task(worker.work(), context=contextvars.Context())
+    task = asyncio.create_task(worker.work(), context=context_of(chat=chat))
     _TASKS.add(task)
     task.add_done_callback(_ended)
     return chat

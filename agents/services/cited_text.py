@@ -2,31 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from agents import models
 from rag.core.access import Scope
-from rag.core.errors import NotFoundError
+from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit
+from rag.services.own_files import own_path
 from rag.services.pinned_texts import pinned_hits
 
 
 def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[str, Any]:
-    """Return the citation with ``text``, its chunk in the revision that was quoted.
+    """Return the citation with ``text``, its passage in the revision that was quoted.
 
-    ``start`` and ``end`` are where in that text the quote is, None where it is not. Raises
+    Passages of stores are read anew, retired ones too; what a page sent along is kept with the
+    answer. ``start`` and ``end`` are where in that text the quote is, None where it is not. Raises
     NotFoundError for another number, and for a text that is gone or may not be read any more.
     """
     cited = next((one for one in message.citations if one.get("number") == number), None)
     if cited is None:
         raise NotFoundError("The answer has no citation {number}.", number=number)
-    hit = Hit(text="", rank=1, chunk_id=cited.get("chunk_id"), revision=cited.get("revision"))
-    (pinned,) = pinned_hits(hits=[hit], scope=scope) if hit.chunk_id is not None else (hit,)
-    if not pinned.text:
+    is_ours = cited.get("chunk_id") is not None
+    hit = _pinned(cited, scope) if is_ours else _sent_along(message, cited, scope)
+    if not hit.text:
         raise NotFoundError("The text that was quoted cannot be read.", number=number)
-    at = pinned.text.find(cited.get("found") or cited.get("quote") or "\0")
-    end = at + len(cited.get("found") or cited["quote"]) if at >= 0 else None
+    words = cited.get("found") or cited.get("quote") or ""
+    start = _place(hit.text, words, (cited.get("char_start") or 0) - hit.char_start)
     return {
-        **cited, "text": pinned.text, "start": at if at >= 0 else None, "end": end,
-        "heading_path": list(pinned.heading_path),
+        **cited, "text": hit.text, "start": start,
+        "end": None if start is None else start + len(words),
+        "heading_path": list(hit.heading_path), "source": hit.source,
     }  # fmt: skip
+
+
+def _pinned(cited: Mapping[str, Any], scope: Scope) -> Hit:
+    hit = Hit(text="", rank=1, chunk_id=cited["chunk_id"], revision=cited.get("revision"))
+    (pinned,) = pinned_hits(hits=[hit], scope=scope)
+    return pinned
+
+
+def _sent_along(message: models.Message, cited: Mapping[str, Any], scope: Scope) -> Hit:
+    """Return what a page sent along, empty for a citation that nothing is known of."""
+    for source in message.sources:
+        if source.get("doc_id") == cited.get("doc_id") and source.get("chunk_id") is None:
+            hit = Hit.from_dict(source)
+            _check_own(hit, scope)
+            return hit
+    return Hit(text="", rank=1)
+
+
+def _check_own(hit: Hit, scope: Scope) -> None:
+    """Raise NotFoundError where it was read from a file of ours that is not readable any more."""
+    address = hit.external_id
+    if hit.content_type != "url" or address.startswith(("http://", "https://")):
+        return
+    try:
+        own_path(address, scope, ())
+    except InvalidInputError:
+        raise NotFoundError("The text that was quoted cannot be read.") from None
+
+
+def _place(text: str, words: str, near: int) -> int | None:
+    """Return where words stand, of several places the one nearest to ``near``."""
+    places, at = [], text.find(words) if words else -1
+    while at >= 0:
+        places.append(at)
+        at = text.find(words, at + 1)
+    return min(places, key=lambda place: abs(place - near)) if places else None

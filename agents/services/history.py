@@ -40,10 +40,13 @@ def branch_of(*, message: models.Message) -> list[Said]:
     return found[::-1]
 
 
-def history_before(*, message: models.Message) -> tuple[list[Turn], str]:
-    """Return the turns before a question that no summary covers, and that summary."""
+def history_before(*, message: models.Message, is_included: bool = False) -> tuple[list[Turn], str]:
+    """Return the turns before a message that no summary covers, and that summary.
+
+    ``is_included`` counts the message itself among them.
+    """
     said = branch_of(message=message)
-    if said and said[-1].message_id == message.pk:
+    if not is_included and said and said[-1].message_id == message.pk:
         said.pop()
     for number in range(len(said) - 1, -1, -1):
         if said[number].summary:

@@ -6,7 +6,9 @@ from django.db import transaction
 
 from agents import models
 from agents.services.chat_claim import end_abandoned
+from agents.services.chat_worker import AT_WORK
 from rag.core.errors import ConflictError, InvalidInputError
+from rag.services.forget_queries import forget_queries
 
 MAX_TITLE, MAX_COMMENT = 200, 2000
 _STATUS = models.Message.Status
@@ -19,8 +21,8 @@ def change_session(*, session: models.Session, title: str) -> models.Session:
         raise InvalidInputError(
             "A title has 1 to {limit} characters.", hint="Give another.", limit=MAX_TITLE
         )
-    session.title = title
-    session.save(update_fields=["title", "updated_at"])
+    session.title, session.titled_by = title, models.Session.TitledBy.PERSON
+    session.save(update_fields=["title", "titled_by", "updated_at"])
     return session
 
 
@@ -45,17 +47,39 @@ def branch_from(*, message: models.Message) -> models.Session:
 def give_feedback(
     *, message: models.Message, feedback: int | None, comment: str = ""
 ) -> models.Message:
-    """Keep what somebody thinks of an answer: 1, -1 or None, with a comment."""
+    """Keep what somebody thinks of an answer: 1, -1 or None, with a comment.
+
+    An answer that is called bad is not remembered.
+    """
     if message.role != models.Message.Role.ASSISTANT:
         raise InvalidInputError("The message “{key}” is no answer.", key=message.key)
     if feedback not in (1, -1, None):
         raise InvalidInputError("Feedback is 1, -1 or null.")
     message.feedback = feedback
     message.feedback_comment = comment.replace("\0", "").strip()[:MAX_COMMENT]
-    message.save(update_fields=["feedback", "feedback_comment"])
+    with transaction.atomic():
+        message.save(update_fields=["feedback", "feedback_comment"])
+        if feedback == -1:
+            message.memories.filter(kind=models.Memory.Kind.EPISODIC).delete()
     return message
 
 
-def delete_session(*, session: models.Session) -> None:
-    """Delete a conversation with all that was said in it."""
-    session.delete()
+def delete_session(*, session: models.Session, keeps_memories: bool = False) -> None:
+    """Delete a conversation with all that was said in it; what was remembered from it, too.
+
+    ``keeps_memories`` lets that stay. An answer that is being written is stopped: here at once, in
+    another process within two seconds; nothing of it is stored. The query log keeps its figures
+    and loses the words.
+    """
+    running = session.messages.filter(status=_STATUS.RUNNING).values_list("pk", flat=True)
+    for worker in filter(None, (AT_WORK.get(pk) for pk in running)):
+        worker.stop()
+    with transaction.atomic():
+        # Whoever writes an event or a memory of it at this moment waits, and is refused then.
+        said = list(session.messages.select_for_update().values_list("content", "query"))
+        if keeps_memories:
+            session.memories.update(session=None, message=None)
+        session.delete()
+        if session.user_id is not None:
+            words = [text for pair in said for text in pair]
+            forget_queries(user_id=session.user_id, queries=words)

@@ -11,9 +11,11 @@ from django.utils import timezone
 from agents import models
 from agents.services.chat_claim import end_abandoned
 from agents.services.chat_order import ChatOrder, StartedChat
+from agents.services.context_of_order import context_of_order, stores_of_order
 from agents.services.find_agent import stores_of
 from agents.services.find_message import is_key, message_called
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+from rag.services.budget import check_budget
 
 MAX_CHARACTERS = 8000
 MAX_TITLE = 60
@@ -27,23 +29,24 @@ def start_chat(*, order: ChatOrder) -> StartedChat:
     Raises NotFoundError for a session or message of somebody else, ConflictError while the answer
     before is being written.
     """
-    if order.agent.agent_type != models.Agent.Type.RAG:
-        raise ConflictError(
-            "Agents of the type {kind} cannot be asked yet.", hint="Ask one of the type {known}.",
-            kind=order.agent.agent_type, known=models.Agent.Type.RAG,
-        )  # fmt: skip
+    check_budget(key_id=order.scope.key_id)
     order.agent.settings  # noqa: B018  a wrong config is told before anything is written
-    stores = stores_of(agent=order.agent, scope=order.scope, names=order.stores)
+    names = stores_of_order(order=order)
+    stores = stores_of(agent=order.agent, scope=order.scope, names=names)
     with transaction.atomic():
         question = _again(order) if order.regenerate else _asked(order)
+        context = context_of_order(order=order)
         answer = models.Message.objects.create(
             session=question.session, parent=question, role=models.Message.Role.ASSISTANT,
             status=_STATUS.RUNNING, worker=uuid.uuid4(), seen_at=timezone.now(),
-            request={"stores": [store.slug for store in stores] if order.stores else []},
+            request={
+                "stores": [store.slug for store in stores] if names else [],
+                "context": context.as_dict(),
+            },
         )  # fmt: skip
         question.session.head = answer
         question.session.save(update_fields=["head", "updated_at"])
-    return StartedChat(order, answer, question, stores)
+    return StartedChat(order, answer, question, stores, context)
 
 
 def _asked(order: ChatOrder) -> models.Message:

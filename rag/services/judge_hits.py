@@ -61,6 +61,11 @@ def word_share(*, query: str, text: str) -> float:
     return _share(_asked(query), text)
 
 
+def likeness(*, model: str, cosine: float) -> float:
+    """Return what a cosine of an embedding model means, 0 to 1: 0.5 is doubtful."""
+    return _on(_scale(model), cosine)
+
+
 def _asked(query: str) -> dict[str, float]:
     return query_terms(" ".join(analyze_query(query, {}).keywords) or query)
 
@@ -82,7 +87,10 @@ def _likeness(hit: Hit, scales: dict[int | None, Scale]) -> float:
     cosine = hit.vector.score
     if cosine is None:
         return 0.0
-    scale = scales.get(hit.store_id, AS_IS)
+    return _on(scales.get(hit.store_id, AS_IS), cosine)
+
+
+def _on(scale: Scale, cosine: float) -> float:
     if cosine <= scale[0][0]:
         return scale[0][1]
     for (low, first), (high, last) in pairwise(scale):

@@ -94,6 +94,23 @@ def test_an_old_answer_opens_the_text_it_quoted(world: AgentWorld, talk: Any) ->
     error_of(client.get(f"/api/messages/{talk.row.key}/citations/1"), 404)
 
 
+def test_words_of_passages_go_with_the_right_to_read_them(world: AgentWorld, talk: Any) -> None:
+    client = client_for(world.user)
+    session, answer = talk.row.session.key, f"/api/messages/{talk.row.key}"
+    assert QUOTE in str(ok(client.get(answer))["sources"])
+    world.store.owner = None
+    world.store.save()
+    for told in (
+        ok(client.get(answer)),
+        ok(client.get("/api/messages?ordering=id"))["results"][1],
+        ok(client.get(f"/api/sessions/{session}/messages"))[1],
+        ok(client.send("patch", answer, {"feedback": 1})),
+    ):
+        assert told["id"] == str(talk.row.key) and QUOTE not in str(told)
+        assert told["citations"][0]["is_gone"] and told["sources"][0]["is_gone"]
+        assert told["citations"][0]["verdict"] == "verified" and told["content"]
+
+
 def test_nobody_reads_the_conversations_of_others(world: AgentWorld, talk: Any) -> None:
     session, message = talk.row.session.key, talk.row.key
     for user in (UserFactory(), UserFactory(is_superuser=True)):
@@ -163,12 +180,3 @@ def test_the_built_in_agent_can_be_switched_off_and_not_deleted(world: AgentWorl
     error_of(client.delete("/api/agents/rag"), 409)
     ok(client.send("patch", "/api/agents/rag", {"is_enabled": False}))
     error_of(client.send("post", "/api/agents/rag/chat", {"message": "hi"}), 409)
-
-
-def test_types_that_cannot_be_asked_say_so(world: AgentWorld) -> None:
-    world.agent.agent_type = "supervisor"
-    world.agent.save()
-    error = error_of(
-        client_for(world.user).send("post", "/api/agents/desk/chat", {"message": "hi"}), 409
-    )
-    assert "supervisor" in error["message"]

@@ -1,0 +1,20 @@
+"""The rule of what is one's own. In: who asks. Out: a condition on rows with an owner."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from rag.core.access import Scope
+
+
+def own_rows(scope: Scope, prefix: str = "") -> Q:
+    """Return the condition: one's own rows, nobody else's, operators' neither.
+
+    A key for some stores sees what came about with such a key.
+    """
+    if scope.user_id is None:
+        return Q(pk__in=[])
+    mine = Q(**{f"{prefix}user_id": scope.user_id})
+    if scope.only_store_ids is None:
+        return mine
+    return mine & Q(**{f"{prefix}only_store_ids": sorted(scope.only_store_ids)})

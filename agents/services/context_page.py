@@ -1,0 +1,98 @@
+"""What a page sends along, read. In: a PageContext, a question. Out: hits that can be cited.
+
+Documents come by the guarded fetch and are read like files; what fails is a failure of its own and
+not of the answer. The budget is shared: half for the selected text, the rest by the documents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from agents.core.page_context import PageContext, PageRead
+from agents.services.apart import in_threads
+from agents.services.context_texts import about_page, selected_hits
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import ProviderTimeoutError, RAGError
+from rag.core.hits import Hit
+from rag.services.count_tokens import count_tokens
+from rag.services.fetch_page import fetch_page
+from rag.stages.context import build_context
+
+MAX_URLS = 5
+# So that a document that is late does not take the others with it.
+_MARGIN = 0.9
+
+
+async def read_page(
+    *, page: PageContext, query: str, scope: Scope, max_tokens: int, timeout_s: float
+) -> PageRead:
+    """Return what there is within ``max_tokens``; documents that failed or were late are told."""
+    deadline = Deadline(_MARGIN * timeout_s)
+    about = about_page(page, max_tokens // 4)
+    selected = selected_hits(page, query, max_tokens // (2 if page.urls else 1))
+    jobs = {
+        asyncio.ensure_future(in_threads(_document, url, query, scope, deadline)): url
+        for url in dict.fromkeys(page.urls[:MAX_URLS])
+    }
+    try:
+        late = (await asyncio.wait(jobs, timeout=deadline.remaining_s))[1] if jobs else ()
+    finally:
+        deadline.cancel()
+    outcomes = [_late(jobs[job], timeout_s) if job in late else job.result() for job in jobs]
+    documents = [one for one in outcomes if not isinstance(one, RAGError)]
+    spent = sum(count_tokens(hit.text) for hit in selected)
+    share = max(0, max_tokens - spent) // max(1, len(documents))
+    hits = [*selected, *(hit for one in documents for hit in _within(one, share))]
+    ranked = [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
+    failures = [one for one in outcomes if isinstance(one, RAGError)]
+    return PageRead(ranked, about, failures)
+
+
+def _document(url: str, query: str, scope: Scope, deadline: Deadline) -> list[Hit] | RAGError:
+    shown = shown_url(url)
+    name = shown.rstrip("/").rpartition("/")[2] or shown
+    try:
+        hits = fetch_page(url=url, name=name, question=query, scope=scope, deadline=deadline)
+    except RAGError as error:
+        return error
+    return [
+        replace(hit, source="page", file_name=shown, external_id=shown, content_type="url")
+        for hit in hits
+    ]
+
+
+def _within(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
+    """Return as much of the hits as fits; what is cut is so for citations too."""
+    kept = build_context(hits, max_tokens, count_tokens, context_type="xml").passages
+    cut = []
+    for passage in kept:
+        start = passage.hit.char_start + max(0, passage.hit.text.find(passage.text))
+        cut.append(
+            replace(
+                passage.hit, text=passage.text, char_start=start,
+                char_end=start + len(passage.text),
+            )
+        )  # fmt: skip
+    return cut
+
+
+def shown_url(url: str) -> str:
+    """Return an address as it may be shown: its query may hold a key."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("?")[0][:200]
+    return parts._replace(query="", fragment="", netloc=parts.netloc.rpartition("@")[2]).geturl()[
+        :500
+    ]
+
+
+def _late(url: str, timeout_s: float) -> RAGError:
+    return ProviderTimeoutError(
+        "“{name}” was not read within {timeout_s} s.", hint="Try again, or leave it out.",
+        name=shown_url(url), timeout_s=f"{timeout_s:g}",
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""Conversations and runs that are too old. In: days. Out: they are gone, and all they held."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from agents import models
+
+BATCH = 200
+_RUN = models.FlowRun.Status
+_BUSY = models.Message.Status.RUNNING
+
+
+def clear_sessions(*, older_than_days: float) -> int:
+    """Delete sessions in which nothing was said for so long, 0 for never; return how many.
+
+    Messages, events and what was remembered from them go with them.
+    """
+    if older_than_days <= 0:
+        return 0
+    late = timezone.now() - timedelta(days=older_than_days)
+    old = models.Session.objects.filter(updated_at__lt=late)
+    return _in_batches(old.exclude(messages__status=_BUSY))
+
+
+def clear_runs(*, older_than_days: float) -> int:
+    """Delete runs of flows that ended so long ago, 0 for never; return how many.
+
+    Runs that work or wait for a person stay.
+    """
+    if older_than_days <= 0:
+        return 0
+    late = timezone.now() - timedelta(days=older_than_days)
+    ended = models.FlowRun.objects.exclude(status__in=(_RUN.RUNNING, _RUN.PAUSED))
+    return _in_batches(ended.filter(ended_at__lt=late))
+
+
+def _in_batches(rows: QuerySet[models.Session] | QuerySet[models.FlowRun]) -> int:
+    """Delete rows in transactions of a bearable length."""
+    n_deleted = 0
+    while keys := list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH]):
+        rows.model._default_manager.filter(pk__in=keys).delete()
+        n_deleted += len(keys)
+    return n_deleted

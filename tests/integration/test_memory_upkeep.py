@@ -1,0 +1,201 @@
+"""Memories, sessions and runs that are too old, of another model, or rest on nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agents import models
+from agents import tasks as agent_tasks
+from agents.core.remembered import Remembered
+from agents.memory.episodic import episode_of
+from agents.memory.keep import Origin, keep_episode, keep_facts
+from agents.memory.recall import recall
+from agents.memory.told_facts import Fact
+from agents.services.memory_edit import choose_memory
+from agents.services.memory_upkeep import clear_memories, drop_gone_answers, embed_again
+from agents.services.retention import clear_runs, clear_sessions
+from rag.core.access import Scope
+from tests.edges.admin_desk import use_words
+from tests.factories import FileFactory, UserFactory, publish
+
+WORDS = ("pump", "filter", "seeds", "Bonn", "泵")
+
+
+@pytest.fixture(autouse=True)
+def words(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
+    use_words(monkeypatch, settings)
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The queue's tasks, which leave the test's own connection alone."""
+    monkeypatch.setattr(agent_tasks.connections, "close_all", lambda: None)
+    return agent_tasks
+
+
+def asked(scope: Scope, query: str, **more: Any) -> list[Remembered]:
+    return recall(query=query, scope=scope, **more)
+
+
+def aged(row: Any, days: float) -> None:
+    type(row).objects.filter(pk=row.pk).update(updated_at=timezone.now() - timedelta(days=days))
+
+
+owner = st.integers(0, 2)
+limits = st.sampled_from([None, frozenset({1}), frozenset({1, 2})])
+memory = st.tuples(
+    owner, limits, st.sampled_from(["a", "b"]), st.booleans(), st.sampled_from(WORDS)
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(memory, max_size=8), owner, limits, st.sampled_from(["a", "b", None]),
+    st.booleans(), st.sampled_from(WORDS),
+)  # fmt: skip
+def test_memories_never_cross_people_limits_or_projects(
+    kept: list[Any], who: int, limit: Any, project: Any, is_operator: bool, query: str
+) -> None:
+    users = [UserFactory() for _ in range(3)]
+    for number, (of, only, place, is_fact, word) in enumerate(kept):
+        origin = Origin(Scope(users[of].pk, only_store_ids=only), place)
+        if is_fact:
+            keep_facts(origin, [Fact(f"{number}", f"{word} of number{number}")])
+        else:
+            episode = episode_of(f"{word} {number}", f"{of} {word}")
+            assert episode
+            keep_episode(origin, episode)
+    scope = Scope(users[who].pk, is_operator=is_operator, only_store_ids=limit)
+    found = asked(scope, query, project=project, top_k=20)
+    mine = {str(row.key) for row in models.Memory.objects.filter(user=users[who])}
+    assert {one.key for one in found} <= mine
+    for row in models.Memory.objects.filter(key__in=[one.key for one in found]):
+        assert project is None or row.project == project
+        assert limit is None or row.only_store_ids == sorted(limit)
+    facts = {n for n, (of, only, place, is_fact, _) in enumerate(kept)
+             if is_fact and of == who and limit in (None, only) and project in (None, place)}  # fmt: skip
+    told = {one.key for one in found if one.kind == "semantic"}
+    assert len(told) == len(facts), "facts are told whatever the question"
+    for stranger in (Scope.anonymous(), Scope.operator()):
+        assert asked(stranger, query, top_k=20) == []
+    models.Memory.objects.all().delete()
+
+
+def test_the_newest_word_replaces_only_ones_own() -> None:
+    me, other = Scope(UserFactory().pk), Scope(UserFactory().pk)
+    (theirs,) = keep_facts(Origin(other, "a"), [Fact("pump", "old")])
+    (elsewhere,) = keep_facts(Origin(me, "b"), [Fact("pump", "old")])
+    (mine,) = keep_facts(Origin(me, "a"), [Fact("pump", "old")])
+    keep_facts(Origin(me, "a"), [Fact("pump", "new", (theirs.pk, elsewhere.pk))], [theirs.pk])
+    texts = dict(models.Memory.objects.values_list("pk", "text"))
+    assert texts == {theirs.pk: "old", elsewhere.pk: "old", mine.pk: "new"}
+
+
+def test_the_same_words_under_another_subject_are_one_fact() -> None:
+    origin = Origin(Scope(UserFactory().pk), "a")
+    keep_facts(origin, [Fact("pump", "The pump is an HX-400.")])
+    keep_facts(origin, [Fact("equipment", "The pump is an HX-400!"), Fact("town", "Bonn")])
+    assert sorted(models.Memory.objects.values_list("subject", flat=True)) == ["equipment", "town"]
+
+
+def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.memory.keep.MAX_KEPT", {"semantic": 3, "episodic": 3})
+    origin = Origin(Scope(UserFactory().pk), "a")
+    for number in range(5):
+        keep_facts(origin, [Fact(str(number), f"word{number}")])
+    assert list(models.Memory.objects.values_list("text", flat=True)) == ["word4", "word3", "word2"]
+
+
+def test_vectors_of_another_model_are_not_mixed_and_made_anew(settings: Any, tasks: Any) -> None:
+    scope = Scope(UserFactory().pk)
+    episode = episode_of("How old is the pump?", "Two years.")
+    assert episode
+    keep_episode(Origin(scope, "a"), episode)
+    keep_facts(Origin(scope, "a"), [Fact("pump", "It is red.")])
+    assert len(asked(scope, "How old is the pump?")) == 2
+    settings.RAG = {**settings.RAG, "EMBEDDING_MODEL": "words:32"}
+    found = asked(scope, "How old is the pump?")
+    assert [one.kind for one in found] == ["semantic"], (
+        "what has no vector of this model is not like"
+    )
+    assert embed_again() == 2 and embed_again() == 0
+    assert [one.kind for one in asked(scope, "How old is the pump?")] == ["semantic", "episodic"]
+    tasks.embed_memories_task(0)
+
+
+def test_old_memories_go_and_are_kept_for_ever_with_zero() -> None:
+    scope = Scope(UserFactory().pk)
+    old, new = keep_facts(Origin(scope), [Fact("a", "red"), Fact("b", "blue")])
+    aged(old, 100)
+    assert clear_memories(older_than_days=0) == 0
+    assert clear_memories(older_than_days=99) == 1
+    assert list(models.Memory.objects.all()) == [new]
+
+
+def test_answers_that_rest_on_deleted_passages_are_deleted() -> None:
+    file = FileFactory()
+    publish(file, "The pump is red.")
+    (chunk,) = file.chunks.all()
+    origin = Origin(Scope(UserFactory().pk))
+    episode = episode_of("What colour?", "Red.")
+    assert episode
+    row = keep_episode(origin, episode, [chunk.pk])
+    assert drop_gone_answers() == 0
+    file.delete()
+    assert drop_gone_answers() == 1
+    assert row and not models.Memory.objects.filter(pk=row.pk).exists()
+
+
+def test_what_the_owner_wrote_over_an_exchange_stays() -> None:
+    origin = Origin(Scope(UserFactory().pk))
+    first, second = episode_of("What colour?", "Red."), episode_of("what colour", "Blue.")
+    assert first and second
+    row = keep_episode(origin, first)
+    assert row
+    models.Memory.objects.filter(pk=row.pk).update(is_by_hand=True, answer="Green.")
+    assert keep_episode(origin, second) is None
+    models.Memory.objects.update(is_by_hand=False)
+    assert keep_episode(origin, second) == row
+
+
+def test_old_sessions_and_runs_go_by_setting(settings: Any, tasks: Any) -> None:
+    user = UserFactory()
+    old, new, busy = (models.Session.objects.create(user=user) for _ in range(3))
+    for session in (old, new, busy):
+        status = "running" if session is busy else "done"
+        message = models.Message.objects.create(session=session, role="assistant", status=status)
+        models.MessageEvent.objects.create(message=message, seq=1, kind="delta", data={})
+        origin = Origin(Scope(user.pk), "a", message.pk, session.pk)
+        keep_facts(origin, [Fact(str(session.pk), f"word{session.pk}")])
+    aged(old, 40)
+    aged(busy, 40)
+    version = models.FlowVersion.objects.create(
+        flow=models.Flow.objects.create(name="f"), number=1, yaml=""
+    )
+    late = timezone.now() - timedelta(days=40)
+    done, paused = (
+        models.FlowRun.objects.create(version=version, status=status, ended_at=ended)
+        for status, ended in (("done", late), ("paused", None))
+    )
+    assert clear_sessions(older_than_days=0) == clear_runs(older_than_days=0) == 0
+    assert (settings.AGENTS["KEEP_SESSIONS_DAYS"], settings.AGENTS["KEEP_RUNS_DAYS"]) == (0.0, 0.0)
+    settings.AGENTS = {**settings.AGENTS, "KEEP_SESSIONS_DAYS": 30.0, "KEEP_RUNS_DAYS": 30.0}
+    tasks.clear_old_task(0)
+    assert set(models.Session.objects.all()) == {new, busy}
+    assert set(models.FlowRun.objects.all()) == {paused}, done
+    assert models.MessageEvent.objects.count() == models.Memory.objects.count() == 2
+
+
+def test_a_switch_off_hides_and_keeps() -> None:
+    scope = Scope(UserFactory().pk)
+    keep_facts(Origin(scope), [Fact("a", "red")])
+    choose_memory(scope=scope, is_on=False)
+    assert asked(scope, "red") == []
+    choose_memory(scope=scope, is_on=True)
+    assert len(asked(scope, "red")) == 1
