@@ -14,26 +14,20 @@ from agents import models
 from agents.api.callers import caller_with
 from agents.api.chat_bodies import ChatBody, Chatted, Problem
 from agents.api.sse import event_stream, worded
+from agents.core.page_context import PageContext
+from agents.services.agent_for import agent_for
 from agents.services.chat import begin_chat, stop_chat
 from agents.services.chat_order import ChatOrder
+from agents.services.error_code import error_of_event
 from agents.services.find_agent import find_agent
 from agents.services.find_message import message_called
 from agents.services.follow_chat import follow_chat
 from agents.services.in_db import in_db
-from agents.services.rag_agent import RAGAgent
-from rag.core import errors
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError, NotFoundError, RAGError
+from rag.core.errors import InvalidInputError, NotFoundError
 
 router = Router(tags=["agents"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
-_RAISED: dict[str, type[RAGError]] = {
-    "provider_timeout": errors.ProviderTimeoutError, "provider": errors.ProviderError,
-    "configuration": errors.ConfigurationError, "invalid_input": errors.InvalidInputError,
-    "unknown_name": errors.InvalidInputError, "not_found": errors.NotFoundError,
-    "forbidden": errors.ForbiddenError, "too_large": errors.LimitError,
-    "interrupted": errors.ProviderError,
-}  # fmt: skip
 _STREAM = {
     "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 }  # fmt: skip
@@ -46,10 +40,11 @@ _STREAM = {
 async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     """Answer a message in a session, as server-sent events or, with `stream` false, as JSON.
 
-    Events: `start` (message, session), `step`, `rewrite`, `sources`, `delta` (text), `citation`,
-    `replace` (the whole text, after a repair), `notice`, `usage`, then `done`, `error` or
-    `stopped`; `ping` in between. The texts of all `delta`, from the last `replace` on, are the
-    answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
+    Events: `start` (message, session), `step`, `rewrite`, `sources`, `tool_call` (tool,
+    arguments) and `tool_result` (what came of it), `agent_call` and `agent_result`, `delta`
+    (text), `citation`, `replace` (the whole text, after a repair), `notice`, `usage`, then `done`,
+    `error` or `stopped`; `ping` in between. The texts of all `delta`, from the last `replace` on,
+    are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
     """
     scope = caller_with(request, "read").scope
     order = await in_db(_order, name, scope, body)
@@ -61,7 +56,7 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
         last = event.data
     message = await in_db(message_called, key=str(started.answer.key), scope=scope)
     if message.status == models.Message.Status.ERROR:
-        raise _error(last)
+        raise error_of_event(last)
     return _told(message)
 
 
@@ -95,7 +90,7 @@ def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
     """Return what happens inside an agent, as `json` or as `mermaid` text under `mermaid`."""
     scope = caller_with(request, "read").scope
     agent = find_agent(name=name, scope=scope)
-    drawn = RAGAgent(agent, scope, ()).export_graph(form)
+    drawn = agent_for(agent=agent, scope=scope, stores=()).export_graph(form)
     return {"mermaid": drawn} if isinstance(drawn, str) else drawn
 
 
@@ -104,6 +99,7 @@ def _order(name: str, scope: Scope, body: ChatBody) -> ChatOrder:
     return ChatOrder(
         agent=agent, scope=scope, message=body.message, session=body.session, parent=body.parent,
         regenerate=body.regenerate, stores=tuple(body.stores),
+        context=body.context.as_context() if body.context else PageContext(),
     )  # fmt: skip
 
 
@@ -122,12 +118,6 @@ def _last_seen(request: HttpRequest, after: int) -> int:
     if not given.isascii() or not given.isdigit() or len(given) > 9:
         raise InvalidInputError("“{value}” is no id of an event.", value=given[:40])
     return int(given)
-
-
-def _error(data: Mapping[str, Any]) -> RAGError:
-    stored = data.get("error") or {}
-    kind = _RAISED.get(str(data.get("code")), RAGError)
-    return kind(stored.get("message", ""), hint=stored.get("hint", ""), **stored.get("params", {}))
 
 
 def _told(message: models.Message) -> dict[str, Any]:

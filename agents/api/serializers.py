@@ -15,7 +15,8 @@ from rest_framework import serializers
 
 from agents import models
 from agents.api.sse import worded
-from rag.core.access import may_edit
+from agents.services.visible_evidence import visible_evidence
+from rag.core.access import Scope, may_edit
 from rag.core.errors import RAGError
 
 
@@ -76,6 +77,7 @@ class AgentBody(_Row):
         if not may_edit(scope, row.facts) or scope.only_store_ids is not None:
             for name in ("prompt", "stores", "reader_groups", "editor_groups", "owner"):
                 data.pop(name)
+            data["config"] = _for_readers(data["config"], scope)
         return data
 
     def validate_config(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,10 @@ class SessionBody(_Row):
 
 
 class MessageBody(_Row):
-    """A turn. Of an answer only the feedback can be changed."""
+    """A turn. Of an answer only the feedback can be changed.
+
+    Sources and citations that may not be read any more have lost their words (``is_gone``).
+    """
 
     id = serializers.UUIDField(source="key", read_only=True)
     session = serializers.UUIDField(source="session.key", read_only=True)
@@ -125,6 +130,15 @@ class MessageBody(_Row):
             name for name in fields if name not in ("feedback", "feedback_comment")
         )
 
+    def to_representation(self, row: models.Message) -> dict[str, Any]:
+        """Return the turn with what may still be read of its evidence."""
+        data: dict[str, Any] = super().to_representation(row)
+        evidence = self.context.get("evidence") or visible_evidence(
+            messages=[row], scope=self.context["caller"].scope
+        )
+        data["sources"], data["citations"] = evidence[row.pk]
+        return data
+
     def get_error(self, row: models.Message) -> dict[str, Any] | None:
         """Return why an answer failed, in the reader's language."""
         if not row.error:
@@ -135,6 +149,54 @@ class MessageBody(_Row):
     def get_notices(self, row: models.Message) -> list[dict[str, Any]]:
         """Return what the reader should know, in their language."""
         return [worded(notice, get_language() or "en") for notice in row.notices]
+
+
+class MemoryBody(_Row):
+    """What is remembered of oneself: a fact, or a question with its answer.
+
+    The answer is empty, and ``is_answer_gone`` true, where it rests on what one may not read any
+    more.
+    """
+
+    id = serializers.UUIDField(source="key", read_only=True)
+    session = serializers.UUIDField(
+        source="session.key", read_only=True, allow_null=True, default=None
+    )
+    message = serializers.UUIDField(
+        source="message.key", read_only=True, allow_null=True, default=None
+    )
+    text = serializers.CharField(max_length=2000)
+    answer = serializers.CharField(max_length=2000, allow_blank=True, required=False)
+    is_answer_gone = serializers.SerializerMethodField()
+
+    class Meta:
+        model = models.Memory
+        fields = (
+            "id", "kind", "project", "text", "answer", "is_answer_gone", "is_by_hand", "session",
+            "message", "created_at", "updated_at",
+        )  # fmt: skip
+        read_only_fields = ("kind", "project", "is_by_hand", "created_at", "updated_at")
+
+    def get_is_answer_gone(self, row: models.Memory) -> bool:
+        """Return whether the answer may not be shown any more."""
+        readable: frozenset[int] = self.context["readable"]
+        return not readable.issuperset(row.chunk_ids)
+
+    def to_representation(self, row: models.Memory) -> dict[str, Any]:
+        """Return the memory, without an answer that is gone."""
+        data: dict[str, Any] = super().to_representation(row)
+        return {**data, "answer": ""} if data["is_answer_gone"] else data
+
+
+def _for_readers(config: dict[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return a config without how sources are asked, and without agents that may not be seen."""
+    names = config["agents"]
+    seen = models.Agent.objects.readable(scope).filter(name__in=names) if names else ()
+    known = {row.name for row in seen}
+    return {
+        **config, "sources": sorted(config["sources"]),
+        "agents": [name for name in names if name in known],
+    }  # fmt: skip
 
 
 def _shown(field: Any, row: models.Agent) -> Any:

@@ -1,36 +1,63 @@
-"""Events as server-sent events. In: events of an answer. Out: a response that never buffers.
+"""Events as server-sent events. In: events with a number, a kind, data. Out: a response.
 
 Each event has an id, a name and JSON; ``ping`` comes when nothing else does, so that a proxy
-keeps the connection.
+keeps the connection. Nothing is held back.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Protocol
 
 from django.conf import settings
-from django.http import StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import get_language, gettext, override
 
-from agents.core.chat import LAST_KINDS, ChatEvent
-from agents.services.chat_worker import AT_WORK
-from agents.services.follow_chat import follow_chat
-from rag.core.errors import RAGError
+from agents.api.pings import with_pings
+from agents.services.hear_chat import hear_chat
+from rag.core.errors import InvalidInputError, RAGError
 
 RETRY_MS = 2000
 
 
+class Sent(Protocol):
+    """What can be sent; ``seq`` is the id to go on after."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def data(self) -> Mapping[str, Any]: ...
+
+
 def event_stream(message_id: int, after: int = 0) -> StreamingHttpResponse:
     """Return an answer's events from ``after`` on, worded in the request's language."""
-    body = _encoded(message_id, after, get_language() or settings.LANGUAGE_CODE)
+    return streamed(hear_chat(message_id=message_id, after=after))
+
+
+def streamed(events: AsyncGenerator[Sent, None]) -> StreamingHttpResponse:
+    """Return events as they come, worded in the request's language, with pings in between."""
+    body = _encoded(events, get_language() or settings.LANGUAGE_CODE)
     response = StreamingHttpResponse(body, content_type="text/event-stream; charset=utf-8")
     response["Cache-Control"] = "no-cache"
     # Proxies such as nginx would collect what should be seen at once.
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+def last_seen(request: HttpRequest, after: int) -> int:
+    """Return the number in ``Last-Event-ID``, else ``after``; raise InvalidInputError."""
+    given = request.headers.get("Last-Event-ID", "").strip()
+    if not given:
+        return after
+    if not given.isascii() or not given.isdigit() or len(given) > 9:
+        raise InvalidInputError("“{value}” is no id of an event.", value=given[:40])
+    return int(given)
 
 
 def worded(data: Mapping[str, Any], language: str) -> dict[str, Any]:
@@ -46,43 +73,18 @@ def worded(data: Mapping[str, Any], language: str) -> dict[str, Any]:
             params["kind"] = gettext(params["kind"])
         message = gettext(error.message).format(**params) if error.message else ""
         hint = gettext(error.hint).format(**params) if error.hint else ""
-    return {**data, "error": {"message": message, "hint": hint, "params": params}}
+    told = {"message": message, "hint": hint, "params": params}
+    code = {"code": stored["code"]} if "code" in stored else {}
+    return {**data, "error": {**code, **told}}
 
 
-async def _encoded(message_id: int, after: int, language: str) -> AsyncIterator[bytes]:
-    is_over = False
+async def _encoded(events: AsyncGenerator[Sent, None], language: str) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
-    events = follow_chat(message_id=message_id, after=after)
-    try:
-        async for event in _with_pings(events):
+    async with aclosing(with_pings(events, float(settings.AGENTS["PING_S"]))) as told:
+        async for event in told:
             yield b"event: ping\ndata: {}\n\n" if event is None else _text(event, language)
-            is_over = event is not None and event.kind in LAST_KINDS
-    finally:
-        worker = AT_WORK.get(message_id)
-        if not is_over and worker and not settings.AGENTS["FINISHES_ALONE"]:
-            worker.stop()
 
 
-async def _with_pings(events: AsyncIterator[ChatEvent]) -> AsyncIterator[ChatEvent | None]:
-    following: asyncio.Future[ChatEvent] | None = None
-    try:
-        while True:
-            following = following or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait({following}, timeout=float(settings.AGENTS["PING_S"]))
-            if not done:
-                yield None
-                continue
-            try:
-                event = following.result()
-            except StopAsyncIteration:
-                return
-            following = None
-            yield event
-    finally:
-        if following is not None:
-            following.cancel()
-
-
-def _text(event: ChatEvent, language: str) -> bytes:
+def _text(event: Sent, language: str) -> bytes:
     data = json.dumps(worded(event.data, language), ensure_ascii=False, separators=(",", ":"))
     return f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode("utf-8", "replace")

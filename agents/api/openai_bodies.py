@@ -1,0 +1,138 @@
+"""The bodies of OpenAI's protocol that are taken. In: JSON. Out: what is asked, what is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agents.core.state import Turn
+from agents.services.openai_order import Asked
+from rag.core.errors import InvalidInputError
+
+MAX_MESSAGES = 2000
+_Stop = Annotated[str, Field(min_length=1, max_length=200)]
+_Name = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class ChatMessage(BaseModel):
+    """One turn. Contents are a text, or parts of the type text."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+class Wishes(BaseModel):
+    """What only this server understands, under the name ``citable``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stores: list[_Name] = Field(default_factory=list, max_length=50)
+    footnotes: bool = Field(
+        default=False, description="The citations again, as lines below the text."
+    )
+
+
+class StreamOptions(BaseModel):
+    """How a stream ends."""
+
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool = False
+
+
+class ChatCompletionBody(BaseModel):
+    """A question to an agent; ``model`` is its name."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "rag",
+                    "messages": [{"role": "user", "content": "How often is the pump serviced?"}],
+                    "citable": {"stores": ["manuals"], "footnotes": True},
+                }
+            ]
+        },
+    )
+
+    model: str = Field(min_length=1, max_length=300)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: float | None = Field(None, ge=0, le=2)
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    stop: _Stop | list[_Stop] | None = Field(None, max_length=200)
+    citable: Wishes = Field(default_factory=Wishes)
+
+    @property
+    def stops(self) -> list[str]:
+        """Return the stop sequences; raise InvalidInputError for more than four."""
+        found = [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+        if len(found) > 4:
+            raise InvalidInputError(
+                "There are {n} stop sequences.", hint="Allowed: {limit}.",
+                n=len(found), limit=4, param="stop",
+            )  # fmt: skip
+        return found
+
+    def asked(self) -> Asked:
+        """Return question, turns before it and wishes; raise InvalidInputError."""
+        turns, said = list[Turn](), list[str]()
+        for place, message in enumerate(self.messages):
+            text = _text_of(message, place)
+            if message.role in ("system", "developer"):
+                said.append(text)
+            elif text.strip():
+                turns.append({"role": message.role, "content": text})
+        if not turns or turns[-1]["role"] != "user" or self.messages[-1].role != "user":
+            raise InvalidInputError(
+                "The last message is not one of the user.", hint="End with what is asked.",
+                param="messages",
+            )  # fmt: skip
+        limit = self.max_completion_tokens or self.max_tokens
+        return Asked(
+            model=self.model, turns=turns, instructions="\n\n".join(filter(None, said)),
+            temperature=self.temperature, max_tokens=limit, stores=self.citable.stores,
+        )  # fmt: skip
+
+
+class EmbeddingsBody(BaseModel):
+    """Texts to be embedded."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str = Field(min_length=1, max_length=300)
+    input: Any = Field(description="A text, or a list of texts.")
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    input_type: Literal["passage", "document", "query"] = Field(
+        "passage", description="query: what is looked for; passage: what shall be found."
+    )
+
+
+def _text_of(message: ChatMessage, place: int) -> str:
+    extra: Mapping[str, Any] = message.model_extra or {}
+    if message.role in ("tool", "function") or extra.get("tool_calls"):
+        raise InvalidInputError(
+            "Calls of tools and their results cannot be taken.",
+            hint="Agents call their own tools; send texts only.",
+            param=f"messages.{place}", code="unsupported_value",
+        )  # fmt: skip
+    if isinstance(message.content, str) or message.content is None:
+        return message.content or ""
+    texts = []
+    for part in message.content:
+        if part.get("type") not in ("text", "refusal") or not isinstance(part.get("text"), str):
+            raise InvalidInputError(
+                "A part of the type “{kind}” cannot be taken.", hint="Send text.",
+                kind=str(part.get("type"))[:40], param=f"messages.{place}.content",
+                code="unsupported_value",
+            )  # fmt: skip
+        texts.append(part["text"])
+    return "\n".join(texts)

@@ -1,0 +1,85 @@
+"""The door of ``/mcp``. In: an ASGI request. Out: the MCP server's answer, or a refusal in JSON.
+
+No middleware of Django's runs here: host, origin and key are checked by the same rules as there.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from asgiref.sync import ThreadSensitiveContext
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse
+from django.utils.translation import get_language_from_request, override
+
+from agents.services.in_db import in_db
+from rag.api.callers import caller_by_key, require
+from rag.api.problems import problem, problem_of_status
+from rag.core.account import Request, open_request
+from rag.core.errors import ForbiddenError, RAGError
+from rag.services.access import Caller
+
+PATHS = frozenset({"/mcp", "/mcp/"})
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+
+async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Serve one request of a caller whose key may read."""
+    async with ThreadSensitiveContext():
+        request = ASGIRequest(scope, io.BytesIO())
+        language = get_language_from_request(request)
+        open_request(Request("api", address=request.META.get("REMOTE_ADDR", "")))
+        with override(language):
+            caller = await _admitted(request)
+        if isinstance(caller, HttpResponse):
+            await _send(caller, send)
+            return
+        # The SDK is heavy and belongs to these requests alone.
+        from agents.api.mcp_server import LANGUAGE, SCOPE, serve_mcp
+
+        await serve_mcp({**scope, SCOPE: caller.scope, LANGUAGE: language}, receive, send)
+
+
+async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
+    if request.method != "POST":
+        # There is no stream to open and no session to end.
+        refusal = problem_of_status(request, 405)
+        refusal["Allow"] = "POST"
+        return refusal
+    try:
+        _check_origin(request)
+        caller = await in_db(caller_by_key, request)
+        if caller is None:
+            return problem_of_status(request, 401)
+        require(caller, "read")
+    except (RAGError, DisallowedHost) as error:
+        told = problem(request, error)
+        assert told is not None
+        return told
+    return caller
+
+
+def _check_origin(request: ASGIRequest) -> None:
+    """Refuse pages of other sites: a browser must not be led to call us with a name of ours."""
+    host, origin = request.get_host(), request.headers.get("Origin")
+    if not origin or origin in settings.CSRF_TRUSTED_ORIGINS:
+        return
+    if urlsplit(origin).netloc != host:
+        raise ForbiddenError(
+            "Pages of {origin} may not call this.", hint="Add it to CSRF_TRUSTED_ORIGINS.",
+            origin=origin[:200],
+        )  # fmt: skip
+
+
+async def _send(answer: HttpResponse, send: Send) -> None:
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.items()
+    ]
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})
