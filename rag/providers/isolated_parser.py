@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import os
-import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 
 from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError, RAGError
+from rag.providers.limited_process import child_folder, run_child
 from rag.providers.parse_child import OUT_OF_MEMORY
 
 _log = logging.getLogger(__name__)
-_ROOT = Path(__file__).resolve().parents[2]
-_PREFIX = "citable-parse-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +29,14 @@ class IsolatedParser:
 
         ``encoding`` overrules the detection for kinds of text.
         """
-        _sweep()
-        prefix = f"{_PREFIX}{os.getpid()}-"
-        with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
-            folder = Path(made)
+        with child_folder() as folder:
             job = {
                 "path": str(path.absolute()), "name": name, "encoding": encoding,
                 "cpu_s": self.cpu_s, "memory_bytes": self.memory_bytes,
             }  # fmt: skip
             # A name may hold what no command line takes: NULs, or 200,000 letters.
             (folder / "job").write_text(json.dumps(job), encoding="utf-8")
-            code = self._run(folder)
+            code = run_child("rag.providers.parse_child", folder, self.wall_s)
             if code in (None, -signal.SIGXCPU):
                 raise DocumentError(
                     "Reading “{name}” took longer than {s} seconds.",
@@ -69,44 +58,6 @@ class IsolatedParser:
                 "“{name}” cannot be read: its parser failed.",
                 hint="Save it anew, or in another format, and upload that.", name=name,
             )  # fmt: skip
-
-    def _run(self, folder: Path) -> int | None:
-        """Return the exit code, None when the time ran out."""
-        environment = {
-            "PATH": f"/usr/local/bin:{os.defpath}", "PYTHONPATH": str(_ROOT), "TMPDIR": str(folder),
-            "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
-            # One thread each: native libraries reserve address space for every one they start.
-            "RAYON_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",
-        }  # fmt: skip
-        with (folder / "complaint").open("wb") as complaint:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "rag.providers.parse_child", str(folder)],
-                cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=complaint, start_new_session=True,
-            )  # fmt: skip
-        try:
-            return process.wait(self.wall_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
-
-
-@cache
-def _sweep() -> None:
-    """Remove what parents that were killed have left, once a process."""
-    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
-        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        is_ours = folder.lstat().st_uid == os.geteuid()
-        if owner.isdigit() and is_ours and not Path("/proc", owner).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process with all that it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _read(folder: Path) -> ParsedDocument:

@@ -30,19 +30,32 @@ MAX_FILE_BYTES = 2 * 1024**3
 def main(folder: Path) -> int:
     """Parse within the job's limits, write what came of it and return the exit code."""
     job = json.loads((folder / "job").read_text(encoding="utf-8"))
+    keep_within(job)
+    try:
+        document = parse_document(Path(job["path"]), job["name"], job["encoding"])
+        _write_text(folder, document.text)
+        write_facts(folder, _facts(document))
+    except DocumentError as error:
+        write_facts(folder, {"error": error.as_dict()})
+    except MemoryError:
+        return OUT_OF_MEMORY
+    return 0
+
+
+def keep_within(job: dict[str, Any]) -> None:
+    """Limit this process to the job's ``cpu_s`` and ``memory_bytes``."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (job["cpu_s"], job["cpu_s"] + 5))
     resource.setrlimit(resource.RLIMIT_AS, (job["memory_bytes"], job["memory_bytes"]))
-    try:
-        document = parse_document(Path(job["path"]), job["name"], job["encoding"])
-        _write_text(folder, document.text)
-        _write_facts(folder, _facts(document))
-    except DocumentError as error:
-        _write_facts(folder, {"error": error.as_dict()})
-    except MemoryError:
-        return OUT_OF_MEMORY
-    return 0
+
+
+def write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    """Write what came of a job, whole or not at all."""
+    partial = folder / "facts.partial"
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    partial.rename(folder / "facts")
 
 
 def _facts(document: ParsedDocument) -> dict[str, Any]:
@@ -58,13 +71,6 @@ def _write_text(folder: Path, text: str) -> None:
     with (folder / "text").open("w", encoding="utf-8", newline="") as file:
         for start in range(0, len(text), 1 << 20):
             file.write(text[start : start + (1 << 20)])
-
-
-def _write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    partial = folder / "facts.partial"
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(facts, file)
-    partial.rename(folder / "facts")
 
 
 def _die(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers import isolated_parser
+from rag.providers import limited_process
 from rag.providers.isolated_parser import IsolatedParser
 from tests import hostile
 from tests.unit.test_parse_docx import level, number, numbering, style, styles, with_pages
@@ -98,7 +98,7 @@ def test_what_a_killed_parent_left_is_swept(parse) -> None:
     for name in ("citable-parse-999999999-x", f"citable-parse-{os.getpid()}-y", "citable-other"):
         (place / name).mkdir()
         (place / name / "text").write_text("secret")
-    isolated_parser._sweep.cache_clear()
+    limited_process._sweep.cache_clear()
     assert parse(b"words", "a.txt").text == "words"
     assert {path.name for path in left_behind()} == {
         f"citable-parse-{os.getpid()}-y",
@@ -136,8 +136,8 @@ def test_a_failure_of_the_parser_itself_is_told_and_logged(
 def test_the_child_knows_no_django_and_little_of_the_environment(tmp_path: Path) -> None:
     code = "import rag.providers.parse_child, sys; print(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=isolated_parser._ROOT, capture_output=True, text=True,
-        check=True, env={"PYTHONPATH": str(isolated_parser._ROOT)},
+        [sys.executable, "-c", code], cwd=limited_process._ROOT, capture_output=True, text=True,
+        check=True, env={"PYTHONPATH": str(limited_process._ROOT)},
     )  # fmt: skip
     loaded = set(done.stdout.split())
     assert not loaded & {"django", "psycopg", "xberg", "pypdfium2", "numpy", "chardet", "socket"}

@@ -1,0 +1,193 @@
+"""Agents: who they are, where they look, how they search and answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy as _
+
+from agents import models
+from agents.admin.agent_form import CONFIG_FIELDS, PREFIX, AgentForm
+from agents.services.flow_picture import agent_picture
+from agents.services.save_agent import delete_agent, save_agent
+from rag.admin.cells import label
+from rag.admin.group_choices import GroupSelect, limit_groups
+from rag.admin.scoped import ScopedAdmin, scope_for
+from rag.admin.sentences import error_sentence
+from rag.core.errors import RAGError
+from rag.services.readable_stores import readable_stores
+
+WHO = ("name", "display_name", "description", "agent_type", "agent_role", "is_enabled")
+HOW = ("model", "prompt", "temperature", "max_iterations", "stores")
+ACCESS = ("owner", "is_public", "reader_groups", "editor_groups")
+
+_TALK = ("history_turns", "summary_tokens", "session_titles", "enable_memory", "memory_project",
+         "memory_tokens", "page_tokens")  # fmt: skip
+_TOOLS = ("tools", "sources", "agents", "tool_calling", "enable_fast_path", "fast_path_confidence",
+          "max_tool_calls", "run_tokens")  # fmt: skip
+GROUPS = {**dict.fromkeys(_TALK, "talk"), **dict.fromkeys(_TOOLS, "tools")}
+
+
+@admin.register(models.Agent)
+class AgentAdmin(ScopedAdmin):
+    """The agents that one may ask; what one may edit can be changed."""
+
+    form = AgentForm
+    list_display = (
+        "title",
+        "name",
+        "agent_type",
+        "state",
+        "visibility",
+        "model",
+        "updated_at",
+        "ask",
+    )
+    search_fields = ("name", "display_name", "description")
+    list_filter = ("agent_type", "is_enabled")
+    sortable_by = ("name", "updated_at")
+    autocomplete_fields = ("owner",)
+    readonly_fields = ("picture", "created_at", "updated_at")
+
+    class Media:
+        css = {"all": ("agents/admin/agents.css",)}
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields in the order in which one thinks of them."""
+        facts = [(_("Inside"), {"fields": ["picture", "created_at", "updated_at"]})] if obj else []
+        # Whoever only reads an agent is not shown what its editors have written.
+        may_edit = obj is None or self.may_edit(request, obj)
+        return [
+            (None, {"fields": [*WHO]}),
+            (_("How it answers"), {"fields": [*HOW] if may_edit else ["temperature"]}),
+            *(_config_sets() if may_edit else []),
+            *([(_("Who may ask and edit"), {"fields": [*ACCESS]})] if may_edit else []),
+            *facts,
+        ]  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return what this user may not set: only superusers give agents away."""
+        own = [] if scope_for(request).is_operator else ["owner"]
+        return [*self.readonly_fields, *own]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field that offers only the groups and stores that this user may know."""
+        kwargs["widget"] = GroupSelect()
+        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if db_field.name != "stores":
+            return limit_groups(field, request, db_field)
+        stores = readable_stores(scope=scope_for(request), limit=1000)
+        field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
+        field.help_text = db_field.help_text
+        field.queryset = field.queryset.filter(pk__in=[store.pk for store in stores])
+        return field
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the defaults; whoever makes an agent owns it."""
+        return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Make or change the agent by the service."""
+        scope = scope_for(request)
+        plain = [*WHO, "model", "prompt", "temperature", "max_iterations", "is_public"]
+        values = {name: form.cleaned_data[name] for name in plain if name in form.cleaned_data}
+        values["config"] = form.config()
+        values |= {
+            name: form.cleaned_data[name]
+            for name in ("reader_groups", "editor_groups")
+            if name in form.cleaned_data
+        }
+        if scope.is_operator and "owner" in form.cleaned_data:
+            values["owner"] = form.cleaned_data["owner"]
+        stores = None
+        if "stores" in form.cleaned_data:
+            stores = [store.resource_name for store in form.cleaned_data["stores"]]
+        before = models.Agent.objects.get(pk=obj.pk) if change else None
+        saved = save_agent(
+            scope=scope, values=values, agent=before, stores=stores,
+            owner=obj.owner or request.user,
+        )  # fmt: skip
+        obj.__dict__.update(saved.__dict__)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Do nothing: the service has set groups and stores."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete by the service, which keeps those that are built in."""
+        delete_agent(agent=obj, scope=scope_for(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen ones by the service; what is refused is told."""
+        for agent in queryset:
+            try:
+                delete_agent(agent=agent, scope=scope_for(request))
+            except RAGError as error:
+                self.message_user(request, error_sentence(error), messages.ERROR)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Show or save the form; what a service refuses is a message, not a crash."""
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except RAGError as error:
+            self.message_user(request, error_sentence(error), messages.ERROR)
+            return redirect(request.get_full_path())
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        """Ask and delete; what the service refuses is a message."""
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except RAGError as error:
+            self.message_user(request, error_sentence(error), messages.ERROR)
+            return self._back()
+
+    def _back(self) -> HttpResponse:
+        return redirect(reverse("admin:agents_agent_changelist"))
+
+    @admin.display(description=_("agent"))
+    def title(self, agent: models.Agent) -> str:
+        """Return what people call it."""
+        return str(agent)
+
+    @admin.display(description=_("state"))
+    def state(self, agent: models.Agent) -> SafeString:
+        """Return whether it answers."""
+        return label(_("on"), "good") if agent.is_enabled else label(_("off"), "idle")
+
+    @admin.display(description=_("access"))
+    def visibility(self, agent: models.Agent) -> SafeString:
+        """Return whether everybody may ask it."""
+        return label(_("public"), "warn") if agent.is_public else label(_("restricted"), "idle")
+
+    @admin.display(description=_("go to"))
+    def ask(self, agent: models.Agent) -> SafeString:
+        """Return the way to the chat page."""
+        return format_html('<a class="desk-link" href="{}">{}</a>', reverse("chat"), _("Ask"))
+
+    @admin.display(description=_("steps"))
+    def picture(self, agent: models.Agent) -> SafeString:
+        """Return the agent's graph."""
+        return mark_safe(agent_picture(agent=agent))
+
+
+def _config_sets() -> list[tuple[Any, dict[str, Any]]]:
+    """Return the config's fields in groups; one that is in no group is shown with the search."""
+    groups: dict[str, list[str]] = {"search": [], "talk": [], "tools": [], "limits": []}
+    for field in CONFIG_FIELDS:
+        name = field.removeprefix(PREFIX)
+        key = "limits" if name.endswith("_timeout_s") else GROUPS.get(name, "search")
+        groups[key].append(field)
+    titles = {
+        "search": _("Search and sources"), "talk": _("Conversation and memory"),
+        "tools": _("Tools and other agents"), "limits": _("Longest times"),
+    }  # fmt: skip
+    return [
+        (title, {"fields": groups[key], **({} if key == "search" else {"classes": ["collapse"]})})
+        for key, title in titles.items()
+    ]

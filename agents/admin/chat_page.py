@@ -1,0 +1,65 @@
+"""The chat page. In: somebody signed in. Out: HTML with the agents and stores that are theirs.
+
+It is of the admin's room: a page for people with a cookie; all that it does it asks the API for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
+
+from agents import models
+from agents.admin.chat_texts import chat_texts
+from rag.core.access import Scope
+from rag.services.access import scope_of
+from rag.services.readable_stores import readable_stores
+
+MAX_AGENTS = 200
+# Nothing from elsewhere, nothing inline: what a model or a document says can start nothing.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+@require_safe
+@ensure_csrf_cookie
+@login_required(login_url="admin:login")
+def chat_page(request: HttpRequest) -> HttpResponse:
+    """Return the page; strangers are sent to sign in."""
+    data = {**_choices(scope_of(request.user)), "texts": chat_texts()}
+    context = {"data": data, "is_staff": getattr(request.user, "is_staff", False)}
+    response = render(request, "chat/page.html", context)
+    response["Content-Security-Policy"] = POLICY
+    response["Cache-Control"] = "no-store"
+    response["Referrer-Policy"] = "same-origin"
+    return response
+
+
+def _choices(scope: Scope) -> dict[str, Any]:
+    """Return the agents that may be asked, and of their stores those that may be read."""
+    agents = models.Agent.objects.readable(scope).filter(is_enabled=True)
+    rows = list(agents.prefetch_related("stores")[:MAX_AGENTS])
+    stores = readable_stores(scope=scope)
+    slugs = {store.pk: store.slug for store in stores}
+    told = []
+    for agent in rows:
+        own = [store.pk for store in agent.stores.all()]
+        known = [slugs[pk] for pk in own if pk in slugs] if own else list(slugs.values())
+        told.append(
+            {
+                "name": agent.name,
+                "label": str(agent),
+                "description": agent.description,
+                "stores": known,
+            }
+        )
+    return {
+        "agents": told,
+        "stores": [{"slug": store.slug, "name": store.name} for store in stores],
+    }

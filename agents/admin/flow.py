@@ -1,0 +1,203 @@
+"""Flows: who may run and change them; the way to their graph, versions and runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from agents import models
+from agents.admin.flow_edit import NEW, NEW_PROMPTS, EditFlow, told, worked
+from agents.admin.flow_files import typed_files
+from agents.admin.flow_page import picture_of
+from agents.admin.flow_versions import FlowGraphPage, FlowVersions, export_view
+from agents.flows.folder import FlowFiles
+from agents.services.flow_settings import change_flow, delete_flow
+from rag.admin.cells import label, page_link
+from rag.admin.group_choices import GroupSelect, limit_groups
+from rag.admin.scoped import ScopedAdmin, scope_for
+from rag.admin.sentences import error_sentence
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+
+SETTINGS = ("title", "is_public", "runner_groups", "editor_groups")
+
+
+@admin.register(models.Flow)
+class FlowAdmin(ScopedAdmin):
+    """The flows that one may run; what one may edit can be changed."""
+
+    list_display = (
+        "name",
+        "title",
+        "version",
+        "runs",
+        "reviews",
+        "visibility",
+        "updated_at",
+        "ways",
+    )
+    search_fields = ("name", "title")
+    sortable_by = ("name", "updated_at")
+    autocomplete_fields = ("owner",)
+    readonly_fields = ("name", "ways", "picture", "created_at", "updated_at")
+    fieldsets = (
+        (None, {"fields": ("name", "title", "ways", "picture")}),
+        (_("Who may run and edit"),
+         {"fields": ("owner", "is_public", "runner_groups", "editor_groups")}),
+        (_("Facts"), {"fields": ("created_at", "updated_at")}),
+    )  # fmt: skip
+
+    class Media:
+        css = {"all": ("agents/admin/agents.css",)}
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the flows that one may run."""
+        return queryset.runnable(scope)  # type: ignore[attr-defined,no-any-return]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return what this user may not set: only superusers give flows away."""
+        own = [] if scope_for(request).is_operator else ["owner"]
+        return [*self.readonly_fields, *own]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field that offers only the groups that this user may know."""
+        kwargs["widget"] = GroupSelect()
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        return limit_groups(field, request, db_field)
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Fetch each flow's active version, and its runs by two counts: one query each."""
+        active = models.FlowVersion.objects.filter(flow__in=rows, is_active=True)
+        numbers = dict(active.values_list("flow_id", "number"))
+        runs = models.FlowRun.objects.filter(version__flow__in=rows).order_by()
+        counts = runs.values_list("version__flow").annotate(
+            n=Count("pk"), waiting=Count("pk", filter=Q(status=models.FlowRun.Status.PAUSED))
+        )
+        told_of = {flow: (n, waiting) for flow, n, waiting in counts}
+        for row in rows:
+            row.active_number = numbers.get(row.pk)
+            row.run_counts = told_of.get(row.pk, (0, 0))
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Change by the service."""
+        given = form.cleaned_data
+        values = {name: given[name] for name in (*SETTINGS, "owner") if name in given}
+        change_flow(flow=obj, scope=scope_for(request), values=values)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Do nothing: the service has set the groups."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete by the service."""
+        delete_flow(flow=obj, scope=scope_for(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen ones by the service; what is refused is told."""
+        for flow in queryset:
+            try:
+                delete_flow(flow=flow, scope=scope_for(request))
+            except RAGError as error:
+                self.message_user(request, error_sentence(error), messages.ERROR)
+
+    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
+        """Return the versions and runs that go with the flows."""
+        return {
+            models.FlowVersion._meta.verbose_name_plural: models.FlowVersion.objects.filter(
+                flow__in=rows
+            ).count(),
+            models.FlowRun._meta.verbose_name_plural: models.FlowRun.objects.filter(
+                version__flow__in=rows
+            ).count(),
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with the pages of a flow before them."""
+        wrap = self.admin_site.admin_view
+        pages = {"edit": EditFlow, "versions": FlowVersions, "run": FlowGraphPage}
+        return [
+            *(
+                path(
+                    f"<int:pk>/{name}/", wrap(page.as_view(model_admin=self)),
+                    name=f"agents_flow_{name}",
+                )
+                for name, page in pages.items()
+            ),
+            path("<int:pk>/export/", wrap(export_view(self)), name="agents_flow_export"),
+            *super().get_urls(),
+        ]  # fmt: skip
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Write a flow, or take one in that was exported."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        context: dict[str, Any] = {"files": FlowFiles(NEW, NEW_PROMPTS)}
+        status = 200
+        if request.method == "POST":
+            try:
+                answer, context = worked(request, typed_files(request), None)
+            except RAGError as error:
+                answer, context = None, {**context, "error": error_sentence(error)}
+            if answer:
+                return answer
+            status = 422
+        context["prompts"] = sorted(context["files"].prompts.items())
+        page = {
+            **self.admin_site.each_context(request), "opts": self.opts, "title": _("Add a flow"),
+            "is_new": True, "findings": told([]), **context,
+        }  # fmt: skip
+        return TemplateResponse(request, "admin/agents/flow_edit.html", page, status=status)
+
+    @admin.display(description=_("active version"))
+    def version(self, flow: Any) -> Any:
+        """Return the number of the version that runs."""
+        number = getattr(flow, "active_number", None)
+        return label(_("none"), "warn") if number is None else number
+
+    @admin.display(description=_("runs"))
+    def runs(self, flow: Any) -> SafeString:
+        """Return how often it ran, the way to the runs."""
+        return _runs_link(flow, flow.run_counts[0])
+
+    @admin.display(description=_("waiting"))
+    def reviews(self, flow: Any) -> Any:
+        """Return how many runs wait for a decision."""
+        n = flow.run_counts[1]
+        return _runs_link(flow, label(n, "warn"), status__exact="paused") if n else "–"
+
+    @admin.display(description=_("access"))
+    def visibility(self, flow: models.Flow) -> SafeString:
+        """Return whether everybody may run it."""
+        return label(_("public"), "warn") if flow.is_public else label(_("restricted"), "idle")
+
+    @admin.display(description=_("go to"))
+    def ways(self, flow: models.Flow) -> SafeString:
+        """Return the ways to the flow's pages."""
+        ways = (("run", _("Run")), ("edit", _("Edit")), ("versions", _("Versions")))
+        links = [page_link(f"agents_flow_{name}", flow.pk, text) for name, text in ways]
+        return format_html_join(
+            " · ", "{}", ((link,) for link in [*links, _runs_link(flow, _("Runs"))])
+        )
+
+    @admin.display(description=_("graph"))
+    def picture(self, flow: models.Flow) -> SafeString:
+        """Return the graph of the active version."""
+        return picture_of(flow.versions.filter(is_active=True).first()) or SafeString("–")
+
+
+def _runs_link(flow: models.Flow, text: Any, **query: Any) -> SafeString:
+    url = reverse("admin:agents_flowrun_changelist")
+    parts = "".join(f"&{name}={value}" for name, value in query.items())
+    return format_html_join(
+        "", '<a class="desk-link" href="{}?flow={}{}">{}</a>', [(url, flow.pk, parts, text)]
+    )

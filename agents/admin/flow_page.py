@@ -1,0 +1,74 @@
+"""What the pages of a flow share: the flow of the address, its versions, refusals as sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString, mark_safe
+
+from agents import models
+from agents.services.flow_picture import flow_picture
+from rag.admin.asked import asked_number
+from rag.admin.row_page import RowPage
+from rag.admin.sentences import error_sentence
+from rag.core.errors import RAGError
+
+
+class FlowPage(RowPage):
+    """A page of a flow that the caller may run; ``for_editors`` keeps all others out."""
+
+    permission_required: tuple[str, ...] = ("agents.view_flow",)
+    for_editors = False
+
+    @property
+    def flow(self) -> models.Flow:
+        """Return the flow of the address."""
+        flow: models.Flow = self.row
+        return flow
+
+    @property
+    def may_edit(self) -> bool:
+        """Return whether the caller may change the flow."""
+        request: HttpRequest = self.request
+        return bool(self.model_admin.has_change_permission(request, self.flow))
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the page to whom it is for."""
+        self.refuse_others()
+        return super().get(request, *args, **kwargs)
+
+    def refuse_others(self) -> None:
+        """Raise PermissionDenied for who may not be here."""
+        if self.for_editors and not self.may_edit:
+            raise PermissionDenied
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the page's context with the flow and what the caller may do."""
+        context = {"flow": self.flow, "may_edit": self.may_edit, **kwargs}
+        return super().get_context_data(**context)
+
+    def refused(self, error: RAGError, **kwargs: Any) -> HttpResponse:
+        """Show the page again with the reason."""
+        context = self.get_context_data(error=error_sentence(error), **kwargs)
+        return self.render_to_response(context, status=422)
+
+    def chosen_version(self, name: str = "version") -> models.FlowVersion | None:
+        """Return the version that the address names, else the active one, else the newest."""
+        rows = self.flow.versions.select_related("flow")
+        number = asked_number(self.request.GET.get(name) or self.request.POST.get(name))
+        if number:
+            return rows.filter(number=number).first()
+        return rows.filter(is_active=True).first() or rows.order_by("-number").first()
+
+
+def picture_of(version: models.FlowVersion | None, run: Any = None) -> SafeString:
+    """Return the graph of a version, empty where its YAML is no flow any more."""
+    if version is None:
+        return SafeString("")
+    try:
+        drawn = flow_picture(version=version, run=run)
+    except RAGError:
+        return SafeString("")
+    return mark_safe(drawn)

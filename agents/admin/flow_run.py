@@ -1,0 +1,174 @@
+"""Runs of flows: what each did and when, the path it took, what waits for a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from agents import models
+from agents.admin.flow_page import picture_of
+from agents.services.run_scope import may_read_run
+from agents.services.run_summary import run_summary
+from rag.admin.asked import asked_number
+from rag.admin.cells import label
+from rag.admin.row_page import RowPage
+from rag.admin.scoped import ReadOnlyAdmin, scope_for
+from rag.admin.sentences import error_sentence
+from rag.core.access import Scope, may_edit
+
+_STATUS = models.FlowRun.Status
+COLOURS = {
+    _STATUS.RUNNING: "busy", _STATUS.PAUSED: "warn", _STATUS.DONE: "good", _STATUS.ERROR: "bad",
+    _STATUS.CANCELLED: "idle",
+}  # fmt: skip
+NODE_STATES = {
+    "running": (_("running"), "busy"), "waiting": (_("waits for a decision"), "warn"),
+    "done": (_("done"), "good"), "failed": (_("failed"), "bad"), "ended": (_("ended"), "idle"),
+}  # fmt: skip
+
+
+class FlowFilter(admin.SimpleListFilter):
+    """By flow: those that one may run."""
+
+    title = _("flow")
+    parameter_name = "flow"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+        """Return the flows, the first 200 by name."""
+        flows = models.Flow.objects.runnable(scope_for(request))
+        return list(flows.order_by("name").values_list("pk", "name")[:200])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the runs of the chosen flow."""
+        value = asked_number(str(self.value() or ""))
+        return queryset.filter(version__flow=value) if self.value() else queryset
+
+
+class RunPage(RowPage):
+    """One run: its timeline, its path through the graph, its reviews."""
+
+    template_name = "admin/agents/flow_run.html"
+    permission_required = ("agents.view_flowrun",)
+    title = _("Run")
+
+    def get_template_names(self) -> list[str]:
+        """Return the page, or what of it changes while the run goes on."""
+        is_part = self.request.GET.get("part") == "1"
+        return ["admin/agents/flow_run_part.html" if is_part else self.template_name]
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return what the caller may see of the run."""
+        scope, run = scope_for(self.request), self.row
+        told = run_summary(run=run, scope=scope)
+        is_editor = may_edit(scope, run.version.flow.facts)
+        longest = max([node["duration_ms"] or 0 for node in told["nodes"]], default=0)
+        return super().get_context_data(
+            **kwargs, run=run, told=told, nodes=[_node(one, longest) for one in told["nodes"]],
+            status=label(run.get_status_display(), COLOURS[_STATUS(run.status)]),
+            error=error_sentence(run.error), picture=picture_of(run.version, run),
+            is_theirs=may_read_run(run=run, scope=scope), may_decide=is_editor,
+            reviews=run.reviews if is_editor else [], is_running=run.status == _STATUS.RUNNING,
+            is_open=run.status in (_STATUS.RUNNING, _STATUS.PAUSED),
+            is_failed=run.status == _STATUS.ERROR,
+            api=f"/api/flows/{run.version.flow.name}/runs/{run.key}",
+            variables=sorted((told["variables"] or {}).items()),
+        )  # fmt: skip
+
+
+@admin.register(models.FlowRun)
+class FlowRunAdmin(ReadOnlyAdmin):
+    """One's own runs, and all of the flows that one may edit; operators see all."""
+
+    list_display = ("link", "flow", "standing", "user", "n_steps", "tokens", "took", "started_at")
+    list_display_links = None
+    list_filter = (FlowFilter, "status")
+    sortable_by = ("started_at",)
+    ordering = ("-id",)
+
+    class Media:
+        css = {"all": ("agents/admin/agents.css",)}
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the runs that one may look at."""
+        if scope.is_operator:
+            return queryset
+        if scope.user_id is None:
+            return queryset.none()
+        flows = models.Flow.objects.editable(scope)
+        own = Q(user_id=scope.user_id, is_by_operator=False)
+        return queryset.filter(own | Q(version__flow__in=flows))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the runs with their flows, without what they hold: it may be much."""
+        rows = super().get_queryset(request).defer("start", "state", "version__yaml")
+        return rows.select_related("version__flow", "user", "replay_of")
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with a run's page before them."""
+        wrap = self.admin_site.admin_view
+        return [
+            path(
+                "<int:pk>/page/", wrap(RunPage.as_view(model_admin=self)),
+                name="agents_flowrun_page",
+            ),
+            path("of/<uuid:key>/", wrap(self.by_key), name="agents_flowrun_of"),
+            *super().get_urls(),
+        ]  # fmt: skip
+
+    def by_key(self, request: HttpRequest, key: Any) -> HttpResponse:
+        """Lead from a run's key, as the API tells it, to its page."""
+        run = get_object_or_404(self.get_queryset(request), key=key)
+        return redirect(reverse("admin:agents_flowrun_page", args=[run.pk]))
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Lead to the run's page: there is no form."""
+        number = asked_number(object_id)
+        return redirect(reverse("admin:agents_flowrun_page", args=[number]))
+
+    @admin.display(description=_("run"))
+    def link(self, run: models.FlowRun) -> SafeString:
+        """Return the way to the run's page."""
+        url = reverse("admin:agents_flowrun_page", args=[run.pk])
+        return format_html('<a class="desk-link" href="{}">{}</a>', url, str(run.key)[:8])
+
+    @admin.display(description=_("flow"))
+    def flow(self, run: models.FlowRun) -> str:
+        """Return the flow and the version that ran."""
+        return Truncator(str(run.version)).chars(60)
+
+    @admin.display(description=_("state"))
+    def standing(self, run: models.FlowRun) -> SafeString:
+        """Return where the run stands, in colour."""
+        return label(run.get_status_display(), COLOURS[_STATUS(run.status)])
+
+    @admin.display(description=_("tokens"))
+    def tokens(self, run: models.FlowRun) -> str:
+        """Return tokens in and out."""
+        return f"{run.input_tokens} / {run.output_tokens}"
+
+    @admin.display(description=_("duration"))
+    def took(self, run: models.FlowRun) -> str:
+        """Return how long it took, in seconds."""
+        return f"{(run.ended_at - run.started_at).total_seconds():.1f} s" if run.ended_at else "–"
+
+
+def _node(told: dict[str, Any], longest: float) -> dict[str, Any]:
+    text, colour = NODE_STATES.get(told["status"], (told["status"], "idle"))
+    share = round(100 * (told["duration_ms"] or 0) / longest) if longest else 0
+    sources = {name: error_sentence(e) if isinstance(e, dict) else str(e)
+               for name, e in told["source_errors"].items()}  # fmt: skip
+    return {
+        **told, "label": label(text, colour), "share": share, "sources": sources,
+        "error": error_sentence(told["error"]),
+    }  # fmt: skip

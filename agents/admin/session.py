@@ -1,0 +1,170 @@
+"""Conversations: sessions and their messages, to look at."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from agents import models
+from rag.admin.cells import label
+from rag.admin.scoped import ReadOnlyAdmin
+from rag.admin.sentences import error_sentence
+from rag.core.access import Scope
+
+_STATUS = models.Message.Status
+COLOURS = {
+    _STATUS.RUNNING: "busy", _STATUS.DONE: "good", _STATUS.STOPPED: "idle", _STATUS.ERROR: "bad",
+}  # fmt: skip
+VERDICTS = {
+    "verified": (_("verified"), "good"), "altered": (_("altered"), "warn"),
+    "wrong_document": (_("wrong document"), "bad"), "unknown": (_("not found"), "bad"),
+}  # fmt: skip
+
+
+@admin.register(models.Session)
+class SessionAdmin(ReadOnlyAdmin):
+    """One's own conversations; operators see all."""
+
+    list_display = ("title", "agent", "user", "turns", "updated_at")
+    list_select_related = ("agent", "user")
+    list_filter = (("agent", admin.RelatedOnlyFieldListFilter),)
+    search_fields = ("title",)
+    sortable_by = ("updated_at",)
+    fields = ("title", "agent", "user", "created_at", "updated_at", "conversation")
+    readonly_fields = ("conversation",)
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return one's own rows, for operators all."""
+        return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Count the messages of the rows shown."""
+        messages = models.Message.objects.filter(session__in=rows).order_by()
+        counts = dict(messages.values_list("session").annotate(n=Count("pk")))
+        for row in rows:
+            row.n_messages = counts.get(row.pk, 0)
+
+    @admin.display(description=_("messages"))
+    def turns(self, session: Any) -> int:
+        """Return how many messages it has."""
+        return int(session.n_messages)
+
+    @admin.display(description=_("conversation"))
+    def conversation(self, session: models.Session) -> SafeString:
+        """Return the messages in order, each the way to its page."""
+        rows = session.messages.order_by("pk")[:500]
+        lines = (
+            (
+                reverse("admin:agents_message_change", args=[row.pk]),
+                row.get_role_display(),
+                row.content,
+            )
+            for row in rows
+        )
+        return format_html_join(
+            "",
+            '<p class="desk-note"><a class="desk-link" href="{}">{}</a></p>'
+            '<pre class="desk-text">{}</pre>',
+            lines,
+        )
+
+
+@admin.register(models.Message)
+class MessageAdmin(ReadOnlyAdmin):
+    """The turns of one's own conversations; operators see all."""
+
+    list_display = ("text", "role", "state", "outcome", "verdicts", "thumb", "model", "created_at")
+    list_filter = ("role", "status", "outcome", "feedback")
+    search_fields = ("content",)
+    sortable_by = ("created_at",)
+    fields = (
+        "role", "state", "text_whole", "query", "outcome", "confidence", "quotes", "looked_at",
+        "feedback", "feedback_comment", "model", "usage_now", "times", "failure", "created_at",
+    )  # fmt: skip
+    readonly_fields = (
+        "state", "text_whole", "quotes", "looked_at", "usage_now", "times", "failure",
+    )  # fmt: skip
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return one's own rows, for operators all."""
+        return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
+
+    @admin.display(description=_("content"))
+    def text(self, message: models.Message) -> str:
+        """Return the beginning of the text."""
+        return Truncator(message.content).chars(100) or "–"
+
+    @admin.display(description=_("content"))
+    def text_whole(self, message: models.Message) -> SafeString:
+        """Return the text as it was written."""
+        return format_html('<pre class="desk-text">{}</pre>', message.content or "–")
+
+    @admin.display(description=_("status"))
+    def state(self, message: models.Message) -> SafeString:
+        """Return where it stands, in colour."""
+        return label(message.get_status_display(), COLOURS[_STATUS(message.status)])
+
+    @admin.display(description=_("quotes"))
+    def verdicts(self, message: models.Message) -> SafeString:
+        """Return how many quotes have which verdict."""
+        counts: dict[str, int] = {}
+        for one in message.citations:
+            counts[one.get("verdict", "")] = counts.get(one.get("verdict", ""), 0) + 1
+        cells = ((_verdict(name, n),) for name, n in counts.items())
+        return format_html_join(" ", "{}", cells) or SafeString("–")
+
+    @admin.display(description=_("feedback"), ordering="feedback")
+    def thumb(self, message: models.Message) -> Any:
+        """Return what its reader thought of it."""
+        if message.feedback is None:
+            return "–"
+        return label(message.get_feedback_display(), "good" if message.feedback > 0 else "bad")
+
+    @admin.display(description=_("quotes"))
+    def quotes(self, message: models.Message) -> SafeString:
+        """Return every quote with its place and verdict."""
+        rows = (
+            (one.get("number"), _verdict(one.get("verdict", "")), one.get("file_name") or "–",
+             one.get("page") or "–", one.get("quote"))
+            for one in message.citations
+        )  # fmt: skip
+        return format_html_join("", "<p>[{}] {} {}, {}: “{}”</p>", rows) or SafeString("–")
+
+    @admin.display(description=_("looked at"))
+    def looked_at(self, message: models.Message) -> SafeString:
+        """Return what was looked at, its beginnings."""
+        rows = (
+            (one.get("doc_id") or "–", one.get("file_name") or "–", str(one.get("content"))[:200])
+            for one in message.sources
+        )
+        return format_html_join(
+            "", '<p>{} {} <span class="desk-note">{}</span></p>', rows
+        ) or SafeString("–")
+
+    @admin.display(description=_("usage"))
+    def usage_now(self, message: models.Message) -> str:
+        """Return tokens, as JSON."""
+        return json.dumps(message.usage, ensure_ascii=False) if message.usage else "–"
+
+    @admin.display(description=_("times in ms"))
+    def times(self, message: models.Message) -> SafeString:
+        """Return the time of each step."""
+        return format_html_join(" · ", "{} {}", message.timings_ms.items()) or SafeString("–")
+
+    @admin.display(description=_("error"))
+    def failure(self, message: models.Message) -> str:
+        """Return why it failed."""
+        return error_sentence(message.error) or "–"
+
+
+def _verdict(name: str, n: int = 0) -> SafeString:
+    text, colour = VERDICTS.get(name, (name, "idle"))
+    return label(f"{n} {text}" if n else text, colour)

@@ -1,0 +1,72 @@
+/* Begins and steers runs by the API, and shows a run while it goes on. */
+(() => {
+  const start = document.getElementById("flow-start");
+  const steer = document.getElementById("flow-steer");
+  const part = document.getElementById("flow-part");
+  const problem = document.getElementById("flow-problem");
+  const form = start ?? steer;
+  if (!form) return;
+
+  function tell(text) {
+    problem.textContent = text;
+    problem.hidden = !text;
+  }
+
+  async function post(path, body) {
+    tell("");
+    try {
+      const token = form.querySelector("[name=csrfmiddlewaretoken]").value;
+      const answer = await fetch(path, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json", "X-CSRFToken": token }, body: JSON.stringify(body) });
+      const told = await answer.json();
+      if (answer.ok) return told;
+      tell([told.error?.message, told.error?.hint].filter(Boolean).join(" ") || form.dataset.failed);
+    } catch {
+      tell(form.dataset.failed);
+    }
+    return null;
+  }
+
+  const pageOf = (key) => form.dataset.run.replace("00000000-0000-0000-0000-000000000000", key);
+
+  start?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const values = new FormData(start);
+    const body = { message: values.get("message"), wait_s: 0 };
+    if (values.get("given")?.trim()) {
+      try { body.given = JSON.parse(values.get("given")); } catch { body.given = null; }
+      if (body.given === null || typeof body.given !== "object" || Array.isArray(body.given)) { tell(start.dataset.noJson); return; }
+    }
+    if (values.get("version")) body.version = Number(values.get("version"));
+    if (values.get("model")?.trim()) body.model = values.get("model").trim();
+    const button = start.querySelector("button[type=submit]");
+    button.disabled = true;
+    const told = await post(start.dataset.api, body);
+    button.disabled = false;
+    if (told) location.assign(pageOf(told.key));
+  });
+
+  async function renew() {
+    const answer = await fetch(`${location.pathname}?part=1`, { credentials: "same-origin" }).catch(() => null);
+    // The server's own page of this run, escaped there.
+    if (answer?.ok) part.innerHTML = await answer.text();
+    later();
+  }
+
+  function later() {
+    if (document.getElementById("flow-state")?.dataset.running === "1") setTimeout(renew, 700);
+  }
+
+  part?.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-verb]");
+    if (!button) return;
+    const { verb, decision, node, from } = button.dataset;
+    const body = { cancel: {}, replay: { from_node: from, wait_s: 0 }, resume: { decision: decision ?? "", node: node ?? "", wait_s: 0 } }[verb];
+    button.disabled = true;
+    const told = await post(`${form.dataset.api}/${verb}`, body);
+    button.disabled = false;
+    if (!told) return;
+    if (verb === "replay") location.assign(pageOf(told.key));
+    else renew();
+  });
+  if (part) later();
+})();

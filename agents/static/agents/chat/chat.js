@@ -1,0 +1,319 @@
+/* The chat page: which conversation is shown, what is asked, what comes back. */
+
+import { closeQuote, fill, make } from "./quotes.js";
+import { Turn } from "./turns.js";
+import { call, events, Problem, useTexts } from "./wire.js";
+
+const get = (id) => document.getElementById(id);
+const data = JSON.parse(get("chat-data").textContent);
+const { texts, agents, stores } = data;
+useTexts(texts);
+
+let session = "", turns = [], running = null, editing = null, nextPage = null;
+
+/* Choices ------------------------------------------------------------------------------------- */
+
+const agentOf = () => agents.find((one) => one.name === get("agent").value);
+
+function fillStores() {
+  const known = new Set(agentOf()?.stores ?? []);
+  const options = stores.filter((one) => known.has(one.slug)).map((one) => make("option", { value: one.slug }, one.name));
+  get("store").replaceChildren(make("option", { value: "" }, texts.all_stores), ...options);
+  get("agent").title = agentOf()?.description ?? "";
+}
+
+function choose(agent) {
+  if (![...get("agent").options].some((one) => one.value === agent)) return false;
+  get("agent").value = agent;
+  fillStores();
+  return true;
+}
+
+/* What is said about it all -------------------------------------------------------------------- */
+
+const say = (text) => { get("status").textContent = text ?? ""; };
+const complain = (error) => {
+  if (!(error instanceof Problem)) { console.error(error); }
+  get("problem").textContent = error instanceof Problem ? error.message : texts.failed;
+};
+
+/** Do what may fail; show why it did. Returns whether it went well. */
+async function attempt(work) {
+  get("problem").textContent = "";
+  try { await work(); return true; } catch (error) { complain(error); return false; }
+}
+
+/* Conversations -------------------------------------------------------------------------------- */
+
+async function loadSessions(isMore = false) {
+  const page = await call(isMore ? nextPage : "/api/sessions?limit=30");
+  // The address of the next page is absolute; only its path is ours to ask.
+  nextPage = page.next ? new URL(page.next).pathname + new URL(page.next).search : null;
+  const entries = page.results.map(sessionEntry);
+  if (isMore) get("session-list").append(...entries);
+  else get("session-list").replaceChildren(...(entries.length ? entries : [make("li", { class: "hint" }, texts.no_sessions)]));
+  get("more-sessions").hidden = !nextPage;
+}
+
+function sessionEntry(row) {
+  const open = make("a", { href: `#${row.id}`, "aria-current": row.id === session ? "page" : false }, row.title);
+  return make("li", { "data-id": row.id }, open,
+    make("button", { type: "button", title: texts.rename, "aria-label": `${texts.rename}: ${row.title}`, onclick: () => attempt(() => rename(row)) }, "✎"),
+    make("button", { type: "button", title: texts.delete, "aria-label": `${texts.delete}: ${row.title}`, onclick: () => attempt(() => remove(row)) }, "✕"));
+}
+
+async function rename(row) {
+  const title = prompt(texts.new_title, row.title)?.trim();
+  if (!title || title === row.title) return;
+  await call(`/api/sessions/${row.id}`, { method: "PATCH", json: { title } });
+  if (row.id === session) showTitle(title);
+  await loadSessions();
+}
+
+async function remove(row) {
+  if (!confirm(fill(texts.delete_sure, { title: row.title }))) return;
+  await call(`/api/sessions/${row.id}`, { method: "DELETE" });
+  if (row.id === session) begin();
+  await loadSessions();
+}
+
+function showTitle(title) {
+  get("title").textContent = title;
+  document.title = `${title} | Citable`;
+}
+
+function begin() {
+  if (location.hash) history.pushState(null, "", location.pathname);
+  leave();
+  session = "";
+  showTitle(texts.new);
+  draw([]);
+  get("message").focus();
+}
+
+function leave() {
+  running?.quiet.abort();
+  setRunning(null);
+  stopEditing();
+  closeQuote();
+  say("");
+  get("problem").textContent = "";
+}
+
+async function open(id) {
+  leave();
+  session = id;
+  document.body.classList.remove("has-sessions");
+  const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), call(`/api/sessions/${id}/messages`)]);
+  if (session !== id) return;
+  showTitle(row.title);
+  draw(messages);
+  markCurrent();
+  if (!choose(row.agent)) throw new Problem(texts.other_agent);
+  const last = turns.at(-1);
+  if (last?.isRunning) {
+    // What is there came from the row; the stream tells it from its beginning.
+    Object.assign(last.message, { content: "", citations: [], notices: [] });
+    await follow(last, { key: last.message.id });
+  }
+}
+
+function markCurrent() {
+  for (const entry of get("session-list").querySelectorAll("li[data-id]")) {
+    const link = entry.querySelector("a");
+    if (entry.dataset.id === session) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/* Turns ---------------------------------------------------------------------------------------- */
+
+function draw(messages) {
+  turns = [];
+  get("messages").replaceChildren(...(messages.length ? [] : [welcome]));
+  for (const message of messages) append(message);
+  turns.forEach((turn) => turn.draw());
+  toEnd();
+}
+const welcome = get("welcome");
+
+function append(message) {
+  welcome.remove();
+  const asked = message.role === "assistant" ? turns.at(-1)?.message.content : undefined;
+  const turn = new Turn({ ...message, asked }, texts, acts);
+  turns.push(turn);
+  get("messages").append(turn.node);
+  return turn;
+}
+
+const toEnd = () => { get("messages").scrollTop = get("messages").scrollHeight; };
+const isAtEnd = () => get("messages").scrollHeight - get("messages").scrollTop - get("messages").clientHeight < 120;
+
+function setRunning(turn, quiet) {
+  running = turn ? { turn, quiet } : null;
+  get("stop").hidden = !running;
+  get("send").hidden = Boolean(running);
+}
+
+async function follow(turn, { body, key }) {
+  const quiet = new AbortController();
+  setRunning(turn, quiet);
+  say(texts.looking);
+  toEnd();
+  try {
+    const onLost = () => say(texts.reconnecting);
+    for await (const event of events({ agent: get("agent").value, body, key, onLost, signal: quiet.signal })) {
+      const stays = isAtEnd();
+      if (event.kind === "start" && !session) {
+        session = event.data.session;
+        history.pushState(null, "", `#${session}`);
+      }
+      say(turn.take(event) ?? get("status").textContent);
+      if (stays) requestAnimationFrame(toEnd);
+    }
+    // The next question need not wait until the versions of this answer are known.
+    setRunning(null);
+    say("");
+    await settle(quiet);
+  } catch (error) {
+    if (quiet.signal.aborted) return;
+    if (!turn.message.id) discard(turn);
+    throw error;
+  } finally {
+    if (running?.turn === turn) { setRunning(null); say(""); }
+  }
+}
+
+/* Nothing was written: what was typed goes back into its field. */
+function discard(turn) {
+  const question = turns.at(-2);
+  turns = turns.filter((one) => one !== turn && (one !== question || question.message.id));
+  turn.node.remove();
+  if (question && !question.message.id) {
+    question.node.remove();
+    if (!get("message").value) get("message").value = question.message.content;
+  }
+}
+
+/* After an answer: keys, versions and titles as the server has them. */
+async function settle(quiet) {
+  const id = session;
+  const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), call(`/api/sessions/${id}/messages`), loadSessions()]);
+  if (quiet.signal.aborted || session !== id || running) return;
+  showTitle(row.title);
+  markCurrent();
+  const isSame = messages.length === turns.length && turns.every((turn, number) => [undefined, messages[number].id].includes(turn.message.id));
+  // What is on the screen stays in place: somebody may be reading it, or have it open.
+  if (isSame) turns.forEach((turn, number) => turn.renew(messages[number]));
+  else draw(messages);
+}
+
+const chosenStores = () => (get("store").value ? [get("store").value] : []);
+
+async function ask(text) {
+  const parent = editing?.message.parent ?? "";
+  if (editing) cutBefore(editing);
+  stopEditing();
+  append({ role: "user", content: text });
+  const answer = append({ role: "assistant", status: "running" });
+  await follow(answer, { body: { message: text, session, parent, stores: chosenStores() } });
+}
+
+function cutBefore(turn) {
+  for (const gone of turns.splice(turns.indexOf(turn))) gone.node.remove();
+}
+
+function stopEditing() {
+  editing = null;
+  get("editing").hidden = true;
+}
+
+const acts = {
+  regenerate: (turn) => attempt(async () => {
+    if (running) throw new Problem(texts.too_long);
+    const regenerate = turn.message.id;
+    cutBefore(turn);
+    const answer = append({ role: "assistant", status: "running" });
+    await follow(answer, { body: { regenerate, session, stores: chosenStores() } });
+  }),
+  branch: (turn) => attempt(async () => {
+    await call(`/api/messages/${turn.message.id}/branch`, { method: "POST" });
+    await open(session);
+    say(texts.going_on);
+  }),
+  edit: (turn) => {
+    editing = turn;
+    get("editing").hidden = false;
+    get("message").value = turn.message.content;
+    get("message").focus();
+  },
+  // The version's last turn, so that what was said after it is there again.
+  choose: (key) => attempt(async () => {
+    const page = await call(`/api/messages?session=${session}&limit=200&ordering=-id`);
+    const parents = new Map(page.results.map((one) => [one.id, one.parent]));
+    const isBelow = (id) => { for (let at = id; at; at = parents.get(at)) if (at === key) return true; return false; };
+    const leaf = page.results.find((one) => isBelow(one.id))?.id ?? key;
+    await call(`/api/messages/${leaf}/branch`, { method: "POST" });
+    await open(session);
+  }),
+  feedback: (turn, json) => attempt(async () => {
+    const row = await call(`/api/messages/${turn.message.id}`, { method: "PATCH", json });
+    Object.assign(turn.message, { feedback: row.feedback, feedback_comment: row.feedback_comment });
+    turn.draw();
+  }),
+};
+
+/* The page ------------------------------------------------------------------------------------- */
+
+get("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = get("message").value.trim();
+  if (!text || running) return;
+  if (!agents.length) { complain(new Problem(texts.no_agent)); return; }
+  get("message").value = "";
+  attempt(() => ask(text));
+});
+get("message").addEventListener("keydown", (event) => {
+  // While a Chinese word is being composed, Enter chooses it.
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) {
+    event.preventDefault();
+    get("ask").requestSubmit();
+  }
+});
+get("stop").addEventListener("click", () => attempt(async () => {
+  const { turn } = running ?? {};
+  if (turn?.message.id) await call(`/api/agents/${encodeURIComponent(get("agent").value)}/chat/${turn.message.id}/stop`, { method: "POST" });
+}));
+get("cancel-edit").addEventListener("click", () => { stopEditing(); get("message").value = ""; });
+get("new-session").addEventListener("click", () => { document.body.classList.remove("has-sessions"); begin(); markCurrent(); });
+get("more-sessions").addEventListener("click", () => attempt(() => loadSessions(true)));
+get("close-evidence").addEventListener("click", closeQuote);
+get("agent").addEventListener("change", () => { fillStores(); if (session) { begin(); markCurrent(); } });
+get("show-sessions").addEventListener("click", () => {
+  const isOpen = document.body.classList.toggle("has-sessions");
+  get("show-sessions").setAttribute("aria-expanded", String(isOpen));
+});
+document.addEventListener("keydown", (event) => {
+  const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+  if (event.key === "Escape" && !closeQuote()) document.body.classList.remove("has-sessions");
+  if (event.key === "/" && !isTyping) { event.preventDefault(); get("message").focus(); }
+});
+
+const themes = ["", "dark", "light"];
+function useTheme(name) { document.documentElement.dataset.theme = name; }
+get("theme").addEventListener("click", () => {
+  const isDark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  useTheme(isDark ? "light" : "dark");
+  localStorage.setItem("citable-theme", document.documentElement.dataset.theme);
+});
+const kept = localStorage.getItem("citable-theme") ?? "";
+useTheme(themes.includes(kept) ? kept : "");
+
+const route = () => (location.hash.length > 1 ? attempt(() => open(location.hash.slice(1))) : begin());
+addEventListener("popstate", route);
+get("agent").replaceChildren(...agents.map((one) => make("option", { value: one.name }, one.label)));
+fillStores();
+if (!agents.length) complain(new Problem(texts.no_agent));
+loadSessions().catch(complain);
+if (location.hash.length > 1) route(); else get("message").focus();
+document.body.dataset.ready = "yes";

@@ -1,0 +1,119 @@
+"""A page of a PDF as a picture. In: a file, a page, a quote. Out: a PNG, the quote's places.
+
+pdfium is not safe in threads: this runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import struct
+import unicodedata
+import zlib
+from ctypes import byref, c_int
+from pathlib import Path
+
+import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+from rag.core.drawn_page import Box, DrawnPage
+from rag.core.errors import DocumentError
+
+WIDTH = 1100
+# A page may be a strip of kilometres: its picture may not.
+MAX_PIXELS = 6_000_000
+MAX_CHARS = 100_000
+MAX_BOXES = 200
+
+
+def draw_page(path: Path, name: str, number: int, quote: str) -> DrawnPage:
+    """Return page ``number``, counted from 1; without boxes where the quote is not found.
+
+    Raises DocumentError for what cannot be drawn.
+    """
+    try:
+        document = pdfium.PdfDocument(path)
+        if not 1 <= number <= len(document):
+            raise DocumentError("“{name}” has no page {number}.", name=name, number=number)
+        document.init_forms()
+        page = document[number - 1]
+        width, height = page.get_size()
+        scale = min(WIDTH / max(width, 1), (MAX_PIXELS / max(width * height, 1)) ** 0.5)
+        bitmap = page.render(scale=scale, rev_byteorder=True, no_smoothtext=False)
+        boxes = _boxes(page, quote, width, height)
+    except pdfium.PdfiumError as error:
+        raise DocumentError("Page {number} of “{name}” cannot be drawn.",
+                            name=name, number=number) from error  # fmt: skip
+    return DrawnPage(_png(bitmap), bitmap.width, bitmap.height, boxes)
+
+
+def _boxes(page: pdfium.PdfPage, quote: str, width: float, height: float) -> tuple[Box, ...]:
+    text_page = page.get_textpage()
+    span = _find(text_page, quote)
+    if span is None:
+        return ()
+    boxes: list[Box] = []
+    # The rectangles of a span, one for each piece of a line, in points from the page's corner.
+    for index in range(min(text_page.count_rects(*span), MAX_BOXES)):
+        left, bottom, right, top = text_page.get_rect(index)
+        corners = [_on_page(page, left, top), _on_page(page, right, bottom)]
+        xs, ys = sorted(x for x, _ in corners), sorted(y for _, y in corners)
+        sides = (xs[0] / width, ys[0] / height, (xs[1] - xs[0]) / width, (ys[1] - ys[0]) / height)
+        boxes.append(
+            (round(sides[0], 5), round(sides[1], 5), round(sides[2], 5), round(sides[3], 5))
+        )
+    return tuple(boxes)
+
+
+def _on_page(page: pdfium.PdfPage, x: float, y: float) -> tuple[float, float]:
+    """Return a point of the page's own space on the picture, turned and cropped as it is shown."""
+    width, height = page.get_size()
+    # In thousandths of a point, since the answer comes in whole numbers.
+    across, down = c_int(), c_int()
+    raw.FPDF_PageToDevice(
+        page, 0, 0, round(width * 1000), round(height * 1000), 0, x, y, byref(across), byref(down)
+    )
+    return across.value / 1000, down.value / 1000
+
+
+def _find(text_page: pdfium.PdfTextPage, quote: str) -> tuple[int, int] | None:
+    """Return index and number of the page's characters that say the quote.
+
+    Only letters and digits count: lines, hyphens and signs are not what they were after reading.
+    """
+    wanted = "".join(_letters(character) for character in quote)
+    if not wanted:
+        return None
+    letters: list[str] = []
+    places: list[int] = []
+    for index in range(min(text_page.count_chars(), MAX_CHARS)):
+        for letter in _letters(chr(raw.FPDFText_GetUnicode(text_page, index) or 32)):
+            letters.append(letter)
+            places.append(index)
+    at = "".join(letters).find(wanted)
+    if at < 0:
+        return None
+    first, last = places[at], places[at + len(wanted) - 1]
+    return first, last - first + 1
+
+
+def _letters(character: str) -> str:
+    folded = unicodedata.normalize("NFKC", character).casefold()
+    return "".join(letter for letter in folded if letter.isalnum())
+
+
+def _png(bitmap: pdfium.PdfBitmap) -> bytes:
+    """Return a PNG of 8 bits a channel, as RFC 2083 says; pdfium has none of its own."""
+    kinds = {1: 0, 3: 2, 4: 6}
+    pixels, n_row = memoryview(bitmap.buffer).cast("B"), bitmap.width * bitmap.n_channels
+    rows = bytearray()
+    for y in range(bitmap.height):
+        start = y * bitmap.stride
+        rows += b"\0" + pixels[start : start + n_row]
+    head = struct.pack(
+        ">IIBBBBB", bitmap.width, bitmap.height, 8, kinds[bitmap.n_channels], 0, 0, 0
+    )
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(bytes(rows), 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_part(kind, data) for kind, data in parts)
+
+
+def _part(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,202 @@
+"""Pictures of the main pages for the guides: ``python -m tests.browser.screenshots``.
+
+A demo store in a folder of its own, a server, a browser; the pictures land in docs/screenshots.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.visitor import FLAGS, LOCALES, WAIT_MS, chromium
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+TARGET = BASE_DIR / "docs" / "screenshots"
+PASSWORD = "pictures"
+SIZE = {"width": 1280, "height": 800}
+QUESTION = {
+    "en": "How long do I ventilate after a UV lamp breaks?",
+    "zh-hans": "水培架显示 E21 以后，要等多久才能重新启动水泵？",
+}
+FLOW = {
+    "flow.yaml": """\
+name: safety_desk
+description: Answers questions on safety; a person reads what is risky before it is sent.
+nodes:
+  - name: judge
+    type: agent
+    config: {prompt: prompts/10-judge.md}
+  - name: look_up
+    type: rag
+    config:
+      data_sources:
+        - {name: manuals, type: vector_store, collection: demo, top_k: 4}
+  - name: review
+    type: human_review
+    config: {message: "May this be answered? {user_query}", decisions: [answer, refuse]}
+  - name: answer
+    type: agent
+    config: {prompt: prompts/20-answer.md}
+edges:
+  - {from: judge, to: review, condition: risk == "high"}
+  - {from: judge, to: look_up, condition: default}
+  - {from: review, to: look_up, condition: review_decision == "answer"}
+  - {from: review, to: END, condition: default}
+  - {from: look_up, to: answer}
+  - {from: answer, to: END}
+entry_node: judge
+""",
+    "prompts/10-judge.md": 'Judge the risk of this question as JSON {"risk": "high|low"}: {user_query}\n',
+    "prompts/20-answer.md": "Answer from these passages alone.\n\n{rag_context}\n\nQuestion: {user_query}\n",
+}
+SCRIPT = """
+answers:
+  - {contains: Judge the risk, answer: {risk: high}}
+default: Leave the room at once and ventilate for at least 25 minutes.
+"""
+Step = Callable[[Page], None]
+
+
+def main() -> int:
+    """Take all pictures; return 1 where there is no Chromium."""
+    if chromium() is None:
+        print("Chromium is not installed: apt-get install chromium", file=sys.stderr)
+        return 1
+    var = Path(tempfile.mkdtemp(prefix="citable-pictures-", dir="/tmp"))
+    var.chmod(0o711)
+    os.environ |= {"CITABLE_VAR": str(var), "DATABASE_URL": "", "REDIS_URL": ""}
+    try:
+        _fill(var)
+        _serve(var)
+    finally:
+        subprocess.run([sys.executable, "-m", "project.db", "stop"], cwd=BASE_DIR, check=False)
+        shutil.rmtree(var, ignore_errors=True)
+    return 0
+
+
+def _manage(*words: str) -> None:
+    subprocess.run([sys.executable, "manage.py", *words], cwd=BASE_DIR, check=True)
+
+
+def _fill(var: Path) -> None:
+    """Make the demo store, a flow with a script in place of a model, and a known password."""
+    _manage("rag_demo")
+    folder = var / "flow"
+    (folder / "prompts").mkdir(parents=True)
+    for name, text in FLOW.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (var / "script.yaml").write_text(SCRIPT, encoding="utf-8")
+    _manage("flow_import", str(folder))
+    _manage(
+        "shell", "-v", "0", "-c",
+        "from django.contrib.auth.models import User\n"
+        f"user = User.objects.get(username='admin'); user.set_password('{PASSWORD}'); user.save()",
+    )  # fmt: skip
+
+
+def _serve(var: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    words = ["-m", "uvicorn", "project.asgi:application", "--port", str(port)]
+    words += ["--app-dir", str(BASE_DIR), "--log-level", "warning"]
+    # Where the script lies, so that a picture shows its name alone.
+    server = subprocess.Popen([sys.executable, *words], cwd=var, env=os.environ)
+    try:
+        _wait_for(url)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS])
+            for language in LOCALES:
+                context = browser.new_context(viewport=SIZE, locale=LOCALES[language])  # type: ignore[arg-type]
+                context.set_default_timeout(WAIT_MS)
+                _visit(context.new_page(), url, language)
+                context.close()
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait(15)
+
+
+def _wait_for(url: str) -> None:
+    for _ in range(300):
+        with suppress(urllib.error.URLError, ConnectionError):
+            urllib.request.urlopen(f"{url}/chat", timeout=5)
+            return
+        time.sleep(0.1)
+    raise TimeoutError(url)
+
+
+def _visit(page: Page, url: str, language: str) -> None:
+    page.goto(f"{url}/admin/login/?next=/admin/")
+    page.fill("[name=username]", "admin")
+    page.fill("[name=password]", PASSWORD)
+    page.click("[type=submit]")
+
+    def take(name: str, path: str = "", step: Step | None = None) -> None:
+        if path:
+            page.goto(f"{url}{path}")
+        if step is not None:
+            step(page)
+        page.wait_for_load_state("networkidle")
+        shown = name if language == "en" else f"{name}-zh"
+        page.screenshot(path=TARGET / f"{shown}.png")
+        print(shown)
+
+    take("chat", "/chat", lambda page: _ask(page, language))
+    if language != "en":
+        return
+    take("chat-phone", "", _on_a_phone)
+    take("desk", "/admin/")
+    take("files", "/admin/rag/file/")
+    take("store", "/admin/rag/store/1/change/")
+    take("upload", "/admin/rag/store/1/upload/")
+    take("text", "/admin/rag/file/3/text/")
+    take("chunk", "/admin/rag/chunk/?file=3", lambda page: page.click("#result_list tbody th a"))
+    take("search", "/admin/rag/store/1/search/?q=ventilate+after+a+UV+lamp+breaks")
+    take("queries", "/admin/rag/querylog/")
+    take("agent", "/admin/agents/agent/1/change/")
+    take("flow", "/admin/agents/flow/1/edit/")
+    take("run", "/admin/agents/flow/1/run/", _run)
+
+
+def _ask(page: Page, language: str) -> None:
+    page.fill("#message", QUESTION[language])
+    page.press("#message", "Enter")
+    page.locator(".turn.assistant .tools").wait_for()
+    page.locator(".cite").first.click()
+    page.locator(".sheet img").wait_for()
+    page.wait_for_function("() => document.querySelector('.sheet img').naturalWidth > 0")
+
+
+def _on_a_phone(page: Page) -> None:
+    page.click("#close-evidence")
+    page.set_viewport_size({"width": 390, "height": 780})
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(200)
+    # The next picture is of a desk again.
+    page.once("load", lambda page: page.set_viewport_size(SIZE))
+    page.once("load", lambda page: page.emulate_media(color_scheme="light"))
+
+
+def _run(page: Page) -> None:
+    page.fill("[name=message]", "May I go back in after a UV lamp broke?")
+    page.fill("[name=model]", "scripted:script.yaml")
+    page.click("#flow-start [type=submit]")
+    page.locator("[data-decision]").first.wait_for()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
