@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 from django.utils.translation import gettext_lazy
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,10 @@ class RagConfig(AppConfig):
 
     def ready(self) -> None:
         """Load the plugins and register the checks; what failed is logged and the site lives."""
+        # It needs the models, which are complete only now.
+        from rag.services.audit_actor import tell_on
+
+        connection_created.connect(tell_on)
         # Both read the settings and the apps, which are complete only now.
         from rag.plugins import checks as checks
         from rag.plugins.load import load_plugins

@@ -46,6 +46,8 @@ class Conf:
     rerank_key: str = field(repr=False)
     rerank_model: str
     likeness: Mapping[str, Sequence[Sequence[float]]]
+    prices: Mapping[str, Mapping[str, object]]
+    query_log_days: int
     api_requests_per_minute: int
     api_failures_per_minute: int
 

@@ -13,7 +13,11 @@ from procrastinate.contrib.django import app
 from rag.core.errors import RAGError
 from rag.providers.procrastinate_queue import leave_place
 from rag.services.index_file import index_file, record_failure
+from rag.services.move_end import clear_space, retire_due
 from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
+from rag.services.reindex_run import queue_run
+from rag.services.reindex_work import work_run
+from rag.services.retention import forget_old_queries
 from rag.services.spaces import build_due_indexes
 from rag.services.weights import reweigh_store
 
@@ -22,6 +26,8 @@ logger = logging.getLogger(__name__)
 RETRY = RetryStrategy(
     max_attempts=20, linear_wait=5, retry_exceptions={OperationalError, InterfaceError}
 )
+# Whether the files of a reindex run have ended is looked at that often, in seconds.
+LOOK_AGAIN_S = 5
 # As often as is needed to bring jobs back soon after their worker counts as dead.
 _RECOVERY_S = max(
     1, min(10, int(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"] / 2))
@@ -29,11 +35,13 @@ _RECOVERY_S = max(
 
 
 @app.task(name="rag.index_file", queue="index", retry=RETRY, pass_context=True)
-def index_file_task(context: JobContext, file_id: int, fresh_vectors: bool = False) -> None:
+def index_file_task(
+    context: JobContext, file_id: int, fresh_vectors: bool = False, from_text: bool = False
+) -> None:
     """Index one file."""
     try:
         leave_place(context.job.id)
-        index_file(file_id=file_id, fresh_vectors=fresh_vectors)
+        index_file(file_id=file_id, fresh_vectors=fresh_vectors, from_text=from_text)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
@@ -68,6 +76,37 @@ def reweigh_store_task(context: JobContext, store_id: int) -> None:
         connections.close_all()
 
 
+@app.task(name="rag.reindex_run", queue="index", retry=RETRY, pass_context=True)
+def reindex_run_task(context: JobContext, run_id: int) -> None:
+    """Work off a reindex run; look again later while its files' jobs are under way."""
+    try:
+        leave_place(context.job.id)
+        if work_run(run_id=run_id):
+            queue_run(run_id=run_id, delay_s=LOOK_AGAIN_S)
+    finally:
+        connections.close_all()
+
+
+@app.task(name="rag.retire_run", queue="index", retry=RETRY, pass_context=True)
+def retire_run_task(context: JobContext, run_id: int) -> None:
+    """Give up the space that a store has left."""
+    try:
+        leave_place(context.job.id)
+        retire_due(run_id=run_id)
+    finally:
+        connections.close_all()
+
+
+@app.task(name="rag.clear_space", queue="index", retry=RETRY, pass_context=True)
+def clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
+    """Remove a store's vectors from a space that nobody searches for it."""
+    try:
+        leave_place(context.job.id)
+        clear_space(run_id=run_id, space_id=space_id)
+    finally:
+        connections.close_all()
+
+
 # A worker that starts makes up for the last time that was missed.
 @app.periodic(cron=f"* * * * * */{_RECOVERY_S}")
 @app.task(name="rag.recover_jobs", queue="upkeep", queueing_lock="rag.recover_jobs")
@@ -82,9 +121,10 @@ def recover_jobs_task(timestamp: int, **_: Any) -> None:
 @app.periodic(cron="17 * * * *")
 @app.task(name="rag.tidy_up", queue="upkeep", queueing_lock="rag.tidy_up")
 def tidy_up_task(timestamp: int, **_: Any) -> None:
-    """Remove bytes without a file and jobs that ended long ago."""
+    """Remove bytes without a file, jobs that ended long ago, and old queries."""
     try:
         remove_orphans()
         forget_jobs()
+        forget_old_queries()
     finally:
         connections.close_all()

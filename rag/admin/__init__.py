@@ -5,17 +5,22 @@ from __future__ import annotations
 from rag.admin import (
     account,
     api_key,
+    audit,
     chunk,
     chunk_conflict,
+    evaluation,
     file,
+    golden,
     job,
     query_log,
+    reindex,
     revision,
     space,
     store,
+    usage,
 )  # fmt: skip
 
 __all__ = [
-    "account", "api_key", "chunk", "chunk_conflict", "file", "job", "query_log", "revision",
-    "space", "store",
+    "account", "api_key", "audit", "chunk", "chunk_conflict", "evaluation", "file", "golden", "job",
+    "query_log", "reindex", "revision", "space", "store", "usage",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 
 from rag import models
 from rag.admin.cells import label, list_link, page_link
+from rag.admin.file_bulk import FileBulk
 from rag.admin.file_form import FileForm
 from rag.admin.file_pages import FileText, original_view
 from rag.admin.filters import KindFilter, StoreFilter
@@ -26,14 +27,14 @@ from rag.admin.sentences import error_sentence, warning_sentence
 from rag.admin.status import is_busy, status_cell
 from rag.core.errors import RAGError
 from rag.services.delete_files import delete_files
-from rag.services.files import cancel_files, retry_files, update_file
+from rag.services.files import cancel_files, update_file
 from rag.services.read_as import read_as
 
 MAX_POLLED = 200
 
 
 @admin.register(models.File)
-class FileAdmin(RemoteDeletion, ScopedAdmin):
+class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
     """Files that one may read; they come by upload, so none is added here."""
 
     form = FileForm
@@ -52,7 +53,7 @@ class FileAdmin(RemoteDeletion, ScopedAdmin):
     list_filter = (StoreFilter, "status", KindFilter)
     search_fields = ("name",)
     sortable_by = ("name", "kind", "updated_at")
-    actions = ("retry", "cancel")
+    actions = ("retry", "cancel", "vectors", "enable", "disable", "move", "export")
     readonly_fields = (
         "store", "status_now", "reading", "chunks", "kind", "bytes", "encoding", "parser",
         "all_warnings", "sha256", "revision", "created_at", "updated_at",
@@ -124,13 +125,6 @@ class FileAdmin(RemoteDeletion, ScopedAdmin):
         counts = dict(_page_counts([row.pk for row in rows]))
         for row in rows:
             row.page_count = counts.get(row.pk, 0)
-
-    @admin.action(description=_("Read and index again"), permissions=["change"])
-    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Queue the chosen files; their present chunks serve meanwhile."""
-        n = retry_files(scope=scope_for(request), file_ids=_ids(queryset))
-        text = ngettext("%(n)d file was queued.", "%(n)d files were queued.", n) % {"n": n}
-        self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
 
     @admin.action(description=_("Take out of the queue"), permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -213,7 +207,8 @@ class FileAdmin(RemoteDeletion, ScopedAdmin):
             }
             for row in rows
         ]  # fmt: skip
-        return JsonResponse({"files": files})
+        words = {"left": _("about {n} s left")} if files else {}
+        return JsonResponse({"files": files, **words})
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Show or save the form; what a service refuses is a message, not a crash."""

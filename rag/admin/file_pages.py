@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from itertools import pairwise
 from typing import IO, Any
 
 from django.core.exceptions import PermissionDenied
@@ -18,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from rag import models
 from rag.admin.row_page import RowPage
 from rag.admin.scoped import ScopedAdmin
+from rag.admin.text_sections import cut_sections
 
 WINDOW = 30_000
 PIECE = 256 * 1024
@@ -41,12 +41,24 @@ class FileText(RowPage):
         return super().get_context_data(
             **kwargs,
             file=self.row,
-            sections=_sections(text, start, pages, (first, last)),
+            sections=cut_sections(text, start, pages, (first, last), self._chunks(start, end)),
             before=start - WINDOW if start else None,
             after=end if end < length else None,
             start=start,
             end=end,
             length=length,
+        )
+
+    def _chunks(self, start: int, end: int) -> list[Any]:
+        """Return the live chunks of the window, for who may see chunks."""
+        if not self.request.user.has_perm("rag.view_chunk"):
+            return []
+        live = models.Chunk.objects.live().filter(file=self.row.pk, char_end__gt=start)
+        spans = live.filter(char_start__lt=end).exclude(origin=models.Chunk.Origin.ADDED)
+        return list(
+            spans.order_by("char_end", "ordinal").only(
+                "ordinal", "char_start", "own_start", "char_end", "enabled", "origin"
+            )
         )
 
 
@@ -89,29 +101,3 @@ def _mark(request: HttpRequest) -> tuple[int, int]:
         for part in (first, last)
     ]
     return numbers[0], max(numbers)
-
-
-def _sections(
-    text: str, start: int, pages: list[dict[str, Any]], mark: tuple[int, int]
-) -> list[dict[str, Any]]:
-    """Return the parts of the window, one a page, each in pieces that are marked or not."""
-    end = start + len(text)
-    whole: list[dict[str, Any]] = [
-        {"number": None, "label": "", "start": start, "end": end, "has_text_layer": True}
-    ]
-    sections = []
-    for page in pages or whole:
-        # A page without text has no character of its own, but is a page all the same.
-        is_empty_here = page["start"] == page["end"] and start <= page["start"] <= end
-        if not is_empty_here and (page["end"] <= start or page["start"] >= end):
-            continue
-        first, last = max(page["start"], start), min(page["end"], end)
-        marked = max(first, min(mark[0], last)), max(first, min(mark[1], last))
-        borders = [first, *marked, last]
-        pieces = [
-            (text[left - start : right - start], index == 1)
-            for index, (left, right) in enumerate(pairwise(borders))
-            if right > left
-        ]
-        sections.append({**page, "pieces": pieces, "is_continued": page["start"] < start})
-    return sections

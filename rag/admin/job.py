@@ -1,4 +1,4 @@
-"""The queue's jobs, to look at: what waits, runs and failed. Files are retried on their list."""
+"""The queue's jobs: what waits, runs, failed or is stalled; taken out and begun again."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.contrib import admin
-from django.db.models import CharField, Max, QuerySet, Value
-from django.db.models.functions import Cast, Concat
+from django.contrib import admin, messages
+from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from procrastinate.contrib.django.models import ProcrastinateEvent, ProcrastinateJob
 
-from rag import models
 from rag.admin.cells import label
-from rag.admin.scoped import ReadOnlyAdmin, ScopedChangeList
+from rag.admin.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
+from rag.services.control_jobs import cancel_jobs, retry_jobs
+from rag.services.visible_rows import stalled_jobs, visible_jobs
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
@@ -46,12 +46,15 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return all states."""
-        return [(state, text) for state, (text, _colour) in STATES.items()]
+        """Return all states, and the one of jobs whose worker has died."""
+        states = [(state, text) for state, (text, _colour) in STATES.items()]
+        return [*states, ("stalled", gettext_lazy("stalled"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the jobs of the chosen state."""
-        return queryset.filter(status=self.value()) if self.value() else queryset
+        if self.value() == "stalled":
+            return stalled_jobs(jobs=queryset)
+        return queryset.filter(status=self.value()) if self.value() in STATES else queryset
 
 
 class JobChangeList(ScopedChangeList):
@@ -69,6 +72,7 @@ class JobAdmin(ReadOnlyAdmin):
 
     list_display = ("id", "task", "arguments", "state", "tries", "last_event", "due")
     list_filter = (StateFilter,)
+    actions = ("retry", "cancel")
     ordering = ("-id",)
     sortable_by = ()
     fields = (
@@ -95,18 +99,43 @@ class JobAdmin(ReadOnlyAdmin):
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the jobs that work on editable files."""
-        if scope.is_operator:
-            return queryset
-        name = Concat(Value("file:"), Cast("pk", CharField()))
-        files = models.File.objects.editable(scope).annotate(lock=name)
-        return queryset.filter(lock__in=files.values("lock"))
+        return visible_jobs(scope=scope, rows=queryset)
 
     def complete_rows(self, rows: list[Any]) -> None:
         """Fetch when something last happened to each job."""
         events = ProcrastinateEvent.objects.filter(job__in=[row.pk for row in rows])
         last = dict(events.order_by().values_list("job").annotate(at=Max("at")))
+        doing = [row.pk for row in rows if row.status == "doing"]
+        stalled = ProcrastinateJob.objects.filter(pk__in=doing)
+        silent = set(stalled_jobs(jobs=stalled).values_list("pk", flat=True)) if doing else set()
         for row in rows:
-            row.last_at = last.get(row.pk)
+            row.last_at, row.is_stalled = last.get(row.pk), row.pk in silent
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Return the actions for who may index files, all others only look."""
+        actions = super().get_actions(request)
+        may = request.user.has_perm("rag.change_file")
+        return {name: a for name, a in actions.items() if may or name not in self.actions}
+
+    @admin.action(description=gettext_lazy("Begin again"))
+    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Queue the chosen jobs that failed, were taken out, or are stalled."""
+        ids = list(queryset.values_list("pk", flat=True))
+        n = retry_jobs(scope=scope_for(request), job_ids=ids)
+        text = ngettext("%(n)d job was begun again.", "%(n)d jobs were begun again.", n)
+        self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
+
+    @admin.action(description=gettext_lazy("Take out of the queue"))
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Cancel the chosen jobs that have not begun."""
+        ids = list(queryset.values_list("pk", flat=True))
+        n, n_running = cancel_jobs(scope=scope_for(request), job_ids=ids)
+        text = ngettext("%(n)d job was taken out.", "%(n)d jobs were taken out.", n) % {"n": n}
+        self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
+        if n_running:
+            text = ngettext("%(n)d runs already and goes on.", "%(n)d run already and go on.",
+                            n_running)  # fmt: skip
+            self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
     @admin.display(description=gettext_lazy("task"))
     def task(self, job: Any) -> str:
@@ -121,6 +150,8 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("state"))
     def state(self, job: Any) -> SafeString:
         """Return the state in colour."""
+        if getattr(job, "is_stalled", False):
+            return label(gettext("stalled"), "bad")
         return label(*STATES.get(job.status, (job.status, "idle")))
 
     @admin.display(description=gettext_lazy("tries"))

@@ -1,47 +1,119 @@
-"""The query log: what was asked of the stores that one looks after."""
+"""The query log: what was asked of the stores that one looks after, and what came of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.utils.html import format_html, format_html_join
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 
 from rag import models
+from rag.admin.asked import asked_number
 from rag.admin.cells import label
 from rag.admin.filters import HitsFilter
-from rag.admin.scoped import ReadOnlyAdmin
+from rag.admin.query_filters import AskedStoreFilter, QualityFilter
+from rag.admin.query_trace import trace
+from rag.admin.scoped import ReadOnlyAdmin, scope_for
+from rag.admin.sentences import error_sentence
 from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.services.dashboard import GOOD
+from rag.services.golden_questions import Wanted, save_question
+from rag.services.visible_rows import visible_queries
 
 
 @admin.register(models.QueryLog)
 class QueryLogAdmin(ReadOnlyAdmin):
     """Own questions, and all questions to stores that one may edit."""
 
-    list_display = ("question", "kind", "mode", "hits", "score", "ms", "user", "created_at")
+    list_display = (
+        "question", "kind", "mode", "hits", "sureness", "cited", "ms", "user", "created_at",
+    )  # fmt: skip
     list_select_related = ("user",)
-    list_filter = ("kind", HitsFilter)
+    list_filter = ("kind", HitsFilter, QualityFilter, AskedStoreFilter)
     search_fields = ("query",)
     sortable_by = ("created_at",)
     fields = (
         "query", "kind", "user", "created_at", "mode", "top_k", "settings_hash", "hits", "score",
-        "times", "whole_answer",
+        "sureness", "whole_answer",
     )  # fmt: skip
-    readonly_fields = ("hits", "score", "times", "whole_answer")
+    readonly_fields = ("hits", "score", "sureness", "whole_answer")
+    change_form_outer_before_template = "admin/rag/query_trace.html"
+
+    class Media:
+        css = {"all": ("rag/admin/insight.css",)}
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return rows whose stores are all readable, and editable unless oneself had asked."""
-        if scope.is_operator:
-            return queryset
-        stores = models.Store.objects
-        editable = list(stores.editable(scope).values_list("pk", flat=True))
-        readable = list(stores.readable(scope).values_list("pk", flat=True))
-        own = Q(user_id=scope.user_id, store_ids__contained_by=readable)
-        return queryset.exclude(store_ids=[]).filter(own | Q(store_ids__contained_by=editable))
+        return visible_queries(scope=scope, rows=queryset)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with that of a new golden question before them."""
+        golden = self.admin_site.admin_view(require_POST(self.golden_view))
+        return [
+            path("<int:pk>/golden/", golden, name="rag_querylog_golden"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the trace of the query above its facts."""
+        row = self.get_object(request, object_id)
+        if row is not None:
+            desk = trace(row, scope_for(request))
+            desk["may_expect"] = request.user.has_perm("rag.add_goldenquestion")
+            extra_context = {**(extra_context or {}), "desk": desk}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def golden_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Make a golden question of a logged one: the posted chunk must be found for it.
+
+        Without a chunk the answer was bad, and a person says on the question's page what to expect.
+        """
+        may_add = request.user.has_perm("rag.add_goldenquestion")
+        if not self.has_view_permission(request) or not may_add:
+            raise PermissionDenied
+        row = get_object_or_404(self.get_queryset(request), pk=pk)
+        scope, origins = scope_for(request), models.GoldenQuestion.Origin
+        facts = {"note": row.answer[:2000], "created_by": request.user}
+        wanted: list[Wanted] = []
+        store: models.Store | None
+        if "chunk" in request.POST:
+            chunks = models.Chunk.objects.readable(scope).filter(store__in=row.store_ids)
+            chunk_id = asked_number(request.POST["chunk"])
+            chunk = get_object_or_404(chunks.select_related("store"), pk=chunk_id)
+            store, wanted = chunk.store, [Wanted(chunk_id=chunk.pk)]
+            facts["origin"] = origins.CORRECTED if row.answer else origins.PLAYGROUND
+        else:
+            store = models.Store.objects.editable(scope).filter(pk__in=row.store_ids).first()
+            facts["origin"] = origins.DISLIKED
+            if store is None:
+                raise PermissionDenied
+        try:
+            question, _new = save_question(
+                scope=scope, store=store, query=row.query, wanted=wanted, facts=facts
+            )
+        except RAGError as error:
+            self.message_user(request, error_sentence(error), messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:rag_querylog_change", args=[pk]))
+        if not wanted:
+            url = reverse("admin:rag_goldenquestion_change", args=[question.pk])
+            self.message_user(request, gettext("Say what should have been found."), messages.INFO)
+            return HttpResponseRedirect(url)
+        text = gettext("Kept as a golden question: this chunk must be found.")
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:rag_querylog_change", args=[pk]))
 
     @admin.display(description=_("query"))
     def question(self, row: models.QueryLog) -> str:
@@ -58,15 +130,26 @@ class QueryLogAdmin(ReadOnlyAdmin):
         """Return the fused score of the first hit."""
         return "–" if row.best_score is None else f"{row.best_score:.3f}"
 
+    @admin.display(description=_("confidence"))
+    def sureness(self, row: models.QueryLog) -> SafeString | str:
+        """Return how sure the search was; a doubtful one is marked."""
+        if row.confidence is None:
+            return "–"
+        return label(f"{row.confidence:.2f}", "good" if row.confidence >= GOOD else "warn")
+
+    @admin.display(description=_("citations"))
+    def cited(self, row: models.QueryLog) -> SafeString | str:
+        """Return how many of the citations stand word for word in their sources."""
+        if not row.answer:
+            return "–"
+        n_good = sum(one.get("verdict") == "verified" for one in row.citations)
+        is_good = bool(row.citations) and n_good == len(row.citations)
+        return label(f"{n_good}/{len(row.citations)}", "good" if is_good else "warn")
+
     @admin.display(description=_("time in ms"))
     def ms(self, row: models.QueryLog) -> str:
         """Return the time of the whole search."""
         return f"{float(row.timings_ms.get('total', 0)):.1f}"
-
-    @admin.display(description=_("times in ms"))
-    def times(self, row: models.QueryLog) -> SafeString:
-        """Return the time of each step."""
-        return format_html_join(" · ", "{} {}", row.timings_ms.items())
 
     @admin.display(description=_("answer"))
     def whole_answer(self, row: models.QueryLog) -> SafeString:

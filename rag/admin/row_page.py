@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -10,23 +10,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 
 from rag import models
+from rag.admin.desk_page import DeskPage
 from rag.admin.scoped import ScopedAdmin
 
-if TYPE_CHECKING:
-    from django.contrib.auth.mixins import PermissionRequiredMixin
-    from django.views.generic import TemplateView
 
-    class _Page(PermissionRequiredMixin, TemplateView):
-        model_admin: Any
-else:
-    from django.views.generic import TemplateView
-    from unfold.views import UnfoldModelAdminViewMixin
-
-    class _Page(UnfoldModelAdminViewMixin, TemplateView):
-        pass
-
-
-class RowPage(_Page):
+class RowPage(DeskPage):
     """A page of one row that the caller may read; 404 for all others, as if they did not exist."""
 
     model_admin: ScopedAdmin

@@ -12,7 +12,6 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from rag import models
 from rag.admin.cells import label, list_link, page_link
@@ -21,12 +20,13 @@ from rag.admin.remote import RemoteStores, remote_state
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.admin.sentences import error_sentence
 from rag.admin.status import COLOURS
+from rag.admin.store_bulk import StoreBulk
+from rag.admin.store_desk import store_desk
 from rag.admin.store_form import StoreForm
 from rag.admin.store_search import StoreSearch
 from rag.admin.store_upload import StoreUpload, upload_view
 from rag.core.documents import ChunkRule
 from rag.core.errors import RAGError
-from rag.services.files import retry_files
 from rag.services.stores import create_store, delete_store
 
 MADE_BY_SERVICE = (
@@ -36,7 +36,7 @@ MADE_BY_SERVICE = (
 
 
 @admin.register(models.Store)
-class StoreAdmin(RemoteStores, ScopedAdmin):
+class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
     """The stores that one may read; what one may edit can be changed."""
 
     form = StoreForm
@@ -159,16 +159,6 @@ class StoreAdmin(RemoteStores, ScopedAdmin):
         for row in rows:
             row.file_counts = counts[row.pk]
 
-    @admin.action(description=_("Index all files again"), permissions=["change"])
-    def index_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Queue every file of the chosen stores; their chunks serve meanwhile."""
-        scope = scope_for(request)
-        stores = queryset.editable(scope)  # type: ignore[attr-defined]
-        ids = list(models.File.objects.filter(store__in=stores).values_list("pk", flat=True))
-        n = retry_files(scope=scope, file_ids=ids)
-        text = ngettext("%(n)d file was queued.", "%(n)d files were queued.", n) % {"n": n}
-        self.message_user(request, text, messages.SUCCESS)
-
     @admin.display(description=_("access"))
     def visibility(self, store: models.Store) -> SafeString:
         """Return whether everybody may read."""
@@ -220,16 +210,15 @@ class StoreAdmin(RemoteStores, ScopedAdmin):
         store = self.get_object(request, object_id)
         if store is not None:
             self.complete_rows([store])
-            extra_context = {**(extra_context or {}), "desk": self._desk(request, store)}
+            desk = {
+                "store": store,
+                "files": self.files_by_status(store),
+                "at_gemini": remote_state(store),
+                "may_edit": self.has_change_permission(request, store),
+                **store_desk(request, store),
+            }
+            extra_context = {**(extra_context or {}), "desk": desk}
         return super().change_view(request, object_id, form_url, extra_context)
-
-    def _desk(self, request: HttpRequest, store: models.Store) -> dict[str, Any]:
-        return {
-            "store": store,
-            "files": self.files_by_status(store),
-            "at_gemini": remote_state(store),
-            "may_edit": self.has_change_permission(request, store),
-        }
 
 
 def store_links(store: models.Store) -> list[SafeString]:

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.views.decorators.debug import sensitive_variables
 from ninja.utils import check_csrf
 
+from rag.core.account import current_request
 from rag.core.errors import ForbiddenError, LimitError
 from rag.services.access import Caller, caller_of_user
 from rag.services.api_keys import authenticate_key
@@ -35,6 +36,7 @@ def caller_by_key(request: HttpRequest) -> Caller | None:
         _admit(request, count_failure(address=request.META.get("REMOTE_ADDR", "")))
         return None
     assert caller.key_id is not None
+    current_request().user_id, current_request().key_id = caller.user.pk, caller.key_id
     _admit(request, count_key(key_id=caller.key_id, limit=caller.limit))
     return caller
 
@@ -52,6 +54,7 @@ def caller_by_cookie(request: HttpRequest) -> Caller | None:
             "The request does not prove that it comes from this site.",
             hint="Send the header X-CSRFToken with the value of the cookie csrftoken, or a key.",
         )
+    current_request().user_id = user.pk
     _admit(request, count_user(user_id=user.pk))
     return caller_of_user(user=user)
 

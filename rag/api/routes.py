@@ -9,7 +9,9 @@ from rest_framework.routers import SimpleRouter
 
 from rag.api import node_resource, node_search, node_store, node_upload
 from rag.api.docs import docs
+from rag.api.evaluation import EvaluationRunViews
 from rag.api.file_resource import FileViews
+from rag.api.golden import GoldenQuestionViews
 from rag.api.problems import problem_of_status
 from rag.api.resources import ChunkViews, StoreViews
 
@@ -17,6 +19,8 @@ _router = SimpleRouter(trailing_slash=False)
 _router.register("stores", StoreViews, "api-stores")
 _router.register("files", FileViews, "api-files")
 _router.register("chunks", ChunkViews, "api-chunks")
+_router.register("golden-questions", GoldenQuestionViews, "api-golden-questions")
+_router.register("evaluation-runs", EvaluationRunViews, "api-evaluation-runs")
 
 
 def nowhere(request: HttpRequest) -> HttpResponse:

@@ -7,7 +7,7 @@ the search statements apply this rule in SQL; tests hold them against ``may_read
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,14 @@ class Scope:
     """What a caller is: the argument of every read path. There is no default that sees all.
 
     ``only_store_ids`` narrows all other rights to these stores, an operator's too; None does not.
+    ``key_id`` says on which key's account models are called; it is no right.
     """
 
     user_id: int | None
     group_ids: frozenset[int] = frozenset()
     is_operator: bool = False
     only_store_ids: frozenset[int] | None = None
+    key_id: int | None = field(default=None, compare=False)
 
     @classmethod
     def anonymous(cls) -> Scope:

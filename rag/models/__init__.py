@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from rag.models.api_key import ApiKey
+from rag.models.audit import AuditEntry
 from rag.models.chunk import Chunk, ChunkConflict, ChunkRevision, DroppedSpan
+from rag.models.evaluation import EvaluationResult, EvaluationRun
 from rag.models.file import File
+from rag.models.golden import GoldenQuestion, GoldenTarget
 from rag.models.query_log import QueryLog
 from rag.models.rag_node import RagNode
+from rag.models.reindex import ReindexRun
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store
-from rag.models.usage import UsageRecord
+from rag.models.usage import Budget, BudgetHold, UsageRecord
 
 __all__ = [
-    "ApiKey", "Chunk", "ChunkConflict", "ChunkRevision", "DroppedSpan", "EmbeddingSpace", "File",
-    "QueryLog", "RagNode", "Store", "UsageRecord",
+    "ApiKey", "AuditEntry", "Budget", "BudgetHold", "Chunk", "ChunkConflict", "ChunkRevision",
+    "DroppedSpan", "EmbeddingSpace", "EvaluationResult", "EvaluationRun", "File",
+    "GoldenQuestion", "GoldenTarget", "QueryLog", "RagNode", "ReindexRun", "Store", "UsageRecord",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -29,6 +30,9 @@ class QueryLog(models.Model):
     top_k = models.PositiveIntegerField(_("top k"))
     chunk_ids = ArrayField(models.BigIntegerField(), verbose_name=_("hits"))
     best_score = models.FloatField(_("best score"), null=True)
+    confidence = models.FloatField(
+        _("confidence"), null=True, help_text=_("0 to 1: how sure the search was of its best hit."),
+    )  # fmt: skip
     timings_ms = models.JSONField(_("times in ms"), default=dict)
     answer = models.TextField(_("answer"), blank=True)
     citations = models.JSONField(_("citations"), default=list, blank=True)
@@ -38,6 +42,8 @@ class QueryLog(models.Model):
         verbose_name = _("query")
         verbose_name_plural = _("query log")
         ordering = ["-id"]
+        # What is deleted is looked for in kept answers.
+        indexes = [GinIndex(fields=["chunk_ids"], name="rag_querylog_chunks")]
 
     def __str__(self) -> str:
         return self.query[:80]

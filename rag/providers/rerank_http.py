@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import ConfigurationError
+from rag.core.tally import current_tally
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 from rag.providers.remote.service import Service, check_address, check_key
 
@@ -51,6 +52,8 @@ class HttpReranker:
         if self._model:
             body["model"] = self._model
         answer = call_with_retry(policy, lambda left_s: self._post(body, left_s))
+        usage = answer.get("usage") if isinstance(answer, dict) else None
+        current_tally().add(usage.get("total_tokens") if isinstance(usage, dict) else None)
         scores = _scores(answer, len(texts))
         if scores is None:
             raise self._service.unreadable("no score for each document").error

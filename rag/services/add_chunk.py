@@ -13,6 +13,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.postgres.connections import release_db
+from rag.providers.postgres.traces import forget_chunks
 from rag.services.chunk_text import WrittenText, clean_chunk_text, index_text, write_text
 from rag.services.held_chunk import hold_file
 from rag.services.settle_changes import note_changes, settle
@@ -75,6 +76,7 @@ def delete_chunks(*, scope: Scope, chunk_ids: Sequence[int], by: Any) -> int:
             )
             for row in rows if row.is_live and row.own_start < row.char_end
         )  # fmt: skip
+        forget_chunks([row.pk for row in rows])
         models.Chunk.objects.filter(pk__in=[row.pk for row in rows]).delete()
         note_changes(file_id=file_id, n_more=-sum(row.is_live for row in rows))
         n_deleted += len(rows)

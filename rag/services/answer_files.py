@@ -18,11 +18,12 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding, InlineFile
 from rag.providers.postgres.connections import release_db
-from rag.services import wiring
 from rag.services.answer_passages import CitedAnswer, answer_passages, stream_passages
+from rag.services.budget_hold import held_answer, hold_answer
 from rag.services.file_passages import file_context
 from rag.services.file_search import gemini_file_search
 from rag.services.record_usage import record_usage
+from rag.services.usage_chat import chat_for
 from rag.stages.context import Context
 
 KIND = models.UsageRecord.Kind.MULTIMODAL
@@ -39,13 +40,14 @@ def answer_files(
     release_db()
     if conf().gemini_api_key:
         asked = GroundedQuestion(question, files=files)
-        answer = gemini_file_search().answer(asked, deadline=deadline)
+        with held_answer(scope=scope, deadline=deadline, is_remote=True) as hold:
+            answer = gemini_file_search().answer(asked, deadline=deadline)
+        record_usage(answer=answer, kind=KIND, scope=scope, hold=hold)
     else:
-        chat = wiring.chat_model()
+        chat = chat_for(scope=scope, kind=KIND)
         context = file_context(question=question, files=files, deadline=deadline)
         cited = answer_passages(question=question, context=context, chat=chat, deadline=deadline)
         answer = _grounded(cited, context)
-    record_usage(answer=answer, kind=KIND, scope=scope)
     return answer
 
 
@@ -53,24 +55,27 @@ async def stream_files(
     *, question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
 ) -> AsyncIterator[GroundedAnswer]:
     """Yield the answer as it comes; leaving the iteration stops the model."""
-    last = GroundedAnswer("")
-    if conf().gemini_api_key:
+    last, is_remote = GroundedAnswer(""), bool(conf().gemini_api_key)
+    hold = None
+    if is_remote:
+        hold = await sync_to_async(hold_answer)(scope=scope, deadline=deadline)
         backend = await sync_to_async(gemini_file_search)()
         pieces = backend.stream(GroundedQuestion(question, files=files), deadline=deadline)
     else:
-        pieces = _stream_texts(question, files, deadline)
+        pieces = _stream_texts(question, files, scope, deadline)
     async with aclosing(pieces):  # type: ignore[type-var]
         async for piece in pieces:
             last = piece
             yield piece
-    await sync_to_async(record_usage)(answer=last, kind=KIND, scope=scope)
+    if is_remote:
+        await sync_to_async(record_usage)(answer=last, kind=KIND, scope=scope, hold=hold)
     await sync_to_async(release_db)()
 
 
 async def _stream_texts(
-    question: str, files: Sequence[InlineFile], deadline: Deadline
+    question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
 ) -> AsyncIterator[GroundedAnswer]:
-    chat = await sync_to_async(wiring.chat_model)()
+    chat = await sync_to_async(chat_for)(scope=scope, kind=KIND)
     prepare = sync_to_async(file_context)
     context = await prepare(question=question, files=files, deadline=deadline)
     pieces = stream_passages(question=question, context=context, chat=chat, deadline=deadline)

@@ -101,7 +101,7 @@ def authenticate_key(*, secret: str) -> Caller:
         raise ForbiddenError("The key has expired.", hint="Make a new one.")
     if not key.user.is_active:
         raise ForbiddenError("The user of this key is switched off.")
-    scope = scope_of(key.user)
+    scope = replace(scope_of(key.user), key_id=key.pk)
     if key.is_limited:
         scope = replace(scope, only_store_ids=frozenset(key.stores.values_list("pk", flat=True)))
     return Caller(key.user, scope, frozenset(key.rights), key.pk, key.requests_per_minute)

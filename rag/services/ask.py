@@ -19,6 +19,7 @@ from rag.services import wiring
 from rag.services.ask_remote import ask_remote, stream_remote
 from rag.services.cached_search import cached_search
 from rag.services.log_query import log_query
+from rag.services.usage_chat import chat_for
 from rag.stages.cite import verify_citations
 from rag.stages.cite_stream import CitationStream
 from rag.stages.context import Context, build_context
@@ -78,7 +79,7 @@ def _prepare(
     question: str, scope: Scope, stores: Sequence[models.Store],
     settings: RetrievalSettings | None, model: str,
 ) -> tuple[ChatModel, SearchResult, Context, ChatRequest]:  # fmt: skip
-    chat = wiring.chat_model(model)
+    chat = chat_for(scope=scope, kind="ask", model=model, stores=stores)
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings

@@ -17,6 +17,8 @@ from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
 from rag.core.file_search import FileSearch, GroundedAnswer, GroundedQuestion
 from rag.providers.postgres.connections import release_db
+from rag.services.budget import check_budget
+from rag.services.budget_hold import held_answer, hold_answer
 from rag.services.file_search import gemini_file_search
 from rag.services.local_file_search import LocalFileSearch
 from rag.services.log_query import log_query
@@ -35,8 +37,12 @@ def ask_stores(*, question: GroundedQuestion, scope: Scope, deadline: Deadline) 
     are kept in different places, and what the backend raises.
     """
     backend, question, stores = _prepared(question, scope)
-    answer = backend.answer(question, deadline=deadline)
-    _keep(question, answer, scope, stores)
+    is_remote = stores[0].is_remote
+    with held_answer(
+        scope=scope, deadline=deadline, is_remote=is_remote, model=question.model
+    ) as hold:
+        answer = backend.answer(question, deadline=deadline)
+    _keep(question, answer, scope, stores, hold)
     return answer
 
 
@@ -45,30 +51,36 @@ async def stream_stores(
 ) -> AsyncIterator[GroundedAnswer]:
     """Yield the answer as it comes; leaving the iteration stops the model."""
     backend, question, stores = await sync_to_async(_prepared)(question, scope)
-    last, text = GroundedAnswer(""), ""
+    last, text, hold = GroundedAnswer(""), "", None
+    if stores[0].is_remote:
+        hold = await sync_to_async(hold_answer)(
+            scope=scope, deadline=deadline, model=question.model
+        )
     pieces = backend.stream(question, deadline=deadline)
     async with aclosing(pieces):  # type: ignore[type-var]
         async for piece in pieces:
             last, text = piece, text + piece.text
             yield piece
-    await sync_to_async(_keep)(question, replace(last, text=text), scope, stores)
+    await sync_to_async(_keep)(question, replace(last, text=text), scope, stores, hold)
     await sync_to_async(release_db)()
 
 
 def _keep(
-    question: GroundedQuestion, answer: GroundedAnswer, scope: Scope, stores: Sequence[models.Store]
-) -> None:
-    record_usage(answer=answer, kind=KIND, scope=scope, store=stores[0])
+    question: GroundedQuestion, answer: GroundedAnswer, scope: Scope,
+    stores: Sequence[models.Store], hold: models.BudgetHold | None,
+) -> None:  # fmt: skip
     if stores[0].is_remote:
-        # Our own search keeps its log by itself.
+        # Our own models and search keep ledger and log by themselves.
+        record_usage(answer=answer, kind=KIND, scope=scope, store=stores[0], hold=hold)
         result = remote_result(question=question, answer=answer)
         ids = [store.pk for store in stores]
         log_query(result=result, scope=scope, store_ids=ids, answer=answer.text)
 
 
 def check_stores(*, names: Sequence[str], scope: Scope) -> None:
-    """Raise what ``ask_stores`` would before it asks: for names, rights, and a missing key."""
+    """Raise what ``ask_stores`` would before it asks: names, rights, a missing key, a budget."""
     _prepared(GroundedQuestion("?", names), scope)
+    check_budget(key_id=scope.key_id)
 
 
 def _prepared(

@@ -10,6 +10,7 @@ from django.conf import settings
 from redis import Redis
 
 from rag.conf import conf
+from rag.core import watch
 from rag.providers.cache.breaker import Breaker
 from rag.providers.cache.counters import Counters
 from rag.providers.cache.memory_cache import MemoryCache
@@ -60,6 +61,7 @@ class Place:
     def count(self, event: str) -> None:
         """Count one of hits, misses, errors, and bypasses: searches that may not use a cache."""
         self.counters.add(event)
+        watch.count("cache", cache=self.seal.prefix.split(":")[-2], event=event)
         self.counters.send_if_due(self.cache, f"{self.seal.prefix}counters")
 
     def count_all(self) -> dict[str, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from rag.core.errors import ConflictError, InvalidInputError, LimitError
 from rag.providers.postgres.chunk_rows import write_rows
 from rag.services import wiring
 from rag.services.draft import digest, indexed_text
+from rag.services.move_spaces import embed_for_others, kept_spaces
 from rag.stages.clean import clean_text
 
 if TYPE_CHECKING:
@@ -24,14 +26,16 @@ MAX_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class WrittenText:
-    """A text with what both indexes need; ``sha256`` tells it from others as a draft's does."""
+    """A text with what both indexes need; ``sha256`` tells it from others as a draft's does.
+
+    ``vectors`` has one a space: the store's live one and, while it moves, the other.
+    """
 
     text: str
     token_count: int
     sha256: str
     indexed: str
-    space_id: int
-    vector: NDArray[np.float32]
+    vectors: Mapping[int, NDArray[np.float32]]
 
 
 def clean_chunk_text(text: str) -> str:
@@ -68,8 +72,9 @@ def write_text(*, store: models.Store, text: str, context: str = "") -> WrittenT
             n=n_tokens, limit=limit,
         )  # fmt: skip
     count = embedder.tokenizer.count(text) if context else n_tokens
-    vector = embedder.embed_passages([indexed])[0]
-    return WrittenText(text, count, digest(chunk), indexed, store.live_space_id, vector)
+    vectors = {store.live_space_id: embedder.embed_passages([indexed])[0]}
+    vectors |= embed_for_others(store_id=store.pk, indexed=indexed)
+    return WrittenText(text, count, digest(chunk), indexed, vectors)
 
 
 def index_text(*, chunk: models.Chunk, written: WrittenText) -> None:
@@ -78,6 +83,7 @@ def index_text(*, chunk: models.Chunk, written: WrittenText) -> None:
     Raises ConflictError when the store stands on another model by now.
     """
     space_id = models.Store.objects.values_list("space_id", flat=True).get(pk=chunk.store_id)
-    if space_id != written.space_id:
+    if space_id not in written.vectors:
         raise ConflictError("The store moved to another model meanwhile.", hint="Save once more.")
-    write_rows(chunk.pk, written.indexed, {written.space_id: written.vector})
+    vectors = kept_spaces(store_id=chunk.store_id, vectors=written.vectors)
+    write_rows(chunk.pk, written.indexed, vectors)

@@ -13,15 +13,16 @@ from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.providers.postgres import stats
 from rag.providers.postgres.connections import release_db
+from rag.providers.postgres.traces import forget_files
 from rag.services.file_search import gemini_file_search
 
 BATCH = 200
 
 
 def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
-    """Delete files with their chunks, vectors, terms and bytes; return how many.
+    """Delete files with their chunks, vectors, terms, waiting jobs and bytes; return how many.
 
-    Gone from every search at commit; each batch is one transaction. Documents at Gemini go first:
+    Gone from every search and from kept answers at commit; each batch is one transaction. Documents at Gemini go first:
     where one cannot be deleted the file stays with the reason, the others go, and it is raised.
     """
     failure = _delete_remote(scope, file_ids)
@@ -59,6 +60,7 @@ def _delete_remote(scope: Scope, file_ids: Sequence[int]) -> RAGError | None:
 
 
 def _delete_rows(file_ids: Sequence[int]) -> None:
+    forget_files(file_ids)
     # Chunks go by one statement: Django would read a hundred thousand of them first.
     models.ChunkRevision.objects.filter(chunk__file_id__in=file_ids).delete()
     models.Chunk.objects.filter(file_id__in=file_ids)._raw_delete("default")

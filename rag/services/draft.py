@@ -13,7 +13,7 @@ from rag.core.documents import Chunk, ParsedDocument
 from rag.core.ports import Embedder
 from rag.providers.postgres import drafts
 from rag.providers.postgres.keys import term_weights
-from rag.services import wiring
+from rag.services.usage_chat import embedder_for
 from rag.stages.chunk import chunk_document
 from rag.stages.terms import VERSION, index_terms, is_han
 
@@ -34,7 +34,7 @@ def draft_file(
 
     ``holes`` are spans, in order, of chunks that stay: the rest is cut around them.
     """
-    embedder = wiring.embedder_of(file.store.live_space_id)
+    embedder = embedder_for(store=file.store)
     fingerprint = _fingerprint(file, document, (fresh_vectors, *holes))
     n_done = drafts.begin_draft(file.pk, fingerprint)
     chunks = islice(

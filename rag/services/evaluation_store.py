@@ -26,9 +26,12 @@ BATCH = 64
 
 
 def ensure_store(
-    *, corpus: str, documents: Mapping[str, str], on_embedded: Callable[[int], None]
-) -> models.Store:
+    *, corpus: str, documents: Mapping[str, str], on_embedded: Callable[[int], None],
+    embedding_model: str = "",
+) -> models.Store:  # fmt: skip
     """Return the store “eval <corpus>” holding ``documents`` by the configured model and terms.
+
+    With an ``embedding_model`` it is that one's own, “eval <corpus> <model>”.
 
     ``on_embedded`` hears how many more documents are embedded; never called when the store of
     an earlier run will do. Page n of its file is the n-th document. Raises ConflictError when a
@@ -36,8 +39,8 @@ def ensure_store(
     """
     if not documents:
         raise InvalidInputError("The corpus has no documents with text.")
-    name = f"eval {corpus}"[:200]
-    embedder = wiring.embedder()
+    name = f"eval {corpus} {embedding_model}".strip()[:200]
+    embedder = wiring.embedder(embedding_model)
     fingerprint = _fingerprint(embedder, documents)
     old = models.Store.objects.filter(name=name).select_related("space").first()
     if old is not None and _is_current(old, fingerprint, len(documents)):
@@ -46,7 +49,7 @@ def ensure_store(
     with transaction.atomic():
         if old is not None:
             delete_store(store=old)
-        store = create_store(name=name)
+        store = create_store(name=name, embedding_model=embedding_model)
         metadata = {"fingerprint": fingerprint, "model": embedder.id}
         file = add_file(store=store, documents=documents, metadata=metadata)
         rows = load_rows(file=file, documents=documents, vectors=vectors)

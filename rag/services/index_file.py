@@ -23,27 +23,30 @@ from rag.services import wiring
 from rag.services.draft import draft_file
 from rag.services.embed_anew import embed_anew
 from rag.services.match_file import match_file
+from rag.services.move_spaces import fill_others
 from rag.services.publish import publish_file
+from rag.services.reindex_text import kept_document
 from rag.services.send_file import send_file
 from rag.services.spaces import queue_index_builds
 from rag.services.weights import settle_file, settle_store
 
 
-def index_file(*, file_id: int, fresh_vectors: bool = False) -> None:
+def index_file(*, file_id: int, fresh_vectors: bool = False, from_text: bool = False) -> None:
     """Bring a file's chunks up to date; its error is recorded on the row, not raised.
 
-    ``fresh_vectors`` embeds unchanged chunks anew too. A file that was deleted meanwhile is
-    nothing to do. Raises OperationalError while another worker is at it.
+    ``fresh_vectors`` embeds unchanged chunks anew too; ``from_text`` cuts the kept text and reads
+    no bytes. A file that was deleted meanwhile is nothing to do. Raises OperationalError while
+    another worker is at it.
     """
     if models.File.objects.filter(pk=file_id, store__backend="gemini").exists():
         # Without holding it: the lock would stay with a connection that goes back to the pool.
         _send(file_id)
         return
     with holding_file(file_id):
-        _index(file_id, fresh_vectors)
+        _index(file_id, fresh_vectors, from_text)
 
 
-def _index(file_id: int, fresh_vectors: bool) -> None:
+def _index(file_id: int, fresh_vectors: bool, from_text: bool) -> None:
     file = models.File.objects.light().select_related("store__space").filter(pk=file_id).first()
     if file is None:
         return
@@ -51,10 +54,12 @@ def _index(file_id: int, fresh_vectors: bool) -> None:
         status=models.File.Status.PROCESSING, error=None, progress={"stage": "parsing"}
     )
     try:
-        if not _bring_in(file, _parse(file), fresh_vectors):
+        kept = kept_document(file=file) if from_text else None
+        if not _bring_in(file, kept or _parse(file), fresh_vectors):
             return
         if fresh_vectors:
             embed_anew(file_id=file.pk)
+        fill_others(store_id=file.store_id, file_ids=[file.pk])
     except RAGError as error:
         record_failure(file_id=file.pk, error=error)
         return

@@ -20,6 +20,7 @@ from rag.services.cached_search import cached_search
 from rag.services.log_query import log_query
 from rag.services.search_targets import files_where
 from rag.services.stores import find_stores
+from rag.services.usage_chat import chat_for
 from rag.stages.context import Context, Passage, build_context
 
 
@@ -71,8 +72,8 @@ async def stream_locally(
 
 
 def _find(question: GroundedQuestion, scope: Scope, deadline: Deadline) -> _Found:
-    chat = wiring.chat_model(question.model)
     stores = find_stores(names=question.stores, scope=scope)
+    chat = chat_for(scope=scope, kind="fileSearch", model=question.model, stores=stores)
     settings = stores[0].retrieval_settings
     if question.top_k is not None:
         settings = settings.but(top_k=min(question.top_k, 200))

@@ -9,16 +9,19 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from rag import models
 from rag.conf import conf
+from rag.core.account import on_account
 from rag.core.analysis import CONTENT_TYPES, QueryAnalysis
 from rag.core.errors import ProviderError, ProviderTimeoutError
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Message
 from rag.providers.postgres.connections import release_db
 from rag.services import wiring
+from rag.services.usage_later import written_here
 from rag.stages.analyze import analyze_query
 from rag.stages.analyze_prompt import SCHEMA, analysis_prompt, read_analysis
 
@@ -53,14 +56,15 @@ class QueryAnalyzer:
         if not self._model or is_paused or not query.strip():
             return rules
         release_db()
-        call = _CALLS.submit(self._ask, query, list(vocabulary))
-        try:
-            error = call.exception(self._deadline_s)
-        except TimeoutError:
-            call.cancel()
-            error = ProviderTimeoutError(
-                "There was no answer within {timeout_s} s.", timeout_s=f"{self._deadline_s:g}"
-            )
+        with on_account(kind="analysis"), written_here():
+            call = _CALLS.submit(copy_context().run, self._ask, query, list(vocabulary))
+            try:
+                error = call.exception(self._deadline_s)
+            except TimeoutError:
+                call.cancel()
+                error = ProviderTimeoutError(
+                    "There was no answer within {timeout_s} s.", timeout_s=f"{self._deadline_s:g}"
+                )
         if error is not None:
             _paused_until[self._model] = time.monotonic() + PAUSE_S
             log.warning("Queries are analyzed by rules, %s failed: %s", self._model, error)

@@ -1,23 +1,88 @@
-"""What an answer cost, kept. In: an answer and who asked. Out: a row."""
+"""What a call of a model cost: the one place that writes the ledger. In: a call. Out: a row."""
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass, field
+
+from django.db import DatabaseError, transaction
+
 from rag import models
+from rag.core import watch
 from rag.core.access import Scope
+from rag.core.account import Account, current_account
 from rag.core.file_search import GroundedAnswer
+from rag.services.budget import settle
+from rag.services.usage_prices import price_of
 
 MAX_TOKENS = 2**31 - 1
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that has ended, or was left; ``model`` is ``provider:model``."""
+
+    model: str
+    account: Account
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    is_estimated: bool = False
+    outcome: str = models.UsageRecord.Outcome.OK
+    duration_ms: float | None = None
+    prompt_sha256: str = ""
+    hold: models.BudgetHold | None = field(default=None)
 
 
 def record_usage(
-    *, answer: GroundedAnswer, kind: str, scope: Scope, store: models.Store | None = None
-) -> None:
-    """Keep the tokens of an answer; ``kind`` is one of ``UsageRecord.Kind``."""
-    provider, _, model = answer.model.partition(":")
-    models.UsageRecord.objects.create(
-        kind=kind, provider=provider[:40], model=model[:200], user_id=scope.user_id, store=store,
-        input_tokens=_known(answer.input_tokens), output_tokens=_known(answer.output_tokens),
+    *, answer: GroundedAnswer, kind: str, scope: Scope, store: models.Store | None = None,
+    hold: models.BudgetHold | None = None,
+) -> None:  # fmt: skip
+    """Keep the tokens of an answer of Gemini's own search; ``kind`` is of ``UsageRecord.Kind``."""
+    account = current_account().of(scope)
+    record_call(
+        call=Call(answer.model, account, answer.input_tokens, answer.output_tokens, hold=hold),
+        kind=kind, store_id=store.pk if store else None,
     )  # fmt: skip
+
+
+def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> None:
+    """Write a row, with its cost by the prices of now, and count it on the key's budgets.
+
+    A database that fails loses the row, which the log says, and not the answer that was paid for.
+    """
+    account = call.account
+    provider, _, model = call.model.partition(":")
+    tokens = _known(call.input_tokens), _known(call.output_tokens)
+    price = price_of(model=call.model)
+    kind = kind or account.kind or models.UsageRecord.Kind.OTHER
+    record = models.UsageRecord(
+        kind=kind, provider=provider[:40], model=model[:200], input_tokens=tokens[0],
+        output_tokens=tokens[1], is_estimated=call.is_estimated, outcome=call.outcome,
+        cost=price.cost(*tokens) if price else None, currency=price.currency if price else "",
+        duration_ms=call.duration_ms, prompt_sha256=call.prompt_sha256, user_id=account.user_id,
+        key_id=account.key_id, store_id=store_id or account.store_id, agent=account.agent[:100],
+        run=account.run[:40],
+    )  # fmt: skip
+    try:
+        with transaction.atomic():
+            record.save(force_insert=True)
+            if record.key_id is not None:
+                settle(record=record, hold=call.hold)
+    except DatabaseError:
+        log.exception("the use of %s is not in the ledger", call.model)
+    for direction, n in zip(("input", "output"), tokens, strict=True):
+        watch.count("model_tokens", n or 0, provider=provider, model=model, direction=direction)
+
+
+def give_back(*, hold: models.BudgetHold | None) -> None:
+    """End what a call held that failed before anything was answered."""
+    if hold is None:
+        return
+    try:
+        hold.delete()
+    except DatabaseError:
+        log.exception("a hold on a budget stays until it expires")
 
 
 def _known(n: int | None) -> int | None:

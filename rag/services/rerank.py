@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from rag.conf import conf
+from rag.core.account import on_account
 from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest, Reranker
@@ -19,6 +20,7 @@ from rag.providers.postgres.connections import release_db
 from rag.providers.rerank_http import HttpReranker
 from rag.services import wiring
 from rag.services.can_write import can_write
+from rag.services.usage_models import MeteredReranker
 from rag.stages.rank import MAX_CHARACTERS, MAX_TEXTS, ranking_prompt, read_ranking
 
 TIMEOUT_S = 15.0
@@ -44,7 +46,9 @@ def rerank_hits(
         return reordered(hits=hits, scores=scores, method=method)
     chat = wiring.chat_model(model)
     request = ranking_request(query=query, hits=hits, model=model, timeout_s=timeout_s)
-    return ranked_by(answer=chat.generate(request).text, hits=hits, method=method)
+    with on_account(kind="rerank"):
+        answer = chat.generate(request).text
+    return ranked_by(answer=answer, hits=hits, method=method)
 
 
 def uses_endpoint(*, method: str) -> bool:
@@ -101,4 +105,4 @@ def _endpoint() -> Reranker:
 
 @lru_cache(maxsize=4)
 def _made(url: str, key: str, model: str) -> Reranker:
-    return HttpReranker(url, key, model)
+    return MeteredReranker(HttpReranker(url, key, model))

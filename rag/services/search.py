@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag import models
+from rag.core import watch
 from rag.core.access import Scope
 from rag.core.analysis import QueryAnalysis
 from rag.core.errors import InvalidInputError
@@ -25,6 +26,7 @@ MAX_QUERY = 4000
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
+@watch.span("search")
 def search(
     *,
     query: str,
@@ -71,6 +73,7 @@ def search(
         settings_hash=settings.hash, routes=routes, analysis=analysis, rerank=rerank,
         timings_ms=laps.so_far(),
     )  # fmt: skip
+    watch.took("search", result.timings_ms["total"] / 1e3, mode=mode)
     if is_logged:
         log_query(result=result, scope=scope, store_ids=store_ids)
     return result

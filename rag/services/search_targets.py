@@ -14,6 +14,7 @@ from rag.core.ports import FileFilter, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.route import MAX_EXACT
 from rag.providers.postgres.spaces import index_name, valid_indexes
+from rag.services.searched_space import in_searched_space
 from rag.stages.filter_metadata import filter_metadata
 
 
@@ -43,11 +44,11 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
     )  # fmt: skip
     ready = valid_indexes()
     return [
-        StoreTarget(
+        in_searched_space(StoreTarget(
             store_id=pk, space_id=space_id, dim=dim, n_chunks=n_chunks, sees_restricted=is_editable,
             share=n_chunks / total if total else 1.0,
             has_hnsw=index_name(space_id) in ready, has_partial=index_name(space_id, pk) in ready,
-        )
+        ))
         for pk, space_id, dim, n_chunks, is_editable, total in rows
     ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import Sum
+from django.db.models import Q, QuerySet, Sum
 
 from rag import models
 from rag.conf import conf
@@ -11,10 +11,18 @@ from rag.providers.postgres.spaces import build_hnsw, index_name, valid_indexes
 from rag.providers.procrastinate_queue import defer
 
 
+def stores_within(*, space_id: int) -> QuerySet[models.Store]:
+    """Return the stores with vectors in a space: those that stand on it or move to or from it."""
+    moves = models.ReindexRun.objects.moves()
+    moving = moves.filter(Q(source=space_id) | Q(target=space_id))
+    return models.Store.objects.filter(Q(space=space_id) | Q(pk__in=moving.values("store")))
+
+
 def due_indexes(*, space_id: int) -> list[int | None]:
     """Return the HNSW indexes that a space lacks: None for the shared one, else a store's id."""
-    stores = models.Store.objects.filter(space_id=space_id, n_chunks__gt=conf().hnsw_min_chunks)
-    total = models.Store.objects.filter(space_id=space_id).aggregate(n=Sum("n_chunks"))["n"] or 0
+    held = stores_within(space_id=space_id)
+    stores = held.filter(n_chunks__gt=conf().hnsw_min_chunks)
+    total = held.aggregate(n=Sum("n_chunks"))["n"] or 0
     ready = valid_indexes()
     due: list[int | None] = []
     if total > conf().hnsw_min_chunks and index_name(space_id) not in ready:

@@ -14,6 +14,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.providers.postgres.spaces import create_partition
+from rag.providers.postgres.traces import forget_store
 from rag.services import wiring
 from rag.services.remote_stores import making_remote, remove_remote
 
@@ -102,7 +103,9 @@ def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
         # The store, then its files, then their chunks: as all who change them do.
         list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
         files = models.File.objects.filter(store_id=store.pk).order_by("pk")
-        paths += files.select_for_update().values_list("content", flat=True)
+        rows = list(files.select_for_update().values_list("pk", "content"))
+        paths += [path for _, path in rows]
+        forget_store(store.pk, [pk for pk, _ in rows])
         models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
         # By one statement: Django would read a million chunks first.
         models.Chunk.objects.filter(store_id=store.pk)._raw_delete("default")

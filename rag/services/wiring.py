@@ -14,6 +14,7 @@ from rag.core.ports import ChatModel, Embedder, Parser, SearchIndex
 from rag.core.registry import Registry
 from rag.providers.isolated_parser import IsolatedParser
 from rag.providers.postgres.search import PostgresIndex
+from rag.services.usage_models import MeteredChat, MeteredEmbedder
 
 _EMBEDDERS: Registry[Embedder] = Registry(
     "embedding provider",
@@ -34,6 +35,8 @@ _CHAT_MODELS: Registry[ChatModel] = Registry(
         "scripted": "rag.services.scripted_models.scripted",
     },
 )
+# Those that ask a service, which bills.
+BILLED_EMBEDDERS = frozenset({"openai_compatible", "gemini"})
 
 
 def _split_name(name: str) -> tuple[str, str]:
@@ -56,7 +59,7 @@ def embedder(name: str = "") -> Embedder:
 def _embedder(name: str) -> Embedder:
     provider, model = _split_name(name)
     made: Embedder = _EMBEDDERS.get(provider)(model)
-    return made
+    return MeteredEmbedder(made) if provider in BILLED_EMBEDDERS else made
 
 
 @lru_cache(maxsize=64)
@@ -87,11 +90,11 @@ def _chat_model(name: str) -> ChatModel:
         # That module needs this one.
         from rag.services import chat_models
 
-        return chat_models.named_endpoint(provider, model)
+        return MeteredChat(chat_models.named_endpoint(provider, model))
     if provider not in list(_CHAT_MODELS):
         raise UnknownNameError("chat provider", provider, [*_CHAT_MODELS, *endpoints])
     made: ChatModel = _CHAT_MODELS.get(provider)(model)
-    return made
+    return MeteredChat(made)
 
 
 @lru_cache(maxsize=1)

@@ -139,7 +139,7 @@ def test_a_stranger_can_change_nothing(world: World) -> None:
     response = client.post(at("rag_store_upload", world.store.pk), {"files": upload("a.txt", b"a")})
     assert response.status_code == 404
     post_action(client, "file", "delete_selected", [world.file.pk], post="yes")
-    post_action(client, "file", "retry", [world.file.pk])
+    post_action(client, "file", "retry", [world.file.pk], confirmed="yes")
     post_action(client, "chunk", "disable", [world.chunk.pk])
     post_action(client, "store", "delete_selected", [world.store.pk], post="yes")
     client.post(at("rag_store_delete", world.store.pk), {"post": "yes"})

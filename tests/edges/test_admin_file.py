@@ -111,7 +111,10 @@ def test_progress_is_told_to_the_script(client: Client, store: Any) -> None:
 
 def test_chosen_files_are_read_again(client: Client, store: Any) -> None:
     files = [FileFactory(store=store, status="error") for _ in range(2)]
-    response = post_action(client, "file", "retry", [file.pk for file in files])
+    ids = [file.pk for file in files]
+    post_action(client, "file", "retry", ids)
+    assert not ProcrastinateJob.objects.exists()
+    response = post_action(client, "file", "retry", ids, confirmed="yes")
     assert "2 files were queued." in response.content.decode()
     assert set(models.File.objects.values_list("status", flat=True)) == {"processing"}
     assert ProcrastinateJob.objects.count() == 2
@@ -243,7 +246,7 @@ def test_a_long_text_is_shown_window_by_window(
 
 def pieces(context: Any) -> list[Any]:
     return [
-        (section["number"], section["is_continued"], [text for text, _ in section["pieces"]])
+        (section["number"], section["is_continued"], [piece.text for piece in section["pieces"]])
         for section in context["sections"]
     ]
 

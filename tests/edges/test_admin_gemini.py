@@ -161,7 +161,7 @@ def test_a_comparison_brings_counts_and_lost_documents(
     said = words(page(client, "rag_store_changelist"))
     assert "1 documents found" in said and "1 gone" in said
     # Indexed again it is sent again.
-    post_action(client, "file", "retry", [file.pk])
+    post_action(client, "file", "retry", [file.pk], confirmed="yes")
     index_file(file_id=file.pk)
     post_action(client, "store", "sync", [store.pk])
     store.refresh_from_db()

@@ -24,7 +24,7 @@ NAMES = {
     "csv", "doc", "docx", "eml", "epub", "html", "md", "pdf", "pptx", "txt", "xlsx", "sha256",
     "handbuch", "frage", "todo", "rag", "index", "filesearchstores", "esc", "chef", "true", "false",
     "en", "zh", "hans", "fresh", "vectors", "deferred", "gb18030", "gbk", "gb2312", "big5", "utf",
-    "shift", "jis", "euc", "jp", "kr", "windows", "markdown", "api", "gemini", "search",
+    "lang", "ndcg", "xml", "shift", "jis", "euc", "jp", "kr", "windows", "markdown", "api", "gemini", "search",
 }  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def english(markup: str) -> set[str]:
         "index", "rag_store_changelist", "rag_store_add", "rag_file_changelist",
         "rag_chunk_changelist", "rag_chunkrevision_changelist", "rag_querylog_changelist",
         "rag_embeddingspace_changelist", "procrastinate_procrastinatejob_changelist",
-        "auth_user_changelist", "auth_group_changelist",
+        "auth_user_changelist", "auth_group_changelist", "rag_goldenquestion_changelist",
+        "rag_goldenquestion_add", "rag_evaluationrun_changelist",
     ],
 )  # fmt: skip
 def test_lists_are_chinese(client: Client, store: models.Store, name: str) -> None:

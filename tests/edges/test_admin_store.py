@@ -190,11 +190,20 @@ def test_deleting_a_store_tells_what_goes_and_takes_the_bytes(
 
 def test_all_files_of_a_store_can_be_indexed_again(editor: Any) -> None:
     file = FileFactory(store=StoreFactory(owner=editor))
+    publish(file, "one text", "another")
     FileFactory(store=StoreFactory())
-    response = post_action(client_of(editor), "store", "index_again", [file.store.pk])
-    assert "1 file was queued." in response.content.decode()
+    client = client_of(editor)
+    asked = words(post_action(client, "store", "index_again", [file.store.pk]).content.decode())
+    assert "what is there serves meanwhile" in asked
+    assert "1 file" in asked
+    assert not ProcrastinateJob.objects.exists()
+    yes = {"confirmed": "yes", "what": "parse"}
+    response = post_action(client, "store", "index_again", [file.store.pk], **yes)
+    assert "1 store is indexed anew." in response.content.decode()
+    run = models.ReindexRun.objects.get()
+    assert (run.store, run.what, run.created_by) == (file.store, "parse", editor)
     jobs = ProcrastinateJob.objects.values_list("task_name", "args")
-    assert [(name, args["file_id"]) for name, args in jobs] == [("rag.index_file", file.pk)]
+    assert [(name, args["run_id"]) for name, args in jobs] == [("rag.reindex_run", run.pk)]
 
 
 def test_a_store_named_in_html_does_nothing(editor: Any) -> None:

@@ -56,6 +56,17 @@ def test_every_operation_of_the_resources_is_told(resources: dict[str, Any]) -> 
         ("get", "/api/messages"), ("get", "/api/messages/{id}"), ("patch", "/api/messages/{id}"),
         ("post", "/api/messages/{id}/branch"),
         ("get", "/api/messages/{id}/citations/{number}"),
+        ("get", "/api/memories"), ("post", "/api/memories"), ("get", "/api/memories/{id}"),
+        ("patch", "/api/memories/{id}"), ("delete", "/api/memories/{id}"),
+        ("delete", "/api/memories/all"), ("get", "/api/memories/choice"),
+        ("patch", "/api/memories/choice"),
+        ("get", "/api/golden-questions"), ("post", "/api/golden-questions"),
+        ("get", "/api/golden-questions/{id}"), ("patch", "/api/golden-questions/{id}"),
+        ("delete", "/api/golden-questions/{id}"), ("get", "/api/golden-questions/export"),
+        ("post", "/api/golden-questions/import"), ("get", "/api/evaluation-runs"),
+        ("post", "/api/evaluation-runs"), ("get", "/api/evaluation-runs/{id}"),
+        ("delete", "/api/evaluation-runs/{id}"), ("get", "/api/evaluation-runs/{id}/results"),
+        ("get", "/api/evaluation-runs/{id}/compare"),
     }  # fmt: skip
 
 
@@ -75,7 +86,8 @@ def test_the_retrieval_document_tells_all_settings_with_limits(retrieval: dict[s
     assert set(retrieval["paths"]) == {
         "/api/rag/retrieve", "/api/rag/ask", "/api/agents/{name}/chat",
         "/api/agents/{name}/chat/{key}", "/api/agents/{name}/chat/{key}/stop",
-        "/api/agents/{name}/graph",
+        "/api/quotes/{key}/{number}", "/api/quotes/{key}/{number}/marks",
+        "/api/quotes/{key}/{number}/image", "/api/agents/{name}/graph", "/api/usage", "/api/messages/{key}/trace",
     }  # fmt: skip
     schemas = retrieval["components"]["schemas"]
     shape = schemas["RetrievalSettings"]

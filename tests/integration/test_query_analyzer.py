@@ -28,6 +28,9 @@ ANSWER = {
 }  # fmt: skip
 
 
+pytestmark = pytest.mark.django_db
+
+
 @pytest.fixture(autouse=True)
 def _fresh(fresh_wiring: None) -> Iterator[None]:
     query_analyzer._paused_until.clear()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.core.nodes import SourcesAsked
-from agents.services.pretend_outcome import pretend_outcome
+from agents.core.nodes import FilesAsked, SourcesAsked
+from agents.services.pretend_outcome import pretend_files, pretend_outcome
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import RAGError, UnknownNameError
@@ -37,6 +37,8 @@ class NotedRun:
         self.deadline = Deadline(30)
         self.requests: list[tuple[str, ChatRequest]] = []
         self.asked: list[SourcesAsked] = []
+        self.files: list[FilesAsked] = []
+        self.past: dict[str, Mapping[str, Any]] = {}
         self.events: list[tuple[str, Mapping[str, Any]]] = []
 
     def count_tokens(self, text: str) -> int:
@@ -58,6 +60,13 @@ class NotedRun:
     async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
         self.asked.append(asked)
         return [pretend_outcome(call, self.sources.get(call.name)) for call in asked.calls]
+
+    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+        self.files.append(asked)
+        return pretend_files(self.node, self.sources.get(self.node))
+
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.past
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return self.tools[name](arguments)

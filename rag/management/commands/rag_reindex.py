@@ -1,4 +1,4 @@
-"""Parse and embed a store's files anew: ``rag_reindex --store S [--file F]``."""
+"""Index a store anew while it answers: ``rag_reindex --store S [--what W] [--model M]``."""
 
 from __future__ import annotations
 
@@ -6,68 +6,148 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db.models import Q
+from django.db import OperationalError
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError, RAGError
+from rag.management.chosen_files import chosen_files
 from rag.management.progress import report_files, work_with_bar
+from rag.management.run_bar import run_with_bar, tell_run
+from rag.services.move_end import cancel_run
 from rag.services.read_as import read_as
-from rag.services.reindex import reindex
+from rag.services.reindex_estimate import estimate_reindex
+from rag.services.reindex_run import RunOptions, queue_run, start_run
+from rag.services.reindex_work import resume_run, work_run
 from rag.services.stores import find_stores
+
+OPERATOR = Scope.operator()
+Whats = models.ReindexRun.What
+IN_TURN = (Whats.EMBEDDINGS, Whats.LEXICAL)
 
 
 class Command(BaseCommand):
-    """Parse and embed a store's files anew while the old revision serves."""
+    """Index a store anew while the old revision and the old space serve."""
 
-    help = "Parse and embed a store's files anew, by jobs, while the old revision serves."
+    help = (
+        "Make a store's texts, chunks, vectors or words anew while it answers. With --model the"
+        " store moves to another embedding model: see rag_move for what follows."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("--store", required=True, help="slug or name of the store")
-        parser.add_argument("--file", action="append", default=[], help="id or name of one file")
-        parser.add_argument(
-            "--encoding", help="read the named text files by this; auto tells it from the bytes"
-        )
-        parser.add_argument("--fresh", action="store_true", help="embed unchanged chunks anew too")
-        parser.add_argument(
-            "--no-wait", action="store_true", help="leave the work to running workers"
-        )
+        add = parser.add_argument
+        add("--store", required=True, help="slug or name of the store")
+        add("--file", action="append", default=[], help="id or name of one file")
+        add("--filter", default="", help="files by their metadata, such as 'lang = \"zh\"'")
+        add("--stale-only", action="store_true", help="only what would become otherwise")
+        add("--what", choices=Whats.values, help="what is made anew; default: parse")
+        add("--model", default="", help="provider:model to move the store's vectors to")
+        add("--fresh", action="store_true", help="the same as --what all")
+        add("--encoding", help="read the named text files by this; auto tells it from the bytes")
+        add("--dry-run", action="store_true", help="tell chunks, tokens, time, money and disk")
+        add("--resume", action="store_true", help="go on with a run that failed or died")
+        add("--status", action="store_true", help="tell how far the store's runs are")
+        add("--cancel", action="store_true", help="stop the store's run that is under way")
+        add("--workers", type=int, default=1, help="batches that are embedded at a time")
+        add("--per-second", type=float, default=0.0, help="most chunks a second; 0: no limit")
+        add("--margin", type=float, default=0.01, help="how much nDCG@10 may fall; default 0.01")
+        add("--data", default="", help="folder with judged questions to compare both models on")
+        add("--force", action="store_true", help="swap whatever the gate says; recorded")
+        add("--no-swap", action="store_true", help="build and judge; rag_move swaps")
+        add("--no-wait", action="store_true", help="leave the work to running workers")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""
         try:
-            store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
-            wanted = _file_ids(store, options["file"]) if options["file"] else None
-            if options["encoding"] is not None:
-                _set_encoding(store, wanted, options["encoding"])
-            ids = reindex(store=store, file_ids=wanted, fresh_vectors=options["fresh"])
+            store = find_stores(names=[options["store"]], scope=OPERATOR)[0]
+            self._handle(store, options)
         except RAGError as error:
             raise CommandError(str(error)) from error
-        if options["no_wait"]:
+        except OperationalError as error:
+            if "another process" not in str(error):
+                raise
+            raise CommandError(f"{error}; see --status.") from error
+
+    def _handle(self, store: models.Store, options: dict[str, Any]) -> None:
+        if options["status"] or options["cancel"] or options["resume"]:
+            self._at_hand(store, options)
+            return
+        what = _what(options)
+        file_ids = chosen_files(store=store, names=options["file"], where=options["filter"])
+        if options["encoding"] is not None:
+            _set_encoding(store, options["file"] and file_ids, options["encoding"])
+        if options["dry_run"]:
+            self._estimate(store, what, file_ids, options["model"])
+            return
+        run, is_new = start_run(
+            scope=OPERATOR, store=store, what=what, file_ids=file_ids, model=options["model"],
+            options=RunOptions(
+                workers=options["workers"], per_second=options["per_second"],
+                margin=options["margin"], data=options["data"], is_forced=options["force"],
+                is_swapped=not options["no_swap"], only_stale=options["stale_only"],
+            ),
+        )  # fmt: skip
+        if not is_new:
+            self.stderr.write(f"Run {run.pk} is the same order; it goes on.")
+        self._work(run, options["no_wait"])
+
+    def _work(self, run: models.ReindexRun, is_left: bool) -> None:
+        if run.what in IN_TURN:
+            if is_left:
+                queue_run(run_id=run.pk)
+                self.stdout.write(f"Run {run.pk} is queued.")
+                return
+            tell_run(self, run_with_bar(resume_run(run=run)))
+            return
+        work_run(run_id=run.pk)
+        run.refresh_from_db()
+        ids = run.file_ids or []
+        if is_left:
+            queue_run(run_id=run.pk)
             self.stdout.write(f"{len(ids)} files queued.")
             return
         work_with_bar(ids)
+        work_run(run_id=run.pk)
         if failed := report_files(self, ids):
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
 
+    def _at_hand(self, store: models.Store, options: dict[str, Any]) -> None:
+        runs = models.ReindexRun.objects.filter(store=store, state__in=models.ReindexRun.OPEN)
+        found = list(runs.select_related("store", "source", "target")) or None
+        if options["status"]:
+            for run in found or models.ReindexRun.objects.filter(store=store)[:1]:
+                tell_run(self, run)
+            return
+        left = [r for r in found or () if r.state in (*models.ReindexRun.BUSY, "failed")]
+        if not left:
+            raise NotFoundError("No run of “{name}” is under way.", name=store.name)
+        for run in left:
+            if options["cancel"]:
+                cancel_run(run=run)
+                self.stdout.write(f"Run {run.pk} is cancelled.")
+            else:
+                self._work(resume_run(run=run), options["no_wait"])
+
+    def _estimate(
+        self, store: models.Store, what: str, file_ids: list[int] | None, model: str
+    ) -> None:
+        told = estimate_reindex(store=store, what=what, file_ids=file_ids, model=model)
+        self.stdout.write(f"{told.n_files} files, {told.n_chunks} chunks, {told.n_tokens} tokens")
+        time = "unknown before it runs" if told.seconds is None else f"about {told.seconds:.0f} s"
+        self.stdout.write(f"time: {time}")
+        money = "no price is known" if told.cost is None else f"{told.cost:.4f} {told.currency}"
+        self.stdout.write(f"money: {money}")
+        self.stdout.write(f"disk: {told.disk_bytes / 1e6:.1f} MB on top")
+
+
+def _what(options: dict[str, Any]) -> str:
+    default = Whats.EMBEDDINGS if options["model"] else Whats.PARSE
+    return str(options["what"] or (Whats.ALL if options["fresh"] else default))
+
 
 def _set_encoding(store: models.Store, file_ids: list[int] | None, encoding: str) -> None:
-    if file_ids is None:
+    if not file_ids:
         raise InvalidInputError("--encoding is for named files.", hint="Name them with --file.")
     for file in store.files.light().filter(pk__in=file_ids):
-        read_as(scope=Scope.operator(), file=file, encoding=encoding.replace("auto", ""))
-
-
-def _file_ids(store: models.Store, names: list[str]) -> list[int]:
-    ids: list[int] = []
-    for name in names:
-        is_id = Q(pk=int(name)) if name.isdecimal() else Q()
-        found = store.files.filter(Q(name=name) | is_id if is_id else Q(name=name))
-        if not found.exists():
-            raise NotFoundError(
-                "The store “{store}” has no file “{name}”.", hint="Give its name or id.",
-                store=store.slug, name=name,
-            )  # fmt: skip
-        ids += found.values_list("pk", flat=True)
-    return ids
+        read_as(scope=OPERATOR, file=file, encoding=encoding.replace("auto", ""))

@@ -6,7 +6,22 @@
   const address = () => document.body.dataset.progressUrl
     || location.pathname.replace(/\/file\/.*$/, "/file/progress/");
 
-  function show(state) {
+  const begun = new Map();
+  let isLooking = false;
+
+  // How long it will still take, told from how fast it went since the first look.
+  function left(state, words) {
+    const bar = document.querySelector(`.desk-status[data-file="${Number(state.id)}"] progress`);
+    if (!bar || !words) return;
+    const first = begun.get(state.id) || { share: bar.value, at: Date.now() };
+    begun.set(state.id, first);
+    const done = bar.value - first.share;
+    if (done < 1) return;
+    const seconds = Math.round(((Date.now() - first.at) / 1000) * (100 - bar.value) / done);
+    bar.insertAdjacentText("afterend", ` ${words.replace("{n}", seconds)} `);
+  }
+
+  function show(state, words) {
     for (const old of document.querySelectorAll(`.desk-status[data-file="${Number(state.id)}"]`)) {
       const row = old.closest("tr");
       // The server has escaped everything in it.
@@ -18,16 +33,23 @@
         if (target) target.textContent = value;
       }
     }
+    left(state, words);
   }
 
   async function look() {
     const ids = busy().map((cell) => cell.dataset.file);
-    if (!ids.length) return;
+    if (!ids.length) {
+      isLooking = false;
+      return;
+    }
     if (!document.hidden) {
       try {
         const answer = await fetch(`${address()}?ids=${ids.join(",")}`, { headers: { Accept: "application/json" } });
         if (answer.status === 403 || answer.redirected) return;
-        if (answer.ok) (await answer.json()).files.forEach(show);
+        if (answer.ok) {
+          const told = await answer.json();
+          told.files.forEach((state) => show(state, told.left));
+        }
       } catch (_) {
         // The server may be restarting; the next look will tell.
       }
@@ -35,5 +57,13 @@
     setTimeout(look, EVERY_MS);
   }
 
-  document.addEventListener("DOMContentLoaded", () => setTimeout(look, EVERY_MS));
+  function begin() {
+    if (isLooking) return;
+    isLooking = true;
+    setTimeout(look, EVERY_MS);
+  }
+
+  document.addEventListener("DOMContentLoaded", begin);
+  // An upload has brought a file that a worker will be at.
+  document.addEventListener("desk-busy", begin);
 })();

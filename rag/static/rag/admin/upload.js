@@ -36,6 +36,15 @@
     note.className = "desk-note";
     note.textContent = result.text;
     item.replaceChildren(title, note);
+    if (result.outcome === "taken" && words.progress) {
+      const status = document.createElement("span");
+      status.className = "desk-status";
+      status.dataset.file = Number(result.id);
+      status.dataset.busy = "1";
+      item.append(status);
+      document.body.dataset.progressUrl = words.progress;
+      document.dispatchEvent(new Event("desk-busy"));
+    }
   }
 
   function send(file, item) {
@@ -46,10 +55,10 @@
       };
       const body = new FormData();
       body.append("csrfmiddlewaretoken", form.querySelector("[name=csrfmiddlewaretoken]").value);
-      body.append("encoding", form.querySelector("[name=encoding]").value);
+      body.append("encoding", form.querySelector("[name=encoding]")?.value || "");
       body.append("files", file);
       const request = new XMLHttpRequest();
-      request.open("POST", location.pathname);
+      request.open("POST", form.action);
       request.setRequestHeader("Accept", "application/json");
       const note = item.querySelector(".desk-note");
       request.upload.onprogress = (event) => {

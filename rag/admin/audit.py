@@ -1,0 +1,69 @@
+"""The audit in the admin: who changed what. Nothing here can be changed, by nobody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from rag import models
+from rag.admin.scoped import ReadOnlyAdmin
+from rag.core.access import Scope
+
+
+@admin.register(models.AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    """All changes for superusers; others see those of stores that they may edit."""
+
+    list_display = ("at", "action", "kind", "label", "changed", "who", "edge", "address")
+    list_filter = ("action", "kind", "edge", "at")
+    search_fields = ("label", "username", "request", "command")
+    search_help_text = _("Part of a name or user, a request's id, or a command.")
+    sortable_by = ("at",)
+    date_hierarchy = None
+    fields = (
+        "at", "action", "kind", "object_id", "label", "store_id", "was", "is_now", "edge",
+        "username", "user_id", "key_id", "address", "request", "command",
+    )  # fmt: skip
+    readonly_fields = ("was", "is_now")
+
+    class Media:
+        css = {"all": ("rag/admin/insight.css",)}
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the entries that are no secret to ``scope``."""
+        if scope.is_operator:
+            return queryset
+        stores = models.Store.objects.editable(scope).values("pk")
+        return queryset.filter(store_id__in=stores)
+
+    @admin.display(description=_("changed"))
+    def changed(self, row: models.AuditEntry) -> str:
+        """Return the names of the fields that differ."""
+        return Truncator(", ".join(sorted({*row.before, *row.after}))).chars(80)
+
+    @admin.display(description=_("user"))
+    def who(self, row: models.AuditEntry) -> str:
+        """Return the user, or what else acted."""
+        return row.username or row.command or "–"
+
+    @admin.display(description=_("before"))
+    def was(self, row: models.AuditEntry) -> SafeString:
+        """Return the fields as they were."""
+        return _pretty(row.before)
+
+    @admin.display(description=_("after"))
+    def is_now(self, row: models.AuditEntry) -> SafeString:
+        """Return the fields as they are since."""
+        return _pretty(row.after)
+
+
+def _pretty(values: dict[str, Any]) -> SafeString:
+    text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True)
+    return format_html('<pre class="desk-text">{}</pre>', text)

@@ -1,0 +1,117 @@
+"""A form with every retrieval setting. In: the store's own. Out: what differs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields as fields_of
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from rag.core.errors import RAGError
+from rag.core.types import FUSIONS, MODES, RERANKS, RetrievalSettings
+
+MODE_NAMES = {
+    "auto": _("automatic"), "semantic": _("by meaning"), "keyword": _("by words"),
+    "hybrid": _("by meaning and words"),
+}  # fmt: skip
+_FUSION_NAMES = {"weighted": _("weighted scores"), "rrf": _("ranks (RRF)")}
+_RERANK_NAMES = {
+    "none": _("nobody"), "llm": _("chat model"), "endpoint": _("rerank service"),
+    "mixed": _("service, then chat model"),
+}  # fmt: skip
+_CONTEXT_NAMES = {
+    "standard": _("standard"), "detailed": _("detailed"), "summary": _("summary"), "xml": _("XML"),
+}  # fmt: skip
+_CHOICES: dict[str, tuple[Any, Any, Any]] = {
+    "mode": (_("Search"), MODES, MODE_NAMES),
+    "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
+    "rerank": (_("Ranked again by"), RERANKS, _RERANK_NAMES),
+    "context_type": (_("Layout of the context"), tuple(_CONTEXT_NAMES), _CONTEXT_NAMES),
+}
+_NUMBERS: dict[str, tuple[Any, float, float]] = {
+    "top_k": (_("Hits"), 1, 200),
+    "vector_weight": (_("Weight of meaning"), 0, 1),
+    "bm25_weight": (_("Weight of words"), 0, 1),
+    "vector_threshold": (_("Least cosine"), -1, 1),
+    "bm25_threshold": (_("Least BM25 score"), 0, 1_000_000),
+    "rerank_top_k": (_("Hits ranked again"), 1, 200),
+    "context_tokens": (_("Tokens of the context"), 100, 1_000_000),
+}
+_WHOLE = ("top_k", "rerank_top_k", "context_tokens")
+NAMES: tuple[str, ...] = tuple(field.name for field in fields_of(RetrievalSettings))
+
+
+class SettingsForm(forms.Form):
+    """Every setting; one that is left empty is the store's own."""
+
+    def __init__(self, *args: Any, own: RetrievalSettings, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._own = own
+        for name in NAMES:
+            self.fields[name] = _field(name, getattr(own, name))
+
+    def clean_content_types(self) -> tuple[str, ...]:
+        """Return the words between the commas."""
+        text = str(self.cleaned_data["content_types"] or "")
+        return tuple(filter(None, (word.strip() for word in text.replace("，", ",").split(","))))
+
+    def clean_metadata(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        text = self.cleaned_data["metadata"]
+        if not text:
+            return {}
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise forms.ValidationError(_("Write a JSON object."))
+        return value
+
+    def changes(self) -> dict[str, Any]:
+        """Return what was filled in."""
+        return {
+            name: value
+            for name, value in self.cleaned_data.items()
+            if value not in (None, "", (), {})
+        }
+
+    def settings(self) -> RetrievalSettings:
+        """Return the store's settings with the changes; RAGError where they do not go together."""
+        return self._own.but(**self.changes())
+
+
+def own_settings(retrieval: dict[str, Any]) -> RetrievalSettings:
+    """Return a store's settings, the defaults where they were broken past the forms."""
+    try:
+        return RetrievalSettings.from_dict(retrieval)
+    except RAGError:
+        return RetrievalSettings()
+
+
+def _field(name: str, own: Any) -> forms.Field:
+    if name in _CHOICES:
+        label, known, names = _CHOICES[name]
+        first = ("", _("as the store: %(value)s") % {"value": names.get(own, own)})
+        choices = [first, *((key, names.get(key, key)) for key in known)]
+        return forms.ChoiceField(label=label, required=False, choices=choices)
+    if name in _NUMBERS:
+        label, low, high = _NUMBERS[name]
+        is_whole = name in _WHOLE
+        shown = _("3, 5 or 10") if own is None else f"{own:g}"
+        step = "1" if is_whole else "any"
+        widget = forms.NumberInput(attrs={"placeholder": shown, "step": step})
+        limits: dict[str, Any] = {"min_value": low, "max_value": high}
+        kind = forms.IntegerField if is_whole else forms.FloatField
+        return kind(label=label, required=False, widget=widget, **limits)
+    if name == "metadata":
+        return forms.CharField(
+            label=_("Files with this metadata"), required=False, max_length=10_000,
+            widget=forms.TextInput(attrs={"placeholder": '{"lang": "zh"}'}),
+        )  # fmt: skip
+    return forms.CharField(
+        label=_("Content types"), required=False, max_length=2000,
+        widget=forms.TextInput(attrs={"placeholder": ", ".join(own) or "document"}),
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""Evaluation runs by DRF. In: HTTP. Out: one service's result. Only a store's editors see them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from rag import models
+from rag.api.evaluation_bodies import Against, NewRun, ResultBody, RunBody, RunList
+from rag.api.lookups import store_called
+from rag.api.resource_views import PROBLEMS, ScopedViews
+from rag.core.errors import LimitError
+from rag.core.types import RetrievalSettings
+from rag.services.compare_runs import compare_runs
+from rag.services.evaluate_store import evaluate_store
+from rag.services.golden_questions import check_editable
+
+# What a request can wait for; more is a matter for the command.
+MAX_QUESTIONS = 500
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List evaluation runs", parameters=[RunList], responses={200: RunBody, **PROBLEMS}
+    ),
+    retrieve=extend_schema(
+        summary="Read an evaluation run", responses={200: RunBody, **PROBLEMS}
+    ),
+    create=extend_schema(
+        summary="Ask a store's golden questions", request=NewRun,
+        description=f"Up to {MAX_QUESTIONS} questions; for more there is the command rag_eval.",
+        responses={201: RunBody, **PROBLEMS},
+    ),
+    destroy=extend_schema(summary="Delete an evaluation run", responses={204: None, **PROBLEMS}),
+)  # fmt: skip
+class EvaluationRunViews(ScopedViews):
+    """Evaluation runs of the stores that the caller may change."""
+
+    queryset = models.EvaluationRun.objects.all()
+    serializer_class = RunBody
+    list_filter = RunList
+    lookup_value_regex = "[0-9]{1,19}"
+    # Without PATCH: what was measured is not changed.
+    http_method_names: Any = ("get", "head", "options", "post", "delete")
+
+    def create(self, request: Any) -> Response:
+        """Run an evaluation."""
+        values = self.checked(NewRun)
+        store = store_called(values["store"], self.scope)
+        check_editable(scope=self.scope, store=store)
+        questions = list(store.golden_questions.askable()[: MAX_QUESTIONS + 1])
+        if len(questions) > MAX_QUESTIONS:
+            raise LimitError(
+                "The store has more than {n} golden questions.", hint="Use the command rag_eval.",
+                n=MAX_QUESTIONS,
+            )  # fmt: skip
+        own = store.retrieval_settings.as_dict()
+        settings = RetrievalSettings.from_dict({**own, **values.get("settings", {})})
+        run = evaluate_store(
+            store=store, settings=settings, questions=questions,
+            facts={"label": values.get("label", ""), "created_by": self.caller.user},
+        )  # fmt: skip
+        return self.one(run, 201)
+
+    def destroy(self, request: Any, pk: str) -> Response:
+        """Delete a run with its results."""
+        self.editable_object().delete()
+        return Response(status=204)
+
+    @extend_schema(
+        summary="Read the results of a run, question by question",
+        responses={200: ResultBody(many=True), **PROBLEMS},
+    )
+    @action(detail=True)  # type: ignore[untyped-decorator]
+    def results(self, request: Any, pk: str) -> Response:
+        """Return every question of the run."""
+        rows = self.get_object().results.order_by("pk")
+        return Response({"results": ResultBody(rows, many=True).data})
+
+    @extend_schema(
+        summary="Compare a run with one before", parameters=[Against],
+        responses={200: dict, **PROBLEMS},
+    )  # fmt: skip
+    @action(detail=True)  # type: ignore[untyped-decorator]
+    def compare(self, request: Any, pk: str) -> Response:
+        """Return each measure before and after with its p-value, and each question's change."""
+        asked = Against(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        run = self.get_object()
+        self.kwargs["pk"] = str(asked.validated_data["before"])
+        told = compare_runs(before=self.get_object(), after=run)
+        questions = [{**asdict(one), "difference": one.difference} for one in told.questions]
+        return Response(
+            {
+                "measures": {name: asdict(one) for name, one in told.measures.items()},
+                "questions": questions,
+                "n_only_before": told.n_only_before,
+                "n_only_after": told.n_only_after,
+            }
+        )

@@ -1,0 +1,136 @@
+"""Golden questions by DRF. In: HTTP. Out: one service's result. Only a store's editors see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.parsers import JSONParser, MultiPartParser
+from rest_framework.response import Response
+
+from rag import models
+from rag.api.golden_bodies import CsvBody, CsvForm, GoldenChange, GoldenList, GoldenQuestionBody
+from rag.api.lookups import store_called
+from rag.api.problems import told
+from rag.api.resource_views import PROBLEMS, ScopedViews
+from rag.core.errors import ConflictError
+from rag.services.golden_csv import MAX_BYTES, import_questions
+from rag.services.golden_export import export_questions
+from rag.services.golden_questions import Wanted, save_question, set_targets
+from rag.services.search import checked_query
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List golden questions", parameters=[GoldenList],
+        responses={200: GoldenQuestionBody, **PROBLEMS},
+    ),
+    retrieve=extend_schema(
+        summary="Read a golden question", responses={200: GoldenQuestionBody, **PROBLEMS}
+    ),
+    create=extend_schema(
+        summary="Make a golden question",
+        description="200 when the store has the question: the targets are added to its own.",
+        examples=[
+            OpenApiExample(
+                "A chunk that must be found",
+                {"store": "manuals", "query": "How long is the warranty?",
+                 "targets": [{"chunk": 12, "grade": 3}]},
+                request_only=True,
+            )
+        ],
+        responses={200: GoldenQuestionBody, 201: GoldenQuestionBody, **PROBLEMS},
+    ),
+    partial_update=extend_schema(
+        summary="Change a golden question", request=GoldenChange,
+        responses={200: GoldenQuestionBody, **PROBLEMS},
+    ),
+    destroy=extend_schema(summary="Delete a golden question", responses={204: None, **PROBLEMS}),
+)  # fmt: skip
+class GoldenQuestionViews(ScopedViews):
+    """Golden questions of the stores that the caller may change."""
+
+    queryset = models.GoldenQuestion.objects.prefetch_related("targets")
+    serializer_class = GoldenQuestionBody
+    list_filter = GoldenList
+    lookup_value_regex = "[0-9]{1,19}"
+
+    def get_parsers(self) -> list[Any]:
+        """Return what reads the body: a CSV comes in a form, all else is JSON."""
+        is_form = getattr(self.request, "content_type", "").startswith("multipart/")
+        return [MultiPartParser()] if is_form else [JSONParser()]
+
+    def create(self, request: Any) -> Response:
+        """Make or complete a question."""
+        values = self.checked(GoldenQuestionBody)
+        facts: dict[str, Any] = {n: values[n] for n in ("enabled", "note") if n in values}
+        question, is_new = save_question(
+            scope=self.scope, store=store_called(values["store_id"], self.scope),
+            query=values["query"], wanted=_wanted(values.get("targets", [])),
+            facts={
+                **facts, "origin": models.GoldenQuestion.Origin.API,
+                "created_by": self.caller.user,
+            },
+        )  # fmt: skip
+        return self.one(question, 201 if is_new else 200)
+
+    def partial_update(self, request: Any, pk: str) -> Response:
+        """Change a question."""
+        question = self.editable_object()
+        values = self.checked(GoldenChange, question)
+        targets = values.pop("targets", None)
+        if "query" in values:
+            values["query"] = checked_query(query=values["query"])
+            same = models.GoldenQuestion.objects.filter(store=question.store, query=values["query"])
+            if same.exclude(pk=question.pk).exists():
+                raise ConflictError("The store has this question already.")
+        if targets is not None:
+            set_targets(scope=self.scope, question=question, wanted=_wanted(targets))
+        for name, value in values.items():
+            setattr(question, name, value)
+        question.save(update_fields=[*values, "updated_at"])
+        return self.one(self.get_object())
+
+    def destroy(self, request: Any, pk: str) -> Response:
+        """Delete a question; what runs measured of it stays."""
+        self.editable_object().delete()
+        return Response(status=204)
+
+    @extend_schema(
+        summary="Export golden questions as CSV", parameters=[GoldenList],
+        responses={(200, "text/csv"): OpenApiTypes.BINARY, **PROBLEMS},
+    )  # fmt: skip
+    @action(detail=False)  # type: ignore[untyped-decorator]
+    def export(self, request: Any) -> StreamingHttpResponse:
+        """Return the questions that pass the filters, one line a passage."""
+        asked = GoldenList(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        rows = asked.narrow(self.get_queryset(), asked.validated_data)
+        if "store" in asked.validated_data:
+            rows = rows.filter(store=store_called(asked.validated_data["store"], self.scope))
+        lines = iter(["\ufeff", *export_questions(questions=rows)])
+        response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+        response["Content-Disposition"] = 'attachment; filename="golden-questions.csv"'
+        return response
+
+    @extend_schema(
+        summary="Import golden questions from CSV", request={"multipart/form-data": CsvForm},
+        responses={200: CsvBody, **PROBLEMS},
+    )  # fmt: skip
+    @action(detail=False, methods=["post"], url_path="import")  # type: ignore[untyped-decorator]
+    def take(self, request: Any) -> Response:
+        """Take the lines of a CSV file; each that is refused is told with its number."""
+        form = self.checked(CsvForm)
+        taken = import_questions(
+            scope=self.scope, store=store_called(form["store"], self.scope),
+            data=form["file"].read(MAX_BYTES + 1), by=self.caller.user,
+        )  # fmt: skip
+        refused = [{"line": line, "error": told(error)} for line, error in taken.problems]
+        return Response({"new": taken.n_new, "known": taken.n_known, "refused": refused})
+
+
+def _wanted(targets: list[dict[str, Any]]) -> list[Wanted]:
+    return [Wanted(one.get("chunk_id"), one.get("file_id"), one.get("grade", 1)) for one in targets]

@@ -1,0 +1,37 @@
+"""``manage.py rag_audit --forget-before DATE``: the only way by which the audit grows shorter."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import date, datetime, time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from rag.core.errors import RAGError
+from rag.services.audit_forget import forget_audit
+
+
+class Command(BaseCommand):
+    """Deletes old entries; an entry of its own tells that, and by whom."""
+
+    help = "Deletes the audit's entries before a day; the last 30 days always stay."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare from when on entries stay."""
+        parser.add_argument(
+            "--forget-before", type=date.fromisoformat, required=True, metavar="YYYY-MM-DD",
+            help="the first day that stays",
+        )  # fmt: skip
+        parser.add_argument("--dry-run", action="store_true", help="only tell how many would go")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Forget, and tell how many went."""
+        before = timezone.make_aware(datetime.combine(options["forget_before"], time.min))
+        try:
+            n = forget_audit(before=before, is_dry=options["dry_run"])
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        done = "would be forgotten" if options["dry_run"] else "are forgotten"
+        self.stdout.write(f"{n} entries {done}")

@@ -1,0 +1,43 @@
+"""Write a store to a file: ``rag_dump --store S PATH [--vectors]``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.services.dump_store import dump_store
+from rag.services.stores import find_stores
+
+
+class Command(BaseCommand):
+    """Write a store with all that belongs to it to one file, for rag_load."""
+
+    help = (
+        "Write a store to a file: settings, files with their bytes, chunks with their edits, golden"
+        " questions. The site goes on; the file holds the store as of one moment."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("path", type=Path, help="where to; a file there is replaced")
+        parser.add_argument("--store", required=True, help="slug or name of the store")
+        parser.add_argument(
+            "--vectors",
+            action="store_true",
+            help="with vectors: larger, but loaded without a model",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
+            counts = dump_store(store=store, path=options["path"], has_vectors=options["vectors"])
+        except (RAGError, OSError) as error:
+            raise CommandError(str(error)) from error
+        told = (counts.get(kind, 0) for kind in ("file", "chunk", "question"))
+        self.stdout.write("{} files, {} chunks, {} golden questions written.".format(*told))

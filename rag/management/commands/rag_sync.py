@@ -1,0 +1,92 @@
+"""Let a store follow a folder: ``rag_sync FOLDER --store S [--dry-run] [--force]``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.management.progress import report_files, work_with_bar
+from rag.services.stores import find_stores
+from rag.services.sync_folder import plan_of, sync_folder
+from rag.services.sync_plan import SyncPlan
+
+
+class Command(BaseCommand):
+    """Take new and changed documents of a folder, rename and delete what is so there."""
+
+    help = (
+        "Bring a store to what a folder holds, by the hashes of its files: new, changed, renamed"
+        " and deleted ones. Files that did not come from the folder are left alone."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("folder", type=Path, help="the folder, with all folders in it")
+        parser.add_argument("--store", required=True, help="slug or name of the store")
+        parser.add_argument(
+            "--label", default="", help="names the folder in the store; default: its own name"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="tell what would be done")
+        parser.add_argument(
+            "--force", action="store_true", help="delete even more than a quarter of the files"
+        )
+        parser.add_argument(
+            "--no-wait", action="store_true", help="leave the indexing to running workers"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            self._handle(options)
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+
+    def _handle(self, options: dict[str, Any]) -> None:
+        store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
+        folder: Path = options["folder"]
+        label = options["label"] or folder.resolve().name
+        if options["dry_run"]:
+            self._tell(plan_of(store=store, folder=folder, label=label))
+            return
+        synced = sync_folder(
+            scope=Scope.operator(), store=store, folder=folder, label=label,
+            is_forced=options["force"], on_step=self.stdout.write,
+        )  # fmt: skip
+        self._sum(synced.plan)
+        self._index(store, list(synced.queued), options["no_wait"])
+        for reason in synced.failed:
+            self.stderr.write(reason)
+        if synced.failed:
+            raise CommandError(f"{len(synced.failed)} files could not be brought in; see above.")
+
+    def _index(self, store: models.Store, ids: list[int], is_left: bool) -> None:
+        if not ids or is_left:
+            return
+        work_with_bar(ids)
+        if failed := report_files(self, ids):
+            raise CommandError(f"{failed} of the files could not be indexed; see above.")
+
+    def _tell(self, plan: SyncPlan) -> None:
+        lines = [
+            *(f"new: {path}" for path in plan.new),
+            *(f"changed: {path}" for path in plan.changed),
+            *(f"renamed: {known.path} → {path}" for path, known in plan.renamed.items()),
+            *(f"deleted: {known.path}" for known in plan.deleted),
+        ]
+        for line in lines:
+            self.stdout.write(line)
+        self._sum(plan)
+
+    def _sum(self, plan: SyncPlan) -> None:
+        for path, first in plan.duplicates.items():
+            self.stdout.write(f"the same bytes as {first}: {path}")
+        self.stdout.write(
+            f"{len(plan.new)} new, {len(plan.changed)} changed, {len(plan.renamed)} renamed,"
+            f" {len(plan.deleted)} deleted, {plan.n_same} the same."
+        )

@@ -1,0 +1,164 @@
+"""``rag_eval --store``: a run over golden questions, compared with one before, held to limits."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError, OutputWrapper
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import NotFoundError
+from rag.core.types import RetrievalSettings
+from rag.evals.metrics import MEASURES
+from rag.management.eval_bars import EvalBars
+from rag.services.compare_runs import MAIN, RunComparison, compare_runs
+from rag.services.evaluate import MODES
+from rag.services.evaluate_answers import evaluate_answers
+from rag.services.evaluate_store import evaluate_store
+from rag.services.stores import find_stores
+
+_ANSWERS = ("citation_precision", "refusal_rate", "expected_cited")
+
+
+def add_store_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments that belong to ``--store``."""
+    only = parser.add_argument_group("with --store")
+    only.add_argument(
+        "--retrieval", type=_settings_json, metavar="JSON", help="settings that differ from its own"
+    )
+    only.add_argument("--space", type=int, metavar="ID", help="search in this embedding space")
+    only.add_argument("--answers", action="store_true", help="ask the chat model too")
+    only.add_argument("--model", default="", metavar="P:M", help="that chat model; with --answers")
+    only.add_argument("--label", default="", help="what the run is called")
+    only.add_argument(
+        "--against", type=int, metavar="RUN", help="compare with this run, not the last one"
+    )
+    only.add_argument("--min-ndcg", type=float, metavar="X", help="fail when nDCG@10 is below")
+    only.add_argument(
+        "--max-drop", type=float, metavar="X", help="fail when nDCG@10 fell by more than this"
+    )
+
+
+def measure_store(out: OutputWrapper, options: dict[str, Any]) -> None:
+    """Run, print and judge; CommandError (exit code 1) when a limit is not kept, RAGError else."""
+    (store,) = find_stores(names=[options["store"]], scope=Scope.operator())
+    before = _before(store, options["against"])
+    run = _run(store, options)
+    told = None
+    if before is not None and (options["against"] or _share(before, run)):
+        told = compare_runs(before=before, after=run)
+    elif before is not None:
+        out.write(f"note: run {before.pk} shares no question with this one; nothing is compared")
+    if options["json"]:
+        out.write(json.dumps(_as_dict(run, before, told), ensure_ascii=False))
+    else:
+        _print(out, run, before, told)
+    _judge(run, told, options)
+
+
+def _settings_json(text: str) -> dict[str, Any]:
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError("no JSON object")
+    return values
+
+
+def _share(before: models.EvaluationRun, after: models.EvaluationRun) -> bool:
+    asked = after.results.filter(question__isnull=False).values("question")
+    return before.results.filter(question__in=asked).exists()
+
+
+def _before(store: models.Store, asked: int | None) -> models.EvaluationRun | None:
+    runs = models.EvaluationRun.objects.filter(store=store).order_by("-pk")
+    if asked is None:
+        return runs.first()
+    run = runs.filter(pk=asked).first()
+    if run is None:
+        raise NotFoundError("The store has no evaluation run {id}.", id=asked)
+    return run
+
+
+def _run(store: models.Store, options: dict[str, Any]) -> models.EvaluationRun:
+    own = store.retrieval_settings
+    settings = RetrievalSettings.from_dict({**own.as_dict(), **(options["retrieval"] or {})})
+    if options["mode"] == "all":
+        raise CommandError("--mode all goes with --data only.")
+    if options["mode"]:
+        settings = settings.but(mode=MODES[options["mode"]])
+    chosen = store.golden_questions.askable().order_by("pk")[: options["limit"]]
+    questions = list(chosen)
+    with EvalBars() as bars:
+        run = evaluate_store(
+            store=store, settings=settings, space_id=options["space"], questions=questions,
+            facts={"label": options["label"][:200]},
+            on_asked=lambda asked: bars.show("searching", 1, len(questions)),
+        )  # fmt: skip
+        if options["answers"]:
+            evaluate_answers(
+                run=run, model=options["model"],
+                on_answered=lambda result: bars.show("answering", 1, run.n_questions),
+            )  # fmt: skip
+    return run
+
+
+def _print(
+    out: OutputWrapper, run: models.EvaluationRun, before: models.EvaluationRun | None,
+    told: RunComparison | None,
+) -> None:  # fmt: skip
+    out.write(
+        f"run {run.pk}: {run.store.name}, {run.n_questions} questions, {run.model}, settings "
+        f"{run.settings_hash}" + (f", {run.n_lost} passages lost" if run.n_lost else "")
+    )
+    out.write("         " + "".join(f"{name:>9}" for name in MEASURES))
+    if before is not None and told is not None:
+        befores = "".join(f"{told.measures[name].before:9.3f}" for name in MEASURES)
+        out.write(f"before   {befores}   run {before.pk}, {len(told.questions)} shared questions")
+    out.write("now      " + "".join(f"{run.metrics[name]:9.3f}" for name in MEASURES))
+    if told is not None:
+        ps = "".join(f"{told.measures[name].p_value:9.3f}" for name in MEASURES)
+        main = told.main
+        out.write(f"p        {ps}   {'differs' if main.is_significant else 'no proof of a change'}")
+        out.write(
+            f"{MAIN}: {main.difference:+.3f} (95 %: {main.low:+.3f} to {main.high:+.3f}); "
+            f"{main.n_better} better, {main.n_worse} worse, {main.n_same} the same"
+        )
+        for one in told.questions:
+            if one.difference:
+                was, now = one.before[MAIN], one.after[MAIN]
+                out.write(f"  {one.difference:+.3f}  {was:.3f} > {now:.3f}  {one.query[:80]}")
+    for name in _ANSWERS:
+        if name in run.metrics:
+            out.write(f"{name}: {run.metrics[name]:.3f}")
+
+
+def _as_dict(
+    run: models.EvaluationRun, before: models.EvaluationRun | None, told: RunComparison | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "run": run.pk, "store": run.store.slug, "model": run.model, "space": run.space_id,
+        "settings": run.settings_hash, "questions": run.n_questions, "lost": run.n_lost,
+        **run.metrics,
+    }  # fmt: skip
+    if before is not None and told is not None:
+        main = told.main
+        found["against"] = {
+            "run": before.pk, "questions": len(told.questions), "before": main.before,
+            "after": main.after, "difference": main.difference, "low": main.low, "high": main.high,
+            "p_value": main.p_value,
+            "changed": [
+                {"query": one.query, "before": one.before[MAIN], "after": one.after[MAIN]}
+                for one in told.questions if one.difference
+            ],
+        }  # fmt: skip
+    return found
+
+
+def _judge(run: models.EvaluationRun, told: RunComparison | None, options: dict[str, Any]) -> None:
+    least, most = options["min_ndcg"], options["max_drop"]
+    if least is not None and run.metrics[MAIN] < least:
+        raise CommandError(f"{MAIN} is {run.metrics[MAIN]:.3f}, below {least:g}.")
+    if most is not None and told is not None and told.is_worse_by(most):
+        raise CommandError(f"{MAIN} fell by {-told.main.difference:.3f}, more than {most:g}.")

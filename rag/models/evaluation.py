@@ -1,0 +1,102 @@
+"""What evaluations of a store measured, run by run and question by question."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from django.conf import settings as site
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from rag.core.access import Scope
+from rag.models.golden import GoldenQuestion
+from rag.models.space import EmbeddingSpace
+from rag.models.store import Store, editable_by
+
+
+class EvaluationRunQuerySet(models.QuerySet["EvaluationRun"]):
+    """Runs as a caller may see them: they tell the golden questions."""
+
+    def readable(self, scope: Scope) -> Self:
+        """Return the runs of stores that ``scope`` may change."""
+        return self.filter(editable_by(scope, "store__"))
+
+    def editable(self, scope: Scope) -> Self:
+        """Return the same."""
+        return self.readable(scope)
+
+
+class EvaluationRun(models.Model):
+    """A store's golden questions asked once, by settings and in a space that the row tells.
+
+    ``metrics`` are means over the results: R@1, R@5, R@10, MRR@10, nDCG@10 and, where answers were
+    asked for, citation_precision, refusal_rate and expected_cited.
+    """
+
+    store = models.ForeignKey(
+        Store, models.CASCADE, related_name="evaluation_runs", verbose_name=_("store")
+    )
+    space = models.ForeignKey(
+        EmbeddingSpace, models.SET_NULL, null=True, related_name="evaluation_runs",
+        verbose_name=_("space"),
+    )  # fmt: skip
+    model = models.CharField(_("embedding model"), max_length=200)
+    chat_model = models.CharField(_("chat model"), max_length=200, blank=True)
+    settings = models.JSONField(_("settings"), default=dict)
+    settings_hash = models.CharField(_("settings' hash"), max_length=16, db_index=True)
+    label = models.CharField(_("label"), max_length=200, blank=True)
+    n_questions = models.PositiveIntegerField(_("questions"), default=0)
+    n_lost = models.PositiveIntegerField(
+        _("passages without a place"), default=0,
+        help_text=_("Expected passages that their files no longer hold; not measured."),
+    )  # fmt: skip
+    metrics = models.JSONField(_("figures"), default=dict)
+    took_ms = models.FloatField(_("time in ms"), default=0.0)
+    created_by = models.ForeignKey(
+        site.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
+        verbose_name=_("created by"), db_index=False,
+    )  # fmt: skip
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    objects = EvaluationRunQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("evaluation run")
+        verbose_name_plural = _("evaluation runs")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.pk}"
+
+
+class EvaluationResult(models.Model):
+    """One question of a run: what was found, at which ranks, with which figures.
+
+    ``answer`` is None, or counts: citations, verified, is_refused, cites_expected.
+    """
+
+    run = models.ForeignKey(
+        EvaluationRun, models.CASCADE, related_name="results", verbose_name=_("run")
+    )
+    question = models.ForeignKey(
+        GoldenQuestion, models.SET_NULL, null=True, related_name="results",
+        verbose_name=_("golden question"),
+    )  # fmt: skip
+    query = models.TextField(_("question"))
+    n_expected = models.PositiveIntegerField(_("expected"))
+    chunk_ids = ArrayField(models.BigIntegerField(), verbose_name=_("hits"))
+    ranks = ArrayField(models.PositiveIntegerField(), verbose_name=_("found at"))
+    metrics = models.JSONField(_("figures"), default=dict)
+    answer = models.JSONField(_("answer"), null=True)
+
+    class Meta:
+        verbose_name = _("result of a question")
+        verbose_name_plural = _("results of questions")
+        ordering = ["run_id", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "question"], name="rag_result_once_a_run")
+        ]
+
+    def __str__(self) -> str:
+        return self.query[:80]

@@ -1,0 +1,104 @@
+"""What a key may still use up. In: a call that is about to be made. Out: a hold, or a refusal.
+
+Each call holds what it may use at most until it ends. Who comes while spent and held together
+reach the limit is refused; so calls side by side overdraw a budget by one call at most.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from rag import models
+from rag.core.account import Account
+from rag.core.errors import ForbiddenError
+from rag.services.budget_period import period_start, refusal
+from rag.services.usage_prices import Price, price_of
+
+# Providers that nobody bills and that count no tokens.
+UNBILLED = frozenset({"extractive"})
+MARGIN_S = 60.0
+
+
+def admit(
+    *, account: Account, model: str, input_tokens: int, output_tokens: int, timeout_s: float
+) -> models.BudgetHold | None:
+    """Return what holds so many tokens for a call; None where the key has no budget.
+
+    Raises LimitError, which says when the budget begins anew, when it is used up;
+    ForbiddenError where a budget in money meets a model without a price.
+    """
+    key_id = account.key_id
+    if key_id is None or model.partition(":")[0] in UNBILLED:
+        return None
+    if not models.Budget.objects.filter(key_id=key_id).exists():
+        return None
+    price, now = price_of(model=model), timezone.now()
+    with transaction.atomic():
+        rows = models.Budget.objects.select_for_update().filter(key_id=key_id)
+        budgets = list(rows.order_by("pk"))
+        models.BudgetHold.objects.filter(key_id=key_id, expires_at__lt=now).delete()
+        for budget in budgets:
+            _check(budget, model, price, now)
+        return models.BudgetHold.objects.create(
+            key_id=key_id, tokens=input_tokens + output_tokens,
+            cost=price.cost(input_tokens, output_tokens) if price else None,
+            currency=price.currency if price else "",
+            expires_at=now + timedelta(seconds=timeout_s + MARGIN_S),
+        )  # fmt: skip
+
+
+def check_budget(*, key_id: int | None) -> None:
+    """Raise LimitError now where a key's next call would be refused for tokens or money used up."""
+    if key_id is None:
+        return
+    for budget in models.Budget.objects.filter(key_id=key_id).order_by("pk"):
+        _check_spent(budget, timezone.now())
+
+
+def settle(*, record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
+    """Count a call on the budgets of its key and give back what it held. In a transaction."""
+    for budget in (
+        models.Budget.objects.select_for_update().filter(key_id=record.key_id).order_by("pk")
+    ):
+        _begin_anew(budget, timezone.now())
+        budget.spent_tokens += (record.input_tokens or 0) + (record.output_tokens or 0)
+        if record.cost is not None and record.currency == budget.currency:
+            budget.spent_cost += record.cost
+        budget.save(update_fields=["period_start", "spent_tokens", "spent_cost"])
+    if hold is not None:
+        hold.delete()
+
+
+def _check(budget: models.Budget, model: str, price: Price | None, now: datetime) -> None:
+    if budget.max_cost is not None and (price is None or price.currency != budget.currency):
+        raise ForbiddenError(
+            "This key has a budget in {currency}, and what {model} costs in it is not known.",
+            hint="Name its price in RAG_PRICES, or choose another model.",
+            currency=budget.currency, model=model,
+        )  # fmt: skip
+    _check_spent(budget, now)
+
+
+def _check_spent(budget: models.Budget, now: datetime) -> None:
+    _begin_anew(budget, now)
+    held = models.BudgetHold.objects.filter(key_id=budget.key_id, expires_at__gte=now)
+    if budget.max_tokens is not None:
+        tokens = held.aggregate(n=Sum("tokens"))["n"] or 0
+        if budget.spent_tokens + tokens >= budget.max_tokens:
+            raise refusal(budget=budget, limit=f"{budget.max_tokens}", is_money=False, at=now)
+    if budget.max_cost is not None:
+        cost = held.filter(currency=budget.currency).aggregate(n=Sum("cost"))["n"] or Decimal(0)
+        if budget.spent_cost + cost >= budget.max_cost:
+            limit = f"{budget.max_cost.normalize():f} {budget.currency}"
+            raise refusal(budget=budget, limit=limit, is_money=True, at=now)
+
+
+def _begin_anew(budget: models.Budget, now: datetime) -> None:
+    start = period_start(period=budget.period, at=now)
+    if budget.period_start != start:
+        budget.period_start, budget.spent_tokens, budget.spent_cost = start, 0, Decimal(0)

@@ -1,0 +1,82 @@
+"""Looks whether everything fits together. In: nothing. Out: findings, and what was repaired.
+
+Rows are counted by whole statements; recall and, in large stores, document frequencies are
+sampled. A million chunks take less than a minute.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from django.db import DatabaseError
+
+from rag.core.errors import RAGError, UnknownNameError
+from rag.services import (
+    check_bytes,
+    check_index,
+    check_jobs,
+    check_rows,
+    check_server,
+    check_settings,
+    check_statistics,
+    check_terms,
+)
+from rag.services.doctor_finding import Check, Finding
+
+CHECKS: dict[str, Check] = {
+    "versions": check_server.versions,
+    "disk": check_server.disk,
+    "spaces": check_settings.partitions,
+    "models": check_settings.models_of_stores,
+    "settings": check_settings.prices_and_ranking,
+    "jobs": check_jobs.jobs,
+    "files": check_jobs.files_at_rest,
+    "deltas": check_statistics.deltas,
+    "bytes": check_bytes.original_bytes,
+    "restrictions": check_rows.restrictions,
+    "chunks": check_rows.chunks_without_rows,
+    "rows": check_rows.rows_without_chunks,
+    "totals": check_terms.totals,
+    "frequencies": check_terms.frequencies,
+    "weights": check_statistics.weights_off,
+    "statistics": check_server.stale_statistics,
+    "broken": check_index.broken_indexes,
+    "indexes": check_index.missing_indexes,
+    "recall": check_index.recall,
+}
+
+
+def examine(*, only: Sequence[str] = ()) -> Iterator[tuple[str, float, list[Finding]]]:
+    """Yield each check's name, its seconds and its findings; ``only`` names some.
+
+    A check that fails is a finding itself. Raises UnknownNameError.
+    """
+    for name in only:
+        if name not in CHECKS:
+            raise UnknownNameError("check", name, CHECKS)
+    for name, check in CHECKS.items():
+        if only and name not in only:
+            continue
+        started = time.monotonic()
+        try:
+            findings = list(check())
+        except (DatabaseError, RAGError, OSError) as error:
+            fault = f"the check could not be made: {type(error).__name__}"
+            findings = [Finding(name, "error", fault, str(error).splitlines()[0][:300])]
+        yield name, time.monotonic() - started, findings
+
+
+def repair(*, finding: Finding) -> Finding:
+    """Repair what can be, and return the finding as it is then: what was done stands in ``todo``.
+
+    What fails stays as it was, and says why.
+    """
+    if finding.fix is None:
+        return finding
+    try:
+        done = finding.fix()
+    except (DatabaseError, RAGError, OSError) as error:
+        return replace(finding, todo=f"The repair failed: {type(error).__name__}: {error}"[:300])
+    return replace(finding, level="fixed", todo=done, fix=None)

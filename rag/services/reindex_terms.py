@@ -1,0 +1,96 @@
+"""A store's words are made anew from its texts. In: a run. Out: rows, statistics, a version."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+
+from rag import models
+from rag.providers.postgres import stats
+from rag.providers.postgres.backfill_pack import TermJob, TermPack, pack_terms
+from rag.providers.postgres.backfill_terms import (
+    read_term_rows,
+    remove_orphan_terms,
+    write_terms,
+)
+from rag.services.reindex_progress import OnProgress, RunClock, silent
+from rag.services.weights import settle_store
+from rag.stages.terms import VERSION
+
+BATCH = 1000
+# Below this many chunks the processes cost more than they save.
+FEW = 3000
+ROLL_UP_EVERY = 20
+
+
+def reindex_terms(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
+    """Compare each row of words with its text and write those that differ; False: all is done.
+
+    From the run's position on. A store that was cut into terms by this version already is passed
+    over where only what is stale is wanted.
+    """
+    store = run.store
+    if run.options.get("only_stale") and store.terms_version == VERSION:
+        return False
+    if run.file_ids is None:
+        remove_orphan_terms(store.pk)
+    chunks = models.Chunk.objects.live().filter(store=store.pk, pk__gt=run.position)
+    if run.file_ids is not None:
+        chunks = chunks.filter(file__in=run.file_ids)
+    ids = list(chunks.order_by("pk").values_list("pk", flat=True))
+    clock = RunClock(run, stage="words", n_total=len(ids), on_progress=on_progress)
+    n_changed = 0
+    for n_batch, (some, pack) in enumerate(_packs(store, ids, _processes(run, len(ids))), start=1):
+        n_changed += write_terms(store.pk, pack)
+        clock.tick(len(some), some[-1])
+        if n_batch % ROLL_UP_EVERY == 0:
+            stats.roll_up([store.pk])
+    stats.roll_up([store.pk])
+    stats.merge_pending_terms()
+    settle_store(store_id=store.pk)
+    run.report = {**run.report, "changed": run.report.get("changed", 0) + n_changed}
+    models.ReindexRun.objects.filter(pk=run.pk).update(report=run.report)
+    if run.file_ids is None:
+        models.Store.objects.filter(pk=store.pk).update(terms_version=VERSION)
+    return False
+
+
+def _processes(run: models.ReindexRun, n_chunks: int) -> int:
+    if n_chunks < FEW:
+        return 0
+    wanted = int(run.options.get("workers") or 1)
+    return max(wanted, len(os.sched_getaffinity(0)))
+
+
+def _packs(
+    store: models.Store, ids: Sequence[int], processes: int
+) -> Iterator[tuple[list[int], TermPack]]:
+    if not processes:
+        for some in _batches(ids):
+            yield some, pack_terms(_job(store, some))
+        return
+    # A forked process would inherit connections and the locks of the models' threads.
+    context = multiprocessing.get_context("spawn")
+    waiting: deque[tuple[list[int], Future[TermPack]]] = deque()
+    with ProcessPoolExecutor(processes, context) as pool:
+        for some in _batches(ids):
+            waiting.append((some, pool.submit(pack_terms, _job(store, some))))
+            if len(waiting) > 2 * processes:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+def _job(store: models.Store, ids: Sequence[int]) -> TermJob:
+    return TermJob(store.pk, store.avg_len_frozen, read_term_rows(ids))
+
+
+def _batches(ids: Sequence[int]) -> Iterator[list[int]]:
+    rest = iter(ids)
+    while batch := list(islice(rest, BATCH)):
+        yield batch

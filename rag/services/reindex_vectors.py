@@ -1,0 +1,31 @@
+"""A store's vectors are made anew in the space it stands on. In: a run. Out: rows replaced."""
+
+from __future__ import annotations
+
+from rag import models
+from rag.services.move_fill import embed_chunks, fill_space
+from rag.services.reindex_progress import OnProgress, RunClock, silent
+from rag.services.spaces import queue_index_builds
+
+
+def embed_store(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
+    """Embed every chunk that a run names, from its position on; False: all is done.
+
+    Old and new vectors are of one model, so searches may see both. ``only_stale`` embeds no more
+    than what has no vector.
+    """
+    space_id = run.store.live_space_id
+    workers = int(run.options.get("workers") or 1)
+    if run.options.get("only_stale"):
+        fill_space(space_id=space_id, store_id=run.store_id, file_ids=run.file_ids, workers=workers)
+        return False
+    chunks = models.Chunk.objects.live().filter(store=run.store_id, pk__gt=run.position)
+    if run.file_ids is not None:
+        chunks = chunks.filter(file__in=run.file_ids)
+    ids = list(chunks.order_by("pk").values_list("pk", flat=True))
+    clock = RunClock(run, stage="embedding", n_total=len(ids), on_progress=on_progress)
+    embed_chunks(
+        space_id=space_id, chunk_ids=ids, workers=workers, again=True, on_batch=clock.tick
+    )  # fmt: skip
+    queue_index_builds(store_id=run.store_id)
+    return False

@@ -1,0 +1,143 @@
+"""What is deleted is gone: from searches, caches, kept answers, the queue, exports and the log."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+from django.utils import timezone
+from procrastinate.contrib.django.models import ProcrastinateJob
+
+from rag import models
+from rag.services.add_chunk import delete_chunks
+from rag.services.ask import ask as ask_question
+from rag.services.cached_search import cached_search
+from rag.services.delete_files import delete_files
+from rag.services.dump_store import dump_store
+from rag.services.edit_chunk import edit_chunk
+from rag.services.reindex import reindex
+from rag.services.retention import forget_old_queries
+from rag.services.retrieve import retrieve
+from rag.services.stores import delete_store
+from tests.factories import FileFactory, QueryLogFactory, publish
+from tests.integration.index_desk import ask, put, run_job
+from tests.integration.move_world import OPERATOR, filled_store, move, texts, two_models
+
+__all__ = ["two_models"]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("two_models")]
+SECRET = "xylophone"
+QUESTION = "What does the xylophone cost?"
+
+
+def secret_file(store: models.Store) -> models.File:
+    file = run_job(put(store, f"The {SECRET} costs 4711 crowns.\n", "price.txt"))
+    assert file is not None and file.status == "completed"
+    return file
+
+
+def where_it_stands() -> list[str]:
+    """Return each table of ours of which some row says the secret, in any column."""
+    names = [
+        name
+        for (name,) in ask(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(rag|agents|procrastinate)_'"
+        )
+    ]
+    return [
+        name for name in names
+        if ask(f"SELECT count(*) FROM {name} t WHERE t::text ILIKE %s", f"%{SECRET}%")[0][0]
+    ]  # fmt: skip
+
+
+def test_nothing_gives_a_deleted_file_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, django_capture_on_commit_callbacks: Any
+) -> None:
+    caplog.set_level(logging.INFO)
+    store = filled_store(20)
+    file = secret_file(store)
+    chunk = file.chunks.get()
+    edit_chunk(
+        scope=OPERATOR, chunk_id=chunk.pk, text=f"The {SECRET} costs 815 crowns.", by=None,
+        expected_revision=1,
+    )  # fmt: skip
+    move(store, is_forced=True)
+    store.refresh_from_db()
+    for _ in range(2):
+        assert (
+            cached_search(query=SECRET, scope=OPERATOR, stores=[store]).hits[0].file_id == file.pk
+        )
+    assert SECRET in ask_question(question=QUESTION, scope=OPERATOR, stores=[store]).text
+    stored = str(file.content.name)
+    reindex(store=store, file_ids=[file.pk])
+    with django_capture_on_commit_callbacks(execute=True):
+        assert delete_files(scope=OPERATOR, file_ids=[file.pk]) == 1
+    assert not default_storage.exists(stored)
+    asked = {"rag_querylog"}
+    assert set(where_it_stands()) <= asked
+    kept = models.QueryLog.objects.filter(query=QUESTION).get()
+    assert (kept.answer, kept.citations) == ("", [])
+    assert not ProcrastinateJob.objects.filter(lock=f"file:{file.pk}", status="todo").exists()
+    assert ask("SELECT count(*) FROM rag_chunk_vec WHERE file_id = %s", file.pk) == [(0,)]
+    for found in (
+        cached_search(query=SECRET, scope=OPERATOR, stores=[store]).hits,
+        retrieve(query=QUESTION, scope=OPERATOR, stores=[store]).hits,
+    ):
+        assert all(SECRET not in hit.text for hit in found)
+    assert (
+        SECRET
+        not in ask_question(
+            question="What does it cost in crowns?", scope=OPERATOR, stores=[store]
+        ).text
+    )
+    dump_store(store=store, path=tmp_path / "dump", has_vectors=True)
+    assert SECRET.encode() not in gzip.decompress((tmp_path / "dump").read_bytes())
+    assert SECRET not in caplog.text
+
+
+def test_a_deleted_chunk_is_forgotten_with_its_revisions_and_answers() -> None:
+    store = filled_store(10)
+    file = secret_file(store)
+    chunk = file.chunks.get()
+    ask_question(question=QUESTION, scope=OPERATOR, stores=[store])
+    delete_chunks(scope=OPERATOR, chunk_ids=[chunk.pk], by=None)
+    assert models.QueryLog.objects.get(query=QUESTION).answer == ""
+    # The file says it still, and is read by those who may open it.
+    assert set(where_it_stands()) == {"rag_file", "rag_querylog"}
+
+
+def test_a_deleted_store_takes_its_answers_along() -> None:
+    store, other = filled_store(10), filled_store(10)
+    secret_file(store)
+    ask_question(question=QUESTION, scope=OPERATOR, stores=[store])
+    ask_question(question="pump pressure", scope=OPERATOR, stores=[other])
+    delete_store(store=store)
+    assert models.QueryLog.objects.get(query=QUESTION).answer == ""
+    assert models.QueryLog.objects.get(query="pump pressure").answer != ""
+    assert set(where_it_stands()) == {"rag_querylog"}
+
+
+def test_a_file_of_a_thousand_chunks_is_deleted_in_200_ms() -> None:
+    store = filled_store(20)
+    times = []
+    for number in range(3):
+        file = FileFactory(store=store)
+        publish(file, *texts(1000, f"word{number}"))
+        began = time.perf_counter()
+        delete_files(scope=OPERATOR, file_ids=[file.pk])
+        times.append(time.perf_counter() - began)
+    assert min(times) < 0.2, times
+
+
+def test_old_queries_go_when_a_limit_is_set(settings: Any) -> None:
+    old, new = QueryLogFactory(), QueryLogFactory()
+    models.QueryLog.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=31))
+    assert forget_old_queries() == 0
+    settings.RAG = settings.RAG | {"QUERY_LOG_DAYS": 30}
+    assert forget_old_queries() == 1
+    assert models.QueryLog.objects.get() == new

@@ -1,0 +1,189 @@
+"""A store travels: what was dumped is there again, and damage is told before anything stays."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+
+from rag import models
+from rag.core.errors import ConflictError, DocumentError
+from rag.services.add_chunk import add_chunk, delete_chunks
+from rag.services.dump_store import dump_store
+from rag.services.edit_chunk import edit_chunk
+from rag.services.files import set_chunks_enabled
+from rag.services.index_file import index_file
+from rag.services.load_store import load_store
+from tests.factories import GroupFactory, StoreFactory
+from tests.integration.index_desk import ask, put, run_job
+from tests.integration.move_world import NEW, OPERATOR, Failing, answer, two_models
+
+__all__ = ["two_models"]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("two_models")]
+PARTS = (
+    "The pump stops at E21.",
+    "The valve leaks oil.",
+    "The motor runs hot.",
+    "The shaft bends.",
+)
+
+
+def store_with_work() -> models.Store:
+    """Return a store with two files, on one of which people have worked in every way."""
+    store = StoreFactory(
+        name="Manuals", slug="manuals", max_tokens_per_chunk=50, max_overlap_tokens=0,
+        retrieval={"top_k": 4}, vocabulary={"product": ["HX-400"]}, is_public=True,
+        readers=[GroupFactory(name="staff")],
+    )  # fmt: skip
+    text = "\n\n".join(f"{part} {'More words follow here. ' * 9}" for part in PARTS)
+    file = run_job(put(store, text, "a.txt"))
+    assert file is not None and file.n_chunks >= 4, file.error
+    file.restricted_to.add(GroupFactory(name="board"))
+    chunks = list(file.chunks.filter(is_live=True).order_by("ordinal"))
+    edit_chunk(
+        scope=OPERATOR,
+        chunk_id=chunks[0].pk,
+        text="The pump never stops.",
+        by=None,
+        expected_revision=1,
+    )
+    set_chunks_enabled(scope=OPERATOR, chunk_ids=[chunks[1].pk], enabled=False)
+    delete_chunks(scope=OPERATOR, chunk_ids=[chunks[2].pk], by=None)
+    add_chunk(scope=OPERATOR, file_id=file.pk, text="The crane is new.", by=None)
+    run_job(put(store, "Second file: gaskets.\n", "b.txt"))
+    question = store.golden_questions.create(query="When does the pump stop?")
+    question.targets.create(file_id=file.pk, chunk_id=chunks[0].pk, grade=2)
+    return store
+
+
+def told(store: models.Store) -> dict[str, Any]:
+    """Return all that two stores must share, without ids."""
+    store.refresh_from_db()
+    chunks = store.chunks.order_by("file__name", "ordinal", "pk")
+    files = store.files.order_by("name")
+    return {
+        "store": (store.retrieval, store.vocabulary, store.is_public, store.n_chunks, store.sum_len),
+        "groups": list(store.reader_groups.values_list("name", flat=True)),
+        "files": list(files.values("name", "sha256", "canonical_text", "pages", "blocks", "n_chunks", "revision", "restricted_to__name")),
+        "bytes": [default_storage.open(str(file.content.name)).read() for file in files],
+        "chunks": list(chunks.values("text", "origin", "enabled", "is_live", "revision", "char_start", "ordinal", "sha256")),
+        "revisions": list(models.ChunkRevision.objects.filter(chunk__store=store).values("revision", "text")),
+        "dropped": list(models.DroppedSpan.objects.filter(file__store=store).values("char_start", "char_end")),
+        "questions": [
+            (q.query, [(t.grade, t.chunk.text if t.chunk else None) for t in q.targets.all()])
+            for q in store.golden_questions.all()
+        ],
+        "index": ask("SELECT l.len, l.enabled, l.restricted, l.is_han FROM rag_chunk_lex l JOIN rag_chunk c ON c.id = l.chunk_id JOIN rag_file f ON f.id = c.file_id WHERE l.store_id = %s ORDER BY f.name, c.ordinal", store.pk),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("has_vectors", [True, False])
+def test_a_loaded_store_is_the_dumped_one(tmp_path: Path, has_vectors: bool) -> None:
+    store = store_with_work()
+    path = tmp_path / "manuals.dump"
+    counts = dump_store(store=store, path=path, has_vectors=has_vectors)
+    assert (counts["file"], counts["question"]) == (2, 1)
+    if has_vectors:
+        # No model is asked for what is there.
+        Failing.left = 0
+    loaded = load_store(path=path, name="Copy")
+    assert (loaded.name, loaded.slug) == ("Copy", "copy")
+    assert told(loaded) == told(store)
+    pairs = ask(
+        "SELECT a.embedding::text, b.embedding::text FROM rag_chunk_vec a JOIN rag_chunk x ON x.id = a.chunk_id"
+        " JOIN rag_chunk y ON y.store_id = %s AND y.text = x.text AND y.is_live JOIN rag_chunk_vec b ON b.chunk_id = y.id"
+        " WHERE a.store_id = %s", loaded.pk, store.pk,
+    )  # fmt: skip
+    assert len(pairs) == loaded.n_chunks
+    assert all(first == second for first, second in pairs)
+    scores = [[score for _, score in answer(one, "pump stops")] for one in (store, loaded)]
+    assert scores[0] == scores[1] != []
+
+
+def test_a_loaded_file_is_read_anew_with_peoples_work(tmp_path: Path) -> None:
+    dump_store(store=store_with_work(), path=tmp_path / "d")
+    loaded = load_store(path=tmp_path / "d", name="Copy")
+    file = loaded.files.get(name="a.txt")
+    before = list(
+        file.chunks.filter(is_live=True)
+        .order_by("char_end", "ordinal")
+        .values_list("text", "enabled")
+    )
+    index_file(file_id=file.pk)
+    after = list(
+        file.chunks.filter(is_live=True)
+        .order_by("char_end", "ordinal")
+        .values_list("text", "enabled")
+    )
+    assert before == after
+
+
+def test_a_store_is_loaded_onto_another_model(tmp_path: Path) -> None:
+    store = store_with_work()
+    dump_store(store=store, path=tmp_path / "d", has_vectors=True)
+    loaded = load_store(path=tmp_path / "d", name="Copy", model=NEW)
+    assert loaded.space.model == NEW
+    n = ask(f"SELECT count(*) FROM rag_chunk_vec_s{loaded.space_id} WHERE store_id = %s", loaded.pk)
+    assert n == [(loaded.n_chunks,)]
+
+
+def test_a_name_that_is_taken_is_told(tmp_path: Path) -> None:
+    dump_store(store=store_with_work(), path=tmp_path / "d")
+    with pytest.raises(ConflictError, match="exists already"):
+        load_store(path=tmp_path / "d")
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda lines: lines[:-1], lambda lines: lines[:3] + lines[4:], lambda lines: lines[1:],
+    lambda lines: [b'{"line":"header","format":"citable-store","version":9}\n', *lines[1:]],
+    lambda lines: [*lines[:2], b"{nothing\n", *lines[2:]], lambda lines: [b"PK\3\4"],
+    lambda lines: [line.replace(b'"data": "V', b'"data": "W') for line in lines],
+    lambda lines: [line.replace(b'"ordinal": 0', b'"ordinal": "x"') for line in lines],
+])  # fmt: skip
+def test_a_damaged_dump_is_refused_and_leaves_nothing(tmp_path: Path, damage: Any) -> None:
+    path = tmp_path / "d"
+    dump_store(store=store_with_work(), path=path)
+    damaged = damage(lines_of(path))
+    assert damaged != lines_of(path)
+    path.write_bytes(gzip.compress(b"".join(damaged)))
+    with pytest.raises(DocumentError):
+        load_store(path=path, name="Copy")
+    assert not models.Store.objects.filter(name="Copy").exists()
+
+
+def test_a_cut_off_file_and_plain_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    dump_store(store=store_with_work(), path=path)
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"hello", b""):
+        path.write_bytes(content)
+        with pytest.raises(DocumentError):
+            load_store(path=path, name="Copy")
+
+
+def test_no_one_but_operators_reads_a_store_before_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump_store(store=store_with_work(), path=tmp_path / "d")
+    seen: list[tuple[bool, int]] = []
+
+    def look(n: int) -> None:
+        copy = models.Store.objects.get(name="Copy")
+        seen.append((copy.is_public, copy.reader_groups.count()))
+
+    load_store(path=tmp_path / "d", name="Copy", on_line=look)
+    assert set(seen) == {(False, 0)}
+
+
+def test_lines_are_json_and_name_no_ids_of_people(tmp_path: Path) -> None:
+    dump_store(store=store_with_work(), path=tmp_path / "d")
+    for line in lines_of(tmp_path / "d"):
+        assert not {"owner", "edited_by", "created_by"} & set(json.loads(line))
