@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test smoke-gemini bench lint stop clean
+.PHONY: help demo serve test smoke-gemini bench screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -23,8 +23,11 @@ smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
-	@for name in quality smart_retrieval analysis citations search cache ingest; do \
+	@for name in quality smart_retrieval analysis citations search cache ingest flows; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+screenshots: .venv/tools  ## take the pictures of docs/screenshots; needs Chromium
+	@$(BIN)/python -m tests.browser.screenshots
 
 lint: .venv/tools  ## style, types, layers, migrations
 	@$(BIN)/ruff check .

@@ -10,6 +10,9 @@ from procrastinate.contrib.django import app
 
 from agents.services.abandoned_runs import adopt_run, defer_abandoned_runs
 from agents.services.chat_claim import end_abandoned
+from agents.services.memory_upkeep import clear_memories, drop_gone_answers, embed_again
+from agents.services.retention import clear_runs, clear_sessions
+from agents.services.run_clearing import clear_tokens
 from agents.services.store_events import clear_events
 
 
@@ -42,5 +45,30 @@ def tend_answers_task(timestamp: int, **_: Any) -> None:
     try:
         end_abandoned()
         clear_events(older_than_h=float(settings.AGENTS["KEEP_EVENTS_H"]))
+    finally:
+        connections.close_all()
+
+
+@app.periodic(cron="17 * * * *")
+@app.task(name="agents.clear_old", queue="upkeep", queueing_lock="agents.clear_old")
+def clear_old_task(timestamp: int, **_: Any) -> None:
+    """Delete conversations, runs and memories that are older than the settings keep them."""
+    keep = settings.AGENTS
+    try:
+        clear_sessions(older_than_days=float(keep["KEEP_SESSIONS_DAYS"]))
+        clear_runs(older_than_days=float(keep["KEEP_RUNS_DAYS"]))
+        clear_tokens(older_than_h=float(keep["KEEP_EVENTS_H"]))
+        clear_memories(older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
+        drop_gone_answers()
+    finally:
+        connections.close_all()
+
+
+@app.periodic(cron="*/5 * * * *")
+@app.task(name="agents.embed_memories", queue="upkeep", queueing_lock="agents.embed_memories")
+def embed_memories_task(timestamp: int, **_: Any) -> None:
+    """Give memories without a vector of today's model one, a batch at a time."""
+    try:
+        embed_again()
     finally:
         connections.close_all()

@@ -9,10 +9,16 @@ from ninja import NinjaAPI
 from ninja.security.base import AuthBase
 
 from agents.api.chat import router as agents_router
+from agents.api.flow_runs import router as flow_runs_router
+from agents.api.flows import router as flows_router
+from agents.api.quotes import router as quotes_router
+from agents.api.trace import router as trace_router
 from rag.api.bodies import BodyParser
 from rag.api.callers import caller_by_cookie, caller_by_key
 from rag.api.problems import problem
 from rag.api.rag import router as rag_router
+from rag.api.reindex import router as reindex_router
+from rag.api.usage import router as usage_router
 from rag.services.access import Caller
 
 
@@ -48,7 +54,13 @@ api = NinjaAPI(
     openapi_url="/openapi.json",
 )
 api.add_router("/rag", rag_router)
+api.add_router("/reindex", reindex_router)
 api.add_router("/agents", agents_router)
+api.add_router("/flows", flows_router)
+api.add_router("/flows", flow_runs_router)
+api.add_router("/quotes", quotes_router)
+api.add_router("/messages", trace_router)
+api.add_router("/usage", usage_router)
 
 
 @api.exception_handler(Exception)

@@ -1,4 +1,4 @@
-"""The ASGI application. In: HTTP and lifespan scopes. Out: Django's answers."""
+"""The ASGI application. In: HTTP and lifespan scopes. Out: Django's answers, and those of MCP."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ Send = Callable[[Message], Awaitable[None]]
 
 django_application = get_asgi_application()
 
-from rag.services.warm_up import warm_up  # noqa: E402  models need the application above
+from project.mcp_door import PATHS, mcp_application  # noqa: E402  models need the one above
+from rag.services.warm_up import warm_up  # noqa: E402
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one scope; Django itself takes only HTTP, so lifespan is accepted here."""
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
+    elif scope["type"] == "http" and scope["path"] in PATHS:
+        await mcp_application(scope, receive, send)
     else:
         await django_application(scope, receive, send)
 

@@ -12,6 +12,7 @@ import environ
 
 from project import postgres_places
 from project.desk import UNFOLD as UNFOLD
+from project.logs import SECRET_SETTINGS, logging_config
 from project.rest import REST_FRAMEWORK as REST_FRAMEWORK
 from project.rest import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 
@@ -60,13 +61,16 @@ INSTALLED_APPS = [
     "ninja",
     "rag",
     "agents",
+    "project.telemetry_app.TelemetryConfig",
 ]
 MIDDLEWARE = [
+    "project.telemetry_requests.request_facts",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "rag.api.envelope.api_envelope",
+    "project.openai_api.openai_envelope",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -149,16 +153,6 @@ PROCRASTINATE_WORKER_DEFAULTS = {
     "update_heartbeat_interval": env.float("WORKER_HEARTBEAT", default=10.0),
     "stalled_worker_timeout": env.float("WORKER_STALLED_AFTER", default=30.0),
 }
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
-    "loggers": {"procrastinate": {"level": "WARNING"}, "httpx2": {"level": "WARNING"}},
-}
-
-
 RAG = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
     "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default="extractive:sentences"),
@@ -197,9 +191,18 @@ RAG = {
     "RERANK_MODEL": env.str("RAG_RERANK_MODEL", default=""),
     # What a cosine of an embedding model means, from 0 to 1: {"provider:model": [[0.3, 0.5], ...]}.
     "LIKENESS": env.json("RAG_LIKENESS", default={}),
+    "PRICES": env.json("RAG_PRICES", default={}),
+    "QUERY_LOG_DAYS": env.int("RAG_QUERY_LOG_DAYS", default=0),
     "API_REQUESTS_PER_MINUTE": env.int("RAG_API_REQUESTS_PER_MINUTE", default=600),
     "API_FAILURES_PER_MINUTE": env.int("RAG_API_FAILURES_PER_MINUTE", default=30),
 }
+
+LOGGING = logging_config(
+    env.str("LOG_LEVEL", default="INFO"), env.str("LOG_FORMAT", default="plain"),
+    {"django": SECRET_KEY, **{name: RAG[name] for name in SECRET_SETTINGS}},
+)  # fmt: skip
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+OTEL_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
 
 AGENTS = {
     # langgraph, or plain: the same steps by a loop of ours.
@@ -208,4 +211,8 @@ AGENTS = {
     "FINISHES_ALONE": env.bool("AGENT_FINISHES_ALONE", default=True),
     "PING_S": env.float("AGENT_PING_S", default=15.0),
     "KEEP_EVENTS_H": env.float("AGENT_KEEP_EVENTS_H", default=24.0),
+    # For so many days, 0 for ever: what nobody has touched for longer goes.
+    "KEEP_SESSIONS_DAYS": env.float("AGENT_KEEP_SESSIONS_DAYS", default=0.0),
+    "KEEP_RUNS_DAYS": env.float("AGENT_KEEP_RUNS_DAYS", default=0.0),
+    "KEEP_MEMORIES_DAYS": env.float("AGENT_KEEP_MEMORIES_DAYS", default=365.0),
 }

@@ -7,17 +7,24 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
+from agents.admin.chat_page import chat_page
 from agents.api import routes as agent_routes
 from project.api import api
-from rag.api import routes
+from project.openai_api import openai_api
+from rag.api import health, metrics, routes
 
 # Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),
+    path("chat", chat_page, name="chat"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("i18n/setlang/", set_language, name="set_language"),
     path("api/", include(agent_routes.urlpatterns)),
     path("api/", include(routes.urlpatterns)),
     path("api/", api.urls),
     path("api/", include([routes.catch_all])),
+    path("v1/", openai_api.urls),
 ]

@@ -6,13 +6,14 @@ once a process whether its versions will do.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import psycopg
 from django.conf import settings
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base as postgresql
-from psycopg_pool import PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from project.db.embedded import RevivingConnection, ensure_server, reviving
 from project.db.operations import DatabaseOperations
@@ -40,6 +41,14 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
         if self._is_embedded and isinstance(options.get("pool"), dict):
             pool = options["pool"] | {"connection_class": RevivingConnection}
             settings_dict["OPTIONS"] = options | {"pool": pool}
+
+    @property
+    def pool(self) -> Any:
+        """Return Django's pool; when one of its connections is dead, all that wait are renewed."""
+        pool = super().pool
+        if pool is not None and pool._check is ConnectionPool.check_connection:
+            pool._check = partial(_check_or_renew, pool)
+        return pool
 
     def get_connection_params(self) -> dict[str, Any]:
         """Return psycopg's arguments, with the embedded server started.
@@ -87,3 +96,13 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
                 cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
             except psycopg.errors.InsufficientPrivilege:
                 raise not_allowed(offer.database) from None
+
+
+def _check_or_renew(pool: Any, connection: Any) -> None:
+    # After a restart of the server all are dead. The pool would look at one after the other and
+    # wait twice as long each time: four are more than its timeout.
+    try:
+        ConnectionPool.check_connection(connection)
+    except psycopg.Error:
+        pool.drain()
+        raise

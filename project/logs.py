@@ -1,0 +1,115 @@
+"""Logs: plain lines, or JSON with the ids of request and run. In: records. Out: lines.
+
+Values that are secrets of this installation, and keys, are blotted out wherever they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rag.core.account import current_account, current_request
+from rag.core.errors import ConfigurationError
+
+FORMATS = ("plain", "json")
+# The settings of RAG whose values are secrets, or hold some.
+SECRET_SETTINGS = (
+    "OPENAI_API_KEY", "CHAT_ENDPOINTS", "GEMINI_API_KEY", "SECRETS", "REDIS_URL", "RERANK_KEY",
+)  # fmt: skip
+_KEYS = re.compile(r"ck_[0-9a-f]{8}_[\w-]+|(?i:bearer|token)\s+[\w.~+/=-]{12,}")
+_LEAST = 8
+# Clients of services tell each address that they call, with what is asked.
+_LOUD = ("procrastinate", "httpx", "httpx2", "httpcore", "httpcore2", "openai", "google_genai",
+         "mcp", "uvicorn.access")  # fmt: skip
+
+
+class Discretion(logging.Filter):
+    """Blots out secrets in what is about to be written; ``secrets`` are values of settings."""
+
+    def __init__(self, secrets: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        known = sorted((one for one in secrets if len(one) >= _LEAST), key=len, reverse=True)
+        self._secrets = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, its message made whole and clean."""
+        record.msg, record.args = self.clean(record.getMessage()), ()
+        return True
+
+    def clean(self, text: str) -> str:
+        """Return a text without secrets."""
+        text = self._secrets.sub("***", text) if self._secrets else text
+        return _KEYS.sub("***", text)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and where they are known the ids."""
+
+    def __init__(self, secrets: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self._discretion = Discretion(secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a traceback is one of its values."""
+        account, request = current_account(), current_request()
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname, "logger": record.name, "message": record.getMessage(),
+            "request": request.id, "run": account.run, "agent": account.agent,
+            "user": account.user_id, "key": account.key_id, "process": record.process,
+            **getattr(record, "facts", {}),
+        }  # fmt: skip
+        if record.exc_info:
+            line["error"] = self._discretion.clean(self.formatException(record.exc_info))
+        kept = {k: v for k, v in line.items() if v not in (None, "") or k == "message"}
+        return json.dumps(kept, ensure_ascii=False, default=str)
+
+
+class PlainLines(logging.Formatter):
+    """``LEVEL logger message``, and the traceback without secrets."""
+
+    def __init__(self, secrets: tuple[str, ...] = ()) -> None:
+        super().__init__("{levelname} {name} {message}", style="{")
+        self._discretion = Discretion(secrets)
+
+    def formatException(self, info: Any) -> str:
+        """Return the traceback, clean."""
+        return self._discretion.clean(super().formatException(info))
+
+
+def logging_config(level: str, form: str, secrets: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Django's LOGGING; ``form`` is plain or json, the values of ``secrets`` are hidden.
+
+    Raises ConfigurationError for another form.
+    """
+    if form not in FORMATS:
+        raise ConfigurationError(
+            "LOG_FORMAT is “{value}”.", hint="Allowed: {known}.", value=form,
+            known=", ".join(FORMATS),
+        )  # fmt: skip
+    hidden = tuple(_texts(secrets))
+    lines = JsonLines if form == "json" else PlainLines
+    access = "INFO" if form == "json" else "WARNING"
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"discretion": {"()": Discretion, "secrets": hidden}},
+        "formatters": {"lines": {"()": lines, "secrets": hidden}},
+        "handlers": {"console": {
+            "class": "logging.StreamHandler", "formatter": "lines", "filters": ["discretion"],
+        }},
+        "root": {"handlers": ["console"], "level": level},
+        "loggers": {
+            **{name: {"level": "WARNING"} for name in _LOUD}, "project.access": {"level": access},
+        },
+    }  # fmt: skip
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for one in value.values() for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
