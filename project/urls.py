@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
+from agents.admin.chat_login import ChatLogin
 from agents.admin.chat_page import chat_page
 from agents.api import routes as agent_routes
 from project.api import api
@@ -18,6 +20,8 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),
     path("chat", chat_page, name="chat"),
+    path("chat/login", ChatLogin.as_view(), name="chat-login"),
+    path("chat/logout", LogoutView.as_view(next_page="chat-login"), name="chat-logout"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),

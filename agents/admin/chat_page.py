@@ -14,31 +14,23 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from agents import models
+from agents.admin.chat_login import shut
 from agents.admin.chat_texts import chat_texts
 from rag.core.access import Scope
 from rag.services.access import scope_of
 from rag.services.readable_stores import readable_stores
 
 MAX_AGENTS = 200
-# Nothing from elsewhere, nothing inline: what a model or a document says can start nothing.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
 
 
 @require_safe
 @ensure_csrf_cookie
-@login_required(login_url="admin:login")
+@login_required(login_url="chat-login")
 def chat_page(request: HttpRequest) -> HttpResponse:
     """Return the page; strangers are sent to sign in."""
     data = {**_choices(scope_of(request.user)), "texts": chat_texts()}
     context = {"data": data, "is_staff": getattr(request.user, "is_staff", False)}
-    response = render(request, "chat/page.html", context)
-    response["Content-Security-Policy"] = POLICY
-    response["Cache-Control"] = "no-store"
-    response["Referrer-Policy"] = "same-origin"
-    return response
+    return shut(render(request, "chat/page.html", context))
 
 
 def _choices(scope: Scope) -> dict[str, Any]:

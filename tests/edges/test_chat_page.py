@@ -31,7 +31,7 @@ def data_of(client: Client) -> dict[str, Any]:
 
 def test_strangers_are_sent_to_sign_in_and_nothing_but_looking_is_taken() -> None:
     response = client_of().get("/chat")
-    assert response.status_code == 302 and response["Location"] == "/admin/login/?next=/chat"
+    assert response.status_code == 302 and response["Location"] == "/chat/login?next=/chat"
     assert client_of(UserFactory()).post("/chat").status_code == 405
 
 
@@ -46,6 +46,47 @@ def test_a_browser_may_run_and_load_nothing_but_our_own_files() -> None:
     assert "style=" not in page and "<style" not in page and " onclick" not in page
     assert not re.search(r'(?:src|href)="(?:https?:)?//', page)
     assert response["Cache-Control"] == "no-store" and "csrftoken" in response.cookies
+
+
+def test_a_reader_without_a_desk_signs_in_and_out() -> None:
+    reader = UserFactory(username="reader", is_staff=False)
+    reader.set_password("correct horse")
+    reader.save()
+    client = Client()
+    form = {"username": "reader", "password": "wrong", "next": "/chat"}
+    refused = client.post("/chat/login", form)
+    assert (
+        refused.status_code == 200 and "Please enter a correct username" in refused.content.decode()
+    )
+    assert client.get("/chat").status_code == 302
+    signed_in = client.post("/chat/login", {**form, "password": "correct horse"})
+    assert (signed_in.status_code, signed_in["Location"]) == (302, "/chat")
+    page = client.get("/chat")
+    assert page.status_code == 200 and 'href="/admin/"' not in page.content.decode()
+    assert client.get("/chat/login")["Location"] == "/chat"
+    assert client.post("/chat/logout")["Location"] == "/chat/login"
+    assert client.get("/chat").status_code == 302
+
+
+@pytest.mark.parametrize(
+    "target", ["https://evil.example/", "//evil.example", "javascript:alert(1)"]
+)
+def test_the_door_leads_nowhere_else(target: str) -> None:
+    user = UserFactory()
+    user.set_password("correct horse")
+    user.save()
+    form = {"username": user.username, "password": "correct horse", "next": target}
+    assert Client().post("/chat/login", form)["Location"] == "/chat"
+
+
+def test_the_door_is_under_the_same_policy_in_the_visitor_s_language() -> None:
+    response = Client().get("/chat/login", headers={"accept-language": "zh-hans"})
+    assert "default-src 'none'" in response["Content-Security-Policy"]
+    assert response["Cache-Control"] == "no-store"
+    page = response.content.decode()
+    assert '<html lang="zh-hans">' in page and "登录" in page and "style=" not in page
+    strict = Client(enforce_csrf_checks=True)
+    assert strict.post("/chat/login", {"username": "a", "password": "b"}).status_code == 403
 
 
 def test_one_sees_only_agents_and_stores_that_are_ones_own_to_ask() -> None:
