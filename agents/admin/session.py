@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, QuerySet
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -14,8 +15,9 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
+from agents.services.visible_evidence import visible_evidence
 from rag.admin.cells import label
-from rag.admin.scoped import ReadOnlyAdmin
+from rag.admin.scoped import ReadOnlyAdmin, scope_for
 from rag.admin.sentences import error_sentence
 from rag.core.access import Scope
 
@@ -96,6 +98,16 @@ class MessageAdmin(ReadOnlyAdmin):
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return one's own rows, for operators all."""
         return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        """Return the message; the words of passages that are gone by now are gone here too."""
+        message = super().get_object(request, object_id, from_field)
+        if message is not None:
+            shown = visible_evidence(messages=[message], scope=scope_for(request))
+            message.sources, message.citations = shown[message.pk]
+        return message
 
     @admin.display(description=_("content"))
     def text(self, message: models.Message) -> str:

@@ -80,7 +80,7 @@ def _file(file: models.File, out: LineWriter, space_id: int | None) -> None:
 
 
 def _pieces(name: str) -> Iterator[bytes]:
-    if not default_storage.exists(name):
+    if not name or not default_storage.exists(name):
         return
     with default_storage.open(name, "rb") as stream:
         while piece := stream.read(PIECE):

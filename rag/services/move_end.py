@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import ConflictError
-from rag.providers.postgres.backfill import holding_run, remove_vectors
+from rag.providers.postgres.backfill import remove_vectors
+from rag.providers.postgres.backfill_flip import holding_run
 from rag.providers.postgres.spaces import drop_partition
 from rag.providers.procrastinate_queue import defer
 from rag.services.reindex_files import cancel_waiting

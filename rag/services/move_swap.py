@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import ConflictError
-from rag.providers.postgres.backfill import flip_store
+from rag.providers.postgres.backfill_flip import flip_store
 from rag.services.move_fill import fill_space
 
 States = models.ReindexRun.State

@@ -26,7 +26,7 @@ def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> b
             files = files.filter(pk__in=run.file_ids)
         if run.options.get("only_stale"):
             files = files.filter(is_stale())
-        run.file_ids = list(files.order_by("pk").values_list("pk", flat=True))
+        file_ids = run.file_ids = list(files.order_by("pk").values_list("pk", flat=True))
         # Queued first: who dies in between queues them again, which changes nothing.
         reindex(
             store=run.store, file_ids=run.file_ids, fresh_vectors=run.what == Whats.ALL,
@@ -34,7 +34,7 @@ def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> b
             per_second=float(run.options.get("per_second") or 0),
         )  # fmt: skip
         models.ReindexRun.objects.filter(pk=run.pk).update(file_ids=run.file_ids)
-        RunClock(run, stage="files", n_total=len(run.file_ids))
+        RunClock(run, stage="files", n_total=len(file_ids))
         run.stage = "files"
     return settle_files(run=run, on_progress=on_progress)
 

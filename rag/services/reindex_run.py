@@ -89,19 +89,21 @@ def start_run(
         with transaction.atomic():
             return models.ReindexRun.objects.create(store=store, **values), True
     except IntegrityError:
-        open_runs = models.ReindexRun.objects.filter(store=store)
-        in_turn = open_runs.filter(what__in=(Whats.EMBEDDINGS, Whats.LEXICAL))
-        clash = in_turn.filter(state__in=models.ReindexRun.BUSY).first()
-        clash = clash or open_runs.moves().first()
-        is_same = clash is not None and (clash.what, clash.target, clash.file_ids) == (
-            what, target, values["file_ids"],
+        return _same_run(store, values), False
+
+
+def _same_run(store: models.Store, values: dict[str, Any]) -> models.ReindexRun:
+    """Return the run that stands in the way if it is the same order; raise ConflictError if not."""
+    runs = models.ReindexRun.objects.filter(store=store)
+    in_turn = runs.filter(what__in=(Whats.EMBEDDINGS, Whats.LEXICAL))
+    clash = in_turn.filter(state__in=models.ReindexRun.BUSY).first() or runs.moves().first()
+    wanted = (values["what"], values["target"], values["file_ids"])
+    if clash is None or (clash.what, clash.target, clash.file_ids) != wanted:
+        raise ConflictError(
+            "The store “{name}” is being indexed anew already.",
+            hint="Wait for that run, or cancel it.", name=store.name,
         )  # fmt: skip
-        if clash is None or not is_same:
-            raise ConflictError(
-                "The store “{name}” is being indexed anew already.",
-                hint="Wait for that run, or cancel it.", name=store.name,
-            ) from None  # fmt: skip
-        return clash, False
+    return clash
 
 
 def queue_run(*, run_id: int, delay_s: int = 0) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import CancelledError, RAGError
-from rag.providers.postgres.backfill import holding_run
+from rag.providers.postgres.backfill_flip import holding_run
 from rag.services.move_store import move_store
 from rag.services.reindex_files import work_files
 from rag.services.reindex_progress import OnProgress, silent

@@ -14,7 +14,7 @@ from agents.admin import config_texts
 from agents.admin.agent_form import CONFIG_FIELDS, SCHEMA, AgentForm
 from agents.core.agent_config import AgentConfig
 from tests.edges.admin_desk import at, client_of, page
-from tests.factories import GroupFactory, StoreFactory, UserFactory
+from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
 EDITOR = ("view_agent", "add_agent", "change_agent", "delete_agent")
@@ -169,6 +169,25 @@ def test_conversations_are_for_their_people_and_operators_and_only_to_look_at() 
     for name, row in (("session", session), ("message", message)):
         assert boss.get(at(f"agents_{name}_delete", row.pk)).status_code == 403
         assert boss.get(at(f"agents_{name}_add")).status_code == 403
+
+
+def test_the_words_of_a_passage_go_with_it() -> None:
+    user = looker()
+    kept, gone = publish(
+        FileFactory(store=StoreFactory(owner=user)), "the kept words", "the lost words"
+    )
+    session = models.Session.objects.create(user=user, title="t")
+    message = models.Message.objects.create(
+        session=session, role="assistant", content="a", status="done",
+        sources=[{"content": chunk.text, "doc_id": "d", "chunk_id": chunk.pk} for chunk in (kept, gone)],
+        citations=[{"number": 1, "quote": gone.text, "verdict": "verified", "chunk_id": gone.pk}],
+    )  # fmt: skip
+    client = client_of(user)
+    before = page(client, "agents_message_change", message.pk)
+    assert before.count("the lost words") == 2 and "the kept words" in before
+    gone.delete()
+    after = page(client, "agents_message_change", message.pk)
+    assert "the lost words" not in after and "the kept words" in after
 
 
 def test_lists_take_as_many_queries_for_thirty_rows_as_for_one(

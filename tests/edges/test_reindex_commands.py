@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rag import models
-from rag.providers.postgres.backfill import holding_run
+from rag.providers.postgres.backfill_flip import holding_run
 from rag.services.index_file import index_file
 from rag.services.reindex_files import PARSERS, is_stale, work_files
 from rag.services.reindex_run import start_run

@@ -12,7 +12,8 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ConflictError, InvalidInputError
-from rag.providers.postgres.backfill import flip_store, holding_run, missing_chunks
+from rag.providers.postgres.backfill import missing_chunks
+from rag.providers.postgres.backfill_flip import flip_store, holding_run
 from rag.services.add_chunk import add_chunk, delete_chunks
 from rag.services.draft import draft_file
 from rag.services.edit_chunk import edit_chunk

@@ -1,4 +1,4 @@
-"""A space is filled beside the live one, and a store steps over. In: chunks. Out: vectors, a flip.
+"""A space is filled beside the live one. In: chunks. Out: vectors in its partition.
 
 Vectors are written under the file's and the chunk's lock and only for the revision that was
 embedded, so no space ever holds a vector of a text that is gone. Rows go straight to the space's
@@ -7,13 +7,11 @@ partition: nothing that searches see has changed, so what they have cached stays
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import psycopg
-from django.db import OperationalError, connection, transaction
+from django.db import connection, transaction
 
 from rag.providers.postgres.literals import vector_literal
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 REMOVED_AT_ONCE = 5000
-_KEY = "hashtextextended('rag_reindex_run:' || %s, 0)"
 _MISSING = """
 SELECT c.id FROM rag_chunk c WHERE c.store_id = %s AND c.is_live{files}
   AND NOT EXISTS (SELECT FROM rag_chunk_vec_s{space} v WHERE v.chunk_id = c.id) ORDER BY c.id
@@ -61,26 +58,12 @@ class Passage:
     text: str
 
 
-@contextmanager
-def holding_run(run_id: int) -> Iterator[None]:
-    """Hold a run while the block runs; raise OperationalError while another one holds it.
-
-    By a connection of its own: the pool's are given back while models work. Who dies holds
-    nothing any more, for the lock ends with its connection.
-    """
-    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as own:
-        row = own.execute(f"SELECT pg_try_advisory_lock({_KEY})", [run_id]).fetchone()
-        if row is None or not row[0]:
-            raise OperationalError(f"reindex run {run_id} is in the hands of another process")
-        yield
-
-
 def missing_chunks(
     space_id: int, store_id: int, file_ids: Sequence[int] | None = None
 ) -> list[int]:
     """Return the store's live chunks without a vector in the space, in order."""
     files = "" if file_ids is None else " AND c.file_id = ANY(%s)"
-    values: list[object] = [store_id] if file_ids is None else [store_id, list(file_ids)]
+    values: list[Any] = [store_id] if file_ids is None else [store_id, list(file_ids)]
     with connection.cursor() as cursor:
         cursor.execute(_MISSING.format(space=int(space_id), files=files), values)
         return [row[0] for row in cursor.fetchall()]
@@ -110,23 +93,6 @@ def write_vectors(
             [ids, [passage.revision for passage in passages], [vector_literal(v) for v in vectors]],
         )
         return int(cursor.rowcount)
-
-
-def flip_store(store_id: int, source_id: int, target_id: int) -> int:
-    """Let a store stand on ``target_id``; return how many chunks still lack a vector there.
-
-    Nothing is changed unless that is 0. Must run in a transaction. Searches go on meanwhile;
-    writers of the store wait, and whoever prepared vectors for the old space learns it.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT space_id FROM rag_store WHERE id = %s FOR UPDATE", [store_id])
-        row = cursor.fetchone()
-        if row is None or row[0] != source_id:
-            return 0
-        if n_missing := len(missing_chunks(target_id, store_id)):
-            return n_missing
-        cursor.execute("UPDATE rag_store SET space_id = %s WHERE id = %s", [target_id, store_id])
-        return 0
 
 
 def remove_vectors(space_id: int, store_id: int) -> int:

@@ -46,4 +46,4 @@ def _found(target: StoreTarget, vector: np.ndarray) -> set[int]:
         settings=RetrievalSettings(mode="semantic", top_k=TOP_K), top_k=TOP_K,
     )  # fmt: skip
     hits, _ = PostgresIndex().search(query)
-    return {hit.chunk_id for hit in hits}
+    return {hit.chunk_id for hit in hits if hit.chunk_id is not None}
