@@ -38,10 +38,11 @@ class KnownVectors:
 
     id, dim, version, max_tokens = f"bench:{DIM}", DIM, "1", 512
     known: dict[str, NDArray[np.float32]] = {}
+    other: NDArray[np.float32] | None = None
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a query that was filed in ``known``."""
-        return self.known[text]
+        """Return the vector of a query that was filed in ``known``, else ``other``."""
+        return self.known[text] if self.other is None else self.known.get(text, self.other)
 
 
 def make(model: str) -> KnownVectors:

@@ -90,6 +90,7 @@ UNFOLD: dict[str, Any] = {
                         _("Use of models"), "payments", "rag_usagerecord", "rag.view_usagerecord"
                     ),
                     _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
+                    _way(_("Reindex runs"), "sync", "rag_reindexrun", "rag.view_reindexrun"),
                     _way(
                         _("Jobs"), "progress_activity", "procrastinate_procrastinatejob",
                         "procrastinate.view_procrastinatejob",

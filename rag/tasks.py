@@ -77,7 +77,7 @@ def reweigh_store_task(context: JobContext, store_id: int) -> None:
 
 
 @app.task(name="rag.reindex_run", queue="index", retry=RETRY, pass_context=True)
-def reindex_run_task(context: JobContext, run_id: int) -> None:
+def _reindex_run_task(context: JobContext, run_id: int) -> None:
     """Work off a reindex run; look again later while its files' jobs are under way."""
     try:
         leave_place(context.job.id)
@@ -88,7 +88,7 @@ def reindex_run_task(context: JobContext, run_id: int) -> None:
 
 
 @app.task(name="rag.retire_run", queue="index", retry=RETRY, pass_context=True)
-def retire_run_task(context: JobContext, run_id: int) -> None:
+def _retire_run_task(context: JobContext, run_id: int) -> None:
     """Give up the space that a store has left."""
     try:
         leave_place(context.job.id)
@@ -98,7 +98,7 @@ def retire_run_task(context: JobContext, run_id: int) -> None:
 
 
 @app.task(name="rag.clear_space", queue="index", retry=RETRY, pass_context=True)
-def clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
+def _clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
     """Remove a store's vectors from a space that nobody searches for it."""
     try:
         leave_place(context.job.id)

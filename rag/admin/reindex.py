@@ -99,9 +99,11 @@ class ReindexRunAdmin(ScopedAdmin):
             kwargs["queryset"] = stores.filter(backend=models.Store.Backend.LOCAL)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
         """Return a form that orders the run when all of it is valid."""
-        made = super().get_form(request, obj, **kwargs)
+        made = super().get_form(request, obj, change, **kwargs)
 
         class Ordering(made):  # type: ignore[misc, valid-type]
             def clean(self) -> Any:
@@ -182,7 +184,7 @@ def _ordered(request: HttpRequest, values: dict[str, Any]) -> models.ReindexRun:
     try:
         run, _is_new = start_run(
             scope=scope_for(request), store=values["store"], what=values["what"],
-            model=values.get("model") or "", by=request.user,
+            model=values.get("model") or "",
             options=RunOptions(is_forced=bool(values.get("is_forced"))),
         )  # fmt: skip
     except RAGError as error:

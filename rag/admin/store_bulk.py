@@ -50,9 +50,7 @@ class StoreBulk:
         n = 0
         for store in stores:
             try:
-                run, is_new = start_run(
-                    scope=scope, store=store, what=form.cleaned_data["what"], by=request.user
-                )
+                run, is_new = start_run(scope=scope, store=store, what=form.cleaned_data["what"])
                 queue_run(run_id=run.pk)
             except RAGError as error:
                 self.message_user(request, error_sentence(error), messages.ERROR)

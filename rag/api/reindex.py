@@ -43,7 +43,6 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
         return 200, {"estimate": EstimateOut.from_orm(told)}
     run, is_new = start_run(
         scope=caller.scope, store=store, what=body.what, file_ids=file_ids, model=body.model,
-        by=caller.user,
         options=RunOptions(
             workers=body.workers, per_second=body.per_second, margin=body.margin,
             is_forced=body.force, is_swapped=body.swap, only_stale=body.stale_only,

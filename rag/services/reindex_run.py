@@ -55,7 +55,6 @@ def start_run(
     file_ids: Sequence[int] | None = None,
     model: str = "",
     options: RunOptions | None = None,
-    by: Any = None,
 ) -> tuple[models.ReindexRun, bool]:
     """Return the run of this order and whether it is new; the same order twice is one run.
 
@@ -81,7 +80,8 @@ def start_run(
             "A store moves to another model with all its files.", hint="Name no files."
         )
     values = {
-        "what": what, "model": model, "options": asdict(options or RunOptions()), "created_by": by,
+        "what": what, "model": model, "options": asdict(options or RunOptions()),
+        "created_by_id": scope.user_id,
         "file_ids": None if file_ids is None else sorted(file_ids), "target": target,
         "source": store.space if target else None,
     }  # fmt: skip
