@@ -166,8 +166,9 @@ def main() -> int:
         owner = get_user_model().objects.create_user("bench")
         type(world.store).objects.filter(pk=world.store.pk).update(owner=owner)
         agent = models.Agent.objects.create(
-            name="load", owner=owner, config={"enable_query_rewrite": False, "min_confidence_score": 0.0}
-        )
+            name="load", owner=owner,
+            config={"enable_query_rewrite": False, "min_confidence_score": 0.0},
+        )  # fmt: skip
         agent.stores.set([world.store])
         _, secret = make_key(
             user=owner, name="bench", rights=["read", "write"], requests_per_minute=100_000

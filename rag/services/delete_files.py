@@ -22,8 +22,9 @@ BATCH = 200
 def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
     """Delete files with their chunks, vectors, terms, waiting jobs and bytes; return how many.
 
-    Gone from every search and from kept answers at commit; each batch is one transaction. Documents at Gemini go first:
-    where one cannot be deleted the file stays with the reason, the others go, and it is raised.
+    Gone from every search and from kept answers at commit; each batch is one transaction.
+    Documents at Gemini go first: where one cannot be deleted the file stays with the reason, the
+    others go, and it is raised.
     """
     failure = _delete_remote(scope, file_ids)
     deleted: list[tuple[int, int]] = []

@@ -67,6 +67,14 @@ def test_every_operation_of_the_resources_is_told(resources: dict[str, Any]) -> 
         ("post", "/api/evaluation-runs"), ("get", "/api/evaluation-runs/{id}"),
         ("delete", "/api/evaluation-runs/{id}"), ("get", "/api/evaluation-runs/{id}/results"),
         ("get", "/api/evaluation-runs/{id}/compare"),
+        ("get", "/api/flows"), ("post", "/api/flows"), ("get", "/api/flows/{id}"),
+        ("patch", "/api/flows/{id}"), ("delete", "/api/flows/{id}"), ("post", "/api/flows/{id}/check"),
+        ("get", "/api/flows/{id}/export"), ("get", "/api/flows/{flow}/versions"),
+        ("get", "/api/flows/{flow}/versions/{number}"),
+        ("get", "/api/flows/{flow}/versions/{number}/diff"),
+        ("post", "/api/flows/{flow}/versions/{number}/activate"),
+        ("post", "/api/flows/{flow}/rollback"), ("get", "/api/flows/{flow}/runs"),
+        ("get", "/api/flows/{flow}/runs/{key}"),
     }  # fmt: skip
 
 
@@ -88,6 +96,10 @@ def test_the_retrieval_document_tells_all_settings_with_limits(retrieval: dict[s
         "/api/agents/{name}/chat/{key}", "/api/agents/{name}/chat/{key}/stop",
         "/api/quotes/{key}/{number}", "/api/quotes/{key}/{number}/marks",
         "/api/quotes/{key}/{number}/image", "/api/agents/{name}/graph", "/api/usage", "/api/messages/{key}/trace",
+            "/api/flows/{name}/run", "/api/flows/{name}/stream", "/api/flows/{name}/runs/{key}/events",
+            "/api/flows/{name}/runs/{key}/cancel", "/api/flows/{name}/runs/{key}/resume",
+            "/api/flows/{name}/runs/{key}/replay", "/api/reindex", "/api/reindex/{run_id}",
+            "/api/reindex/{run_id}/{deed}",
     }  # fmt: skip
     schemas = retrieval["components"]["schemas"]
     shape = schemas["RetrievalSettings"]

@@ -192,7 +192,7 @@ def test_two_processes_that_ask_at_once_search_once(world: World, counted: list[
 
 
 def test_a_leader_that_died_keeps_nobody_waiting_long(world: World) -> None:
-    key = module._key(QUERY, world.scope, [world.store], world.store.retrieval_settings)
+    key = module._key(QUERY, world.scope, [world.store], world.store.retrieval_settings, None)
     assert key
     place = place_of("results")
     # The lease of a process that was killed while it searched.
