@@ -68,11 +68,14 @@ class Client:
 
     def times_of(self, message: str) -> tuple[float, float]:
         """Return the milliseconds to the first event and to the last."""
-        begun, first_ms = time.perf_counter(), 0.0
+        begun, first_ms, last = time.perf_counter(), 0.0, b""
         url, body = f"{self.urls[0]}/api/agents/load/chat", {"message": message}
         with self._http.stream("POST", url, json=body) as answer:
-            for _ in answer.iter_raw():
+            for piece in answer.iter_raw():
                 first_ms = first_ms or (time.perf_counter() - begun) * 1e3
+                last = piece
+        if b"event: done" not in last:
+            raise SystemExit(f"no answer: {last!r}")
         return first_ms, (time.perf_counter() - begun) * 1e3
 
     def _read(self, method: str, url: str, n_events: int, **values: object) -> list[Event]:
@@ -173,7 +176,7 @@ def main() -> int:
         _, secret = make_key(
             user=owner, name="bench", rights=["read", "write"], requests_per_minute=100_000
         )
-        (Path(folder) / "script").write_text(json.dumps(SCRIPT), encoding="utf-8")
+        (Path(folder) / "script.yaml").write_text(json.dumps(SCRIPT), encoding="utf-8")
         known = {question.text: question.vector for question in questions}
         (Path(folder) / "vectors").write_bytes(pickle.dumps(known))
         with serving(Path(folder)) as first, serving(Path(folder)) as second:
