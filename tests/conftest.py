@@ -20,6 +20,7 @@ from asgiref.sync import async_to_sync
 from django.conf import ENVIRONMENT_VARIABLE, settings
 from django.db import connection, transaction
 from django.test import TransactionTestCase
+from django.utils import translation
 from hypothesis import settings as hypothesis_settings
 
 from project import postgres
@@ -89,12 +90,13 @@ def fresh_wiring() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Iterator[None]:
-    """Take back the connections that threads of a test have not returned to the pool.
+    """Forget the language of a test's last request, and take back what its threads hold.
 
     Such threads wait for locks or for a server that was frozen; they end by themselves, but their
     connections would be missing until then.
     """
     yield
+    translation.deactivate()
     pool = connection._connection_pools.get(connection.alias)
     if pool is None or connection.in_atomic_block:
         return

@@ -42,15 +42,24 @@ uvicorn.run("project.asgi:application", port=int(sys.argv[2]), log_level="info",
 
 
 @contextmanager
-def worker_process(**environment: str) -> Iterator[None]:
+def worker_process(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker while the block runs."""
-    with _process(WORKER, [], environment):
-        yield
+    with _process(WORKER, [], environment) as process:
+        yield process
 
 
 @contextmanager
 def server_process(log: Path | None = None, **environment: str) -> Iterator[str]:
     """Run a web server and give its address; ``log`` gets all that it prints."""
+    with mortal_server(log, **environment) as (url, _):
+        yield url
+
+
+@contextmanager
+def mortal_server(
+    log: Path | None = None, **environment: str
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a web server and give its address and the process, for a test that kills it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -64,7 +73,7 @@ def server_process(log: Path | None = None, **environment: str) -> Iterator[str]
             except httpx2.TransportError:
                 assert process.poll() is None, "the server ended"
                 time.sleep(0.1)
-        yield url
+        yield url, process
 
 
 @contextmanager

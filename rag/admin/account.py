@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.utils.translation import ngettext
 
 from rag import models
+from rag.admin.scoped import StorableChangeList
 
 if TYPE_CHECKING:
     from django.contrib.auth.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -48,6 +49,10 @@ class UserAdmin(_Users):
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "is_superuser")
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[StorableChangeList]:
+        """Return the list that refuses what cannot be looked for."""
+        return StorableChangeList
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the fields that would raise somebody's rights, unless a superuser asks."""
         fields = super().get_readonly_fields(request, obj)
@@ -71,6 +76,10 @@ class UserAdmin(_Users):
 @admin.register(Group)
 class GroupAdmin(_Groups):
     """Groups; one that restricts files cannot go, or everybody would read them."""
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[StorableChangeList]:
+        """Return the list that refuses what cannot be looked for."""
+        return StorableChangeList
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return whether a superuser asks: a group's permissions are rights to hand out."""

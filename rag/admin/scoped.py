@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.text import capfirst
@@ -35,7 +37,18 @@ def scope_for(request: HttpRequest) -> Scope:
     return cast(Scope, known)
 
 
-class ScopedChangeList(ChangeList):
+class StorableChangeList(ChangeList):
+    """A list whose address may ask for no text that PostgreSQL cannot hold."""
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        """Return the filters; a NUL among them sends the visitor to the unfiltered list."""
+        asked: dict[str, Any] = super().get_filters_params(params)
+        if "\0" in "".join(text for name, values in asked.items() for text in (name, *values)):
+            raise IncorrectLookupParameters
+        return asked
+
+
+class ScopedChangeList(StorableChangeList):
     """A list whose rows get further facts with a query for the page, not one for each row."""
 
     def get_results(self, request: HttpRequest) -> None:
@@ -54,6 +67,8 @@ class ScopedAdmin(ModelAdmin):
 
     paginator = EstimatingPaginator
     show_full_result_count = False
+    # A count behind each choice reads the whole table once a choice.
+    show_facets = ShowFacets.NEVER
     list_per_page = 50
     list_max_show_all = 200
     compressed_fields = True

@@ -19,7 +19,9 @@ from rag.services.access import Caller
 from rag.services.stores import find_stores
 from rag.services.upload_document import rule_of, upload_document
 
-_TRUE = ("1", "true", "yes", "on")
+_YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
+    ("0", "false", "no", "off"), False
+)
 
 
 @node_view(["POST"], "write", "add_file")
@@ -70,7 +72,9 @@ def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDoc
         mime_type="",
         rule=rule_of(store, size, overlap),
     )
-    is_waiting = form.get("wait", "").lower() in _TRUE
+    is_waiting = _YES_OR_NO.get(form.get("wait", "").strip().lower())
+    if is_waiting is None:
+        raise InvalidInputError("{name} must be true or false.", name="wait")
     return upload_document(
         scope=caller.scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
     )
@@ -80,6 +84,7 @@ def _number(form: Any, name: str) -> int | None:
     value = form.get(name, "").strip()
     if not value:
         return None
-    if not (value.isascii() and value.isdigit() and len(value) < 10):
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
         raise InvalidInputError("{name} must be a whole number.", name=name)
     return int(value)

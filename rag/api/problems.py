@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.core.exceptions import (
     SuspiciousOperation,
     ValidationError,
 )
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from django.utils.translation import gettext
@@ -54,7 +56,10 @@ _OF_STATUS: dict[int, tuple[str, RAGError]] = {
         hint="Send application/json; files come as multipart/form-data.")),
     429: ("rate_limited", RAGError("Too many requests came within a minute.")),
     500: ("internal", RAGError("Something went wrong here.", hint="The server's log says what.")),
+    503: ("unavailable", RAGError(
+        "The database cannot be reached at this moment.", hint="Try again in a few seconds.")),
 }  # fmt: skip
+_log = logging.getLogger(__name__)
 _PARSED = (RAGError, exceptions.APIException)
 
 
@@ -70,6 +75,8 @@ def problem(request: HttpRequest, error: Exception) -> JsonResponse | None:
         told = RAGError("Some values cannot be taken.", hint="See the fields.")
         return _answer(422 if isinstance(error, BodyError) else 400, "invalid_input", told, fields)
     status = _status(error)
+    if status == 503:
+        _log.error("The database cannot be reached: %s", error)
     return None if status is None else problem_of_status(request, status)
 
 
@@ -80,7 +87,10 @@ def problem_of_status(request: HttpRequest, status: int) -> JsonResponse:
         return _answer(401, "unauthenticated", refusal)
     code, told = _OF_STATUS.get(status) or _OF_STATUS[400 if status < 500 else 500]
     method = {"method": request.method or ""} if status == 405 else {}
-    return _answer(status, code, RAGError(told.message, hint=told.hint, **method))
+    answer = _answer(status, code, RAGError(told.message, hint=told.hint, **method))
+    if status == 503:
+        answer["Retry-After"] = "5"
+    return answer
 
 
 def resource_problem(error: Exception, context: Mapping[str, Any]) -> JsonResponse | None:
@@ -141,6 +151,8 @@ def _fields(error: Exception) -> dict[str, list[str]] | None:
 def _status(error: Exception) -> int | None:
     if isinstance(error, (HttpError, exceptions.APIException)):
         return int(error.status_code)
+    if isinstance(error, (OperationalError, InterfaceError)):
+        return 503
     if isinstance(error, Http404):
         return 404
     if isinstance(error, PermissionDenied):

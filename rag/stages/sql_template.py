@@ -99,6 +99,11 @@ def read_sql(template: str, *, dialect: Dialect) -> SqlTemplate:
             "The query has {n} characters.", hint="Allowed: {limit}.",
             n=len(template), limit=MAX_CHARS,
         )  # fmt: skip
+    if _UNSTORABLE.search(template):
+        raise InvalidInputError(
+            "The query holds a NUL or half a character, which no database takes.",
+            hint="Take it out.",
+        )
     parts = list(scan_sql(template, dialect))
     end = check_sql(template, parts, dialect)
     quoted = [part for part in parts if part.kind in ("string", "name", "comment")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -131,3 +132,26 @@ def test_odd_addresses_do_not_crash(query: dict[str, str], monkeypatch: Any, set
     for name in ("rag_store", "rag_file", "rag_chunk"):
         response = client.get(at(f"{name}_changelist"), query, follow=True)
         assert response.status_code == 200, name
+
+
+@pytest.mark.parametrize("query", [{"_facets": "True"}, {"\0": "a"}, {"a\0": ""}])
+def test_no_list_of_the_desk_fails_on_what_an_address_says(query: dict[str, str]) -> None:
+    client = client_of(UserFactory(is_superuser=True))
+    publish(FileFactory(), "text")
+    for model in admin.site._registry:
+        response = client.get(at(f"{model._meta.label_lower.replace('.', '_')}_changelist"), query)
+        assert response.status_code in (200, 302), model
+
+
+def test_no_list_of_the_desk_looks_for_a_nul() -> None:
+    client = client_of(UserFactory(is_superuser=True))
+    for model in admin.site._registry:
+        texts = [
+            f for f in model._meta.fields if f.get_internal_type() in ("CharField", "TextField")
+        ]
+        address = at(f"{model._meta.label_lower.replace('.', '_')}_changelist")
+        for name in [*(field.name for field in texts), "store", "file", "live", "q"]:
+            for suffix in ("", "__exact"):
+                response = client.get(address, {name + suffix: "a\0"})
+                # 400: a field that no filter of this list may ask for.
+                assert response.status_code in (200, 302, 400), (model, name)

@@ -92,19 +92,25 @@ def test_other_addresses_are_not_touched(db: None) -> None:
 
 
 @pytest.mark.parametrize("address", ["/api/stores", RETRIEVE])
-def test_a_fault_of_ours_is_500_in_json_without_its_details(
-    client: KeyClient, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [(ZeroDivisionError, 500, "internal"), (OperationalError, 503, "unavailable")],
+)
+def test_a_fault_of_ours_is_told_in_json_without_its_details(
+    client: KeyClient, address: str, monkeypatch: pytest.MonkeyPatch,
+    fault: type[Exception], status: int, code: str,
+) -> None:  # fmt: skip
     def fail(**_: Any) -> Any:
-        raise OperationalError("password=hunter2")
+        raise fault("password=hunter2")
 
     monkeypatch.setattr("rag.api.rag.find_stores", fail)
     monkeypatch.setattr("rag.api.resources.create_store", fail)
     client.raise_request_exception = False
     body = {"name": "x"} if address == "/api/stores" else {"query": "x", "stores": ["x"]}
     response = client.post(address, body, content_type="application/json")
-    assert error_of(response, 500)["code"] == "internal"
+    assert error_of(response, status)["code"] == code
     assert b"hunter2" not in response.content
+    assert response.get("Retry-After") == ("5" if status == 503 else None)
 
 
 CASES = [

@@ -185,6 +185,10 @@ def test_keys_decide_what_is_seen(desk: Desk) -> None:
     desk.world.store.reader_groups.add(readers)
     _, guest = make_key(user=reader, name="g")
     assert desk.call("list_stores", guest)["stores"][0]["files"] == 2
+    asked = {"query": "When does the board meet?"}
+    assert "board.txt" in [hit["file"] for hit in desk.call("search", **asked)["results"]]
+    seen = [hit["file"] for hit in desk.call("search", guest, **asked)["results"]]
+    assert seen and "board.txt" not in seen
     assert "There is no document" in desk.refusal(
         "fetch_document", guest, document=str(restricted.pk)
     )

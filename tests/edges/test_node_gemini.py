@@ -139,6 +139,7 @@ def test_chunks_are_cut_as_was_asked_and_ranges_are_checked_before_anything_is_s
     for form in (
         {"maxTokensPerChunk": "49"}, {"maxTokensPerChunk": "501"}, {"maxOverlapTokens": "101"},
         {"maxOverlapTokens": "-1"}, {"maxTokensPerChunk": "x"}, {"maxTokensPerChunk": "5e2"},
+        {"maxOverlapTokens": "--1"}, {"wait": "maybe"}, {"wait": "2"},
     ):  # fmt: skip
         refused(send(client, store, "a.txt", b"text", **form), 400)
     assert len(server.calls) == n and not models.File.objects.exists()

@@ -220,6 +220,8 @@ def test_a_silent_model_is_bridged_by_comments_and_no_connection_is_held(
     settings.AGENTS = {**settings.AGENTS, "PING_S": 0.05}
     world.use(slowly("one two", 0.6))
     connection.close()
+    # Threads that an earlier test has left may hold connections of the old pool.
+    connection.close_pool()
     with stream_of(url, key) as answer:
         assert answer.headers["x-accel-buffering"] == "no"
         lines, held = [], []

@@ -148,7 +148,7 @@ def test_a_hang_ends_with_the_deadline(
     upload = upload_of(tmp_path / "a.txt")
     server.fail(Fault(delay_s=30.0, times=99))
     started = time.monotonic()
-    with pytest.raises(ProviderTimeoutError, match="did not answer within"):
+    with pytest.raises(ProviderTimeoutError, match="answer within"):
         if name == "upload":
             search.upload(store, upload, deadline=Deadline(1.0))
         else:

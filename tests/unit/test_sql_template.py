@@ -169,6 +169,13 @@ def test_a_parameter_of_the_databases_own_is_refused() -> None:
     read_sql("SELECT '$1'", dialect="postgresql")
 
 
+@pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
+@pytest.mark.parametrize("sql", ["SELECT 1\0", "SELECT '\ud800'", "SELECT 1 -- \udfff", "\0"])
+def test_what_no_database_takes_is_refused_before_it_is_asked(dialect: Any, sql: str) -> None:
+    with pytest.raises(InvalidInputError, match="half a character"):
+        read_sql(sql, dialect=dialect)
+
+
 def test_a_function_is_only_what_is_called() -> None:
     read_sql("SELECT dblink, set_config FROM t", dialect="postgresql")
     with pytest.raises(ForbiddenError, match="“dblink_exec”"):

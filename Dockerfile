@@ -1,0 +1,20 @@
+# One image for web processes, workers and the migration.
+FROM python:3.11-slim
+
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1
+WORKDIR /srv/citable
+
+# What is installed changes less often than what is written here.
+COPY requirements.txt ./
+RUN pip install -r requirements.txt
+
+# A fixed number, so that a volume fits the next image too.
+RUN useradd --uid 10001 --create-home citable
+COPY . .
+# A new volume takes its owner from this folder; an image compiled once starts faster.
+RUN mkdir -p var/media var/static && chown -R citable:citable var \
+    && python -m compileall -q agents project rag
+USER citable
+
+EXPOSE 8000
+CMD ["uvicorn", "project.asgi:application", "--host=0.0.0.0", "--port=8000", "--log-level=warning"]
