@@ -88,11 +88,11 @@ def _reindex_run_task(context: JobContext, run_id: int) -> None:
 
 
 @app.task(name="rag.retire_run", queue="index", retry=RETRY, pass_context=True)
-def _retire_run_task(context: JobContext, run_id: int) -> None:
+def _retire_run_task(context: JobContext, run_id: int, swapped_at: str) -> None:
     """Give up the space that a store has left."""
     try:
         leave_place(context.job.id)
-        retire_due(run_id=run_id)
+        retire_due(run_id=run_id, swapped_at=swapped_at)
     finally:
         connections.close_all()
 

@@ -37,17 +37,17 @@ def retire_run(*, run: models.ReindexRun) -> float:
         left_s = (row.swapped_at + timedelta(seconds=GRACE_S) - timezone.now()).total_seconds()
         if left_s > 0:
             defer("rag.retire_run", lock=f"reindex:{run.pk}", delay_s=int(left_s) + 1,
-                  run_id=run.pk)  # fmt: skip
+                  run_id=run.pk, swapped_at=row.swapped_at.isoformat())  # fmt: skip
             return left_s
         _end(row, States.DONE)
         _queue_clearing(row, row.source_id)
         return 0.0
 
 
-def retire_due(*, run_id: int) -> None:
-    """Retire a run if it is swapped still; it may have been rolled back since it was asked for."""
+def retire_due(*, run_id: int, swapped_at: str) -> None:
+    """Retire a run if that very swap still holds; a rollback takes the wish back for good."""
     run = models.ReindexRun.objects.filter(pk=run_id, state=States.SWAPPED).first()
-    if run is not None:
+    if run is not None and run.swapped_at and run.swapped_at.isoformat() == swapped_at:
         retire_run(run=run)
 
 

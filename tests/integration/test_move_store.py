@@ -19,9 +19,9 @@ from rag.services.draft import draft_file
 from rag.services.edit_chunk import edit_chunk
 from rag.services.files import set_chunks_enabled
 from rag.services.index_file import index_file
-from rag.services.move_end import GRACE_S, cancel_run, clear_space, retire_run
+from rag.services.move_end import GRACE_S, cancel_run, clear_space, retire_due, retire_run
 from rag.services.move_store import force_run
-from rag.services.move_swap import roll_back_run
+from rag.services.move_swap import roll_back_run, swap_run
 from rag.services.reindex_run import start_run
 from rag.services.reindex_work import resume_run, work_run
 from tests.factories import FileFactory, GroupFactory
@@ -218,6 +218,26 @@ def test_a_retired_space_is_dropped_and_not_before_searches_have_ended() -> None
     assert not models.EmbeddingSpace.objects.filter(pk=old).exists()
     store.refresh_from_db()
     assert all(answers(store).values())
+
+
+def test_a_rollback_takes_the_wish_to_retire_back_for_good() -> None:
+    store = filled_store(20)
+    run = move(store, is_forced=True)
+    retire_run(run=run)
+    first = models.ReindexRun.objects.get(pk=run.pk).swapped_at
+    assert first is not None
+    roll_back_run(run=run)
+    swap_run(run=run)
+    run.refresh_from_db()
+    assert run.swapped_at is not None and run.swapped_at > first
+    old = timezone.now() - timedelta(seconds=GRACE_S + 1)
+    models.ReindexRun.objects.update(swapped_at=old)
+    retire_due(run_id=run.pk, swapped_at=first.isoformat())
+    run.refresh_from_db()
+    assert run.state == "swapped"
+    retire_due(run_id=run.pk, swapped_at=old.isoformat())
+    run.refresh_from_db()
+    assert run.state == "done"
 
 
 def test_a_space_that_others_use_loses_only_the_stores_own_vectors() -> None:

@@ -67,7 +67,7 @@ class Command(BaseCommand):
             return create_store(name="Demo", slug=STORE, owner=admin)
 
     def _fill(self, store: models.Store) -> None:
-        self._say(f"Indexing the documents of {FOLDER.name}/documents")
+        self._say("Indexing the documents of rag/demo/documents")
         ids = []
         for item in collect_items(paths=[str(FOLDER / "documents")]):
             with item.open() as content:
