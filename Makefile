@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
-WORKERS ?= 2
+# Many tests wait for processes that were killed or for a deadline; two cores are busy with three.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test smoke-gemini bench screenshots lint stop clean
