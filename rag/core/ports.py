@@ -114,7 +114,8 @@ class StoreTarget:
     """One store in a search, resolved for a caller.
 
     ``sees_restricted`` is True where the caller may read every file of the store; ``share`` is
-    the store's part of its space's chunks; the last two say which vector indexes are ready.
+    the store's part of its space's chunks; the next two say which vector indexes are ready.
+    ``model`` names the space's embedding model, by which its cosines are read.
     """
 
     store_id: int
@@ -125,6 +126,7 @@ class StoreTarget:
     share: float = 1.0
     has_hnsw: bool = False
     has_partial: bool = False
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class SearchResult:
 
     ``analysis`` is there where it decided on ``top_k``. ``rerank`` says who ranked the hits again:
     empty for nobody, ``failed`` when it was asked for and the order is that of the index.
+    ``confidence``, 0 to 1, is how sure the search is of the best hits; None where there are none.
     """
 
     query: str
@@ -111,6 +112,7 @@ class SearchResult:
     timings_ms: Mapping[str, float]
     analysis: QueryAnalysis | None = None
     rerank: str = ""
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

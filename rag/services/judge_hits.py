@@ -6,7 +6,7 @@ doubtful and 0.7 plainly on the subject.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,15 +33,17 @@ class Judged:
 
 
 def judge_hits(
-    *, query: str, hits: Sequence[Hit], vector_threshold: float = 0.0, bm25_threshold: float = 0.0
-) -> Judged:
+    *, query: str, hits: Sequence[Hit], models_of: Mapping[int, str] | None = None,
+    vector_threshold: float = 0.0, bm25_threshold: float = 0.0,
+) -> Judged:  # fmt: skip
     """Return the hits that are like enough by meaning, or by words.
 
     ``vector_threshold`` is a likeness, ``bm25_threshold`` a BM25 score. The confidence is the best
     likeness or, if that is more, the best share of the question's words in a hit found by words.
-    A hit of a source that tells no score passes and is taken for sure.
+    A hit of a source that tells no score passes and is taken for sure. ``models_of`` maps a store
+    to the embedding model that its hits were found with; without it the stores are read.
     """
-    scales = _scales(hits)
+    scales = _scales(_live_models(hits) if models_of is None else models_of)
     asked = _asked(query)
     kept, best = [], 0.0
     for hit in hits:
@@ -70,10 +72,14 @@ def _asked(query: str) -> dict[str, float]:
     return query_terms(" ".join(analyze_query(query, {}).keywords) or query)
 
 
-def _scales(hits: Sequence[Hit]) -> dict[int | None, Scale]:
+def _live_models(hits: Sequence[Hit]) -> dict[int, str]:
     ids = {hit.store_id for hit in hits if hit.store_id is not None}
     rows = models.Store.objects.filter(pk__in=ids).values_list("pk", "space__model")
-    return {pk: _scale(model or "") for pk, model in rows}
+    return {pk: model or "" for pk, model in rows}
+
+
+def _scales(models_of: Mapping[int, str]) -> dict[int | None, Scale]:
+    return {pk: _scale(model) for pk, model in models_of.items()}
 
 
 def _scale(model: str) -> Scale:

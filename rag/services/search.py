@@ -15,6 +15,7 @@ from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter, IndexQuery
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services import wiring
+from rag.services.confidence_of import confidence_of
 from rag.services.embed_query import embed_query
 from rag.services.log_query import log_query
 from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
@@ -41,7 +42,7 @@ def search(
     ``settings`` None takes the first store's own; ``top_k`` None takes 3, 5 or 10 by the query's
     complexity, and the result says what the analysis saw. Mode auto asks both legs: what a guess
     would hide is worse than what it saves. ``files`` alone are found, past the settings' filters.
-    Raises InvalidInputError for an empty query and for a store at Gemini.
+    Raises InvalidInputError for an empty query and a store at Gemini.
     """
     laps = _Laps()
     query = checked_query(query=query)
@@ -68,10 +69,10 @@ def search(
     hits, rerank = rank_again(query=query, hits=hits, settings=settings)
     if rerank:
         laps.end("rerank")
+    confidence = confidence_of(query=query, hits=hits, targets=targets)
     result = SearchResult(
-        query=query, hits=tuple(hits[:top_k]), mode=mode, top_k=top_k,
-        settings_hash=settings.hash, routes=routes, analysis=analysis, rerank=rerank,
-        timings_ms=laps.so_far(),
+        query, tuple(hits[:top_k]), mode, top_k, settings.hash, routes, timings_ms=laps.so_far(),
+        analysis=analysis, rerank=rerank, confidence=confidence,
     )  # fmt: skip
     watch.took("search", result.timings_ms["total"] / 1e3, mode=mode)
     if is_logged:
@@ -101,13 +102,11 @@ def _words(query: str) -> dict[str, Any]:
 
 def _analysis(query: str, stores: Sequence[models.Store], ids: Sequence[int]) -> QueryAnalysis:
     # What a store calls its things is no business of those who may not read it.
-    seen = [store for store in stores if store.pk in ids]
-    return QueryAnalyzer().analyze(query, vocabulary=vocabulary_of(stores=seen))
+    names = vocabulary_of(stores=[store for store in stores if store.pk in ids])
+    return QueryAnalyzer().analyze(query, vocabulary=names)
 
 
 class _Laps:
-    """The milliseconds of each step, and of all."""
-
     def __init__(self) -> None:
         self._began = self._last = time.perf_counter()
         self._ms: dict[str, float] = {}

@@ -38,9 +38,9 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
         .filter(pk__in=[store.pk for store in stores])
         .annotate(
             dim=F("space__dim"), is_editable=Exists(editable),
-            total=Coalesce(Subquery(total), Value(0)),
+            total=Coalesce(Subquery(total), Value(0)), model=F("space__model"),
         )
-        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total")
+        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total", "model")
     )  # fmt: skip
     ready = valid_indexes()
     return [
@@ -48,8 +48,9 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
             store_id=pk, space_id=space_id, dim=dim, n_chunks=n_chunks, sees_restricted=is_editable,
             share=n_chunks / total if total else 1.0,
             has_hnsw=index_name(space_id) in ready, has_partial=index_name(space_id, pk) in ready,
+            model=model,
         ))
-        for pk, space_id, dim, n_chunks, is_editable, total in rows
+        for pk, space_id, dim, n_chunks, is_editable, total, model in rows
     ]  # fmt: skip
 
 

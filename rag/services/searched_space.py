@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any
 
 from rag import models
 from rag.core.errors import NotFoundError
 from rag.core.ports import StoreTarget
 from rag.providers.postgres.spaces import index_name, valid_indexes
 
-_SPACES: ContextVar[dict[int, tuple[int, int, bool]] | None] = ContextVar(
-    "searched_spaces", default=None
-)
+_SPACES: ContextVar[dict[int, dict[str, Any]] | None] = ContextVar("searched_spaces", default=None)
 
 
 @contextmanager
@@ -32,8 +31,11 @@ def searched_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
     space = models.EmbeddingSpace.objects.filter(pk=space_id).first()
     if space is None:
         raise NotFoundError("There is no space {id}.", id=space_id)
-    has_hnsw = index_name(space.pk) in valid_indexes()
-    token = _SPACES.set({**(_SPACES.get() or {}), store_id: (space.pk, space.dim, has_hnsw)})
+    place = {
+        "space_id": space.pk, "dim": space.dim, "model": space.model,
+        "has_hnsw": index_name(space.pk) in valid_indexes(),
+    }  # fmt: skip
+    token = _SPACES.set({**(_SPACES.get() or {}), store_id: place})
     try:
         yield
     finally:
@@ -42,9 +44,7 @@ def searched_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
 
 def in_searched_space(target: StoreTarget) -> StoreTarget:
     """Return a search's target, moved where ``searched_space`` says so."""
-    moved = (_SPACES.get() or {}).get(target.store_id)
-    if moved is None or moved[0] == target.space_id:
+    place = (_SPACES.get() or {}).get(target.store_id)
+    if place is None or place["space_id"] == target.space_id:
         return target
-    return replace(
-        target, space_id=moved[0], dim=moved[1], has_hnsw=moved[2], has_partial=False, share=1.0
-    )
+    return replace(target, **place, has_partial=False, share=1.0)

@@ -58,6 +58,12 @@ def test_the_second_search_is_the_first_one_s_result(world: World) -> None:
     assert [hit.text for hit in second.hits][:2] == ["the pump manual", "the secret pump manual"]
 
 
+def test_a_kept_result_is_as_sure_as_when_it_was_found(world: World) -> None:
+    first, second = world.find(), world.find()
+    assert is_cached(second)
+    assert first.confidence == second.confidence == 1.0
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_is_seen_at_its_commit(name: str, world: World) -> None:
     change, is_visible = CHANGES[name]

@@ -240,6 +240,25 @@ def test_a_search_is_logged_with_its_caller(store: models.Store) -> None:
     assert (row.settings_hash, row.mode, row.top_k) == (result.settings_hash, "hybrid", 2)
     assert row.best_score == pytest.approx(result.hits[0].score)
     assert row.timings_ms["total"] > 0
+    assert row.confidence == result.confidence
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "keyword"])
+def test_a_result_says_how_sure_it_is(mode: str, store: models.Store) -> None:
+    sure, doubtful = find(store, "pump stops", mode=mode), find(store, "pump zebra", mode=mode)
+    assert sure.confidence is not None
+    assert doubtful.confidence is not None
+    assert sure.confidence > 0.8 > doubtful.confidence > 0
+    assert find(StoreFactory(space=store.space), "pump", mode=mode).confidence is None
+
+
+def test_a_likeness_is_read_on_the_scale_of_the_model_that_was_searched(
+    store: models.Store, settings: Any
+) -> None:
+    # A cosine of 0.1 and more is certain on this model's own scale.
+    scale = [[0.0, 0.0], [0.1, 1.0]]
+    settings.RAG = {**settings.RAG, "LIKENESS": {store.space.model: scale}}
+    assert find(store, "pump zebra", mode="semantic").confidence == 1.0
 
 
 def test_a_search_without_log_leaves_none(store: models.Store) -> None:
