@@ -8,8 +8,9 @@ from django.conf import settings
 from django.db import connections
 from procrastinate.contrib.django import app
 
-from agents.services.abandoned_runs import adopt_run, defer_abandoned_runs
+from agents.services.abandoned_runs import adopt_run, enqueue_abandoned_runs
 from agents.services.chat_claim import end_abandoned
+from agents.services.gone_evidence import drop_gone_evidence
 from agents.services.memory_upkeep import clear_memories, drop_gone_answers, embed_again
 from agents.services.retention import clear_runs, clear_sessions
 from agents.services.run_clearing import clear_tokens
@@ -17,12 +18,9 @@ from agents.services.store_events import clear_events
 
 
 @app.task(name="agents.adopt_run", queue="flows")
-def adopt_run_task(run_id: int) -> None:
-    """Go on with a run whose process has died."""
-    try:
-        adopt_run(run_id=run_id)
-    finally:
-        connections.close_all()
+async def adopt_run_task(run_id: int) -> None:
+    """Go on with a run whose process has ended."""
+    await adopt_run(run_id=run_id)
 
 
 @app.periodic(cron="* * * * * */10")
@@ -33,7 +31,7 @@ def adopt_run_task(run_id: int) -> None:
 def defer_abandoned_runs_task(timestamp: int, **_: Any) -> None:
     """Let somebody go on with runs that nobody works on."""
     try:
-        defer_abandoned_runs(defer=adopt_run_task)
+        enqueue_abandoned_runs()
     finally:
         connections.close_all()
 
@@ -60,6 +58,16 @@ def clear_old_task(timestamp: int, **_: Any) -> None:
         clear_tokens(older_than_h=float(keep["KEEP_EVENTS_H"]))
         clear_memories(older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
         drop_gone_answers()
+    finally:
+        connections.close_all()
+
+
+@app.periodic(cron="47 3 * * *")
+@app.task(name="agents.drop_gone", queue="upkeep", queueing_lock="agents.drop_gone")
+def _drop_gone_task(timestamp: int, **_: Any) -> None:
+    """Take the words of deleted passages out of kept answers."""
+    try:
+        drop_gone_evidence()
     finally:
         connections.close_all()
 

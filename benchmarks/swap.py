@@ -26,7 +26,6 @@ from benchmarks.spool import Spool
 from benchmarks.swap_clients import Asking, Told, answer, ask_alone
 from benchmarks.swap_models import NEW, use_models
 from benchmarks.synthetic import SyntheticCorpus
-from rag import models
 from rag.core.access import Scope
 from rag.services.move_store import force_run
 from rag.services.move_swap import roll_back_run
@@ -34,7 +33,7 @@ from rag.services.reindex_run import RunOptions, start_run
 from rag.services.reindex_work import work_run
 
 N_QUESTIONS = 100
-IDLE_S = 15.0
+IDLE_S, AFTER_FLIP_S = 15.0, 3.0
 OPERATOR = Scope.operator()
 
 
@@ -52,29 +51,9 @@ def main() -> int:
         use_models(Path(folder), spool, questions)
         world = build_world(report, spool, questions)
         use_models(Path(folder), spool, questions)
-        measure_words(report, world)
         measure_move(report, world, Path(folder))
     report.save()
     return 0
-
-
-def measure_words(report: Report, world: World) -> None:
-    """Print how fast words are made anew where nothing and where every row differs."""
-    n = world.spool.n
-    report.add("words, nothing differs: chunks/s", n / _words(world.store), least=5000)
-    mean = world.store.avg_len_frozen
-    models.Store.objects.filter(pk=world.store.pk).update(avg_len_frozen=mean * 1.15)
-    report.add("words, every row differs: chunks/s", n / _words(world.store), is_kept=False)
-
-
-def _words(store: models.Store) -> float:
-    run, _ = start_run(scope=OPERATOR, store=store, what="lexical")
-    begun = time.perf_counter()
-    work_run(run_id=run.pk)
-    took = time.perf_counter() - begun
-    run.refresh_from_db()
-    assert run.state == "done", run.error
-    return took
 
 
 def measure_move(report: Report, world: World, folder: Path) -> None:
@@ -95,7 +74,7 @@ def measure_move(report: Report, world: World, folder: Path) -> None:
             at = time.perf_counter()
             deed(run=run)
             flips.append((time.perf_counter() - at) * 1e3)
-            time.sleep(3)
+            time.sleep(AFTER_FLIP_S)
     during = asking.told
     after = {q.text: answer(world.store.pk, q.text) for q in world.questions}
     _add(report, idle, during)

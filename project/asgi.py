@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import FrameType
 from typing import Any
 
 from django.core.asgi import get_asgi_application
@@ -16,6 +19,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 django_application = get_asgi_application()
 
+from agents.services.continue_run import leave_runs, runs_left  # noqa: E402
 from project.mcp_door import PATHS, mcp_application  # noqa: E402  models need the one above
 from rag.services.warm_up import warm_up  # noqa: E402
 
@@ -36,6 +40,26 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         if message["type"] == "lifespan.startup":
             # Beside the first requests: a server that waits for its model looks dead.
             threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
+            _heed_signals()
+        else:
+            await runs_left()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
+
+
+def _heed_signals() -> None:
+    """Leave runs of flows to others at the signal: the server first waits for its streams."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        server = signal.getsignal(number)
+        if callable(server):
+            signal.signal(number, partial(_leave, server))
+
+
+def _leave(
+    server: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
+) -> None:
+    leave_runs()
+    server(number, frame)

@@ -19,12 +19,13 @@ FORMATS = ("plain", "json")
 # The settings of RAG whose values are secrets, or hold some.
 SECRET_SETTINGS = (
     "OPENAI_API_KEY", "CHAT_ENDPOINTS", "GEMINI_API_KEY", "SECRETS", "REDIS_URL", "RERANK_KEY",
+    "MILVUS_TOKEN", "S3_SECRET_KEY", "S3_SESSION_TOKEN",
 )  # fmt: skip
 _KEYS = re.compile(r"ck_[0-9a-f]{8}_[\w-]+|(?i:bearer|token)\s+[\w.~+/=-]{12,}")
 _LEAST = 8
 # Clients of services tell each address that they call, with what is asked.
 _LOUD = ("procrastinate", "httpx", "httpx2", "httpcore", "httpcore2", "openai", "google_genai",
-         "mcp", "uvicorn.access")  # fmt: skip
+         "mcp", "botocore", "boto3", "uvicorn.access", "milvus_lite", "faiss.loader")  # fmt: skip
 
 
 class Discretion(logging.Filter):

@@ -118,6 +118,8 @@ SOURCE_DATABASES: dict[str, str] = env.json("RAG_SOURCE_DATABASES", default={})
 DATABASES |= {name: env.db_url_config(url) for name, url in SOURCE_DATABASES.items()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# Who opens the login page itself is led to the desk.
+LOGIN_REDIRECT_URL = "admin:index"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
@@ -125,6 +127,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="en")
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = "project.formats"
 TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 USE_I18N = True
 USE_TZ = True
@@ -186,6 +189,14 @@ RAG = {
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
     "REDIS_URL": env.str("REDIS_URL", default=""),
+    "SEARCH_PROVIDER": env.str("RAG_SEARCH_PROVIDER", default="postgres"),
+    "MILVUS_URI": env.str("RAG_MILVUS_URI", default=""),
+    "MILVUS_TOKEN": env.str("RAG_MILVUS_TOKEN", default=""),
+    "S3_ENDPOINT": env.str("AWS_ENDPOINT_URL", default=""),
+    "S3_REGION": env.str("AWS_REGION", default="us-east-1"),
+    "S3_ACCESS_KEY": env.str("AWS_ACCESS_KEY_ID", default=""),
+    "S3_SECRET_KEY": env.str("AWS_SECRET_ACCESS_KEY", default=""),
+    "S3_SESSION_TOKEN": env.str("AWS_SESSION_TOKEN", default=""),
     "RERANK_URL": env.str("RAG_RERANK_URL", default=""),
     "RERANK_KEY": env.str("RAG_RERANK_KEY", default=""),
     "RERANK_MODEL": env.str("RAG_RERANK_MODEL", default=""),
@@ -193,6 +204,7 @@ RAG = {
     "LIKENESS": env.json("RAG_LIKENESS", default={}),
     "PRICES": env.json("RAG_PRICES", default={}),
     "QUERY_LOG_DAYS": env.int("RAG_QUERY_LOG_DAYS", default=0),
+    "USAGE_DAYS": env.int("RAG_USAGE_DAYS", default=0),
     "API_REQUESTS_PER_MINUTE": env.int("RAG_API_REQUESTS_PER_MINUTE", default=600),
     "API_FAILURES_PER_MINUTE": env.int("RAG_API_FAILURES_PER_MINUTE", default=30),
 }

@@ -15,6 +15,7 @@ from project.api import api
 from project.openai_api import openai_api
 from rag.api import health, metrics, routes
 
+handler500 = "rag.admin.full_disk.server_error"
 # Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),

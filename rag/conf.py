@@ -42,12 +42,21 @@ class Conf:
     source_databases: tuple[str, ...]
     fetch_hosts: tuple[str, ...]
     redis_url: str = field(repr=False)
+    search_provider: str
+    milvus_uri: str
+    milvus_token: str = field(repr=False)
+    s3_endpoint: str
+    s3_region: str
+    s3_access_key: str = field(repr=False)
+    s3_secret_key: str = field(repr=False)
+    s3_session_token: str = field(repr=False)
     rerank_url: str
     rerank_key: str = field(repr=False)
     rerank_model: str
     likeness: Mapping[str, Sequence[Sequence[float]]]
     prices: Mapping[str, Mapping[str, object]]
     query_log_days: int
+    usage_days: int
     api_requests_per_minute: int
     api_failures_per_minute: int
 

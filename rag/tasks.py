@@ -12,13 +12,17 @@ from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
 from rag.providers.procrastinate_queue import leave_place
+from rag.services.evaluation_order import fail_evaluation, work_evaluation
 from rag.services.index_file import index_file, record_failure
 from rag.services.move_end import clear_space, retire_due
+from rag.services.outbox import drain_outbox
 from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
 from rag.services.reindex_run import queue_run
 from rag.services.reindex_work import work_run
-from rag.services.retention import forget_old_queries
+from rag.services.retention import forget_old_queries, forget_old_usage
+from rag.services.search_providers import is_milvus
 from rag.services.spaces import build_due_indexes
+from rag.services.usage_payer import paid_by
 from rag.services.weights import reweigh_store
 
 logger = logging.getLogger(__name__)
@@ -28,6 +32,8 @@ RETRY = RetryStrategy(
 )
 # Whether the files of a reindex run have ended is looked at that often, in seconds.
 LOOK_AGAIN_S = 5
+# A search looks at what waits, so it is enough that this stays little.
+FEED_EVERY_S = 10
 # As often as is needed to bring jobs back soon after their worker counts as dead.
 _RECOVERY_S = max(
     1, min(10, int(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"] / 2))
@@ -36,12 +42,18 @@ _RECOVERY_S = max(
 
 @app.task(name="rag.index_file", queue="index", retry=RETRY, pass_context=True)
 def index_file_task(
-    context: JobContext, file_id: int, fresh_vectors: bool = False, from_text: bool = False
+    context: JobContext,
+    file_id: int,
+    fresh_vectors: bool = False,
+    from_text: bool = False,
+    user_id: int | None = None,
+    key_id: int | None = None,
 ) -> None:
-    """Index one file."""
+    """Index one file, on the account of whoever brought it."""
     try:
         leave_place(context.job.id)
-        index_file(file_id=file_id, fresh_vectors=fresh_vectors, from_text=from_text)
+        with paid_by(user_id=user_id, key_id=key_id):
+            index_file(file_id=file_id, fresh_vectors=fresh_vectors, from_text=from_text)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
@@ -107,6 +119,41 @@ def _clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
         connections.close_all()
 
 
+@app.task(name="rag.evaluation_run", queue="index", retry=RETRY, pass_context=True)
+def _evaluation_run_task(context: JobContext, run_id: int) -> None:
+    """Ask the golden questions of an ordered run."""
+    try:
+        leave_place(context.job.id)
+        work_evaluation(run_id=run_id)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        logger.exception("evaluation run %s failed", run_id)
+        reason = RAGError(
+            "An internal error stopped the evaluation: {reason}.",
+            hint="Try again, and report it if it stays.", reason=type(error).__name__,
+        )  # fmt: skip
+        fail_evaluation(run_id=run_id, error=reason)
+    finally:
+        connections.close_all()
+
+
+@app.task(name="rag.drain_outbox", queue="upkeep", queueing_lock="rag.drain_outbox")
+def _drain_outbox_task(timestamp: int, **_: Any) -> None:
+    """Feed Milvus with what has changed."""
+    try:
+        drain_outbox()
+    except RAGError as error:
+        # What waits is fed a few seconds later, or when Milvus is back.
+        logger.warning("Milvus was not fed: %s", error)
+    finally:
+        connections.close_all()
+
+
+if is_milvus():
+    app.periodic(cron=f"* * * * * */{FEED_EVERY_S}")(_drain_outbox_task)
+
+
 # A worker that starts makes up for the last time that was missed.
 @app.periodic(cron=f"* * * * * */{_RECOVERY_S}")
 @app.task(name="rag.recover_jobs", queue="upkeep", queueing_lock="rag.recover_jobs")
@@ -121,10 +168,11 @@ def recover_jobs_task(timestamp: int, **_: Any) -> None:
 @app.periodic(cron="17 * * * *")
 @app.task(name="rag.tidy_up", queue="upkeep", queueing_lock="rag.tidy_up")
 def tidy_up_task(timestamp: int, **_: Any) -> None:
-    """Remove bytes without a file, jobs that ended long ago, and old queries."""
+    """Remove bytes without a file, jobs that ended long ago, old queries and old costs."""
     try:
         remove_orphans()
         forget_jobs()
         forget_old_queries()
+        forget_old_usage()
     finally:
         connections.close_all()

@@ -36,8 +36,9 @@ from django.core.management import call_command
 call_command("procrastinate", "worker")
 """
 SERVER = """
-import uvicorn
-uvicorn.run("project.asgi:application", port=int(sys.argv[2]), log_level="info", lifespan="off")
+import os, uvicorn
+lifespan = os.environ.get("SERVER_LIFESPAN", "off")
+uvicorn.run("project.asgi:application", port=int(sys.argv[2]), log_level="info", lifespan=lifespan)
 """
 
 

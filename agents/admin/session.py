@@ -106,7 +106,9 @@ class MessageAdmin(ReadOnlyAdmin):
         message = super().get_object(request, object_id, from_field)
         if message is not None:
             shown = visible_evidence(messages=[message], scope=scope_for(request))
-            message.sources, message.citations = shown[message.pk]
+            evidence = shown[message.pk]
+            message.content = evidence.content
+            message.sources, message.citations = evidence.sources, evidence.citations
         return message
 
     @admin.display(description=_("content"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.utils.translation import get_language
 from ninja import Router
@@ -47,7 +48,8 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
     """
     scope = caller_with(request, "read").scope
-    order = await in_db(_order, name, scope, body)
+    # On the request's own thread and connection, which ``begin_chat`` gives back.
+    order = await sync_to_async(_order)(name, scope, body)
     started = await begin_chat(order=order)
     if body.stream:
         return event_stream(started.answer.pk)

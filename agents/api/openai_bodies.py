@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
+from pydantic_core import PydanticCustomError
 
 from agents.core.state import Turn
 from agents.services.openai_order import Asked
@@ -16,13 +17,28 @@ _Stop = Annotated[str, Field(min_length=1, max_length=200)]
 _Name = Annotated[str, Field(min_length=1, max_length=512)]
 
 
+def _or_else(fault: LiteralString, message: LiteralString) -> WrapValidator:
+    def checked(value: Any, check: Any) -> Any:
+        try:
+            return check(value)
+        except ValidationError as error:
+            # One fault of one field, and not one for each form that it could have.
+            raise PydanticCustomError(fault, message) from error
+
+    return WrapValidator(checked)
+
+
+_PARTS = _or_else("text_or_parts", "This must be a text or a list of parts.")
+_STOPS = _or_else("short_texts", "This must be a text or texts, each of 1 to 200 characters.")
+
+
 class ChatMessage(BaseModel):
     """One turn. Contents are a text, or parts of the type text."""
 
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[dict[str, Any]] | None = None
+    content: Annotated[str | list[dict[str, Any]] | None, _PARTS] = None
 
 
 class Wishes(BaseModel):
@@ -65,9 +81,9 @@ class ChatCompletionBody(BaseModel):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(None, ge=0, le=2)
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
-    stop: _Stop | list[_Stop] | None = Field(None, max_length=200)
+    max_tokens: int | None = Field(None, ge=1, le=65536)
+    max_completion_tokens: int | None = Field(None, ge=1, le=65536)
+    stop: Annotated[_Stop | list[_Stop] | None, _STOPS] = None
     citable: Wishes = Field(default_factory=Wishes)
 
     @property

@@ -16,7 +16,7 @@ from agents import models
 from agents.api.own_views import PROBLEMS, OwnList, OwnViews
 from agents.api.serializers import MessageBody, SessionBody
 from agents.services.cited_text import cited_text
-from agents.services.session_path import session_path
+from agents.services.session_path import MAX_TURNS, session_path
 from agents.services.sessions import branch_from, change_session, delete_session, give_feedback
 from agents.services.visible_evidence import visible_evidence
 
@@ -31,6 +31,16 @@ class SessionList(OwnList):
         """Return the rows that pass."""
         rows = rows.filter(agent__name=given["agent"]) if "agent" in given else rows
         return rows.filter(title__icontains=given["title"]) if "title" in given else rows
+
+
+class _SessionPart(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+    """Which part of a conversation."""
+
+    until = serializers.UUIDField(
+        required=False, help_text="The message to end with; else where the session goes on. "
+        "What came before the first message of an answer ends with its parent.",
+    )  # fmt: skip
+    limit = serializers.IntegerField(default=MAX_TURNS, min_value=1, max_value=MAX_TURNS)
 
 
 class SessionEnd(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
@@ -81,12 +91,18 @@ class SessionViews(OwnViews):
 
     @extend_schema(
         summary="Read the messages of a session",
+        parameters=[_SessionPart],
         responses={200: MessageBody(many=True), **PROBLEMS},
     )
     @action(detail=True, pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
-    def messages(self, request: HttpRequest, pk: str) -> Response:
+    def messages(self, request: Any, pk: str) -> Response:
         """Return the branch that the session goes on with, each turn with its alternatives."""
-        turns = session_path(session=self.get_object())
+        asked = _SessionPart(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        part = asked.validated_data
+        turns = session_path(
+            session=self.get_object(), until=str(part.get("until", "")), limit=part["limit"]
+        )
         rows = [turn.message for turn in turns]
         evidence = visible_evidence(messages=rows, scope=self.scope)
         context = {**self.get_serializer_context(), "evidence": evidence}

@@ -106,7 +106,8 @@ class SessionBody(_Row):
 class MessageBody(_Row):
     """A turn. Of an answer only the feedback can be changed.
 
-    Sources and citations that may not be read any more have lost their words (``is_gone``).
+    Sources and citations that may not be read any more have lost their words (``is_gone``), and
+    the content has ``[…]`` in place of what it said from them.
     """
 
     id = serializers.UUIDField(source="key", read_only=True)
@@ -136,8 +137,9 @@ class MessageBody(_Row):
         evidence = self.context.get("evidence") or visible_evidence(
             messages=[row], scope=self.context["caller"].scope
         )
-        data["sources"], data["citations"] = evidence[row.pk]
-        return data
+        shown = evidence[row.pk]
+        told = {"content": shown.content, "sources": shown.sources, "citations": shown.citations}
+        return {**data, **told}
 
     def get_error(self, row: models.Message) -> dict[str, Any] | None:
         """Return why an answer failed, in the reader's language."""

@@ -10,6 +10,7 @@ from agents.core.chat import ChatEvent
 from agents.core.state import Turn
 
 if TYPE_CHECKING:
+    from agents.core.page_context import PageRead
     from agents.core.pipeline import PipelineState
 
 Emit = Callable[[str, Mapping[str, Any]], Awaitable[None]]
@@ -45,9 +46,12 @@ class Team(Protocol):
         ...
 
     async def ask(
-        self, name: str, question: str, history: Sequence[Turn], emit: Emit
+        self, name: str, question: str, history: Sequence[Turn], page: PageRead, emit: Emit
     ) -> AgentAnswer:
-        """Return a member's whole answer, its events told meanwhile; raise RAGError."""
+        """Return a member's whole answer, its events told meanwhile; raise RAGError.
+
+        ``page`` is what the person's page sent along, as it was read.
+        """
         ...
 
 

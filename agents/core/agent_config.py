@@ -45,7 +45,7 @@ class AgentConfig:
         "mark", help="A quote that its source does not hold: mark it, drop its sentence, or ask "
         "the model once to repair the answer.",
     )  # fmt: skip
-    max_tokens: int = option(2048, help="Most tokens of an answer.", minimum=16, maximum=65536)
+    max_tokens: int = option(2048, help="Most tokens of an answer.", minimum=1, maximum=65536)
     context_tokens: int = option(4000, help="Most tokens of the sources.",
                                  minimum=100, maximum=1_000_000)  # fmt: skip
     history_turns: int = option(6, help="How many earlier turns the model is shown.",

@@ -53,3 +53,7 @@ class PageRead:
     hits: Sequence[Hit] = ()
     about: str = ""
     failures: Sequence[RAGError] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether anything came of it."""
+        return bool(self.hits or self.about)

@@ -70,6 +70,7 @@ class PipelineState(TypedDict, total=False):
     spent_tokens: int
     limit: str
     orders: list[dict[str, str]]
+    cannot_plan: bool
     answers: list[dict[str, Any]]
 
 

@@ -18,6 +18,7 @@ from agents.flows.folder import (
     check_paths,
 )
 from rag.core.errors import InvalidInputError, NotFoundError
+from rag.core.zip_name import zip_name
 
 MAX_ARCHIVE = 20_000_000
 _UNREADABLE = (NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
@@ -61,9 +62,10 @@ def from_texts(texts: Mapping[str, str]) -> FlowFiles:
         )
     for name, text in texts.items():
         _check_size(name, len(text.encode("utf-8", "surrogatepass")))
-    prompts = {name: text for name, text in texts.items() if name != FLOW_FILE}
+    plain = {name: _plain(text) for name, text in texts.items()}
+    prompts = {name: text for name, text in plain.items() if name != FLOW_FILE}
     check_paths(prompts)
-    return FlowFiles(texts[FLOW_FILE], prompts)
+    return FlowFiles(plain[FLOW_FILE], prompts)
 
 
 def to_texts(files: FlowFiles) -> dict[str, str]:
@@ -72,18 +74,18 @@ def to_texts(files: FlowFiles) -> dict[str, str]:
 
 
 def _texts(archive: zipfile.ZipFile) -> dict[str, str]:
-    names = [PurePosixPath(one.filename) for one in archive.infolist() if not one.is_dir()]
+    names = [PurePosixPath(zip_name(one)) for one in archive.infolist() if not one.is_dir()]
     roots = [name.parent for name in names if name.name == FLOW_FILE]
     root = min(roots, key=lambda one: len(one.parts), default=PurePosixPath())
     found: dict[str, str] = {}
     for one in archive.infolist():
-        name = PurePosixPath(one.filename)
+        name = PurePosixPath(zip_name(one))
         is_text = name == root / FLOW_FILE or name.suffix in TEXTS
         if one.is_dir() or not is_text or not name.is_relative_to(root):
             continue
         if name.relative_to(root).parts[0] == DOCUMENTS:
             continue
-        _check_size(one.filename, one.file_size)
+        _check_size(str(name), one.file_size)
         if len(found) > MAX_FILES:
             raise InvalidInputError(
                 "“{path}” holds more than {limit} texts.", path=FLOW_FILE, limit=MAX_FILES
@@ -91,9 +93,14 @@ def _texts(archive: zipfile.ZipFile) -> dict[str, str]:
         with archive.open(one) as stream:
             # What a zip says of its sizes need not be true.
             raw = stream.read(MAX_BYTES + 1)
-        _check_size(one.filename, len(raw))
-        found[name.relative_to(root).as_posix()] = _decoded(one.filename, raw)
+        _check_size(str(name), len(raw))
+        found[name.relative_to(root).as_posix()] = _decoded(str(name), raw)
     return found
+
+
+def _plain(text: str) -> str:
+    # As a folder's files are read: the same flow is the same version, whichever way it came.
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _decoded(name: str, raw: bytes) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from agents.flows.conditions import ALWAYS, Condition, compile_condition
 from agents.flows.definition import DEFAULT, EdgeDefinition, FlowDefinition
@@ -11,17 +11,22 @@ from agents.flows.finding import Findings
 from agents.flows.overlaps import find_overlap
 from rag.core.errors import RAGError
 
+# So many different pairs of conditions are tried in a flow: seconds, not hours.
+MAX_PAIRS = 300
 _Numbered = Sequence[tuple[int, EdgeDefinition]]
+_Key = tuple[str | int, ...]
+_Tried = dict[tuple[str, str], Mapping[str, Any] | None]
 
 
 def check_edges(flow: FlowDefinition, found: Findings) -> None:
     """Report unreadable, repeated, overlapping and never reached conditions, node by node."""
     by_source: dict[str, list[tuple[int, EdgeDefinition]]] = {}
+    tried: _Tried = {}
     for number, edge in enumerate(flow.edges):
         by_source.setdefault(edge.source, []).append((number, edge))
     for edges in by_source.values():
         _check_order(edges, found)
-        _check_overlaps(edges, found)
+        _check_overlaps(edges, tried, found)
 
 
 def _check_order(edges: _Numbered, found: Findings) -> None:
@@ -44,20 +49,41 @@ def _check_order(edges: _Numbered, found: Findings) -> None:
         ))  # fmt: skip
 
 
-def _check_overlaps(edges: _Numbered, found: Findings) -> None:
+def _check_overlaps(edges: _Numbered, tried: _Tried, found: Findings) -> None:
     conditions: list[tuple[int, Condition]] = []
     for number, edge in edges:
         if edge.condition.strip() in (ALWAYS, DEFAULT):
             continue
         with found.reporting(("edges", number, "condition")):
             conditions.append((number, compile_condition(edge.condition)))
-    for (_, first), (number, second) in combinations(conditions, 2):
+    before: dict[str, Condition] = {}
+    for number, condition in conditions:
         key = ("edges", number, "condition")
-        if first.text == second.text:
+        if condition.text in before:
             found.error(key, RAGError("is never taken: an edge before it has the same condition"))
-        elif (both := find_overlap(first, second)) is not None:
+            continue
+        _compare(condition, before.values(), tried, key, found)
+        before[condition.text] = condition
+
+
+def _compare(
+    condition: Condition, before: Iterable[Condition], tried: _Tried, key: _Key, found: Findings
+) -> None:
+    """Report the first of the earlier conditions that may hold together with this one."""
+    for other in before:
+        pair = (other.text, condition.text)
+        if pair not in tried and len(tried) == MAX_PAIRS:
+            found.warning(key, RAGError(
+                "is not compared with all conditions before it: the flow has more than {limit} "
+                "pairs of them", limit=MAX_PAIRS,
+            ))  # fmt: skip
+            return
+        if pair not in tried:
+            tried[pair] = find_overlap(other, condition)
+        if (both := tried[pair]) is not None:
             values = ", ".join(f"{name} = {value!r}" for name, value in both.items())
             found.warning(key, RAGError(
                 "may hold together with “{other}” (for {values}); the first in the file is taken",
-                other=first.text, values=values,
+                other=other.text, values=values,
             ))  # fmt: skip
+            return

@@ -24,6 +24,11 @@ FUNCTIONS = (
 )  # fmt: skip
 _LOOPS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 _KEYWORDS = frozenset({"true", "false", "null", "in"})
+# Words that CEL keeps for itself, and models call variables by all the same.
+_RESERVED = frozenset({
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+    "namespace", "package", "return", "var", "void", "while",
+})  # fmt: skip
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
@@ -63,6 +68,11 @@ class Condition:
     def variables(self) -> tuple[str, ...]:
         """Return the names that the condition asks for, in order of the alphabet."""
         return tuple(sorted({name for atom in self._atoms.values() for name in atom.names}))
+
+    @property
+    def n_comparisons(self) -> int:
+        """Return of how many comparisons it consists."""
+        return len(self._atoms)
 
     def evaluate(self, values: Mapping[str, Any]) -> Verdict:
         """Return the verdict on ``values``; what && and || need not look at is not reported."""
@@ -124,7 +134,8 @@ def _holds(atom: _Atom, values: Mapping[str, Any], report: _Report) -> bool:
     try:
         answer = atom.program.execute({_plain(name): values[name] for name in atom.names})
     except _FAILURES as error:
-        reason = re.split(r"[.:]", str(error))[0]
+        reason = "No such key" if isinstance(error, LookupError) else str(error)
+        reason = re.split(r"[.:]", reason)[0]
         report.mistakes[f"{shortened(atom.text)}: {reason}"] = None
         return False
     if not isinstance(answer, bool):
@@ -153,11 +164,11 @@ def _is_called(tokens: Sequence[Token], token: Token) -> bool:
 
 
 def _ascii(tokens: Sequence[Token]) -> str:
-    """Return the tokens as CEL can read them: its names are ASCII."""
+    """Return the tokens as CEL can read them: its names are ASCII and none of its own words."""
     parts: list[str] = []
     for number, token in enumerate(tokens):
         is_field = number > 0 and tokens[number - 1].text == "."
-        if token.kind == "name" and is_field and not token.text.isascii():
+        if token.kind == "name" and is_field and _plain(token.text) != token.text:
             parts[-1] = f'["{token.text}"]'
         else:
             parts.append(_plain(token.text) if token.kind == "name" else token.text)
@@ -165,4 +176,5 @@ def _ascii(tokens: Sequence[Token]) -> str:
 
 
 def _plain(name: str) -> str:
-    return name if name.isascii() else "v_" + name.encode().hex()
+    is_free = name.isascii() and name not in _RESERVED
+    return name if is_free else "v_" + name.encode().hex()

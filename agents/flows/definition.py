@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from agents.core.state import FIELDS
 from agents.flows.known_fields import known_fields
 from agents.flows.read_yaml import Located, read_yaml
 from rag.core.errors import InvalidInputError
@@ -19,6 +20,9 @@ from rag.core.errors import InvalidInputError
 END = "END"
 DEFAULT = "default"
 _NAME = re.compile(r"[^\W\d][\w-]{0,63}")
+_INPUT = re.compile(r"[^\W\d]\w{0,63}")
+# What prompts and queries are given besides inputs.
+_TAKEN = frozenset({*FIELDS, "user_query", "rag_context"})
 
 
 class EdgeDefinition(BaseModel):
@@ -73,6 +77,16 @@ class FlowDefinition(BaseModel):
     inputs: dict[str, str] = {}
     max_steps: int = Field(default=50, ge=1, le=1000)
     timeout_s: float = Field(default=1800, gt=0, le=86_400)
+
+    @field_validator("inputs")
+    @classmethod
+    def _free(cls, inputs: dict[str, str]) -> dict[str, str]:
+        for name in inputs:
+            if not _INPUT.fullmatch(name):
+                raise ValueError(f"“{name}” is no name: letters, digits and _, at most 64")
+            if name in _TAKEN:
+                raise ValueError(f"“{name}” is in every state already: give the input another name")
+        return inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,8 @@ def _mistake(
     known = known_fields(model, first["loc"][:-1])
     if first["type"] == "extra_forbidden" and known:
         reason = f"there is no such field; known: {', '.join(known)}"
+    if first["type"] == "string_type" and isinstance(first["input"], bool | int | float):
+        reason = "this is no text for YAML: write it in quotes"
     return _at(located, name, key, f"{'.'.join(map(str, key))}: {reason}")
 
 

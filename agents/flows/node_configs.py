@@ -10,6 +10,7 @@ from agents.core.state import IDENTITY
 from agents.flows.source_configs import SourceToolConfig
 
 _KEY = r"^[^\W\d]\w{0,63}$"
+MAX_DECISION = 200
 
 
 class _Strict(BaseModel):
@@ -67,6 +68,16 @@ class HumanReviewConfig(_Strict):
     message: str = ""
     decisions: list[str] = Field(default=["approve", "reject"], min_length=1, max_length=20)
     result_key: str = Field(default="review_decision", pattern=_KEY)
+
+    @field_validator("decisions")
+    @classmethod
+    def _distinct(cls, decisions: list[str]) -> list[str]:
+        for decision in decisions:
+            if not decision.strip() or len(decision) > MAX_DECISION:
+                raise ValueError(f"a decision is 1 to {MAX_DECISION} characters")
+            if decisions.count(decision) > 1:
+                raise ValueError(f"the decision “{decision}” is there twice")
+        return decisions
 
     @field_validator("result_key")
     @classmethod

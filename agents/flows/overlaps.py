@@ -14,6 +14,7 @@ from typing import Any
 from agents.flows.conditions import Condition
 
 MAX_TRIES = 3000
+MAX_COMPARISONS = 24_000
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|(?<![\w.])(\d+(?:\.\d+)?)")
 
 
@@ -28,7 +29,8 @@ def find_overlap(first: Condition, second: Condition) -> Mapping[str, Any] | Non
     around = sorted({value + step for value in numbers for step in (-0.01, 0, 0.01)})
     tried: list[Any] = [*texts, *around, True, False]
     options = [[*tried, None] for _ in names]
-    for values in itertools.islice(itertools.product(*options), MAX_TRIES):
+    n_tries = min(MAX_TRIES, MAX_COMPARISONS // (first.n_comparisons + second.n_comparisons))
+    for values in itertools.islice(itertools.product(*options), n_tries):
         state = dict(zip(names, values, strict=True))
         if all(_holds(condition, state) for condition in (first, second)):
             return {name: value for name, value in state.items() if value is not None}

@@ -29,8 +29,7 @@ class PlainEngine:
         for _ in range(MAX_STAGES):
             if number >= len(stages):
                 return state
-            for update in await _side_by_side(stages[number], state, run):
-                state = {**state, **update}
+            state = {**state, **await run_stage(stages[number], state, run)}
             branch = self.pipeline.branch_after(number)
             target = next_step(branch, state) if branch else ""
             if target == END:
@@ -39,17 +38,22 @@ class PlainEngine:
         raise too_many_stages()
 
 
-async def _side_by_side(
+async def run_stage(
     stage: tuple[Step, ...], state: PipelineState, run: PipelineRun
-) -> list[PipelineState]:
-    if len(stage) == 1:
-        return [await run_step(stage[0], state, run)]
-    tasks = [asyncio.create_task(run_step(step, state, run)) for step in stage]
+) -> PipelineState:
+    """Return what the steps of a stage change, run side by side; when one fails the rest end."""
+    steps = [step for step in stage if step.is_on(state)]
+    if len(steps) == 1:
+        return await run_step(steps[0], state, run)
+    tasks = [asyncio.create_task(run_step(step, state, run)) for step in steps]
+    changed: PipelineState = {}
     try:
-        return await asyncio.gather(*tasks)
+        for update in await asyncio.gather(*tasks):
+            changed |= update
     finally:
         for task in tasks:
             task.cancel()
+    return changed
 
 
 def too_many_stages() -> LimitError:

@@ -29,10 +29,13 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         """
         if scope.is_operator:
             return self.all()
-        groups = Agent.reader_groups.through.objects.filter(
-            agent_id=OuterRef("pk"), group_id__in=scope.group_ids
-        )
-        return self.filter(_owned_by(scope) | Q(is_public=True) | Q(Exists(groups)))
+        allowed = _owned_by(scope) | Q(is_public=True)
+        if scope.group_ids:
+            groups = Agent.reader_groups.through.objects.filter(
+                agent_id=OuterRef("pk"), group_id__in=scope.group_ids
+            )
+            allowed |= Q(Exists(groups))
+        return self.filter(allowed)
 
 
 def _editable_by(scope: Scope) -> Q:
@@ -42,11 +45,13 @@ def _editable_by(scope: Scope) -> Q:
 
 
 def _owned_by(scope: Scope) -> Q:
+    allowed = Q(owner_id=scope.user_id) if scope.user_id else Q(pk__in=[])
+    if not scope.group_ids:
+        return allowed
     groups = Agent.editor_groups.through.objects.filter(
         agent_id=OuterRef("pk"), group_id__in=scope.group_ids
     )
-    allowed = Q(Exists(groups))
-    return allowed | Q(owner_id=scope.user_id) if scope.user_id else allowed
+    return allowed | Q(Exists(groups))
 
 
 class Agent(models.Model):

@@ -9,11 +9,22 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
 from agents.models.agent import Agent
 from agents.models.own_rows import own_rows
 from rag.core.access import Scope
+
+# Only the rows of the branch are read, however many others the session has.
+_BRANCH = """
+WITH RECURSIVE branch AS (
+  SELECT id, parent_id, 1 AS n FROM agents_message WHERE id = %s
+  UNION ALL
+  SELECT m.id, m.parent_id, b.n + 1 FROM branch b JOIN agents_message m ON m.id = b.parent_id
+  WHERE b.n < %s)
+SELECT id FROM branch
+"""
 
 
 class SessionQuerySet(models.QuerySet["Session"]):
@@ -30,6 +41,11 @@ class MessageQuerySet(models.QuerySet["Message"]):
     def readable(self, scope: Scope) -> Self:
         """Return the messages of somebody's own sessions."""
         return self.filter(own_rows(scope, "session__"))
+
+    def branch(self, message_id: int, limit: int) -> Self:
+        """Return a message and those that lead to it, oldest first, the last ``limit`` of them."""
+        # A message is always written after the one it follows.
+        return self.filter(pk__in=RawSQL(_BRANCH, [message_id, limit])).order_by("pk")
 
 
 class Session(models.Model):

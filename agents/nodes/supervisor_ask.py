@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from agents.core.page_context import PageRead
 from agents.core.pipeline import PipelineRun, PipelineState
 from rag.core.errors import ProviderTimeoutError, RAGError
 
@@ -44,6 +45,10 @@ async def ask(state: PipelineState, run: PipelineRun) -> PipelineState:
     return update
 
 
+def _page_of(state: PipelineState) -> PageRead:
+    return PageRead(state.get("page_hits") or (), state.get("page_context") or "")
+
+
 async def _answer(
     order: Mapping[str, str], id: str, is_alone: bool, state: PipelineState, run: PipelineRun
 ) -> dict[str, Any]:
@@ -64,7 +69,8 @@ async def _answer(
     outcome = "failed"
     try:
         async with asyncio.timeout(run.tools.deadline.remaining_s):
-            said = await run.team.ask(name, order["question"], state.get("history") or [], pass_on)
+            history, page = state.get("history") or [], _page_of(state)
+            said = await run.team.ask(name, order["question"], history, page, pass_on)
         outcome = said.outcome
         answer = {
             "text": said.text, "citations": said.citations, "sources": said.sources,
@@ -83,4 +89,4 @@ async def _answer(
         "duration_ms": round((time.perf_counter() - started) * 1e3, 1),
     }  # fmt: skip
     await run.emit("agent_result", told | ({"error": error.as_dict()} if error else {}))
-    return {**order, **answer, "outcome": outcome, "has_told": has_told}
+    return {**order, **answer, "outcome": outcome, "has_told": has_told, "error": error}

@@ -59,6 +59,10 @@ async def _without_answer(
     query = state["query"]
     if not answers:
         return await said(nobody_text(query), "unknown", run)
+    errors = [one["error"] for one in answers if one["error"] is not None]
+    if len(errors) == len(answers):
+        # Nobody could so much as look: that is a failure, and no answer.
+        raise errors[-1]
     looked_at = [Hit.from_dict(one) for answer in answers for one in answer["sources"]]
     if looked_at or any(one["outcome"] == "unknown" for one in answers):
         return await said(unknown_text(query, looked_at), "unknown", run)

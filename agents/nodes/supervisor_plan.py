@@ -36,28 +36,34 @@ async def plan(state: PipelineState, run: PipelineRun) -> PipelineState:
         return {"orders": []}
     question = state.get("rewritten_query") or state["query"]
     orders: list[Order] | None = None
-    if run.can_write and len(run.team.members) > 1:
-        orders = await _by_model(state, free, run)
+    # A model that failed is not waited for in each round.
+    cannot_plan = state.get("cannot_plan", False)
+    if run.can_write and len(run.team.members) > 1 and not cannot_plan:
+        try:
+            orders = await _by_model(state, free, run)
+        except ProviderError as error:
+            cannot_plan = True
+            await run.emit("notice", {"step": "plan", "error": error.as_dict()})
     if orders is None:
         orders = [{"agent": _by_words(question, free), "question": question}]
-    return {"orders": orders[:MAX_AT_ONCE], "n_rounds": n_rounds + 1}
+    orders = orders[:MAX_AT_ONCE]
+    return {"orders": orders, "n_rounds": n_rounds + 1, "cannot_plan": cannot_plan}
 
 
 async def _by_model(
     state: PipelineState, free: Sequence[Member], run: PipelineRun
 ) -> list[Order] | None:
-    """Return what the model chose, None where it chose nothing that can be read."""
+    """Return what the model chose, None where it chose nothing that can be read.
+
+    Raises ProviderError.
+    """
     names = [member.name for member in free]
     options = model_options(run.model_id, None, _form(names))
     request = ChatRequest(
         _messages(state, free), question=state["query"], temperature=0.0,
         max_tokens=1024, timeout_s=run.config.rerank_timeout_s, options=options,
     )  # fmt: skip
-    try:
-        reply = await _asked(request, run)
-    except ProviderError as error:
-        await run.emit("notice", {"step": "plan", "error": error.as_dict()})
-        return None
+    reply = await _asked(request, run)
     for found in find_objects(reply.text):
         calls = found.get("calls")
         if isinstance(calls, list):
@@ -97,6 +103,8 @@ def _messages(state: PipelineState, free: Sequence[Member]) -> list[Message]:
     parts = [f"<agents>\n{told}\n</agents>"]
     parts += [f"<conversation>\n{turns}\n</conversation>"] if turns else []
     parts += [f"<answers>\n{answers}\n</answers>"] if answers else []
+    beside = {"memories": state.get("memories"), "page_context": state.get("page_context")}
+    parts += [f"<{name}>\n{data(text)}\n</{name}>" for name, text in beside.items() if text]
     parts.append(f"<question>{data(state.get('rewritten_query') or state['query'])}</question>")
     system = prompt_file(f"supervisor_{language_of(state['query'])}")
     return [Message("system", system), Message("user", "\n".join(parts))]

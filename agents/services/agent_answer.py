@@ -8,6 +8,7 @@ from typing import Any
 
 from agents import models
 from agents.core.agent import AgentAnswer, Emit, Member
+from agents.core.page_context import PageRead
 from agents.core.state import Turn
 from rag.core.errors import UnknownNameError
 
@@ -39,7 +40,7 @@ class NoTeam:
         return ()
 
     async def ask(
-        self, name: str, question: str, history: Sequence[Turn], emit: Emit
+        self, name: str, question: str, history: Sequence[Turn], page: PageRead, emit: Emit
     ) -> AgentAnswer:
         """Raise UnknownNameError."""
         raise UnknownNameError("agent", name, ())

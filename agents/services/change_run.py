@@ -93,7 +93,7 @@ def cancel_flow(*, run: models.FlowRun, scope: Scope) -> models.FlowRun:
             _append(run, "cancelled")
     worker = AT_WORK.get(run.pk)
     if worker is not None:
-        worker.cancel()
+        worker.stop(is_cancelled=True)
     run.refresh_from_db()
     return run
 

@@ -31,7 +31,8 @@ async def begin_chat(*, order: ChatOrder) -> StartedChat:
         "message": str(chat.answer.key), "question": str(chat.question.key),
         "session": str(chat.answer.session.key), "agent": order.agent.name,
     })  # fmt: skip
-    task = asyncio.create_task(worker.work(), context=context_of(chat=chat))
+    context = context_of(chat=chat, calls=worker.log.calls)
+    task = asyncio.create_task(worker.work(), context=context, name=str(chat.answer.key))
     _TASKS.add(task)
     task.add_done_callback(_ended)
     return chat
@@ -60,4 +61,4 @@ def _mark_stopped(message: models.Message) -> bool:
 def _ended(task: asyncio.Task[None]) -> None:
     _TASKS.discard(task)
     if not task.cancelled() and (fault := task.exception()) is not None:
-        logger.error("an answer has a fault", exc_info=fault)
+        logger.error("the answer %s has a fault", task.get_name(), exc_info=fault)

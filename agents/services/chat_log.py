@@ -13,10 +13,12 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from agents.core.chat import LAST_KINDS, ChatEvent, Transcript
+from agents.core.chat import ChatEvent, Transcript
 from agents.core.json_state import storable
 from agents.services.apart import in_rows
 from agents.services.store_events import store_events
+from agents.services.told_events import ToldEvents
+from rag.services.usage_later import Later
 
 WRITE_S = 0.1
 # So many events may be told before they are stored; who tells more waits.
@@ -25,16 +27,17 @@ log = logging.getLogger(__name__)
 
 
 class ChatLog:
-    """Events of an answer while it is written. For the event loop that made it."""
+    """Events of an answer while it is written. For the event loop that made it.
+
+    What models have cost waits in ``calls`` and is written with the events; once the log is closed,
+    nothing waits there any more.
+    """
 
     def __init__(self, message_id: int) -> None:
-        self.transcript = Transcript()
+        self.transcript, self.calls = Transcript(), Later()
         self._message_id = message_id
-        self._events: list[ChatEvent] = []
-        self._n_stored = 0
-        self._is_closed = False
+        self._told, self._n_stored = ToldEvents(), 0
         self._loop = asyncio.get_running_loop()
-        self._changed: set[asyncio.Event] = set()
         self._lock = asyncio.Lock()
         self._writer = asyncio.create_task(self._write_along())
 
@@ -47,8 +50,8 @@ class ChatLog:
         """Tell an event at once; it is stored within a tenth of a second."""
         clean = storable(data)
         self.transcript.add(kind, clean)
-        self._tell(kind, clean)
-        if len(self._events) - self._n_stored > MAX_AHEAD:
+        self._told.tell(kind, clean)
+        if self._told.n - self._n_stored > MAX_AHEAD:
             await self._store()
 
     async def close(
@@ -59,38 +62,17 @@ class ChatLog:
         When ``along`` returns False the answer is another's: nothing is stored or told.
         """
         self._writer.cancel()
-        last = ChatEvent(len(self._events) + 1, kind, storable(data))
+        last = ChatEvent(self._told.n + 1, kind, storable(data))
         try:
-            if not await self._store(last, along):
-                return False
+            return await self._store(last, along)
         finally:
-            self._is_closed = True
-            self._wake()
-        return True
+            self._told.close()
+            if rest := self.calls.take(is_last=True):
+                await in_rows(store_events, self._message_id, (), None, rest)
 
-    async def follow(self, after: int) -> AsyncIterator[ChatEvent]:
+    def follow(self, after: int) -> AsyncIterator[ChatEvent]:
         """Yield the events with a number above ``after``, as they come, until the last one."""
-        changed = asyncio.Event()
-        self._changed.add(changed)
-        try:
-            while True:
-                changed.clear()
-                for event in self._events[after:]:
-                    yield event
-                    after = event.seq
-                if self._is_closed or (self._events and self._events[-1].kind in LAST_KINDS):
-                    return
-                await changed.wait()
-        finally:
-            self._changed.discard(changed)
-
-    def _tell(self, kind: str, data: Mapping[str, Any]) -> None:
-        self._events.append(ChatEvent(len(self._events) + 1, kind, data))
-        self._wake()
-
-    def _wake(self) -> None:
-        for changed in self._changed:
-            changed.set()
+        return self._told.follow(after)
 
     async def _write_along(self) -> None:
         while await asyncio.sleep(WRITE_S, True):
@@ -108,10 +90,19 @@ class ChatLog:
 
     async def _store_now(self, last: ChatEvent | None, along: Callable[[], bool] | None) -> bool:
         async with self._lock:
-            events = self._events[self._n_stored :] + ([last] if last else [])
-            if not events or not await in_rows(store_events, self._message_id, events, along):
+            events = self._told.after(self._n_stored) + ([last] if last else [])
+            calls = self.calls.take()
+            if not events and not calls:
+                return False
+            try:
+                is_ours = await in_rows(store_events, self._message_id, events, along, calls)
+            except DatabaseError:
+                for call in calls:
+                    self.calls.add(call)
+                raise
+            if not is_ours:
                 return False
             self._n_stored += len(events)
             if last:
-                self._events.append(last)
+                self._told.tell(last.kind, last.data)
             return True

@@ -32,10 +32,14 @@ class ChatOrder:
 
 @dataclass(frozen=True, slots=True)
 class StartedChat:
-    """The answer's row, claimed for this process, its question, and where the agent looks."""
+    """The answer's row, claimed for this process, its question, and where the agent looks.
+
+    ``free_until`` is that of ``rag.core.account.Account``: the key has no budget.
+    """
 
     order: ChatOrder
     answer: models.Message
     question: models.Message
     stores: list[Any] = field(default_factory=list)
     context: PageContext = field(default_factory=PageContext)
+    free_until: float = 0.0

@@ -22,7 +22,7 @@ from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.services.rerank import ranked_by, ranking_request, rerank_hits, uses_endpoint
 from rag.services.stand_alone import stand_alone
-from rag.services.store_facts import store_facts
+from rag.services.store_facts import asks_for_facts, store_facts
 
 Emit = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 History = Callable[[], tuple[list[Turn], str]]
@@ -30,20 +30,26 @@ History = Callable[[], tuple[list[Turn], str]]
 
 @dataclass(slots=True, kw_only=True)
 class ChatRun(AskedModel):
-    """``agents.core.pipeline.PipelineRun`` on our own services, with the rights of ``scope``."""
+    """``agents.core.pipeline.PipelineRun`` on our own services, with the rights of ``scope``.
+
+    What is remembered is that of ``person``, who may see more than the agent looks into.
+    """
 
     config: AgentConfig
     scope: Scope
+    person: Scope
     stores: Sequence[Any]
     emit: Emit
-    history: History
+    history: History | None = None
     temperature: float = 0.7
     prompt: str = ""
     max_iterations: int = 1
     project: str = ""
-    page: PageContext = field(default_factory=PageContext)
+    page: PageContext | PageRead = field(default_factory=PageContext)
     tools: Tools
     team: Team
+    # How many turns there were before; None where it is not known, or a summary covers some.
+    n_before: int | None = None
 
     @property
     def can_rank(self) -> bool:
@@ -62,14 +68,21 @@ class ChatRun(AskedModel):
 
     async def load_history(self) -> tuple[list[Turn], str]:
         """Return the turns before this question and the summary of what was before them."""
-        return await in_rows(self.history)
+        turns, summary = await in_rows(self.history) if self.history else ([], "")
+        self.n_before = None if summary else len(turns)
+        return turns, summary
 
     async def recall(self, query: str) -> Sequence[Remembered]:
         """Return memories of who asks, in the agent's project."""
-        return await RAGAgentMemory(self.scope, self.project).retrieve_relevant_memories(query)
+        return await RAGAgentMemory(self.person, self.project).retrieve_relevant_memories(query)
 
     async def read_page(self, query: str) -> PageRead:
-        """Return what the page sends along; documents come through the guarded fetch."""
+        """Return what the page sends along; documents come through the guarded fetch.
+
+        What the agent that asks has read already is not read again.
+        """
+        if isinstance(self.page, PageRead):
+            return self.page
         return await read_page(
             page=self.page, query=query, scope=self.scope, max_tokens=self.config.page_tokens,
             timeout_s=self.config.page_timeout_s,
@@ -97,7 +110,7 @@ class ChatRun(AskedModel):
 
     async def store_facts(self, query: str) -> str:
         """Return what the database says of the stores, if that is asked."""
-        if not self.stores:
+        if not self.stores or not asks_for_facts(question=query):
             return ""
         return await in_threads(store_facts, question=query, scope=self.scope, stores=self.stores)
 

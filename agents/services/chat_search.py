@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from agents.core.agent_config import AgentConfig
@@ -25,8 +25,15 @@ def search_stores(
     )  # fmt: skip
     found = retrieve(query=query, scope=scope, stores=stores, settings=settings)
     judged = judge_hits(
-        query=query, hits=found.hits, vector_threshold=config.vector_threshold,
-        bm25_threshold=config.bm25_threshold,
+        query=query, hits=found.hits, models_of=_models_of(stores, found.result.routes.keys()),
+        vector_threshold=config.vector_threshold, bm25_threshold=config.bm25_threshold,
     )  # fmt: skip
     metadata = {**found.metadata, "below_thresholds": judged.n_weak}
     return Found(judged.hits, judged.confidence, metadata)
+
+
+def _models_of(stores: Sequence[Any], spaces: Set[int]) -> dict[int, str] | None:
+    """Return the models by store; None where a store has been moved since it was read."""
+    if not spaces <= {store.space_id for store in stores}:
+        return None
+    return {store.pk: store.space.model for store in stores}

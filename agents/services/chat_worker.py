@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from agents import models
+from agents.core.agent import History
 from agents.services.after_answer import after_answer
 from agents.services.agent_for import agent_for
 from agents.services.apart import in_rows
 from agents.services.chat_claim import beat, finish
+from agents.services.chat_faults import fault_of_answer, interruption
 from agents.services.chat_log import ChatLog
 from agents.services.chat_order import StartedChat
 from agents.services.claim import BEAT_S
@@ -52,13 +55,14 @@ class ChatWorker:
         except asyncio.CancelledError:
             if not self._is_stopped:
                 # The process ends: nobody else can go on with half an answer.
-                await self._failed(_interrupted(), "interrupted")
+                await self._failed(interruption(), "interrupted")
                 raise
             if self._task:
                 self._task.uncancel()
             await self._end("stopped", _STATUS.STOPPED, {})
         except BaseException as error:
-            await self._failed(_fault(error), "internal")
+            # A fault of ours: who follows is told that there is one; the task's end logs it.
+            await self._failed(fault_of_answer(error), "internal")
             raise
         finally:
             watch.cancel()
@@ -67,11 +71,16 @@ class ChatWorker:
             await after_answer(message=self.chat.answer, run=self._agent.run)
 
     async def _answer(self) -> None:
-        history = partial(history_before, message=self.chat.question)
-        end = await self._agent.answer(self.chat.question.content, history, self.log.append)
+        question = self.chat.question
+        # The first question of a session has nothing before it that would have to be read.
+        history: History = partial(history_before, message=question) if question.parent_id else ()
+        started = time.perf_counter()
+        end = await self._agent.answer(question.content, history, self.log.append)
+        spent_ms = round((time.perf_counter() - started) * 1e3, 1)
         told = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
         run = self._agent.run
-        await self.log.append("usage", {**self._agent.usage, **(run.ending if run else {})})
+        ending = {**(run.ending if run else {}), "duration_ms": spent_ms}
+        await self.log.append("usage", {**self._agent.usage, **ending})
         self._is_answered = True
         await self._end("done", _STATUS.DONE, told, query=end.get("rewritten_query", ""), **told)
 
@@ -103,17 +112,3 @@ class ChatWorker:
     def _cancel(self) -> None:
         if self._task and not self._task.done():
             self._task.cancel()
-
-
-def _fault(error: BaseException) -> dict[str, Any]:
-    """Return how an error that is no RAGError is told: its kind, and nothing that it holds."""
-    return RAGError(
-        "The answer has a fault ({kind}).", hint="The server's log says where.",
-        kind=type(error).__name__,
-    ).as_dict()  # fmt: skip
-
-
-def _interrupted() -> dict[str, Any]:
-    return RAGError(
-        "The server ended while the answer was being written.", hint="Ask again."
-    ).as_dict()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents import models
+from agents.services.visible_evidence import may_open
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError, NotFoundError
+from rag.core.errors import NotFoundError
 from rag.core.hits import Hit
-from rag.services.own_files import own_path
 from rag.services.pinned_texts import pinned_hits
 
 
@@ -47,20 +47,8 @@ def _sent_along(message: models.Message, cited: Mapping[str, Any], scope: Scope)
     for source in message.sources:
         if source.get("doc_id") == cited.get("doc_id") and source.get("chunk_id") is None:
             hit = Hit.from_dict(source)
-            _check_own(hit, scope)
-            return hit
+            return hit if may_open(hit=hit, scope=scope) else Hit(text="", rank=1)
     return Hit(text="", rank=1)
-
-
-def _check_own(hit: Hit, scope: Scope) -> None:
-    """Raise NotFoundError where it was read from a file of ours that is not readable any more."""
-    address = hit.external_id
-    if hit.content_type != "url" or address.startswith(("http://", "https://")):
-        return
-    try:
-        own_path(address, scope, ())
-    except InvalidInputError:
-        raise NotFoundError("The text that was quoted cannot be read.") from None
 
 
 def _place(text: str, words: str, near: int) -> int | None:

@@ -12,6 +12,7 @@ from agents.core.extend_pipeline import extended
 from agents.core.pipeline import Pipeline, PipelineRun, PipelineState
 from agents.graphs.plain import PlainEngine
 from rag.core.errors import UnknownNameError
+from rag.services.count_tokens import count_tokens
 
 ENGINES = ("langgraph", "plain")
 log = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ def _graph_engine(pipeline: Pipeline) -> Engine:
 @lru_cache(maxsize=8)
 def agent_engine(kind: str, name: str) -> Engine:
     """Return the engine of a type of agents, made once a process, with what plugins added."""
+    # Its steps count tokens on the event loop, which would wait a second for the vocabulary.
+    count_tokens("")
     return engine_for(extended(kind, _pipeline(kind)), name)
 
 

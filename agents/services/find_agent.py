@@ -18,7 +18,7 @@ SEARCH = "vector_retrieve"
 def find_agent(*, name: str, scope: Scope) -> models.Agent:
     """Return an agent that ``scope`` may ask; NotFoundError alike for none and a hidden one."""
     # No agent has such a name, and Postgres takes no NUL.
-    found = models.Agent.objects.readable(scope).filter(name=name.replace("\0", "")).first()
+    found = models.Agent.objects.readable(scope).filter(name=name.replace("\0", "\ufffd")).first()
     if found is None:
         raise NotFoundError("There is no agent “{name}”.", name=name)
     if not found.is_enabled:

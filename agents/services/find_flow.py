@@ -10,7 +10,7 @@ from rag.core.errors import ConflictError, NotFoundError
 def find_flow(*, name: str, scope: Scope) -> models.Flow:
     """Return a flow that ``scope`` may run; raise NotFoundError alike for none and a hidden one."""
     # No flow has such a name, and Postgres takes no NUL.
-    found = models.Flow.objects.runnable(scope).filter(name=name.replace("\0", "")).first()
+    found = models.Flow.objects.runnable(scope).filter(name=name.replace("\0", "\ufffd")).first()
     if found is None:
         raise NotFoundError("There is no flow “{name}”.", name=name)
     return found

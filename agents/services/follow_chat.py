@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
 from agents import models
 from agents.core.chat import LAST_KINDS, ChatEvent
 from agents.services.chat_claim import end_abandoned
 from agents.services.chat_worker import AT_WORK
 from agents.services.in_db import in_db
+from agents.services.visible_evidence import Evidence, visible_evidence
+from rag.core.access import Scope
+from rag.services.access import scope_of
 
 POLL_S = 0.2
 _RUNNING = models.Message.Status.RUNNING
@@ -19,7 +24,8 @@ async def follow_chat(*, message_id: int, after: int = 0) -> AsyncIterator[ChatE
     """Yield the events with a number above ``after``, then new ones until the answer ends.
 
     An answer of another process is followed through the database; if that process died, the last
-    event is an error. Events that were cleared away are told by the last one, which has the text.
+    event is an error. Events that were cleared away, or that would give back passages which are
+    gone or hidden from the session's owner, are told by the last one, which has the rest.
     """
     worker = AT_WORK.get(message_id)
     if worker and worker.log.is_here:
@@ -45,14 +51,45 @@ def _stored(message_id: int, after: int) -> tuple[bool, list[ChatEvent]]:
     end_abandoned(message_id=message_id)
     # First the status: what is read after it is complete if the answer had ended.
     is_running = models.Message.objects.filter(pk=message_id, status=_RUNNING).exists()
+    if not is_running and _is_hiding(message_id):
+        return False, []
     rows = models.MessageEvent.objects.filter(message_id=message_id, seq__gt=after)
     return is_running, [ChatEvent(row.seq, row.kind, row.data) for row in rows.order_by("seq")]
 
 
+def _is_hiding(message_id: int) -> bool:
+    """Return whether an answer's events hold words that its owner may not read any more."""
+    message = _message(message_id)
+    if message is None:
+        return False
+    shown = _evidence(message)
+    return any(one.get("is_gone") for one in (*shown.sources, *shown.citations))
+
+
 def _last_of(message_id: int, after: int) -> ChatEvent:
-    """Return how an answer ended whose last event is not there, or was seen before."""
-    message = models.Message.objects.get(pk=message_id)
-    data = {"message": str(message.key), "text": message.content, "citations": message.citations}
+    """Return how an answer ended whose last event is not there, is hidden, or was seen before."""
+    message = _message(message_id)
+    if message is None:
+        # Its session was deleted meanwhile: nothing of it is told any more.
+        return ChatEvent(after + 1, models.Message.Status.STOPPED, {"text": "", "citations": []})
+    shown = _evidence(message)
+    data: dict[str, Any] = {
+        "message": str(message.key), "text": shown.content, "citations": shown.citations,
+    }  # fmt: skip
     if message.status == models.Message.Status.ERROR:
         data |= {"code": "interrupted", "error": message.error}
     return ChatEvent(after + 1, message.status, data)
+
+
+def _message(message_id: int) -> models.Message | None:
+    return models.Message.objects.select_related("session__user").filter(pk=message_id).first()
+
+
+def _evidence(message: models.Message) -> Evidence:
+    return visible_evidence(messages=[message], scope=_owner(message.session))[message.pk]
+
+
+def _owner(session: models.Session) -> Scope:
+    """Return the rights, as they are now, of the one person who may read a session."""
+    ids = session.only_store_ids
+    return replace(scope_of(session.user), only_store_ids=None if ids is None else frozenset(ids))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
 from agents import models
 from agents.core.events import FlowEvent
 from agents.services.in_db import in_db
+from agents.services.run_scope import scope_of_run
+from agents.services.visible_passages import visible_passages
 from agents.services.worker import AT_WORK
 
 POLL_S = 0.5
@@ -18,7 +21,8 @@ _RUNNING = models.FlowRun.Status.RUNNING
 async def follow_run(*, run_id: int, after: int = 0) -> AsyncGenerator[FlowEvent, None]:
     """Yield the events with a number above ``after``, then new ones until the run stands still.
 
-    A run of another process is followed through the database.
+    A run of another process is followed through the database. Passages that are gone by now, or
+    hidden from the run's user, are empty in what is read there.
     """
     worker = AT_WORK.get(run_id)
     # Before the rows are read, so that nothing is missed between the two.
@@ -58,4 +62,9 @@ def _is_running(run_id: int) -> bool:
 
 def _stored(run_id: int, after: int) -> list[FlowEvent]:
     rows = models.RunEvent.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")
-    return [row.event for row in rows]
+    events = [row.event for row in rows]
+    if not events:
+        return events
+    run = models.FlowRun.objects.select_related("user").get(pk=run_id)
+    told = visible_passages(values=[event.data for event in events], scope=scope_of_run(run=run))
+    return [replace(event, data=data) for event, data in zip(events, told, strict=True)]

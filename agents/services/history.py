@@ -11,7 +11,7 @@ from agents import models
 from agents.core.state import Turn
 
 MAX_TURNS = 200
-_FIELDS = ("pk", "parent_id", "role", "content", "summary", "status")
+_FIELDS = ("pk", "role", "content", "summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,14 @@ def branch_of(*, message: models.Message) -> list[Said]:
 
     What was never finished stands with what there is of it; empty turns are left out.
     """
-    rows = {row["pk"]: row for row in message.session.messages.values(*_FIELDS)}
-    found: list[Said] = []
-    at: int | None = message.pk
-    while at is not None and at in rows and len(found) < MAX_TURNS:
-        row = rows[at]
-        if row["content"].strip():
-            turn: Turn = {"role": row["role"], "content": row["content"]}
-            found.append(Said(at, turn, row["summary"]))
-        at = row["parent_id"]
-    return found[::-1]
+    # Answers that failed are empty: there may be as many of them.
+    rows = models.Message.objects.branch(message.pk, 2 * MAX_TURNS).values_list(*_FIELDS)
+    found = [
+        Said(pk, {"role": role, "content": content}, summary)
+        for pk, role, content, summary in rows
+        if content.strip()
+    ]
+    return found[-MAX_TURNS:]
 
 
 def history_before(*, message: models.Message, is_included: bool = False) -> tuple[list[Turn], str]:

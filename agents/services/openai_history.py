@@ -13,8 +13,8 @@ from django.db import transaction
 from agents import models
 from agents.core.state import Turn
 from agents.services.history import branch_of
+from agents.services.open_session import open_session
 from agents.services.openai_footnotes import without_footnotes
-from agents.services.start_chat import MAX_TITLE
 from rag.core.access import Scope
 
 # Agents are shown 50 turns at most; what was before them is not written down again.
@@ -49,14 +49,8 @@ def _held(agent: models.Agent, scope: Scope, turns: list[Turn]) -> models.Messag
 
 
 def _written(agent: models.Agent, scope: Scope, turns: Sequence[Turn]) -> models.Message:
-    title = " ".join(turns[0]["content"].split())
-    only = scope.only_store_ids
     with transaction.atomic():
-        session = models.Session.objects.create(
-            agent_id=agent.pk, user_id=scope.user_id,
-            only_store_ids=None if only is None else sorted(only),
-            title=title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…",
-        )  # fmt: skip
+        session = open_session(agent=agent, scope=scope, text=turns[0]["content"])
         last: models.Message | None = None
         for turn in turns:
             last = models.Message.objects.create(session=session, parent=last, **turn)

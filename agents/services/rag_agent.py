@@ -12,7 +12,7 @@ from agents import models
 from agents.core.agent import Emit, History, Team
 from agents.core.chat import ChatEvent, Transcript
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
-from agents.core.page_context import PageContext
+from agents.core.page_context import PageContext, PageRead
 from agents.core.pipeline import Pipeline, PipelineState
 from agents.core.state import Turn
 from agents.memory.keep import project_of
@@ -24,12 +24,13 @@ from agents.services.event_queue import events_of
 from agents.services.react_tools import AgentTools
 from rag.core.access import Scope
 from rag.core.errors import UnknownNameError
+from rag.core.ports import ChatModel
 from rag.services.usage_chat import chat_for
 
 
 class RAGAgent:
     """``agents.core.agent.Agent``; nothing is stored here. ``pipeline`` takes the place of the
-    type's own."""
+    type's own. ``person`` is whose memories are told, where ``scope`` is narrower than theirs."""
 
     kind = "rag"
 
@@ -40,7 +41,8 @@ class RAGAgent:
         self._agent, self._scope, self._stores = agent, scope, stores
         self._pipeline = pipeline
         self.run: ChatRun | None = None
-        self.page = PageContext()
+        self.page: PageContext | PageRead = PageContext()
+        self.person = scope
 
     @property
     def usage(self) -> Mapping[str, int]:
@@ -54,21 +56,15 @@ class RAGAgent:
 
     async def answer(self, query: str, history: History, emit: Emit) -> PipelineState:
         """Run the pipeline once, telling its events; return the state at its end."""
-        engine = await in_threads(self._engine, str(settings.AGENTS["ENGINE"]))
-        chat = await in_threads(
-            chat_for, scope=self._scope, kind="chat", model=self._agent.model, stores=self._stores,
-            agent=self._agent.name,
-        )  # fmt: skip
-        config = self._agent.settings
+        engine, chat = await in_threads(self._made)
+        read, given = (history, ()) if callable(history) else (None, history)
         self.run = ChatRun(
-            config=config, chat=chat, scope=self._scope, stores=self._stores, emit=emit,
-            history=history if callable(history) else lambda: ([], ""),
-            temperature=self._agent.temperature, prompt=self._agent.prompt,
-            max_iterations=self._agent.max_iterations, team=await self._team(),
-            tools=AgentTools(self._agent, chat, self._scope, self._stores),
-            project=project_of(self._agent), page=self.page,
+            config=self._agent.settings, chat=chat, scope=self._scope, person=self.person,
+            stores=self._stores, emit=emit, history=read, temperature=self._agent.temperature,
+            prompt=self._agent.prompt, max_iterations=self._agent.max_iterations, page=self.page,
+            project=project_of(self._agent), team=await self._team(),
+            tools=AgentTools(self._agent, chat, self._scope, self._stores, self.person),
         )  # fmt: skip
-        given = [] if callable(history) else list(history)
         return await engine.run(self.run.opened(query, given), self.run)
 
     async def generate(self, query: str, history: Sequence[Turn] = ()) -> RAGAnswer:
@@ -111,6 +107,13 @@ class RAGAgent:
 
     async def _team(self) -> Team:
         return NoTeam()
+
+    def _made(self) -> tuple[Engine, ChatModel]:
+        # On another thread, since the first of each are heavy.
+        return self._engine(str(settings.AGENTS["ENGINE"])), chat_for(
+            scope=self._scope, kind="chat", model=self._agent.model, stores=self._stores,
+            agent=self._agent.name,
+        )  # fmt: skip
 
     def _engine(self, name: str) -> Engine:
         own = self._pipeline

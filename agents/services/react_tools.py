@@ -39,10 +39,11 @@ class AgentTools:
     """``agents.core.react.Tools``; made for one answer."""
 
     def __init__(
-        self, agent: models.Agent, chat: ChatModel, scope: Scope, stores: Sequence[Any]
-    ) -> None:
+        self, agent: models.Agent, chat: ChatModel, scope: Scope, stores: Sequence[Any],
+        person: Scope,
+    ) -> None:  # fmt: skip
         self._config = config = agent.settings
-        self._model, self._chat, self._scope = agent.model, chat, scope
+        self._model, self._chat, self._scope, self._person = agent.model, chat, scope, person
         self.deadline = Deadline(config.run_timeout_s)
         self._narrow = replace(scope, only_store_ids=frozenset(store.pk for store in stores))
         self.searches_stores = SEARCH in config.tools and bool(stores)
@@ -108,7 +109,7 @@ class AgentTools:
         if name not in self._config.tools:
             raise UnknownNameError("tool", name, [spec.name for spec in self.specs])
         # What is remembered belongs to the person, whatever stores they ask in.
-        scope = self._scope if name == MEMORY else self._narrow
+        scope = self._person if name == MEMORY else self._narrow
         return partial(
             call_plugin, name=name, arguments=arguments, model=self._model, scope=scope,
             deadline=deadline,

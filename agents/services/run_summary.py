@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents import models
-from agents.services.run_scope import may_read_run
+from agents.services.run_scope import may_read_run, scope_of_run
+from agents.services.visible_passages import visible_passages
 from rag.core.access import Scope
 
 _STATUS = models.FlowRun.Status
@@ -39,7 +40,7 @@ def run_summary(
     }  # fmt: skip
     is_theirs = may_read_run(run=run, scope=scope)
     if is_whole:
-        told["state"] = run.state
+        told["state"] = visible_passages(values=[run.state], scope=scope_of_run(run=run))[0]
     if not is_theirs:
         told |= {name: None for name in _PRIVATE if name in told}
     if has_nodes:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents import models
+from rag.core.errors import NotFoundError
+
+MAX_TURNS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +18,25 @@ class Turn:
     alternatives: tuple[str, ...] = ()
 
 
-def session_path(*, session: models.Session) -> list[Turn]:
-    """Return the messages from the first to where the session goes on, with their alternatives."""
-    rows = list(session.messages.select_related("parent").order_by("pk"))
-    by_id = {row.pk: row for row in rows}
+def session_path(*, session: models.Session, until: str = "", limit: int = MAX_TURNS) -> list[Turn]:
+    """Return the last ``limit`` messages up to where the session goes on, with their alternatives.
+
+    ``until`` is the key of another message to end with, such as the parent of the first one of a
+    later page; NotFoundError when the session has none of it.
+    """
+    last = session.head_id
+    if until:
+        last = session.messages.filter(key=until).values_list("pk", flat=True).first()
+        if last is None:
+            raise NotFoundError("There is no message “{key}”.", key=until)
+    if last is None:
+        return []
+    path = list(session.messages.branch(last, limit).select_related("parent", "session"))
     places: dict[int | None, list[str]] = {}
-    for row in rows:
-        places.setdefault(row.parent_id, []).append(str(row.key))
-    path: list[Turn] = []
-    at = session.head_id
-    while at is not None and at in by_id:
-        row = by_id[at]
-        path.append(Turn(row, tuple(places[row.parent_id])))
-        at = row.parent_id
-    return path[::-1]
+    followed = [row.parent_id for row in path if row.parent_id is not None]
+    beside = session.messages.filter(parent_id__in=followed)
+    if len(followed) < len(path):
+        beside |= session.messages.filter(parent_id=None)
+    for parent_id, key in beside.order_by("pk").values_list("parent_id", "key"):
+        places.setdefault(parent_id, []).append(str(key))
+    return [Turn(row, tuple(places[row.parent_id])) for row in path]

@@ -10,7 +10,7 @@ from agents.core.prompt_file import prompt_file
 from agents.memory.subject import HAN, plain
 from agents.services.apart import in_rows
 from agents.services.chat_run import ChatRun
-from agents.services.start_chat import MAX_TITLE
+from agents.services.open_session import MAX_TITLE
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
 

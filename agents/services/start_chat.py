@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from agents import models
 from agents.services.chat_claim import end_abandoned
@@ -14,12 +16,16 @@ from agents.services.chat_order import ChatOrder, StartedChat
 from agents.services.context_of_order import context_of_order, stores_of_order
 from agents.services.find_agent import stores_of
 from agents.services.find_message import is_key, message_called
+from agents.services.open_session import open_session
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.services.budget import check_budget
 
 MAX_CHARACTERS = 8000
-MAX_TITLE = 60
+# So long a key without a budget is not asked for one again: a new one counts a second later.
+FREE_S = 1.0
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_WRITTEN = gettext_noop("The answer before is still being written.")
+_HINT = gettext_noop("Wait for it, or stop it.")
 _STATUS = models.Message.Status
 
 
@@ -29,7 +35,8 @@ def start_chat(*, order: ChatOrder) -> StartedChat:
     Raises NotFoundError for a session or message of somebody else, ConflictError while the answer
     before is being written.
     """
-    check_budget(key_id=order.scope.key_id)
+    has_budget = check_budget(key_id=order.scope.key_id)
+    free_until = 0.0 if has_budget else time.monotonic() + FREE_S
     order.agent.settings  # noqa: B018  a wrong config is told before anything is written
     names = stores_of_order(order=order)
     stores = stores_of(agent=order.agent, scope=order.scope, names=names)
@@ -44,9 +51,8 @@ def start_chat(*, order: ChatOrder) -> StartedChat:
                 "context": context.as_dict(),
             },
         )  # fmt: skip
-        question.session.head = answer
-        question.session.save(update_fields=["head", "updated_at"])
-    return StartedChat(order, answer, question, stores, context)
+        _lead_on(question.session, answer, order)
+    return StartedChat(order, answer, question, stores, context, free_until)
 
 
 def _asked(order: ChatOrder) -> models.Message:
@@ -81,6 +87,7 @@ def _again(order: ChatOrder) -> models.Message:
         raise InvalidInputError("The message “{key}” is no answer.", key=order.regenerate)
     _check_agent(answer.session, order)
     _refuse_running(answer)
+    answer.parent.session = answer.session  # as it stood when it was looked at
     return answer.parent
 
 
@@ -91,13 +98,7 @@ def _session(order: ChatOrder, text: str) -> models.Session:
         if session is None:
             raise NotFoundError("There is no session “{key}”.", key=order.session)
         return session
-    title = " ".join(text.split())
-    only = order.scope.only_store_ids
-    return models.Session.objects.create(
-        agent=order.agent, user_id=order.scope.user_id,
-        only_store_ids=None if only is None else sorted(only),
-        title=title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…",
-    )  # fmt: skip
+    return open_session(agent=order.agent, scope=order.scope, text=text)
 
 
 def _check_agent(session: models.Session, order: ChatOrder) -> None:
@@ -106,9 +107,14 @@ def _check_agent(session: models.Session, order: ChatOrder) -> None:
 
 
 def _refuse_running(message: models.Message | None) -> None:
-    if message is None or message.status != _STATUS.RUNNING:
-        return
-    if not end_abandoned(message_id=message.pk):
-        raise ConflictError(
-            "The answer before is still being written.", hint="Wait for it, or stop it."
-        )
+    if message and message.status == _STATUS.RUNNING and not end_abandoned(message_id=message.pk):
+        raise ConflictError(_WRITTEN, hint=_HINT)
+
+
+def _lead_on(session: models.Session, answer: models.Message, order: ChatOrder) -> None:
+    rows = models.Session.objects.filter(pk=session.pk)
+    # Of two who ask at one moment one goes on; branches are side by side by their nature.
+    rows = rows if order.parent else rows.filter(head_id=session.head_id)
+    if not rows.update(head=answer, updated_at=timezone.now()):
+        raise ConflictError(_WRITTEN, hint=_HINT)
+    session.head = answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -11,12 +11,17 @@ from django.utils import timezone
 from agents import models
 from agents.core.chat import ChatEvent
 from agents.services.trace_events import trace_steps
+from rag.services.record_usage import Call, record_call
 
 
 def store_events(
-    message_id: int, events: list[ChatEvent], along: Callable[[], bool] | None = None
-) -> bool:
-    """Write events down with ``along`` in one transaction; nothing when that returns False."""
+    message_id: int, events: Sequence[ChatEvent], along: Callable[[], bool] | None = None,
+    calls: Sequence[Call] = (),
+) -> bool:  # fmt: skip
+    """Write events down with ``along`` in one transaction; none when that returns False.
+
+    What ``calls`` of models have cost is written with them, in any case.
+    """
     now = timezone.now()
     rows = [
         models.MessageEvent(
@@ -24,13 +29,16 @@ def store_events(
         )
         for one in events
     ]
+    steps = trace_steps(message_id=message_id, events=events, at=now)
     with transaction.atomic():
-        if along is not None and not along():
-            return False
-        models.MessageEvent.objects.bulk_create(rows)
-        steps = trace_steps(message_id=message_id, events=events, at=now)
-        models.TraceStep.objects.bulk_create(steps)
-    return True
+        is_ours = along is None or along()
+        if is_ours:
+            models.MessageEvent.objects.bulk_create(rows)
+            models.TraceStep.objects.bulk_create(steps)
+        # Last, for the budgets of a key are locked until the end.
+        for call in calls:
+            record_call(call=call)
+    return is_ours
 
 
 def clear_events(*, older_than_h: float) -> int:

@@ -20,7 +20,8 @@ async def summarize(*, message: models.Message, run: ChatRun) -> None:
     It stands with the last turn that it covers, so that branches keep apart.
     """
     limit = 2 * run.config.history_turns
-    if not run.config.summary_tokens:
+    is_all_shown = run.n_before is not None and run.n_before + 2 <= limit
+    if not run.config.summary_tokens or is_all_shown:
         return
     said = await in_rows(branch_of, message=message)
     fallen = said[:-limit] if limit else said

@@ -39,4 +39,5 @@ class SupervisorAgent(RAGAgent):
             team_of, agent=self._agent, scope=self._scope, stores=self._stores, path=self._path,
             make=self._make,
         )  # fmt: skip
+        self._members.person = self.person
         return self._members

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from agents import models
 from agents.core.agent import Emit, Member
 from agents.core.chat import Transcript
+from agents.core.page_context import PageRead
 from agents.core.state import Turn
 from agents.services.agent_answer import RAGAnswer
 from agents.services.apart import in_rows
@@ -37,13 +38,18 @@ class MakeAgent(Protocol):
 
 
 class AgentTeam:
-    """``agents.core.agent.Team`` on rows; ``usage`` is what all their answers have cost."""
+    """``agents.core.agent.Team`` on rows; ``usage`` is what all their answers have cost.
+
+    ``person`` is who asked in the first place: their memories are told whatever stores are looked
+    into.
+    """
 
     def __init__(
         self, rows: Sequence[models.Agent], scope: Scope, path: Sequence[str], make: MakeAgent
     ) -> None:
         self._rows = {row.name: row for row in rows}
         self._scope, self._path, self._make = scope, path, make
+        self.person = scope
         self._asked: list[RAGAgent] = []
 
     @property
@@ -62,13 +68,16 @@ class AgentTeam:
             total.update(agent.usage)
         return total
 
-    async def ask(self, name: str, question: str, history: Sequence[Turn], emit: Emit) -> RAGAnswer:
+    async def ask(
+        self, name: str, question: str, history: Sequence[Turn], page: PageRead, emit: Emit
+    ) -> RAGAnswer:
         """Return a member's whole answer, its events told meanwhile; raise RAGError."""
         row = self._rows.get(name)
         if row is None:
             raise UnknownNameError("agent", name, self._rows)
         stores = await in_rows(stores_of, agent=row, scope=self._scope)
         agent = self._make(agent=row, scope=self._scope, stores=stores, path=self._path)
+        agent.person, agent.page = self.person, page
         self._asked.append(agent)
         told = Transcript()
 

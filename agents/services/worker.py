@@ -12,6 +12,7 @@ from agents.services.claim import finish
 from agents.services.endings import beginning, ending, fault_of
 from agents.services.graph_log import GraphLog
 from agents.services.in_db import in_db
+from agents.services.leave_run import leave_run
 from agents.services.load_flow import graph_of
 from agents.services.pulse import keep_alive, let_go
 from agents.services.run_log import EventLog
@@ -50,10 +51,9 @@ class Worker:
         self.followers.append(queue)
         return queue
 
-    def cancel(self) -> None:
-        """Stop the run, from any thread."""
-        self._is_cancelled = True
-        self._loop.call_soon_threadsafe(self._stop)
+    def stop(self, *, is_cancelled: bool) -> None:
+        """Stop the run, from any thread: it is cancelled, or left to others as it stands."""
+        self._loop.call_soon_threadsafe(self._lost, is_cancelled)
 
     async def work(self) -> models.FlowRun:
         """Return the row when the run is done, paused, failed or cancelled.
@@ -68,12 +68,13 @@ class Worker:
             await self._end("error", _STATUS.ERROR, error=fault_of(error))
         except asyncio.CancelledError:
             if not self._is_cancelled:
-                # The process ends: the run stays as it is, and another one goes on with it.
-                await in_db(finish, self.run, {"status": _STATUS.RUNNING})
+                # The process ends: another one goes on with the run as it stands.
+                await in_db(leave_run, run=self.run)
                 raise
             asyncio.current_task().uncancel()  # type: ignore[union-attr]
             await self._end("cancelled", _STATUS.CANCELLED)
         except BaseException as error:
+            # A fault of ours: who follows is told its kind; the task's end logs it.
             await self._end("error", _STATUS.ERROR, error=fault_of(error))
             raise
         finally:
@@ -106,13 +107,11 @@ class Worker:
         await self._log.append(kind, data=told, along=partial(finish, self.run, row))
 
     def _lost(self, is_cancelled: bool) -> None:
-        self._is_cancelled = is_cancelled
-        self._stop()
-
-    def _stop(self) -> None:
+        self._is_cancelled = self._is_cancelled or is_cancelled
         if self._deadline:
             self._deadline.cancel()
-        if self._task and not self._task.done():
+        # Once: a second one would reach what the first one is being answered with.
+        if self._task and not self._task.done() and not self._task.cancelling():
             self._task.cancel()
 
     def _publish(self, event: FlowEvent) -> None:

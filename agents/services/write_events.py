@@ -46,6 +46,7 @@ async def _write(desk: _Desk) -> None:
         try:
             faults = await in_db(_save, [row for row, _ in batch])
         except BaseException as error:
+            # Each of those who wait must hear of it, or would wait for ever.
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)

@@ -53,8 +53,9 @@ class ChunkAdmin(ScopedAdmin):
     sortable_by = ()
     actions = ("enable", "disable")
     fields = (
-        "enabled", "whole_text", "carried", "store", "file", "page", "headings", "place", "span",
-        "token_count", "content_type", "state", "revision", "file_revision", "edited_by",
+        "enabled", "number", "whole_text", "carried", "store", "file", "page", "headings",
+        "place", "span", "token_count", "content_type", "state", "revision", "file_revision",
+        "edited_by",
     )  # fmt: skip
     readonly_fields = fields[1:]
     list_before_template = "admin/rag/chunk_ways.html"
@@ -78,6 +79,10 @@ class ChunkAdmin(ScopedAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         """Return the chunks with all the words, by the lexical index."""
+        if request.path.endswith("/autocomplete/"):
+            # A choice of chunks is named by its words; there are few of them on a page.
+            heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
+            queryset = queryset.defer(None).defer("context", *heavy)
         if not search_term.strip():
             return queryset, False
         found = find_chunks(chunks=queryset, scope=scope_for(request), words=search_term)
@@ -195,6 +200,11 @@ class ChunkAdmin(ScopedAdmin):
     def page(self, chunk: models.Chunk) -> str:
         """Return the page or pages."""
         return pages_text(chunk.page_first, chunk.page_last)
+
+    @admin.display(description=_("number"))
+    def number(self, chunk: models.Chunk) -> int:
+        """Return the number by which hit tests and the API call the chunk."""
+        return int(chunk.pk)
 
     @admin.display(description=_("heading path"))
     def headings(self, chunk: models.Chunk) -> str:

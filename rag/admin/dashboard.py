@@ -24,6 +24,7 @@ _SHOWN_JOBS = ("todo", "doing", "failed")
 def fill_dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Return the index page's context with stores and counts that the caller may see."""
     scope = scope_for(request)
+    context["title"] = _("Overview")
     if request.user.has_perm("rag.view_store"):
         readable = models.Store.objects.readable(scope)
         stores = readable.order_by("-updated_at")[:MAX_STORES]

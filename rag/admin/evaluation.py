@@ -6,28 +6,28 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from rag import models
 from rag.admin.asked import asked_number
 from rag.admin.cells import label
 from rag.admin.charts import line_chart
-from rag.admin.evaluation_pages import RunDiff
+from rag.admin.evaluation_pages import RunDiff, RunProgress, run_state
 from rag.admin.filters import StoreFilter
 from rag.admin.scoped import ReadOnlyAdmin, ScopedAdmin, scope_for
 from rag.admin.sentences import error_sentence
-from rag.core.errors import LimitError, RAGError
+from rag.core.errors import ForbiddenError, RAGError
 from rag.services.compare_runs import MAIN
-from rag.services.evaluate_store import evaluate_store
+from rag.services.evaluation_order import cancel_evaluation, order_evaluation
 
-# What a person waits for; more is a matter for the command.
-MAX_QUESTIONS = 500
 N_IN_CHART = 60
 MAX_SHOWN = 300
 
@@ -37,17 +37,18 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
     """Runs over the stores that one may edit."""
 
     list_display = (
-        "run", "store", "created_at", "ndcg", "recall", "mrr", "n_questions", "model",
-        "settings_hash",
+        "run", "store", "told_state", "ndcg", "recall", "mrr", "n_questions", "model", "created_at",
     )  # fmt: skip
     list_select_related = ("store",)
-    list_filter = (StoreFilter,)
+    list_filter = (StoreFilter, "state")
     search_fields = ("label", "model", "settings_hash")
     sortable_by = ()
+    actions = ("cancel",)
     fields = (
-        "store", "label", "created_at", "created_by", "n_questions", "n_lost", "model", "space",
-        "chat_model", "settings_hash", "settings", "took_ms",
+        "store", "label", "told_state", "created_at", "created_by", "n_questions", "n_lost",
+        "model", "space", "chat_model", "settings_hash", "settings", "took_ms",
     )  # fmt: skip
+    readonly_fields = ("told_state",)
     list_before_template = "admin/rag/run_chart.html"
     change_form_outer_before_template = "admin/rag/run_desk.html"
 
@@ -55,34 +56,36 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
         """Return whether both the model permission and the Scope allow it."""
         return ScopedAdmin.has_delete_permission(self, request, obj)
 
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Return the actions; who may not order runs does not stop them."""
+        actions = super().get_actions(request)
+        if not request.user.has_perm("rag.add_evaluationrun"):
+            actions.pop("cancel", None)
+        return actions
+
     def get_urls(self) -> list[URLPattern]:
         """Return the admin's addresses with a new run and the comparison before them."""
         wrap = self.admin_site.admin_view
         diff = wrap(RunDiff.as_view(model_admin=self))
+        progress = wrap(RunProgress.as_view(model_admin=self))
         return [
             path("run/<int:pk>/", wrap(require_POST(self.run_view)), name="rag_evaluationrun_run"),
+            path("<int:pk>/progress/", progress, name="rag_evaluationrun_progress"),
             path("<int:pk>/compare/", diff, name="rag_evaluationrun_compare"),
             *super().get_urls(),
         ]
 
     def run_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Ask the golden questions of a store now, and show the run."""
-        stores = models.Store.objects.readable(scope_for(request))
-        store = get_object_or_404(stores, pk=pk)
-        may_edit = models.Store.objects.editable(scope_for(request)).filter(pk=pk).exists()
-        if not may_edit or not request.user.has_perm("rag.add_evaluationrun"):
+        """Let a worker ask the golden questions of a store, and show how far it is."""
+        scope = scope_for(request)
+        store = get_object_or_404(models.Store.objects.readable(scope), pk=pk)
+        if not request.user.has_perm("rag.add_evaluationrun"):
             raise PermissionDenied
         back = reverse("admin:rag_store_change", args=[pk])
         try:
-            questions = list(store.golden_questions.askable()[: MAX_QUESTIONS + 1])
-            if len(questions) > MAX_QUESTIONS:
-                raise LimitError(
-                    "The store has more than {n} golden questions.",
-                    hint="Use the command rag_eval.", n=MAX_QUESTIONS,
-                )  # fmt: skip
-            run = evaluate_store(
-                store=store, questions=questions, facts={"created_by": request.user}
-            )
+            run = order_evaluation(scope=scope, store=store, facts={"created_by": request.user})
+        except ForbiddenError as error:
+            raise PermissionDenied from error
         except RAGError as error:
             self.message_user(request, error_sentence(error), messages.ERROR)
             return HttpResponseRedirect(back)
@@ -95,7 +98,7 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
         store_id = asked_number(request.GET.get("store"))
         extra_context = dict(extra_context or {})
         if store_id and self.has_view_permission(request):
-            rows = self.get_queryset(request).filter(store=store_id).order_by("-pk")
+            rows = self.get_queryset(request).filter(store=store_id, state="done").order_by("-pk")
             extra_context["chart"] = _over_time(list(rows[:N_IN_CHART])[::-1])
         return super().changelist_view(request, extra_context)
 
@@ -105,9 +108,11 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
         """Show the run: its figures and questions above its facts."""
         run = self.get_object(request, object_id)
         if run is not None:
-            others = models.EvaluationRun.objects.filter(store=run.store_id).exclude(pk=run.pk)
+            others = models.EvaluationRun.objects.done().filter(store=run.store_id)
+            others = others.exclude(pk=run.pk)
             desk = {
-                "run": run, "figures": sorted(run.metrics.items()),
+                "run": run, "is_busy": run.state in models.EvaluationRun.BUSY,
+                "error": error_sentence(run.error), "figures": sorted(run.metrics.items()),
                 "results": sorted(
                     run.results.all(), key=lambda row: (row.metrics[MAIN], row.pk)
                 )[:MAX_SHOWN],
@@ -117,6 +122,19 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
             extra_context = {**(extra_context or {}), "desk": desk}
         return super().change_view(request, object_id, form_url, extra_context)
 
+    @admin.action(description=_("Stop the run"))
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Stop the chosen runs that are under way."""
+        ids = list(queryset.values_list("pk", flat=True))
+        n = cancel_evaluation(scope=scope_for(request), run_ids=ids)
+        text = ngettext("%(n)d run was stopped.", "%(n)d runs were stopped.", n) % {"n": n}
+        self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
+
+    @admin.display(description=_("state"))
+    def told_state(self, run: models.EvaluationRun) -> SafeString:
+        """Return the state, with how far a run is that is under way."""
+        return run_state(run)
+
     @admin.display(description=_("run"))
     def run(self, row: models.EvaluationRun) -> str:
         """Return the number and what the run is called."""
@@ -125,18 +143,24 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
     @admin.display(description="nDCG@10")
     def ndcg(self, row: models.EvaluationRun) -> SafeString:
         """Return the figure by which runs are judged."""
-        value = float(row.metrics.get(MAIN, 0))
+        if MAIN not in row.metrics:
+            return SafeString("–")
+        value = float(row.metrics[MAIN])
         return label(f"{value:.3f}", "good" if value >= 0.8 else "warn" if value >= 0.5 else "bad")
 
     @admin.display(description="R@5")
     def recall(self, row: models.EvaluationRun) -> str:
         """Return which share of the expected passages is among the first five."""
-        return f"{float(row.metrics.get('R@5', 0)):.3f}"
+        return _figure(row, "R@5")
 
     @admin.display(description="MRR@10")
     def mrr(self, row: models.EvaluationRun) -> str:
         """Return how early the first expected passage comes."""
-        return f"{float(row.metrics.get('MRR@10', 0)):.3f}"
+        return _figure(row, "MRR@10")
+
+
+def _figure(run: models.EvaluationRun, name: str) -> str:
+    return f"{float(run.metrics[name]):.3f}" if name in run.metrics else "–"
 
 
 def _over_time(runs: list[models.EvaluationRun]) -> dict[str, Any]:

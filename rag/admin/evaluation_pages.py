@@ -1,18 +1,62 @@
-"""Two evaluation runs against each other: each measure with its p-value, each changed question."""
+"""Pages of evaluation runs: how far one is, and two against each other."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.asked import asked_number
+from rag.admin.cells import label
 from rag.admin.row_page import RowPage
+from rag.admin.scoped import scope_for
 from rag.admin.sentences import error_sentence
 from rag.core.errors import RAGError
 from rag.services.compare_runs import compare_runs
+from rag.services.evaluation_order import cancel_evaluation
+
+COLOURS = {
+    "waiting": "idle", "running": "busy", "done": "good", "failed": "bad", "cancelled": "idle",
+}  # fmt: skip
+
+
+def run_state(run: models.EvaluationRun) -> SafeString:
+    """Return a run's state in colour, with how far it is while it is under way."""
+    told = label(run.get_state_display(), COLOURS.get(run.state, "idle"))
+    if run.state != models.EvaluationRun.State.RUNNING:
+        return told
+    return format_html('{} <span class="desk-note">{} / {}</span>', told, run.n_done,
+                       run.n_questions)  # fmt: skip
+
+
+class RunProgress(RowPage):
+    """How far a run is, for the script of its page; POST stops it."""
+
+    permission_required = ("rag.view_evaluationrun",)
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Return state, questions asked and questions in all."""
+        run = self.row
+        return JsonResponse(
+            {
+                "is_busy": run.state in models.EvaluationRun.BUSY, "state": run_state(run),
+                "n_done": run.n_done, "n_questions": run.n_questions,
+            }
+        )  # fmt: skip
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Stop the run and show it."""
+        if not request.user.has_perm("rag.add_evaluationrun"):
+            raise PermissionDenied
+        cancel_evaluation(scope=scope_for(request), run_ids=[self.row.pk])
+        return HttpResponseRedirect(reverse("admin:rag_evaluationrun_change", args=[self.row.pk]))
 
 
 class RunDiff(RowPage):

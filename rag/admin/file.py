@@ -38,6 +38,7 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
     """Files that one may read; they come by upload, so none is added here."""
 
     form = FileForm
+    told_remote = "remote_name"
     list_display = (
         "name",
         "store",
@@ -103,10 +104,6 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Do nothing: the service has set the groups."""
-
-    def is_remote(self, obj: Any) -> bool:
-        """Return whether the document is at Gemini too."""
-        return bool(obj.remote_name)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete by the service, so that bytes and index go too."""

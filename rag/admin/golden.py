@@ -64,6 +64,16 @@ class TargetInline(TabularInline):
         heavy = ("canonical_text", "pages", "blocks")
         return rows.defer("chunk__text", *(f"file__{name}" for name in heavy))
 
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field of readable rows: a form that comes back names what was chosen in it."""
+        if db_field.name in ("chunk", "file"):
+            rows = db_field.related_model.objects.readable(scope_for(request))
+            if db_field.name == "chunk":
+                heavy = (f"file__{name}" for name in ("canonical_text", "pages", "blocks"))
+                rows = rows.select_related("file").defer(*heavy)
+            kwargs["queryset"] = rows
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return the right to see the question."""
         return request.user.has_perm("rag.view_goldenquestion")

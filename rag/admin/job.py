@@ -16,6 +16,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from procrastinate.contrib.django.models import ProcrastinateEvent, ProcrastinateJob
 
 from rag.admin.cells import label
+from rag.admin.job_words import concerns, names_of, task_words
 from rag.admin.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
 from rag.services.control_jobs import cancel_jobs, retry_jobs
@@ -57,6 +58,27 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(status=self.value()) if self.value() in STATES else queryset
 
 
+class UpkeepFilter(admin.SimpleListFilter):
+    """With what the installation does for itself every few seconds, or, as usual, without."""
+
+    title = gettext_lazy("upkeep")
+    parameter_name = "upkeep"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the one choice beside the usual one."""
+        return [("with", gettext_lazy("with upkeep"))]
+
+    def choices(self, changelist: Any) -> Any:
+        """Yield the choices; the first is called by what it does."""
+        first, *others = super().choices(changelist)
+        yield {**first, "display": gettext_lazy("without upkeep")}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the jobs of people's files and runs, or all."""
+        return queryset if self.value() else queryset.exclude(queue_name="upkeep")
+
+
 class JobChangeList(ScopedChangeList):
     """A list under the name that the admin gives its model."""
 
@@ -70,14 +92,15 @@ class JobChangeList(ScopedChangeList):
 class JobAdmin(ReadOnlyAdmin):
     """Jobs of files that one may edit; operators see all."""
 
-    list_display = ("id", "task", "arguments", "state", "tries", "last_event", "due")
-    list_filter = (StateFilter,)
+    list_display = ("task", "concerns", "state", "tries", "last_event")
+    list_filter = (StateFilter, UpkeepFilter)
     actions = ("retry", "cancel")
     ordering = ("-id",)
     sortable_by = ()
     fields = (
         "id",
         "task",
+        "concerns",
         "arguments",
         "state",
         "tries",
@@ -110,6 +133,9 @@ class JobAdmin(ReadOnlyAdmin):
         silent = set(stalled_jobs(jobs=stalled).values_list("pk", flat=True)) if doing else set()
         for row in rows:
             row.last_at, row.is_stalled = last.get(row.pk), row.pk in silent
+        names = names_of(rows)
+        for row in rows:
+            row.names = names
 
     def get_actions(self, request: HttpRequest) -> Any:
         """Return the actions for who may index files, all others only look."""
@@ -138,9 +164,14 @@ class JobAdmin(ReadOnlyAdmin):
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
     @admin.display(description=gettext_lazy("task"))
-    def task(self, job: Any) -> str:
-        """Return the task's name."""
-        return str(job.task_name)
+    def task(self, job: Any) -> SafeString:
+        """Return what the job does."""
+        return task_words(job.task_name)
+
+    @admin.display(description=gettext_lazy("concerns"))
+    def concerns(self, job: Any) -> SafeString | str:
+        """Return the way to the file, store or run."""
+        return concerns(job, names_of([job]) if not hasattr(job, "names") else job.names)
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, job: Any) -> str:

@@ -33,18 +33,19 @@ else:
 
 
 class RemoteDeletion(_Admin):
-    """Deletes what is at Gemini before Django opens its transaction; says what stands against."""
+    """Deletes what is at Gemini before Django opens its transaction; says what stands against.
 
-    def is_remote(self, obj: Any) -> bool:
-        """Return whether something of the row is at Gemini."""
-        raise NotImplementedError
+    ``told_remote`` names the attribute that is true of a row of which something is at Gemini.
+    """
+
+    told_remote: str
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
         """Ask first, as ever; what is at Gemini is deleted by itself."""
         obj = self.get_object(request, unquote(object_id)) if request.method == "POST" else None
-        if obj is None or not self.is_remote(obj):
+        if obj is None or not getattr(obj, self.told_remote):
             return super().delete_view(request, object_id, extra_context)
         if not self.has_delete_permission(request, obj):
             raise PermissionDenied
@@ -62,11 +63,8 @@ class RemoteDeletion(_Admin):
 class RemoteStores(RemoteDeletion):
     """The store admin's part for stores at Gemini."""
 
+    told_remote = "is_remote"
     made_by_service: tuple[str, ...]
-
-    def is_remote(self, obj: Any) -> bool:
-        """Return whether the store is kept at Gemini."""
-        return bool(obj.is_remote)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None

@@ -34,23 +34,44 @@ _NUMBERS: dict[str, tuple[Any, float, float]] = {
     "top_k": (_("Hits"), 1, 200),
     "vector_weight": (_("Weight of meaning"), 0, 1),
     "bm25_weight": (_("Weight of words"), 0, 1),
-    "vector_threshold": (_("Least cosine"), -1, 1),
-    "bm25_threshold": (_("Least BM25 score"), 0, 1_000_000),
+    "vector_threshold": (_("Least likeness of meaning"), -1, 1),
+    "bm25_threshold": (_("Least score by words"), 0, 1_000_000),
     "rerank_top_k": (_("Hits ranked again"), 1, 200),
     "context_tokens": (_("Tokens of the context"), 100, 1_000_000),
 }
+_HELP: dict[str, Any] = {
+    "mode": _("Automatic: the question decides. By meaning finds other wordings and languages, by "
+              "words finds numbers, names and codes."),
+    "fusion": _("How both searches become one list: by their scores, or by their places alone."),
+    "rerank": _("Reads the best hits once more and puts them in order; slower, often better."),
+    "context_type": _("How hits are laid out for the model that answers."),
+    "top_k": _("How many chunks are found at most. Empty: the question decides."),
+    "vector_weight": _("How much the meaning counts; more finds paraphrases."),
+    "bm25_weight": _("How much the very words count; more finds codes and rare names."),
+    "vector_threshold": _("Chunks less similar than this are left out; 0 keeps all. Above 0.8 "
+                          "little is left with most models."),
+    "bm25_threshold": _("Chunks whose words fit worse than this are left out; 0 keeps all."),
+    "rerank_top_k": _("How many of the best hits are read once more."),
+    "context_tokens": _("How much text the model that answers gets at most."),
+    "content_types": _("Only files of these types, with commas between them. Empty: all."),
+    "metadata": _("Only files that say this of themselves, as JSON. Empty: all."),
+}  # fmt: skip
 _WHOLE = ("top_k", "rerank_top_k", "context_tokens")
 NAMES: tuple[str, ...] = tuple(field.name for field in fields_of(RetrievalSettings))
 
 
 class SettingsForm(forms.Form):
-    """Every setting; one that is left empty is the store's own."""
+    """Every setting; one that is left empty is as in ``own``: a store's, or the default."""
 
-    def __init__(self, *args: Any, own: RetrievalSettings, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, own: RetrievalSettings, is_default: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._own = own
+        empty = _("as usual: %(value)s") if is_default else _("as the store: %(value)s")
         for name in NAMES:
-            self.fields[name] = _field(name, getattr(own, name))
+            self.fields[name] = _field(name, getattr(own, name), empty)
+            self.fields[name].help_text = _HELP[name]
 
     def clean_content_types(self) -> tuple[str, ...]:
         """Return the words between the commas."""
@@ -91,10 +112,10 @@ def own_settings(retrieval: dict[str, Any]) -> RetrievalSettings:
         return RetrievalSettings()
 
 
-def _field(name: str, own: Any) -> forms.Field:
+def _field(name: str, own: Any, empty: Any) -> forms.Field:
     if name in _CHOICES:
         label, known, names = _CHOICES[name]
-        first = ("", _("as the store: %(value)s") % {"value": names.get(own, own)})
+        first = ("", empty % {"value": names.get(own, own)})
         choices = [first, *((key, names.get(key, key)) for key in known)]
         return forms.ChoiceField(label=label, required=False, choices=choices)
     if name in _NUMBERS:

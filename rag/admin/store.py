@@ -190,7 +190,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
     @admin.display(description=_("go to"))
     def ways(self, store: models.Store) -> SafeString:
         """Return the ways to the store's pages."""
-        return format_html_join(" · ", "{}", ((link,) for link in store_links(store)))
+        return format_html_join(" ", "{}", ((link,) for link in store_links(store)))
 
     def get_urls(self) -> list[URLPattern]:
         """Return the admin's addresses with the pages of a store before them."""

@@ -36,7 +36,7 @@ def store_desk(request: HttpRequest, store: models.Store) -> dict[str, Any]:
     if has("rag.view_goldenquestion"):
         desk["n_golden"] = models.GoldenQuestion.objects.filter(store=store).count()
     if has("rag.view_evaluationrun"):
-        runs = models.EvaluationRun.objects.readable(scope_for(request)).filter(store=store)
+        runs = models.EvaluationRun.objects.readable(scope_for(request)).done().filter(store=store)
         desk["last_run"] = runs.order_by("-pk").first()
     return desk
 

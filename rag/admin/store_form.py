@@ -10,15 +10,16 @@ from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.sentences import error_sentence
+from rag.admin.settings_field import SettingsField
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.core.types import RetrievalSettings
 from rag.services.stores import ensure_space
 
 
 class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
     """A store's own fields; a new store also chooses its embedding model."""
 
+    retrieval = SettingsField(label=_("Retrieval settings"))
     embedding_model = forms.CharField(
         label=_("embedding model"), required=False, max_length=200,
         help_text=_(
@@ -48,17 +49,6 @@ class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
         return (
             slug or slugify(self.cleaned_data.get("name", ""), allow_unicode=True)[:100] or "store"
         )
-
-    def clean_retrieval(self) -> dict[str, Any]:
-        """Return settings that every search will accept."""
-        values = self.cleaned_data["retrieval"] or {}
-        if not isinstance(values, dict):
-            raise forms.ValidationError(_("Write a JSON object of settings."))
-        try:
-            RetrievalSettings.from_dict(values)
-        except RAGError as error:
-            raise forms.ValidationError(error_sentence(error)) from error
-        return values
 
     def clean(self) -> dict[str, Any] | None:
         """Return all values; a new store's model must be at hand."""

@@ -12,15 +12,11 @@ from rest_framework.response import Response
 from rag import models
 from rag.api.evaluation_bodies import Against, NewRun, ResultBody, RunBody, RunList
 from rag.api.lookups import store_called
-from rag.api.resource_views import PROBLEMS, ScopedViews
-from rag.core.errors import LimitError
+from rag.api.readable_views import PROBLEMS
+from rag.api.resource_views import ScopedViews
 from rag.core.types import RetrievalSettings
 from rag.services.compare_runs import compare_runs
-from rag.services.evaluate_store import evaluate_store
-from rag.services.golden_questions import check_editable
-
-# What a request can wait for; more is a matter for the command.
-MAX_QUESTIONS = 500
+from rag.services.evaluation_order import order_evaluation
 
 
 @extend_schema_view(
@@ -32,8 +28,9 @@ MAX_QUESTIONS = 500
     ),
     create=extend_schema(
         summary="Ask a store's golden questions", request=NewRun,
-        description=f"Up to {MAX_QUESTIONS} questions; for more there is the command rag_eval.",
-        responses={201: RunBody, **PROBLEMS},
+        description="A worker asks them: read the run until its state is neither waiting nor "
+        "running. The same order while one is under way is that one.",
+        responses={202: RunBody, **PROBLEMS},
     ),
     destroy=extend_schema(summary="Delete an evaluation run", responses={204: None, **PROBLEMS}),
 )  # fmt: skip
@@ -48,23 +45,16 @@ class EvaluationRunViews(ScopedViews):
     http_method_names: Any = ("get", "head", "options", "post", "delete")
 
     def create(self, request: Any) -> Response:
-        """Run an evaluation."""
+        """Order an evaluation."""
         values = self.checked(NewRun)
         store = store_called(values["store"], self.scope)
-        check_editable(scope=self.scope, store=store)
-        questions = list(store.golden_questions.askable()[: MAX_QUESTIONS + 1])
-        if len(questions) > MAX_QUESTIONS:
-            raise LimitError(
-                "The store has more than {n} golden questions.", hint="Use the command rag_eval.",
-                n=MAX_QUESTIONS,
-            )  # fmt: skip
         own = store.retrieval_settings.as_dict()
         settings = RetrievalSettings.from_dict({**own, **values.get("settings", {})})
-        run = evaluate_store(
-            store=store, settings=settings, questions=questions,
+        run = order_evaluation(
+            scope=self.scope, store=store, settings=settings,
             facts={"label": values.get("label", ""), "created_by": self.caller.user},
         )  # fmt: skip
-        return self.one(run, 201)
+        return self.one(run, 202)
 
     def destroy(self, request: Any, pk: str) -> Response:
         """Delete a run with its results."""

@@ -9,18 +9,27 @@ from rest_framework import serializers
 from rag import models
 from rag.api.fields import JSONObjectField, StrictSerializer
 from rag.api.filters import StoreList
+from rag.api.problems import told
+from rag.core.errors import RAGError
 
 
 class RunBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
-    """A run: what was asked, by which settings and model, and the mean figures."""
+    """A run: how far it is, by which settings and model it asks, and the mean figures."""
+
+    error = serializers.SerializerMethodField()
 
     class Meta:
         model = models.EvaluationRun
         fields = (
-            "id", "store", "space", "model", "chat_model", "settings", "settings_hash", "label",
-            "n_questions", "n_lost", "metrics", "took_ms", "created_at",
+            "id", "store", "state", "error", "space", "model", "chat_model", "settings",
+            "settings_hash", "label", "n_questions", "n_done", "n_lost", "metrics", "took_ms",
+            "created_at",
         )  # fmt: skip
         read_only_fields = fields
+
+    def get_error(self, run: models.EvaluationRun) -> dict[str, Any] | None:
+        """Return why the run failed, in the reader's language."""
+        return told(RAGError.from_dict(run.error)) if run.error else None
 
 
 class NewRun(StrictSerializer):

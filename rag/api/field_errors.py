@@ -21,6 +21,8 @@ _SENTENCES = {
     "bool_type": gettext_noop("This must be true or false."),
     "bool_parsing": gettext_noop("This must be true or false."),
     "list_type": gettext_noop("This must be a list."),
+    "text_or_parts": gettext_noop("This must be a text or a list of parts."),
+    "short_texts": gettext_noop("This must be a text or texts, each of 1 to 200 characters."),
     "dict_type": gettext_noop("This must be an object."),
     "model_type": gettext_noop("This must be an object."),
     "model_attributes_type": gettext_noop("This must be an object."),
@@ -35,11 +37,12 @@ _SENTENCES = {
 
 
 def pydantic_fields(errors: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return ninja's errors as sentences by field; ``""`` is the body as a whole."""
+    """Return ninja's errors as sentences by field or parameter; ``""`` is the body as a whole."""
     found: dict[str, list[str]] = {}
     for error in errors:
         # The location begins with where the value came from and the argument's name.
-        name = ".".join(str(part) for part in error["loc"][2:])
+        where, argument, *inside = (str(part) for part in error["loc"])
+        name = ".".join(inside) or ("" if where == "body" else argument)
         template = _SENTENCES.get(error["type"])
         if template is None:
             sentence = str(error["msg"])

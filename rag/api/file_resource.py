@@ -24,7 +24,8 @@ from rag.api.fields import StrictSerializer
 from rag.api.filters import FileList
 from rag.api.lookups import refuse_reader, store_called
 from rag.api.problems import told
-from rag.api.resource_views import PROBLEMS, ScopedViews
+from rag.api.readable_views import PROBLEMS
+from rag.api.resource_views import ScopedViews
 from rag.api.serializers import FileBody
 from rag.api.upload_form import UploadForm
 from rag.services.delete_files import delete_files

@@ -15,7 +15,8 @@ from rag import models
 from rag.api.golden_bodies import CsvBody, CsvForm, GoldenChange, GoldenList, GoldenQuestionBody
 from rag.api.lookups import store_called
 from rag.api.problems import told
-from rag.api.resource_views import PROBLEMS, ScopedViews
+from rag.api.readable_views import PROBLEMS
+from rag.api.resource_views import ScopedViews
 from rag.core.errors import ConflictError
 from rag.services.golden_csv import MAX_BYTES, import_questions
 from rag.services.golden_export import export_questions

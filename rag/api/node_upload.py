@@ -55,7 +55,7 @@ def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDoc
     # Only now the form is read: who has no key does not get that far.
     given: Any = request.FILES.get("file")
     form = request.POST
-    if given is None:
+    if given is None or not given.size:
         raise InvalidInputError("未提供文件")
     limit = conf().max_file_bytes
     if given.size > limit:

@@ -25,6 +25,7 @@ from rest_framework import exceptions
 
 from rag.api.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
+from rag.core.disk import is_full
 from rag.core.errors import RAGError
 
 _OF_CLASS: dict[type[RAGError], tuple[int, str]] = {
@@ -58,6 +59,8 @@ _OF_STATUS: dict[int, tuple[str, RAGError]] = {
     500: ("internal", RAGError("Something went wrong here.", hint="The server's log says what.")),
     503: ("unavailable", RAGError(
         "The database cannot be reached at this moment.", hint="Try again in a few seconds.")),
+    507: ("disk_full", RAGError(
+        "The server's disk is full; nothing was stored.", hint="Make room there, and try again.")),
 }  # fmt: skip
 _log = logging.getLogger(__name__)
 _PARSED = (RAGError, exceptions.APIException)
@@ -75,8 +78,8 @@ def problem(request: HttpRequest, error: Exception) -> JsonResponse | None:
         told = RAGError("Some values cannot be taken.", hint="See the fields.")
         return _answer(422 if isinstance(error, BodyError) else 400, "invalid_input", told, fields)
     status = _status(error)
-    if status == 503:
-        _log.error("The database cannot be reached: %s", error)
+    if status in (503, 507):
+        _log.error("%s: %s", _OF_STATUS[status][1].message, error)
     return None if status is None else problem_of_status(request, status)
 
 
@@ -121,6 +124,9 @@ def _of_error(error: RAGError) -> JsonResponse:
         answer = _answer(429, "rate_limited", error)
         answer["Retry-After"] = str(wait_s)
         return answer
+    if is_full(error):
+        _log.error("A disk is full: %s", error.__cause__)
+        return _answer(507, "disk_full", error)
     known = next(cls for cls in type(error).__mro__ if cls in _OF_CLASS)
     return _answer(*_OF_CLASS[known], error)
 
@@ -151,6 +157,8 @@ def _fields(error: Exception) -> dict[str, list[str]] | None:
 def _status(error: Exception) -> int | None:
     if isinstance(error, (HttpError, exceptions.APIException)):
         return int(error.status_code)
+    if is_full(error):
+        return 507
     if isinstance(error, (OperationalError, InterfaceError)):
         return 503
     if isinstance(error, Http404):

@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from rag import models
 from rag.api.filters import ChunkList, StoreList
 from rag.api.lookups import store_called
-from rag.api.resource_views import PROBLEMS, ScopedViews
+from rag.api.readable_views import PROBLEMS
+from rag.api.resource_views import ScopedViews
 from rag.api.serializers import ChunkBody, ChunkChange, NewChunk, StoreBody
 from rag.core.errors import ForbiddenError
 from rag.services.add_chunk import add_chunk, delete_chunks
@@ -120,7 +121,7 @@ class ChunkViews(ScopedViews):
 
     def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows that hold all words."""
-        words = self.filters.get("words", "")
+        rows, words = super().further(rows), self.filters.get("words", "")
         return find_chunks(chunks=rows, scope=self.scope, words=words) if words else rows
 
     def create(self, request: Any) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path, re_path
+from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.routers import SimpleRouter
 
@@ -23,6 +24,7 @@ _router.register("golden-questions", GoldenQuestionViews, "api-golden-questions"
 _router.register("evaluation-runs", EvaluationRunViews, "api-evaluation-runs")
 
 
+@csrf_exempt
 def nowhere(request: HttpRequest) -> HttpResponse:
     """Return 404 in JSON: nothing else shall complete or redirect an address of the API."""
     return problem_of_status(request, 404)

@@ -6,6 +6,7 @@ copy of its context sees them; an account narrows them to one piece of work.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,8 @@ class Account:
     """Who pays for a call of a model, and what it is for.
 
     ``run`` is the key of an answer or of a flow's run. ``is_apart`` is true where the work may
-    outlive its request, whose threads it then must not use.
+    outlive its request, whose threads it then must not use. Until ``free_until`` (seconds of
+    ``time.monotonic``) the key is known to have no budget.
     """
 
     user_id: int | None = None
@@ -47,6 +49,12 @@ class Account:
     kind: str = ""
     run: str = ""
     is_apart: bool = False
+    free_until: float = field(default=0.0, compare=False)
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether nobody needs to be asked what the next call may use."""
+        return self.key_id is None or time.monotonic() < self.free_until
 
     def of(self, scope: Scope) -> Account:
         """Return the account with the user and the key of a scope."""

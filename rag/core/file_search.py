@@ -86,9 +86,10 @@ class Grounding:
 
 @dataclass(frozen=True, slots=True)
 class GroundedAnswer:
-    """An answer, or the next piece of one; only the last piece has groundings and counts.
+    """An answer, or the next piece of one; only the last piece has groundings.
 
-    ``documents`` are the texts that were used, in order, once each.
+    ``documents`` are the texts that were used, in order, once each; the tokens of a piece, where
+    they are known, are those of all pieces so far.
     """
 
     text: str

@@ -10,6 +10,7 @@ import math
 import reprlib
 import types
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rag.core.errors import InvalidInputError, UnknownNameError
@@ -94,7 +95,9 @@ def read_options(options: type[T], values: Mapping[str, Any], *, of: str) -> T:
     Raises UnknownNameError for a key nobody knows and InvalidInputError for one that is missing,
     has another type or lies outside its limits, or when ``__post_init__`` refuses the whole.
     """
-    for fault in find_faults(schema_of(options), values, of=of).values():
+    # The stubs take a type variable for something that cannot be hashed.
+    kind: Any = options
+    for fault in find_faults(_schema_of(kind), values, of=of).values():
         raise fault
     try:
         return options(**values)
@@ -102,6 +105,12 @@ def read_options(options: type[T], values: Mapping[str, Any], *, of: str) -> T:
         raise InvalidInputError(
             "The options of {of} do not go together: {reason}.", of=of, reason=error
         ) from error
+
+
+# Read for every question to an agent, and never changed here.
+@lru_cache(maxsize=256)
+def _schema_of(options: Any) -> dict[str, Any]:
+    return schema_of(options)
 
 
 def _fault(of: str, name: str, value: Any, shape: Mapping[str, Any]) -> InvalidInputError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import ir_measures
 from ir_measures import RR, R, nDCG
@@ -12,11 +13,11 @@ from rag.core.errors import InvalidInputError
 
 MEASURES = {"R@1": R @ 1, "R@5": R @ 5, "R@10": R @ 10, "MRR@10": RR @ 10, "nDCG@10": nDCG @ 10}
 
-Judgements = Mapping[str, Mapping[str, int]]
-Rankings = Mapping[str, Sequence[str]]
+_Judgements = Mapping[str, Mapping[str, int]]
+_Rankings = Mapping[str, Sequence[str]]
 
 
-def score_rankings(judgements: Judgements, rankings: Rankings) -> dict[str, float]:
+def score_rankings(judgements: _Judgements, rankings: _Rankings) -> dict[str, float]:
     """Return the mean of each measure over the judged queries.
 
     ``judgements`` maps a query to its documents' grades (0: not relevant), ``rankings`` a query
@@ -24,12 +25,22 @@ def score_rankings(judgements: Judgements, rankings: Rankings) -> dict[str, floa
     relevant document is left out. Raises InvalidInputError when nothing can be measured or a
     ranking names a document twice.
     """
-    judged = {q: docs for q, docs in judgements.items() if any(g > 0 for g in docs.values())}
-    if not judged:
+    scores = score_each(judgements, rankings)
+    if not scores:
         raise InvalidInputError(
             "No query has a relevant document, so nothing can be measured.",
             hint="Check that qrels.tsv and queries.jsonl use the same ids.",
         )
+    return mean_scores(scores)
+
+
+def score_each(judgements: _Judgements, rankings: _Rankings) -> dict[str, dict[str, float]]:
+    """Return each judged query's measures; one without a ranking has zeros.
+
+    What goes in, is left out and raised is as in ``score_rankings``, but nothing to measure is no
+    error.
+    """
+    judged = {q: docs for q, docs in judgements.items() if any(g > 0 for g in docs.values())}
     for query in judged:
         documents = rankings.get(query, ())
         if len(set(documents)) != len(documents):
@@ -45,8 +56,17 @@ def score_rankings(judgements: Judgements, rankings: Rankings) -> dict[str, floa
         for query in judged
         for place, document in enumerate(rankings.get(query, ()))
     ]
-    found = ir_measures.calc_aggregate(MEASURES.values(), qrels, run) if run else {}
-    return {name: _plain(found.get(measure, 0.0)) for name, measure in MEASURES.items()}
+    scores: dict[str, dict[str, float]] = {q: dict.fromkeys(MEASURES, 0.0) for q in judged}
+    names = {measure: name for name, measure in MEASURES.items()}
+    for metric in ir_measures.iter_calc(list(names), qrels, run) if run else ():
+        scores[metric.query_id][names[metric.measure]] = _plain(metric.value)
+    return scores
+
+
+def mean_scores(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each measure over the queries; empty for none."""
+    rows = list(scores.values())
+    return {name: round(fmean(row[name] for row in rows), 6) for name in MEASURES} if rows else {}
 
 
 def _plain(value: float) -> float:

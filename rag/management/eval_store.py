@@ -72,7 +72,7 @@ def _share(before: models.EvaluationRun, after: models.EvaluationRun) -> bool:
 
 
 def _before(store: models.Store, asked: int | None) -> models.EvaluationRun | None:
-    runs = models.EvaluationRun.objects.filter(store=store).order_by("-pk")
+    runs = models.EvaluationRun.objects.done().filter(store=store).order_by("-pk")
     if asked is None:
         return runs.first()
     run = runs.filter(pk=asked).first()

@@ -8,6 +8,7 @@ from rag.models.chunk import Chunk, ChunkConflict, ChunkRevision, DroppedSpan
 from rag.models.evaluation import EvaluationResult, EvaluationRun
 from rag.models.file import File
 from rag.models.golden import GoldenQuestion, GoldenTarget
+from rag.models.outbox import OutboxRow
 from rag.models.query_log import QueryLog
 from rag.models.rag_node import RagNode
 from rag.models.reindex import ReindexRun
@@ -18,5 +19,6 @@ from rag.models.usage import Budget, BudgetHold, UsageRecord
 __all__ = [
     "ApiKey", "AuditEntry", "Budget", "BudgetHold", "Chunk", "ChunkConflict", "ChunkRevision",
     "DroppedSpan", "EmbeddingSpace", "EvaluationResult", "EvaluationRun", "File",
-    "GoldenQuestion", "GoldenTarget", "QueryLog", "RagNode", "ReindexRun", "Store", "UsageRecord",
+    "GoldenQuestion", "GoldenTarget", "OutboxRow", "QueryLog", "RagNode", "ReindexRun", "Store",
+    "UsageRecord",
 ]  # fmt: skip

@@ -96,6 +96,12 @@ class Chunk(models.Model):
                 condition=~Q(origin="parsed") | Q(enabled=False),
                 name="rag_chunk_touched",
             ),
+            # Few beside the live ones; kept for citations.
+            models.Index(
+                fields=["file", "char_end", "ordinal"],
+                condition=Q(is_live=False),
+                name="rag_chunk_replaced",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -109,7 +115,10 @@ class Chunk(models.Model):
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.file_id}#{self.position}"
+        # Only what is at hand: a list of chunks would ask for each.
+        file = self.file.name if Chunk.file.is_cached(self) else str(self.file_id)
+        start = " ".join(self.__dict__.get("text", "")[:60].split())
+        return f"{file} #{self.position}{': ' if start else ''}{start}"
 
     @property
     def position(self) -> str:

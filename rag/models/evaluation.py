@@ -26,17 +26,35 @@ class EvaluationRunQuerySet(models.QuerySet["EvaluationRun"]):
         """Return the same."""
         return self.readable(scope)
 
+    def done(self) -> Self:
+        """Return the runs that have figures."""
+        return self.filter(state=EvaluationRun.State.DONE)
+
 
 class EvaluationRun(models.Model):
     """A store's golden questions asked once, by settings and in a space that the row tells.
 
+    Until it is done ``n_questions`` counts what there is to ask, ``n_done`` what was asked.
     ``metrics`` are means over the results: R@1, R@5, R@10, MRR@10, nDCG@10 and, where answers were
     asked for, citation_precision, refusal_rate and expected_cited.
     """
 
+    class State(models.TextChoices):
+        """Where a run is."""
+
+        WAITING = "waiting", _("waiting")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
+    BUSY = ("waiting", "running")
+
     store = models.ForeignKey(
         Store, models.CASCADE, related_name="evaluation_runs", verbose_name=_("store")
     )
+    state = models.CharField(_("state"), max_length=10, choices=State, default=State.DONE)
+    error = models.JSONField(_("error"), null=True)
     space = models.ForeignKey(
         EmbeddingSpace, models.SET_NULL, null=True, related_name="evaluation_runs",
         verbose_name=_("space"),
@@ -47,6 +65,7 @@ class EvaluationRun(models.Model):
     settings_hash = models.CharField(_("settings' hash"), max_length=16, db_index=True)
     label = models.CharField(_("label"), max_length=200, blank=True)
     n_questions = models.PositiveIntegerField(_("questions"), default=0)
+    n_done = models.PositiveIntegerField(_("questions asked"), default=0)
     n_lost = models.PositiveIntegerField(
         _("passages without a place"), default=0,
         help_text=_("Expected passages that their files no longer hold; not measured."),
@@ -65,6 +84,13 @@ class EvaluationRun(models.Model):
         verbose_name = _("evaluation run")
         verbose_name_plural = _("evaluation runs")
         ordering = ["-id"]
+        constraints = [
+            # Pressed twice, an order is one run.
+            models.UniqueConstraint(
+                fields=["store", "settings_hash"], name="rag_evaluation_one_at_a_time",
+                condition=models.Q(state__in=("waiting", "running")),
+            )
+        ]  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.pk}"

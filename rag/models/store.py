@@ -25,12 +25,12 @@ def editable_by(scope: Scope, prefix: str = "") -> Q:
     within = _within(scope, prefix)
     if scope.is_operator:
         return within
-    groups = Store.editor_groups.through.objects.filter(
-        store_id=OuterRef(f"{prefix}pk"), group_id__in=scope.group_ids
-    )
-    allowed = Q(Exists(groups))
-    if scope.user_id:
-        allowed |= Q(**{f"{prefix}owner_id": scope.user_id})
+    allowed = Q(**{f"{prefix}owner_id": scope.user_id}) if scope.user_id else Q(pk__in=[])
+    if scope.group_ids:
+        groups = Store.editor_groups.through.objects.filter(
+            store_id=OuterRef(f"{prefix}pk"), group_id__in=scope.group_ids
+        )
+        allowed |= Q(Exists(groups))
     return within & allowed
 
 
@@ -39,10 +39,12 @@ def readable_by(scope: Scope, prefix: str = "") -> Q:
     within = _within(scope, prefix)
     if scope.is_operator:
         return within
-    groups = Store.reader_groups.through.objects.filter(
-        store_id=OuterRef(f"{prefix}pk"), group_id__in=scope.group_ids
-    )
-    allowed = editable_by(scope, prefix) | Q(**{f"{prefix}is_public": True}) | Q(Exists(groups))
+    allowed = editable_by(scope, prefix) | Q(**{f"{prefix}is_public": True})
+    if scope.group_ids:
+        groups = Store.reader_groups.through.objects.filter(
+            store_id=OuterRef(f"{prefix}pk"), group_id__in=scope.group_ids
+        )
+        allowed |= Q(Exists(groups))
     return within & allowed
 
 

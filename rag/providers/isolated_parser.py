@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 
 from rag.core.documents import Block, Notice, Page, ParsedDocument
-from rag.core.errors import DocumentError, RAGError
+from rag.core.errors import ConfigurationError, DocumentError, RAGError
 from rag.providers.limited_process import child_folder, run_child
-from rag.providers.parse_child import OUT_OF_MEMORY
+from rag.providers.parse_child import DISK_FULL, OUT_OF_MEMORY
 
 _log = logging.getLogger(__name__)
 
@@ -27,8 +30,19 @@ class IsolatedParser:
     def parse(self, path: Path, name: str, *, encoding: str = "") -> ParsedDocument:
         """Return the document; raise DocumentError, also when the process was killed.
 
-        ``encoding`` overrules the detection for kinds of text.
+        ``encoding`` overrules the detection for kinds of text. Raises ConfigurationError when there
+        is no room for temporary files.
         """
+        try:
+            return self._parse(path, name, encoding)
+        except OSError as error:
+            raise ConfigurationError(
+                "“{name}” could not be read: {reason}.",
+                hint="Make room for temporary files in {folder}, and index it again.",
+                name=name, reason=error.strerror or error, folder=gettempdir(),
+            ) from error  # fmt: skip
+
+    def _parse(self, path: Path, name: str, encoding: str) -> ParsedDocument:
         with child_folder() as folder:
             job = {
                 "path": str(path.absolute()), "name": name, "encoding": encoding,
@@ -43,6 +57,8 @@ class IsolatedParser:
                     hint="Split it, or save it anew in a simpler form.",
                     name=name, s=int(min(self.cpu_s, self.wall_s)),
                 )  # fmt: skip
+            if code == DISK_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if code == 0 and (folder / "facts").exists():
                 return _read(folder)
             complaint = (folder / "complaint").read_text(encoding="utf-8", errors="replace")

@@ -16,11 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rag.core.disk import is_full
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
 
-OUT_OF_MEMORY = 3
+OUT_OF_MEMORY, DISK_FULL = 3, 4
 _page_row = attrgetter(*(field.name for field in fields(Page)))
 _block_row = attrgetter(*(field.name for field in fields(Block)))
 # What one file's text and blocks may take on disk.
@@ -32,14 +33,23 @@ def main(folder: Path) -> int:
     job = json.loads((folder / "job").read_text(encoding="utf-8"))
     keep_within(job)
     try:
+        _parse(folder, job)
+    except MemoryError:
+        return OUT_OF_MEMORY
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return DISK_FULL
+    return 0
+
+
+def _parse(folder: Path, job: dict[str, Any]) -> None:
+    try:
         document = parse_document(Path(job["path"]), job["name"], job["encoding"])
         _write_text(folder, document.text)
         write_facts(folder, _facts(document))
     except DocumentError as error:
         write_facts(folder, {"error": error.as_dict()})
-    except MemoryError:
-        return OUT_OF_MEMORY
-    return 0
 
 
 def keep_within(job: dict[str, Any]) -> None:

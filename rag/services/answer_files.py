@@ -19,9 +19,10 @@ from rag.core.deadline import Deadline
 from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding, InlineFile
 from rag.providers.postgres.connections import release_db
 from rag.services.answer_passages import CitedAnswer, answer_passages, stream_passages
-from rag.services.budget_hold import held_answer, hold_answer
+from rag.services.budget_hold import held_answer
 from rag.services.file_passages import file_context
 from rag.services.file_search import gemini_file_search
+from rag.services.held_stream import held_stream
 from rag.services.record_usage import record_usage
 from rag.services.usage_chat import chat_for
 from rag.stages.context import Context
@@ -55,20 +56,15 @@ async def stream_files(
     *, question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
 ) -> AsyncIterator[GroundedAnswer]:
     """Yield the answer as it comes; leaving the iteration stops the model."""
-    last, is_remote = GroundedAnswer(""), bool(conf().gemini_api_key)
-    hold = None
-    if is_remote:
-        hold = await sync_to_async(hold_answer)(scope=scope, deadline=deadline)
+    if conf().gemini_api_key:
         backend = await sync_to_async(gemini_file_search)()
         pieces = backend.stream(GroundedQuestion(question, files=files), deadline=deadline)
+        pieces = held_stream(pieces=pieces, kind=KIND, scope=scope, deadline=deadline)
     else:
         pieces = _stream_texts(question, files, scope, deadline)
     async with aclosing(pieces):  # type: ignore[type-var]
         async for piece in pieces:
-            last = piece
             yield piece
-    if is_remote:
-        await sync_to_async(record_usage)(answer=last, kind=KIND, scope=scope, hold=hold)
     await sync_to_async(release_db)()
 
 

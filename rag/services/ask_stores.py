@@ -18,8 +18,9 @@ from rag.core.errors import InvalidInputError
 from rag.core.file_search import FileSearch, GroundedAnswer, GroundedQuestion
 from rag.providers.postgres.connections import release_db
 from rag.services.budget import check_budget
-from rag.services.budget_hold import held_answer, hold_answer
+from rag.services.budget_hold import held_answer
 from rag.services.file_search import gemini_file_search
+from rag.services.held_stream import held_stream
 from rag.services.local_file_search import LocalFileSearch
 from rag.services.log_query import log_query
 from rag.services.record_usage import record_usage
@@ -42,7 +43,10 @@ def ask_stores(*, question: GroundedQuestion, scope: Scope, deadline: Deadline) 
         scope=scope, deadline=deadline, is_remote=is_remote, model=question.model
     ) as hold:
         answer = backend.answer(question, deadline=deadline)
-    _keep(question, answer, scope, stores, hold)
+    # Our own models and search keep ledger and log by themselves.
+    if is_remote:
+        record_usage(answer=answer, kind=KIND, scope=scope, store=stores[0], hold=hold)
+        _log(question, answer, scope, stores)
     return answer
 
 
@@ -51,30 +55,28 @@ async def stream_stores(
 ) -> AsyncIterator[GroundedAnswer]:
     """Yield the answer as it comes; leaving the iteration stops the model."""
     backend, question, stores = await sync_to_async(_prepared)(question, scope)
-    last, text, hold = GroundedAnswer(""), "", None
-    if stores[0].is_remote:
-        hold = await sync_to_async(hold_answer)(
-            scope=scope, deadline=deadline, model=question.model
-        )
+    last, text, is_remote = GroundedAnswer(""), "", stores[0].is_remote
     pieces = backend.stream(question, deadline=deadline)
+    if is_remote:
+        pieces = held_stream(
+            pieces=pieces, kind=KIND, scope=scope, deadline=deadline, store=stores[0],
+            model=question.model,
+        )  # fmt: skip
     async with aclosing(pieces):  # type: ignore[type-var]
         async for piece in pieces:
             last, text = piece, text + piece.text
             yield piece
-    await sync_to_async(_keep)(question, replace(last, text=text), scope, stores, hold)
+    if is_remote:
+        await sync_to_async(_log)(question, replace(last, text=text), scope, stores)
     await sync_to_async(release_db)()
 
 
-def _keep(
-    question: GroundedQuestion, answer: GroundedAnswer, scope: Scope,
-    stores: Sequence[models.Store], hold: models.BudgetHold | None,
-) -> None:  # fmt: skip
-    if stores[0].is_remote:
-        # Our own models and search keep ledger and log by themselves.
-        record_usage(answer=answer, kind=KIND, scope=scope, store=stores[0], hold=hold)
-        result = remote_result(question=question, answer=answer)
-        ids = [store.pk for store in stores]
-        log_query(result=result, scope=scope, store_ids=ids, answer=answer.text)
+def _log(
+    question: GroundedQuestion, answer: GroundedAnswer, scope: Scope, stores: Sequence[models.Store]
+) -> None:
+    result = remote_result(question=question, answer=answer)
+    ids = [store.pk for store in stores]
+    log_query(result=result, scope=scope, store_ids=ids, answer=answer.text)
 
 
 def check_stores(*, names: Sequence[str], scope: Scope) -> None:

@@ -52,12 +52,17 @@ def admit(
         )  # fmt: skip
 
 
-def check_budget(*, key_id: int | None) -> None:
-    """Raise LimitError now where a key's next call would be refused for tokens or money used up."""
+def check_budget(*, key_id: int | None) -> bool:
+    """Return whether a key has a budget at all.
+
+    Raises LimitError now where its next call would be refused for tokens or money used up.
+    """
     if key_id is None:
-        return
-    for budget in models.Budget.objects.filter(key_id=key_id).order_by("pk"):
+        return False
+    budgets = list(models.Budget.objects.filter(key_id=key_id).order_by("pk"))
+    for budget in budgets:
         _check_spent(budget, timezone.now())
+    return bool(budgets)
 
 
 def settle(*, record: models.UsageRecord, hold: models.BudgetHold | None) -> None:

@@ -42,5 +42,6 @@ def held_answer(
     try:
         yield hold
     except BaseException:
+        # A stop gives back what it held, too.
         give_back(hold=hold)
         raise

@@ -13,6 +13,7 @@ from typing import IO, cast
 
 from rag.conf import conf
 from rag.core.errors import DocumentError
+from rag.core.zip_name import zip_name
 
 MAX_MEMBERS, MAX_RATIO, MAX_TOTAL = 5_000, 100, 2 * 1024**3
 # A zip is also the wrapping of these kinds; those are documents, not bundles.
@@ -61,7 +62,7 @@ def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
 
 def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
     for member in members:
-        inside = PurePosixPath(_member_name(member).replace("\\", "/"))
+        inside = PurePosixPath(zip_name(member).replace("\\", "/"))
         parts = [part for part in inside.parts if part not in (".", "..", "/")]
         if parts and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
             opened = partial(_Member, path, member, parts[-1])
@@ -106,15 +107,3 @@ class _Member(io.RawIOBase):
             "“{name}” in the zip is damaged: {reason}.", hint="Pack it again.",
             name=self._name, reason=error,
         )  # fmt: skip
-
-
-def _member_name(member: zipfile.ZipInfo) -> str:
-    """Return the name; old Chinese tools write GBK without saying so."""
-    if member.flag_bits & 0x800:
-        return member.filename
-    for encoding in ("utf-8", "gb18030"):
-        try:
-            return member.filename.encode("cp437").decode(encoding)
-        except UnicodeError:
-            continue
-    return member.filename

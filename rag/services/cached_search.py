@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from rag import models
@@ -23,14 +23,6 @@ from rag.services.caches import place_of
 from rag.services.log_query import log_query
 from rag.services.search import checked_query, search
 from rag.services.search_key import SearchKey, search_key, seen_in_query
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A result without its question, and the stores that it was looked for in."""
-
-    store_ids: tuple[int, ...]
-    result: SearchResult
 
 
 def cached_search(
@@ -63,18 +55,17 @@ def cached_search(
     def work() -> tuple[bytes, float]:
         fresh.append(anew())
         result = replace(fresh[0], query="", timings_ms={})
-        kept = _Kept(_readable(stores, scope), result)
-        return to_json(kept), 0.0 if _is_makeshift(result) else key.ttl_s
+        return to_json(result), 0.0 if _is_makeshift(result) else key.ttl_s
 
     found = place_of("results").fetch(key.asked, work)
-    kept = None if fresh else from_json(_Kept, found)
+    kept = None if fresh else from_json(SearchResult, found)
     if kept is None:
         return _timed(fresh[0] if fresh else anew(), started)
     spent_ms = (time.perf_counter() - started) * 1e3
     times_ms = {"cache": spent_ms, "total": spent_ms}
-    result = replace(kept.result, query=asked, timings_ms=times_ms)
+    result = replace(kept, query=asked, timings_ms=times_ms)
     if is_logged:
-        log_query(result=result, scope=scope, store_ids=kept.store_ids)
+        log_query(result=result, scope=scope, store_ids=_readable(stores, scope))
     return result
 
 
@@ -102,9 +93,11 @@ def _key(
 
 
 def _is_makeshift(result: SearchResult) -> bool:
-    """Return whether something stood in for a model that failed; it may be back soon."""
+    """Return whether something stood in for a model that failed, or an index was not up to date;
+    both may be over soon."""
     model, by = conf().analysis_model, result.analysis
-    return result.rerank == "failed" or bool(model and by and by.analyzer != model)
+    is_behind = any("behind" in route for route in result.routes.values())
+    return is_behind or result.rerank == "failed" or bool(model and by and by.analyzer != model)
 
 
 def _readable(stores: Sequence[models.Store], scope: Scope) -> tuple[int, ...]:

@@ -56,10 +56,15 @@ class RunComparison:
 def compare_runs(*, before: models.EvaluationRun, after: models.EvaluationRun) -> RunComparison:
     """Return the paired comparison of two runs of one store over the questions that both asked.
 
-    Raises InvalidInputError for runs of different stores, and when no question is in both.
+    Raises InvalidInputError for runs of different stores or without figures, and when no question
+    is in both.
     """
     if before.store_id != after.store_id:
         raise InvalidInputError("The runs are of different stores.", hint="Take runs of one store.")
+    for run in (before, after):
+        if run.state != models.EvaluationRun.State.DONE:
+            raise InvalidInputError("Run {id} has no figures.", hint="Take runs that are done.",
+                                    id=run.pk)  # fmt: skip
     first, second = _rows(before), _rows(after)
     both = [key for key in first if key in second]
     if not both:

@@ -69,5 +69,6 @@ def _delete_rows(file_ids: Sequence[int]) -> None:
 
 
 def _delete_bytes(names: Sequence[str]) -> None:
-    for name in names:
+    # What lay at Gemini alone, or never arrived, has none.
+    for name in filter(None, names):
         default_storage.delete(name)

@@ -17,6 +17,7 @@ from rag.services import (
     check_bytes,
     check_index,
     check_jobs,
+    check_outbox,
     check_rows,
     check_server,
     check_settings,
@@ -44,6 +45,8 @@ CHECKS: dict[str, Check] = {
     "statistics": check_server.stale_statistics,
     "broken": check_index.broken_indexes,
     "indexes": check_index.missing_indexes,
+    "outbox": check_outbox.outbox,
+    "milvus": check_outbox.milvus_chunks,
     "recall": check_index.recall,
 }
 

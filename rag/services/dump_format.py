@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from rag.core.errors import DocumentError
+from rag.core.errors import ConfigurationError, DocumentError
 
 FORMAT, VERSION = "citable-store", 1
 # Fields of the rows as they travel; ids are those of the installation that wrote them.
@@ -53,7 +53,10 @@ class LineWriter:
 
 @contextmanager
 def writing(path: Path) -> Iterator[LineWriter]:
-    """Write a dump to ``path``; it appears there when it is whole."""
+    """Write a dump to ``path``; it appears there when it is whole.
+
+    Raises ConfigurationError when it cannot be written; nothing is left then.
+    """
     part = path.with_name(path.name + ".part")
     try:
         with gzip.open(part, "wb", compresslevel=6) as stream:
@@ -62,6 +65,12 @@ def writing(path: Path) -> Iterator[LineWriter]:
             yield writer
             writer.write("end", {"counts": dict(writer.counts)})
         part.replace(path)
+    except OSError as error:
+        raise ConfigurationError(
+            "“{path}” could not be written: {reason}.",
+            hint="See to the space and the permissions there, or write it elsewhere.",
+            path=path, reason=error.strerror or error,
+        ) from error  # fmt: skip
     finally:
         part.unlink(missing_ok=True)
 

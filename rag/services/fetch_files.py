@@ -104,7 +104,7 @@ def _naming(ref: FileRef) -> Iterator[None]:
     try:
         yield
     except RAGError as error:
-        if isinstance(error, (errors.CancelledError, errors.ProviderTimeoutError)):
+        if isinstance(error, errors.CancelledError):
             raise
         kind = next(one for one in _KINDS if isinstance(error, one))
         reason = error.localized(gettext)
@@ -112,6 +112,7 @@ def _naming(ref: FileRef) -> Iterator[None]:
 
 
 _KINDS: tuple[type[RAGError], ...] = (
-    LimitError, errors.NotFoundError, errors.ForbiddenError, errors.ProviderError,
-    errors.DocumentError, errors.ConfigurationError, errors.InvalidInputError, RAGError,
+    LimitError, errors.NotFoundError, errors.ForbiddenError, errors.ProviderTimeoutError,
+    errors.ProviderError, errors.DocumentError, errors.ConfigurationError,
+    errors.InvalidInputError, RAGError,
 )  # fmt: skip

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import transaction
+
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, LimitError, RAGError
@@ -44,19 +46,22 @@ def import_questions(*, scope: Scope, store: models.Store, data: bytes, by: Any)
     problems: list[tuple[int, RAGError]] = []
     rows = list(_rows(data))
     places = Places(store, rows)
-    for number, row in rows:
-        try:
-            question, is_new = save_question(
-                scope=scope, store=store, query=row["question"], wanted=places.wanted(number, row),
-                facts={
-                    "origin": models.GoldenQuestion.Origin.CSV, "note": row["note"],
-                    "enabled": row["enabled"].lower() not in _NO, "created_by": by,
-                },
-            )  # fmt: skip
-        except RAGError as error:
-            problems.append((number, error))
-            continue
-        (new if is_new else known).add(question.pk)
+    # One commit for all: each by itself would wait for the disk.
+    with transaction.atomic():
+        for number, row in rows:
+            try:
+                wanted = places.wanted(number, row)
+                question, is_new = save_question(
+                    scope=scope, store=store, query=row["question"], wanted=wanted,
+                    facts={
+                        "origin": models.GoldenQuestion.Origin.CSV, "note": row["note"],
+                        "enabled": row["enabled"].lower() not in _NO, "created_by": by,
+                    },
+                )  # fmt: skip
+            except RAGError as error:
+                problems.append((number, error))
+                continue
+            (new if is_new else known).add(question.pk)
     return Imported(len(new), len(known - new), tuple(problems))
 
 

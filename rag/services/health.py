@@ -11,6 +11,10 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from psycopg_pool import PoolTimeout
 
+from rag.providers.postgres.outbox_switch import outbox_state
+from rag.services.check_outbox import MAX_LAG_S
+from rag.services.search_providers import is_milvus
+
 MIN_FREE_BYTES = 500_000_000
 # Two missed heartbeats, and the time that a worker needs to start.
 WORKER_SEEN_S = 60.0
@@ -18,13 +22,16 @@ _applied: set[bool] = set()
 
 
 def readiness() -> dict[str, dict[str, Any]]:
-    """Return ``{check: {"ok": bool, ...}}`` of database, migrations, worker and disk.
+    """Return ``{check: {"ok": bool, ...}}`` of database, migrations, worker, disk and, where it
+    is asked, how far Milvus is behind.
 
     Numbers and yes or no alone: no names, no paths, no texts of errors.
     """
     checks: dict[str, Callable[[], dict[str, Any]]] = {
         "database": _database, "migrations": _migrations, "worker": _worker, "disk": _disk,
     }  # fmt: skip
+    if is_milvus():
+        checks["milvus"] = _milvus
     return {name: _safely(check) for name, check in checks.items()}
 
 
@@ -65,6 +72,12 @@ def _worker() -> dict[str, Any]:
     if seen_s is None:
         return {"ok": False}
     return {"ok": seen_s <= WORKER_SEEN_S, "seen_s": round(float(seen_s), 1)}
+
+
+def _milvus() -> dict[str, Any]:
+    state = outbox_state()
+    is_near = state.is_on and state.lag_s <= MAX_LAG_S
+    return {"ok": is_near, "waiting": state.n_waiting, "lag_s": round(state.lag_s, 1)}
 
 
 def _disk() -> dict[str, Any]:

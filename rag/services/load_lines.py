@@ -84,9 +84,10 @@ class LineLoader:
         with self._bytes as content:
             content.seek(0)
             path = f"stores/{self._store.pk}/{uuid.uuid4().hex}"
+            # First the row: what a full disk lets be written goes with the store then.
+            models.File.objects.filter(pk=self._file.pk).update(content=path)
             stored = store_bytes(path=path, content=content, name=self._file.name)
         self._bytes = None
-        models.File.objects.filter(pk=self._file.pk).update(content=path)
         if stored.sha256 != self._file.sha256:
             raise DocumentError("The bytes of “{name}” are damaged.", name=self._file.name)
 

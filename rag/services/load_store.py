@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection
 
 from rag import models
-from rag.core.errors import DocumentError
+from rag.core.errors import ConfigurationError, DocumentError
 from rag.providers.postgres import stats
 from rag.services.dump_format import STORE_FIELDS, read_lines
 from rag.services.load_lines import LineLoader
@@ -33,7 +34,8 @@ def load_store(
 
     It stands on the model of the dump, or on ``model``; vectors are taken over where both are the
     same, else made anew. Nobody but operators sees it before it is whole; when it cannot become so
-    it is removed. Raises DocumentError for a damaged dump, ConflictError when the name is taken.
+    it is removed. Raises DocumentError for a damaged dump, ConflictError when the name is taken,
+    ConfigurationError when there is no room.
     """
     lines = read_lines(path)
     first = next(lines, None)
@@ -53,6 +55,12 @@ def load_store(
         raise DocumentError(
             "“{name}” holds a line that fits nothing: {reason}.", name=path.name,
             reason=str(error).split("\n")[0],
+        ) from error  # fmt: skip
+    except OSError as error:
+        raise ConfigurationError(
+            "“{name}” could not be loaded: {reason}.",
+            hint="Make room for temporary files in {folder}, and load it again.",
+            name=path.name, reason=error.strerror or error, folder=gettempdir(),
         ) from error  # fmt: skip
     finally:
         if not is_whole:

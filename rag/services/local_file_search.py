@@ -82,6 +82,7 @@ class LocalFileSearch:
             if upload.on_progress is not None:
                 upload.on_progress(1.0)
         except BaseException:
+            # As at Gemini: whatever ends it, Ctrl+C and a failing listener too, leaves no document.
             left = row.files.filter(name=upload.display_name).exclude(pk__in=before)
             delete_files(scope=self.scope, file_ids=list(left.values_list("pk", flat=True)))
             raise

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rag.core.access import Scope
 from rag.evals.datasets import Dataset, read_dataset
+from rag.evals.metrics import score_each
 from rag.evals.paired import Paired, compare_paired
-from rag.evals.per_query import score_each
 from rag.services.evaluation_store import ensure_store
 from rag.services.search import search
 

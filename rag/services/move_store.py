@@ -14,6 +14,7 @@ from rag.providers.postgres.backfill import missing_chunks
 from rag.services.move_fill import embed_chunks
 from rag.services.move_gate import judge_space, refusal_of
 from rag.services.move_swap import swap_run
+from rag.services.outbox import catch_up
 from rag.services.reindex_progress import OnProgress, RunClock, silent
 from rag.services.spaces import build_due_indexes
 
@@ -31,6 +32,7 @@ def move_store(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> N
     build_due_indexes(space_id=run.target.pk, concurrently=not connection.in_atomic_block)
     # What came in while the index was built.
     fill(run=run, on_progress=on_progress)
+    catch_up()
     RunClock(run, stage="judging", n_total=0)
     report = judge_space(run=run)
     is_forced = bool(run.options.get("is_forced"))

@@ -9,6 +9,7 @@ from rag import models
 from rag.core.errors import ConflictError
 from rag.providers.postgres.backfill_flip import flip_store
 from rag.services.move_fill import fill_space
+from rag.services.outbox import catch_up
 
 States = models.ReindexRun.State
 TRIES = 20
@@ -39,6 +40,7 @@ def _step(run: models.ReindexRun, before: tuple[str, ...], after: str) -> None:
         raise ConflictError("Run {id} moves no store, or its space is gone.", id=run.pk)
     for _ in range(TRIES):
         fill_space(space_id=new.pk, store_id=run.store_id)
+        catch_up()
         with transaction.atomic():
             _hold(run, before)
             if flip_store(run.store_id, old.pk, new.pk):

@@ -36,14 +36,14 @@ class Call:
 
 def record_usage(
     *, answer: GroundedAnswer, kind: str, scope: Scope, store: models.Store | None = None,
-    hold: models.BudgetHold | None = None,
+    hold: models.BudgetHold | None = None, outcome: str = models.UsageRecord.Outcome.OK,
 ) -> None:  # fmt: skip
     """Keep the tokens of an answer of Gemini's own search; ``kind`` is of ``UsageRecord.Kind``."""
-    account = current_account().of(scope)
-    record_call(
-        call=Call(answer.model, account, answer.input_tokens, answer.output_tokens, hold=hold),
-        kind=kind, store_id=store.pk if store else None,
+    call = Call(
+        answer.model, current_account().of(scope), answer.input_tokens, answer.output_tokens,
+        outcome=outcome, hold=hold,
     )  # fmt: skip
+    record_call(call=call, kind=kind, store_id=store.pk if store else None)
 
 
 def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> None:

@@ -16,7 +16,7 @@ from procrastinate.contrib.django import app
 
 from rag import models
 from rag.conf import conf
-from rag.providers.postgres import generations, stats, weights
+from rag.providers.postgres import generations, stats, traces, weights
 from rag.providers.procrastinate_queue import defer, files_without_job, retry_stalled
 from rag.services.reindex import reindex
 from rag.services.weights import settle_store
@@ -51,6 +51,7 @@ def recover_jobs() -> int:
     for store_id in weights.drifted_stores():
         settle_store(store_id=store_id)
     generations.fold_changes()
+    traces.merge_pending_hits()
     return n_back
 
 

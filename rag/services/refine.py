@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import F
-from django.db.models.functions import Substr
+from django.db import connection
 
-from rag import models
 from rag.core.hits import Hit
 from rag.stages.dedupe import drop_duplicates
 from rag.stages.diversify import diversify
-from rag.stages.merge import merge_neighbours
+from rag.stages.merge import MAX_GAP, merge_neighbours
+
+# All texts between neighbours by one statement, whichever files they are in.
+_READ = """
+SELECT w.file_id, w.first, substr(f.canonical_text, w.first + 1, w.last - w.first)
+FROM unnest(%s::bigint[], %s::int[], %s::int[]) AS w(file_id, first, last)
+  JOIN rag_file f ON f.id = w.file_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +32,45 @@ class Refined:
 def refine(*, hits: Sequence[Hit], top_k: int) -> Refined:
     """Return at most ``top_k``: without duplicates, neighbours merged, of several files."""
     distinct, n_dropped = drop_duplicates(hits)
-    merged, n_merged = merge_neighbours(distinct, _canonical)
+    merged, n_merged = merge_neighbours(distinct, _Canonical(_runs(distinct)))
     return Refined(tuple(diversify(merged, top_k)), n_dropped, n_merged)
 
 
-def _canonical(file_id: int, start: int, end: int) -> str:
-    rows = models.File.objects.filter(pk=file_id).annotate(
-        piece=Substr(F("canonical_text"), start + 1, end - start)
-    )
-    return rows.values_list("piece", flat=True).first() or ""
+def _runs(hits: Sequence[Hit]) -> list[tuple[int, int, int]]:
+    """Return where hits stand close together: file, first character, last."""
+    spans = sorted((hit.file_id, hit.char_start, hit.char_end) for hit in hits if hit.file_id)
+    runs: list[tuple[int, int, int]] = []
+    lone = True
+    for file_id, start, end in spans:
+        if runs and runs[-1][0] == file_id and start - runs[-1][2] <= MAX_GAP:
+            runs[-1] = (file_id, runs[-1][1], max(runs[-1][2], end))
+            lone = False
+            continue
+        if runs and lone:
+            runs.pop()
+        runs.append((file_id, start, end))
+        lone = True
+    return runs[:-1] if lone else runs
+
+
+class _Canonical:
+    """The texts of runs, read when the first is asked for; others are empty."""
+
+    def __init__(self, runs: Sequence[tuple[int, int, int]]) -> None:
+        self._runs = runs
+        self._texts: dict[tuple[int, int], str] | None = None
+
+    def __call__(self, file_id: int, start: int, end: int) -> str:
+        if self._texts is None:
+            self._texts = _read(self._runs)
+        for run_id, first, last in self._runs:
+            if run_id == file_id and first <= start and end <= last:
+                text = self._texts.get((file_id, first), "")
+                return text[start - first : end - first]
+        return ""
+
+
+def _read(runs: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, [list(column) for column in zip(*runs, strict=True)])
+        return {(file_id, first): text for file_id, first, text in cursor.fetchall()}

@@ -6,6 +6,7 @@ from django.db import transaction
 
 from rag import models
 from rag.providers.procrastinate_queue import defer
+from rag.services.usage_payer import payer_now
 
 
 def reindex(
@@ -43,5 +44,5 @@ def _queue(file_id: int, fresh_vectors: bool, from_text: bool, delay_s: int) -> 
     flags = {"from_text": True} if from_text else {}
     defer(
         "rag.index_file", lock=f"file:{file_id}", delay_s=delay_s, file_id=file_id,
-        fresh_vectors=fresh_vectors, **flags,
+        fresh_vectors=fresh_vectors, **flags, **payer_now(),
     )  # fmt: skip

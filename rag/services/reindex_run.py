@@ -40,7 +40,7 @@ class RunOptions:
             raise InvalidInputError(
                 "{n} workers are not possible.", hint="Allowed: 1 to 32.", n=self.workers
             )
-        if self.per_second < 0 or not 0 <= self.margin <= 1:
+        if not 0 <= self.per_second < float("inf") or not 0 <= self.margin <= 1:
             raise InvalidInputError(
                 "A speed or margin is out of range.",
                 hint="Allowed: a speed of 0 or more, a margin from 0 to 1.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -24,7 +25,8 @@ from rag.stages.terms import VERSION
 BATCH = 1000
 # Below this many chunks the processes cost more than they save.
 FEW = 3000
-ROLL_UP_EVERY = 20
+# New words are found when they are rolled up; each time costs as much as writing 10,000 chunks.
+ROLL_UP_S = 10.0
 
 
 def reindex_terms(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
@@ -44,11 +46,15 @@ def reindex_terms(*, run: models.ReindexRun, on_progress: OnProgress = silent) -
     ids = list(chunks.order_by("pk").values_list("pk", flat=True))
     clock = RunClock(run, stage="words", n_total=len(ids), on_progress=on_progress)
     n_changed = 0
-    for n_batch, (some, pack) in enumerate(_packs(store, ids, _processes(run, len(ids))), start=1):
-        n_changed += write_terms(store.pk, pack)
+    rolled_up = time.monotonic()
+    for some, pack in _packs(store, ids, _processes(run, len(ids))):
+        while not write_terms(store.pk, pack):
+            pack = pack_terms(_job(store, some))
+        n_changed += len(pack.ids)
         clock.tick(len(some), some[-1])
-        if n_batch % ROLL_UP_EVERY == 0:
+        if time.monotonic() - rolled_up > ROLL_UP_S:
             stats.roll_up([store.pk])
+            rolled_up = time.monotonic()
     stats.roll_up([store.pk])
     stats.merge_pending_terms()
     settle_store(store_id=store.pk)

@@ -29,6 +29,7 @@ def making_remote(*, store: models.Store) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        # Whatever keeps the row from being saved: what no row names, nobody would ever delete.
         try:
             backend.delete_store(made.name)
         except RAGError as error:

@@ -19,6 +19,7 @@ from rag.core.errors import ConflictError, ForbiddenError
 from rag.providers.procrastinate_queue import defer
 from rag.services.store_bytes import StoredBytes, store_bytes
 from rag.services.take_bytes import Ingested
+from rag.services.usage_payer import payer_now
 
 
 def file_to_replace(*, store: models.Store, name: str) -> models.File | None:
@@ -85,7 +86,7 @@ def _swap_bytes(
                 setattr(row, field, value)
             row.save(update_fields=[*_WRITTEN, *changes])
             if row.status == states.PROCESSING:
-                defer("rag.index_file", lock=f"file:{row.pk}", file_id=row.pk)
+                defer("rag.index_file", lock=f"file:{row.pk}", file_id=row.pk, **payer_now())
     except IntegrityError as error:
         twin = models.File.objects.filter(store=file.store_id, sha256=stored.sha256)
         raise ConflictError(

@@ -60,8 +60,8 @@ def execute_node(*, run: NodeRun, scope: Scope, deadline: Deadline | None = None
     files = _files(run, missing)
     mode = pick_mode(run.data.file_mode, len(files))
     answer = _answer(run, query, files if mode == MULTIMODAL else (), scope, deadline)
-    output = {"query": query, **answer_wire(answer, mode), "mode": mode}
-    output["documentCount"] = len(output["documents"])
+    wire = answer_wire(answer, mode)
+    output = {"query": query, **wire, "documentCount": len(wire["documents"]), "mode": mode}
     if missing:
         output["warnings"] = [
             gettext("“{path}” was found in no earlier node.").format(path=path)

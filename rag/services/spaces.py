@@ -9,6 +9,7 @@ from rag.conf import conf
 from rag.providers.postgres.route import MIN_SHARE
 from rag.providers.postgres.spaces import build_hnsw, index_name, valid_indexes
 from rag.providers.procrastinate_queue import defer
+from rag.services.search_providers import is_milvus
 
 
 def stores_within(*, space_id: int) -> QuerySet[models.Store]:
@@ -19,7 +20,13 @@ def stores_within(*, space_id: int) -> QuerySet[models.Store]:
 
 
 def due_indexes(*, space_id: int) -> list[int | None]:
-    """Return the HNSW indexes that a space lacks: None for the shared one, else a store's id."""
+    """Return the HNSW indexes that a space lacks: None for the shared one, else a store's id.
+
+    None lacks where Milvus finds the nearest vectors.
+    """
+    if is_milvus():
+        # It finds what is near; a graph here too costs memory, and each write a millisecond.
+        return []
     held = stores_within(space_id=space_id)
     stores = held.filter(n_chunks__gt=conf().hnsw_min_chunks)
     total = held.aggregate(n=Sum("n_chunks"))["n"] or 0

@@ -25,6 +25,11 @@ _SAID = {
 }
 
 
+def asks_for_facts(*, question: str) -> bool:
+    """Return whether a question is one on the files themselves, which the database answers."""
+    return read_store_question(question) is not None
+
+
 def store_facts(*, question: str, scope: Scope, stores: Sequence[models.Store]) -> str:
     """Return the answer to a question about the files themselves, empty for any other question.
 

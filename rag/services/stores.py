@@ -104,7 +104,7 @@ def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
         list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
         files = models.File.objects.filter(store_id=store.pk).order_by("pk")
         rows = list(files.select_for_update().values_list("pk", "content"))
-        paths += [path for _, path in rows]
+        paths += [path for _, path in rows if path]
         forget_store(store.pk, [pk for pk, _ in rows])
         models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
         # By one statement: Django would read a million chunks first.

@@ -1,51 +1,38 @@
-"""What differs between a folder and what a store took from it. In: both. Out: a plan."""
+"""What differs between an origin and what a store took from it. In: both. Out: a plan."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from rag.core.errors import NotFoundError
-
-PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A file that came from the folder: its id, its place there and its bytes' hash."""
+    """A file that came from the origin: its id, its place there, its bytes and their version."""
 
     file_id: int
     path: str
     sha256: str
+    size: int = 0
+    mark: str = ""
 
 
 @dataclass(slots=True)
 class SyncPlan:
-    """What a sync would do, by paths relative to the folder."""
+    """What a sync would do, by paths relative to the origin; ``unread`` are left as they are."""
 
     new: list[str] = field(default_factory=list)
     changed: dict[str, int] = field(default_factory=dict)
     renamed: dict[str, KnownFile] = field(default_factory=dict)
     deleted: list[KnownFile] = field(default_factory=list)
     duplicates: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     n_same: int = 0
 
     @property
     def n_known(self) -> int:
-        """Return how many files the store has from the folder."""
+        """Return how many files the store has from the origin."""
         return self.n_same + len(self.changed) + len(self.renamed) + len(self.deleted)
-
-
-def scan_folder(*, folder: Path) -> dict[str, str]:
-    """Return each file's relative path with its hash; hidden ones and links are passed over.
-
-    Raises NotFoundError when there is no such folder.
-    """
-    if not folder.is_dir():
-        raise NotFoundError("There is no folder “{path}”.", path=folder)
-    return {path.relative_to(folder).as_posix(): _hash(path) for path in _files(folder)}
 
 
 def plan_sync(*, there: Mapping[str, str], known: list[KnownFile]) -> SyncPlan:
@@ -88,21 +75,3 @@ def plan_sync(*, there: Mapping[str, str], known: list[KnownFile]) -> SyncPlan:
 def _is_at_home(path: str, there: Mapping[str, str], by_hash: Mapping[str, KnownFile]) -> bool:
     file = by_hash.get(there[path])
     return file is not None and file.path == path
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.is_symlink():
-            continue
-        if path.is_dir():
-            yield from _files(path)
-        elif path.is_file():
-            yield path
-
-
-def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while piece := stream.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -16,6 +16,7 @@ from rag.core.errors import ConflictError
 from rag.providers.procrastinate_queue import defer
 from rag.services.reindex import reindex
 from rag.services.store_bytes import StoredBytes, store_bytes
+from rag.services.usage_payer import payer_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def _file_once(
                 content_type=facts.content_type, **values, **facts.fields, **facts.beginning,
             )  # fmt: skip
             if not facts.is_claimed:
-                defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk)
+                defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk, **payer_now())
             return Ingested(file, True, facts.is_claimed)
     except IntegrityError as error:
         if not models.Store.objects.filter(pk=store.pk).exists():

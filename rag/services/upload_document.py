@@ -8,7 +8,14 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
-from rag.core.errors import CancelledError, DocumentError, ForbiddenError, NotFoundError, RAGError
+from rag.core.errors import (
+    CancelledError,
+    DocumentError,
+    ForbiddenError,
+    NotFoundError,
+    ProviderTimeoutError,
+    RAGError,
+)
 from rag.core.file_search import RemoteDocument, Upload
 from rag.providers.postgres.connections import release_db
 from rag.services.delete_files import delete_files
@@ -89,5 +96,16 @@ def _wait(file_id: int, upload: Upload, deadline: Deadline) -> None:
         if upload.on_progress is not None:
             upload.on_progress(float(row[1].get("share") or 0))
         release_db()
-        deadline.check()
+        _check_wait(upload, deadline)
         time.sleep(POLL_S)
+
+
+def _check_wait(upload: Upload, deadline: Deadline) -> None:
+    try:
+        deadline.check()
+    except ProviderTimeoutError:
+        raise ProviderTimeoutError(
+            "“{name}” could not be found within {seconds} s.",
+            hint="Files wait in the queue until they are indexed: see that a worker runs.",
+            name=upload.display_name, seconds=f"{deadline.timeout_s:g}",
+        ) from None  # fmt: skip

@@ -20,6 +20,11 @@ class Later:
         self._lock = threading.Lock()
         self._calls: list[Call] | None = []
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls wait here."""
+        return self._calls is not None
+
     def add(self, call: Call) -> None:
         """Keep a call, or write it at once when nobody waits."""
         with self._lock:
@@ -28,11 +33,24 @@ class Later:
                 return
         record_call(call=call)
 
-    def close(self) -> None:
-        """Write all that is kept."""
+    def take(self, *, is_last: bool = False) -> list[Call]:
+        """Return the calls that wait; whoever takes them writes them, or adds them again.
+
+        After ``is_last`` none waits any more.
+        """
         with self._lock:
-            calls, self._calls = self._calls or [], None
-        for call in calls:
+            calls = self._calls or []
+            self._calls = None if is_last or self._calls is None else []
+        return calls
+
+    def write(self) -> None:
+        """Write all that wait."""
+        for call in self.take():
+            record_call(call=call)
+
+    def close(self) -> None:
+        """Write all that wait; later ones are written at once."""
+        for call in self.take(is_last=True):
             record_call(call=call)
 
 
@@ -46,6 +64,17 @@ def keep_call(call: Call) -> None:
         record_call(call=call)
     else:
         later.add(call)
+
+
+def written_by(later: Later) -> None:
+    """Leave the calls of the rest of this context, such as a task's own, to whoever takes them."""
+    _LATER.set(later)
+
+
+def waiting_here() -> Later | None:
+    """Return where the calls of this context wait; None where each is written at once."""
+    later = _LATER.get()
+    return later if later is not None and later.is_open else None
 
 
 @contextmanager

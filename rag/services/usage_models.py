@@ -52,8 +52,8 @@ class MeteredChat:
 
     async def _stream(self, request: ChatRequest, payer: Account) -> AsyncIterator[ChatReply]:
         meter = ChatMeter(self.id, payer, request)
-        if payer.key_id is None:
-            meter.begin()
+        if payer.is_free:
+            meter.begin(is_free=True)
         else:
             await _row_work(meter.begin, payer)
         error: BaseException | None = None
@@ -64,10 +64,14 @@ class MeteredChat:
                     meter.see(piece)
                     yield piece
         except BaseException as raised:
+            # Who leaves pays for what was written until then.
             error = raised
             raise
         finally:
-            await _row_work(lambda: meter.end(error), payer)
+            if meter.ends_at_once:
+                meter.end(error)
+            else:
+                await _row_work(lambda: meter.end(error), payer)
 
     def _payer(self) -> Account:
         return self._account or current_account()

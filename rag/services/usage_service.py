@@ -41,6 +41,7 @@ def metered_service(
         try:
             yield
         except BaseException:
+            # A stop gives back what it held, too.
             watch.took("model_call", time.perf_counter() - started, outcome="failed", **labels)
             give_back(hold=hold)
             release_db()

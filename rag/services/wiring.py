@@ -13,7 +13,6 @@ from rag.core.errors import ConfigurationError, InvalidInputError, UnknownNameEr
 from rag.core.ports import ChatModel, Embedder, Parser, SearchIndex
 from rag.core.registry import Registry
 from rag.providers.isolated_parser import IsolatedParser
-from rag.providers.postgres.search import PostgresIndex
 from rag.services.usage_models import MeteredChat, MeteredEmbedder
 
 _EMBEDDERS: Registry[Embedder] = Registry(
@@ -33,6 +32,13 @@ _CHAT_MODELS: Registry[ChatModel] = Registry(
         "openai_compatible": "rag.services.chat_models.openai_compatible",
         "gemini": "rag.services.chat_models.gemini",
         "scripted": "rag.services.scripted_models.scripted",
+    },
+)
+_INDEXES: Registry[SearchIndex] = Registry(
+    "search provider",
+    {
+        "postgres": "rag.services.search_providers.postgres",
+        "milvus": "rag.services.search_providers.milvus",
     },
 )
 # Those that ask a service, which bills.
@@ -106,4 +112,5 @@ def parser() -> Parser:
 @lru_cache(maxsize=1)
 def index() -> SearchIndex:
     """Return what finds chunks."""
-    return PostgresIndex()
+    made: SearchIndex = _INDEXES.get(conf().search_provider)()
+    return made

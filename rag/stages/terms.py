@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from itertools import chain
 
 import rjieba
 from Stemmer import Stemmer
@@ -36,26 +37,28 @@ _PARTICLES = frozenset(
 
 def _fold_text(text: str) -> str:
     """Return ``text`` in the form in which terms are compared: NFKC, lower case."""
+    if text.isascii():
+        return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def is_han(text: str) -> bool:
     """Return whether at least 30 % of the letters of ``text`` are Han characters."""
-    n_han = len(_HAN.findall(text))
-    return n_han > 0 and n_han >= 0.3 * len(_LETTER.findall(text))
+    n_han = 0 if text.isascii() else len(_HAN.findall(text))
+    # Letters are counted only where it hangs on them: that takes ten times as long.
+    return n_han > 0 and (n_han >= 0.3 * len(text) or n_han >= 0.3 * len(_LETTER.findall(text)))
 
 
 def index_terms(text: str) -> Counter[str]:
     """Return each term of a chunk with its count; the sum is the chunk's BM25 length."""
     folded = _fold_text(text)
     terms: list[str] = []
-    for match in _WORD.finditer(_RUN.sub(" ", folded)):
-        terms += _latin(match.group())
-    for match in _RUN.finditer(folded):
-        words, bigrams = _run_terms(match.group())
+    for run in _RUN.findall(folded):
+        words, bigrams = _run_terms(run)
         terms += words
         terms += bigrams
-    return Counter(terms)
+    rest = _RUN.sub(" ", folded) if terms else folded
+    return Counter(chain(chain.from_iterable(map(_latin, _WORD.findall(rest))), terms))
 
 
 def query_terms(text: str) -> dict[str, float]:
@@ -96,11 +99,23 @@ def _run_terms(run: str) -> tuple[list[str], list[str]]:
             last = word
             continue
         last = ""
-        parts = rjieba.cut_for_search(word) if len(word) > 2 else [word]
+        if len(word) == 2:
+            words.append(word)
+            continue
+        parts, inner = _long_word(word)
         words += parts
-        if len(word) > 2 and sum(len(part) == 2 for part in parts) < len(word) - 2:
-            bigrams += {word[i : i + 2] for i in range(len(word) - 1)} - set(parts)
+        bigrams += inner
     return words, bigrams
+
+
+@lru_cache(maxsize=65536)
+def _long_word(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a word of three and more with its parts, and bigrams if those do not explain it."""
+    parts = tuple(rjieba.cut_for_search(word))
+    if sum(len(part) == 2 for part in parts) >= len(word) - 2:
+        return parts, ()
+    pairs = dict.fromkeys(word[at : at + 2] for at in range(len(word) - 1))
+    return parts, tuple(pair for pair in pairs if pair not in parts)
 
 
 @lru_cache(maxsize=65536)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -247,7 +246,7 @@ def test_an_editor_chooses_from_own_groups_and_keeps_the_others(world: World) ->
     assert groups_offered(client, world.store) == {world.editors.name, world.readers.name}
     data = {
         "name": "secret store", "slug": "secret", "max_tokens_per_chunk": 200,
-        "max_overlap_tokens": 20, "retrieval": json.dumps({}),
+        "max_overlap_tokens": 20,
         "reader_groups": [world.readers.pk], "editor_groups": [world.editors.pk],
     }  # fmt: skip
     response = client.post(at("rag_store_change", world.store.pk), data)
@@ -281,3 +280,12 @@ def test_a_group_that_restricts_files_cannot_be_deleted(world: World) -> None:
     world.file.restricted_to.clear()
     client.post(at("auth_group_delete", inner.pk), {"post": "yes"})
     assert not Group.objects.filter(pk=inner.pk).exists()
+
+
+def test_who_opens_the_login_page_itself_is_led_to_the_desk() -> None:
+    user = UserFactory(is_staff=True)
+    user.set_password("right")
+    user.save()
+    values = {"username": user.get_username(), "password": "right"}
+    response = Client().post("/admin/login/", values)
+    assert (response.status_code, response["Location"]) == (302, "/admin/")

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rag import models
 from rag.services.evaluate_store import evaluate_store
+from rag.services.evaluation_order import work_evaluation
 from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
 from tests.factories import EDITOR, GroupFactory, UserFactory
 from tests.integration.golden_world import TEXTS, golden, golden_store
@@ -147,18 +148,55 @@ def test_a_csv_is_taken_and_its_bad_lines_are_told(world: Any) -> None:
     assert not foreign.golden_questions.exists()
 
 
+def worked(client: Client) -> str:
+    run = models.EvaluationRun.objects.latest("pk")
+    work_evaluation(run_id=run.pk)
+    return page(client, "rag_evaluationrun_change", run.pk)
+
+
+def test_a_run_is_watched_and_stopped(world: Any) -> None:
+    store, chunks, client = world
+    golden(store, "warranty of the pump", [chunks[0]])
+    client.post(at("rag_evaluationrun_run", store.pk))
+    client.post(at("rag_evaluationrun_run", store.pk))
+    run = models.EvaluationRun.objects.get()
+    address = at("rag_evaluationrun_progress", run.pk)
+    told = client.get(address).json()
+    assert (told["is_busy"], told["n_done"], told["n_questions"]) == (True, 0, 1)
+    assert "waiting" in told["state"]
+    looker = UserFactory(permissions=("view_evaluationrun", "view_store"))
+    store.editor_groups.add(group := GroupFactory())
+    looker.groups.add(group)
+    assert client_of(looker).post(address).status_code == 403
+    assert client_of(UserFactory(permissions=RIGHTS)).post(address).status_code == 404
+    assert "Stop the run" not in page(client_of(looker), "rag_evaluationrun_changelist")
+    stopped = client.post(address, follow=True)
+    assert "stopped before it had figures" in words(stopped.content.decode())
+    assert client.get(address).json()["is_busy"] is False
+    again = post_action(client, "evaluationrun", "cancel", [run.pk])
+    assert "0 runs were stopped." in words(again.content.decode())
+    listed = words(page(client, "rag_evaluationrun_changelist", state__exact="cancelled"))
+    assert "– – –" in listed
+    assert "Figures over time" in words(
+        page(client, "rag_evaluationrun_changelist", store=store.pk)
+    )
+
+
 def test_a_store_is_measured_and_two_runs_are_compared(world: Any) -> None:
     store, chunks, client = world
     shown = client.post(at("rag_evaluationrun_run", store.pk), follow=True)
     assert "no golden question" in words(shown.content.decode())
     golden(store, "warranty of the pump", [chunks[0]])
     golden(store, "seeds <img src=x> in a cool room", [chunks[1]])
-    first = client.post(at("rag_evaluationrun_run", store.pk), follow=True)
-    assert "nDCG@10 1.000" in words(first.content.decode())
-    assert "<img src=x>" not in first.content.decode()
+    waits = client.post(at("rag_evaluationrun_run", store.pk), follow=True)
+    assert "golden questions are being asked" in words(waits.content.decode())
+    first = worked(client)
+    assert "nDCG@10 1.000" in words(first)
+    assert "<img src=x>" not in first
     models.Store.objects.update(retrieval={"fusion": "rrf"})
     models.Chunk.objects.filter(pk=chunks[1].pk).update(enabled=False)
     client.post(at("rag_evaluationrun_run", store.pk))
+    worked(client)
     after, before = models.EvaluationRun.objects.order_by("-pk")
     diff = page(client, "rag_evaluationrun_compare", after.pk, before=before.pk)
     said = words(diff)

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from procrastinate.contrib.django import app
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
@@ -283,3 +284,18 @@ def test_the_list_of_jobs_tells_the_stalled_and_acts(settings: Any) -> None:
     )
     looker.post(at(name), {"action": "cancel", **act})
     assert job_of(file).status == "doing"
+
+
+def test_upkeep_is_listed_only_when_it_is_asked_for() -> None:
+    file = FileFactory(name="guide.pdf", revision=1)
+    reindex(store=file.store)
+    app.configure_task("rag.tidy_up", queue="upkeep").defer(timestamp=1)
+    client = client_of(UserFactory(is_superuser=True))
+    name = "procrastinate_procrastinatejob_changelist"
+    shown = page(client, name)
+    assert "read and index a file guide.pdf waiting" in words(shown)
+    assert f'href="{at("rag_file_change", file.pk)}"' in shown
+    assert "upkeep: remove" not in words(shown)
+    assert "upkeep: remove what is left over –" in words(page(client, name, upkeep="with"))
+    file.store.delete()
+    assert "read and index a file –" in words(page(client, name))

@@ -114,6 +114,23 @@ def test_beyond_that_it_is_the_planner_s(monkeypatch: pytest.MonkeyPatch) -> Non
     assert captured.captured_queries[1]["sql"].startswith("EXPLAIN (FORMAT JSON)")
 
 
+def test_a_far_page_is_found_by_its_keys_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    ChunkFactory.create_batch(9, file=FileFactory())
+    rows = models.Chunk.objects.select_related("file").order_by("-pk")
+    near = [list(EstimatingPaginator(rows, 2).page(n)) for n in (1, 4, 5)]
+    monkeypatch.setattr(paginator, "EXACT_UP_TO", 3)
+    counted = EstimatingPaginator(rows, 2)
+    counted.count = 9
+    with CaptureQueriesContext(connection) as captured:
+        far = [list(counted.page(n)) for n in (1, 4, 5)]
+    assert far == near
+    assert [len(page) for page in far] == [2, 2, 1]
+    assert ["OFFSET" in entry["sql"] for entry in captured.captured_queries] == [
+        False, True, False, True, False,
+    ]  # fmt: skip
+    assert "JOIN" not in captured.captured_queries[1]["sql"]
+
+
 def test_a_page_past_the_end_does_not_crash() -> None:
     client = client_of(UserFactory(is_superuser=True))
     ChunkFactory()

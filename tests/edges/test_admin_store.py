@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ def editor() -> Any:
 
 def form(**values: Any) -> dict[str, Any]:
     fields = {"name": "Handbooks", "max_tokens_per_chunk": 200, "max_overlap_tokens": 20}
-    return {**fields, "retrieval": "{}", "embedding_model": "", **values}
+    return {**fields, "embedding_model": "", **values}
 
 
 def errors(client: Client, **values: Any) -> dict[str, list[str]]:
@@ -83,11 +82,10 @@ def test_a_chinese_name_gets_a_chinese_slug(editor: Any) -> None:
         ({"max_overlap_tokens": 101}, "max_overlap_tokens", "100"),
         ({"embedding_model": "nonsense"}, "embedding_model", "provider:model"),
         ({"embedding_model": "none:such"}, "embedding_model", "Known: words."),
-        ({"retrieval": '{"mode": "psychic"}'}, "retrieval", "Known: auto, hybrid"),
-        ({"retrieval": '{"top_k": 0}'}, "retrieval", "Allowed: 1 to 200."),
-        ({"retrieval": '{"unheard": 1}'}, "retrieval", "retrieval setting"),
-        ({"retrieval": "[1]"}, "retrieval", "JSON object"),
-        ({"retrieval": '{"content_types": 3}'}, "retrieval", "not iterable"),
+        ({"retrieval-mode": "psychic"}, "retrieval", "Search: Select a valid choice"),
+        ({"retrieval-top_k": 0}, "retrieval", "Hits: Ensure this value is greater"),
+        ({"retrieval-metadata": "[1]"}, "retrieval", "Files with this metadata: Write a JSON"),
+        ({"retrieval-vector_weight": 0, "retrieval-bm25_weight": 0}, "retrieval", "both 0"),
     ],
 )
 def test_what_a_store_cannot_be_is_said_beside_its_field(
@@ -222,7 +220,29 @@ def test_a_store_named_in_html_does_nothing(editor: Any) -> None:
 
 
 def test_the_retrieval_settings_are_those_of_the_search(editor: Any) -> None:
-    values = form(retrieval=json.dumps({"mode": "keyword", "top_k": 7}))
-    client_of(editor).post(at("rag_store_add"), values)
-    settings = models.Store.objects.get().retrieval_settings
+    client, chosen = client_of(editor), {"retrieval-mode": "keyword", "retrieval-top_k": 7}
+    more = {"retrieval-content_types": "manual, note", "retrieval-metadata": '{"lang": "zh"}'}
+    client.post(at("rag_store_add"), form(**chosen, **more))
+    store = models.Store.objects.get()
+    settings = store.retrieval_settings
     assert (settings.mode, settings.top_k, settings.fusion) == ("keyword", 7, "weighted")
+    assert store.retrieval == {
+        "mode": "keyword", "top_k": 7, "content_types": ["manual", "note"],
+        "metadata": {"lang": "zh"},
+    }  # fmt: skip
+    shown = page(client, "rag_store_change", store.pk)
+    assert 'value="manual, note"' in shown
+    assert "How much the meaning counts" in words(shown)
+    client.post(at("rag_store_change", store.pk), form(slug=store.slug))
+    assert models.Store.objects.get().retrieval == {}
+
+
+def test_settings_that_were_broken_past_the_form_are_shown_and_mended(editor: Any) -> None:
+    client = client_of(editor)
+    client.post(at("rag_store_add"), form())
+    store = models.Store.objects.get()
+    for broken in ({"mode": "psychic", "content_types": 3}, ["no object"], {"unheard": 1}):
+        models.Store.objects.update(retrieval=broken)
+        page(client, "rag_store_change", store.pk)
+        client.post(at("rag_store_change", store.pk), form(slug=store.slug))
+        assert models.Store.objects.get().retrieval == {}

@@ -15,6 +15,7 @@ from rag.api.bodies import read_json
 from rag.api.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
 from rag.core.errors import InvalidInputError, LimitError
+from rag.services.api_keys import make_key
 from tests.edges.api_desk import WRITER, KeyClient, client_for, error_of
 from tests.factories import StoreFactory, UserFactory
 
@@ -85,6 +86,13 @@ def test_other_methods_are_405_and_say_which_are_possible(
 )  # fmt: skip
 def test_addresses_that_lead_nowhere_are_404_in_json(client: KeyClient, address: str) -> None:
     assert error_of(client.get(address), 404)["code"] == "not_found"
+
+
+def test_they_are_whatever_is_sent_there(db: None) -> None:
+    _, secret = make_key(user=UserFactory(), name="k", rights=["read", "write"])
+    strict = Client(enforce_csrf_checks=True, headers={"authorization": f"Bearer {secret}"})
+    for method in ("post", "put", "delete"):
+        assert error_of(getattr(strict, method)("/api/rag/none"), 404)["code"] == "not_found"
 
 
 def test_other_addresses_are_not_touched(db: None) -> None:
@@ -171,11 +179,12 @@ def test_pydantic_s_errors_become_sentences() -> None:
             {"type": "greater_than_equal", "loc": ("body", "body", "a", 0), "msg": "", "ctx": {"ge": 3}},
             {"type": "new_kind", "loc": ("body", "body", "a", 0), "msg": "As pydantic says"},
             {"type": "model_type", "loc": ("body", "body"), "msg": "x"},
+            {"type": "int_parsing", "loc": ("query", "after"), "msg": "x"},
         ]
     )  # fmt: skip
     assert found == {
         "query": ["This is needed."], "a.0": ["This must be 3 or more.", "As pydantic says"],
-        "": ["This must be an object."],
+        "": ["This must be an object."], "after": ["This must be a whole number."],
     }  # fmt: skip
 
 

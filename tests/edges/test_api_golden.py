@@ -8,6 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from rag import models
+from rag.services.evaluation_order import work_evaluation
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
@@ -98,7 +99,7 @@ def test_what_cannot_be_taken_is_told(body: dict[str, Any], status: int, world: 
 def test_readers_and_strangers_see_no_question_and_no_run(world: Any) -> None:
     store, chunks, owner = world
     question = golden(store, "warranty", [chunks[0]])
-    run = ok(owner.send("post", RUNS, {"store": store.slug}), 201)
+    run = ok(owner.send("post", RUNS, {"store": store.slug}), 202)
     readers = GroupFactory()
     store.reader_groups.add(readers)
     for user in (
@@ -122,6 +123,24 @@ def test_readers_and_strangers_see_no_question_and_no_run(world: Any) -> None:
     error_of(client_for(UserFactory()).send("post", RUNS, {"store": store.slug}), 403)
 
 
+def worked(client: KeyClient, ordered: dict[str, Any]) -> dict[str, Any]:
+    work_evaluation(run_id=ordered["id"])
+    done: dict[str, Any] = ok(client.get(f"{RUNS}/{ordered['id']}"))
+    return done
+
+
+def test_a_failed_run_says_why_in_the_reader_s_words(world: Any) -> None:
+    store, chunks, client = world
+    golden(store, "warranty", [chunks[0]])
+    ordered = ok(client.send("post", RUNS, {"store": store.slug}), 202)
+    store.golden_questions.all().delete()
+    failed = worked(client, ordered)
+    assert failed["state"] == "failed"
+    assert "no golden question" in failed["error"]["message"]
+    said = error_of(client.get(f"{RUNS}/{ordered['id']}/compare?before={ordered['id']}"), 400)
+    assert "no figures" in said["message"]
+
+
 def test_csv_goes_out_and_comes_in(world: Any) -> None:
     store, chunks, client = world
     golden(store, "warranty", [chunks[0]], grade=2)
@@ -142,10 +161,14 @@ def test_a_run_is_made_read_compared_and_deleted(world: Any) -> None:
     store, chunks, client = world
     golden(store, "warranty of the pump", [chunks[0]])
     golden(store, "seeds in a cool room", [chunks[1]])
-    first = ok(client.send("post", RUNS, {"store": store.slug, "label": "v1"}), 201)
+    ordered = ok(client.send("post", RUNS, {"store": store.slug, "label": "v1"}), 202)
+    assert (ordered["state"], ordered["n_done"], ordered["n_questions"]) == ("waiting", 0, 2)
+    first = worked(client, ordered)
+    assert (first["state"], first["error"]) == ("done", None)
     assert first["metrics"]["nDCG@10"] == 1.0
     settings = {"mode": "keyword", "bm25_threshold": 1000}
-    second = ok(client.send("post", RUNS, {"store": store.slug, "settings": settings}), 201)
+    order = {"store": store.slug, "settings": settings}
+    second = worked(client, ok(client.send("post", RUNS, order), 202))
     assert second["metrics"]["R@10"] == 0.0
     assert second["settings_hash"] != first["settings_hash"]
     listed = ok(client.get(f"{RUNS}?store={store.slug}"))["results"]

@@ -108,7 +108,7 @@ def test_words_of_passages_go_with_the_right_to_read_them(world: AgentWorld, tal
     ):
         assert told["id"] == str(talk.row.key) and QUOTE not in str(told)
         assert told["citations"][0]["is_gone"] and told["sources"][0]["is_gone"]
-        assert told["citations"][0]["verdict"] == "verified" and told["content"]
+        assert told["citations"][0]["verdict"] == "verified" and told["content"] == "[…][1]"
 
 
 def test_nobody_reads_the_conversations_of_others(world: AgentWorld, talk: Any) -> None:
@@ -180,3 +180,16 @@ def test_the_built_in_agent_can_be_switched_off_and_not_deleted(world: AgentWorl
     error_of(client.delete("/api/agents/rag"), 409)
     ok(client.send("patch", "/api/agents/rag", {"is_enabled": False}))
     error_of(client.send("post", "/api/agents/rag/chat", {"message": "hi"}), 409)
+
+
+@pytest.mark.parametrize("name", ["de%00sk", "desk%00", "%00"])
+def test_a_name_with_a_nul_is_nobodys(world: AgentWorld, name: str) -> None:
+    client = client_for(world.user)
+    for method, address, body in (
+        ("post", f"/api/agents/{name}/chat", {"message": "How often?", "stream": False}),
+        ("get", f"/api/agents/{name}/graph", None),
+        ("get", f"/api/agents/{name}", None),
+    ):
+        response = client.send(method, address, body) if body else client.get(address)
+        assert error_of(response, 404)["code"] == "not_found", address
+    assert not models.Session.objects.exists()

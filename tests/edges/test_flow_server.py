@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
 from agents.flows.folder import FlowFiles
@@ -20,7 +21,7 @@ from rag.services.api_keys import make_key
 from tests.edges.flow_desk import FLOW, PROMPTS
 from tests.factories import UserFactory
 from tests.integration.agent_world import sse_events
-from tests.processes import server_process
+from tests.processes import mortal_server
 
 LONG = " ".join(f"word{number}" for number in range(40))
 SCRIPT = f"""
@@ -38,6 +39,7 @@ class Servers:
 
     urls: tuple[str, ...]
     headers: dict[str, str]
+    processes: tuple[Any, ...] = ()
 
     def send(self, method: str, path: str, url: int = 0, body: Any = None, **more: str) -> Any:
         return httpx2.request(
@@ -69,9 +71,11 @@ def servers(transactional_db: None, tmp_path: Path) -> Iterator[Servers]:
     _, secret = make_key(user=user, name="k", rights=["read", "write"], requests_per_minute=6000)
     environment = {
         "RAG_CHAT_MODEL": f"scripted:{script}", "DATABASE_POOL_SIZE": "2", "AGENT_PING_S": "0.3",
+        "SERVER_LIFESPAN": "on",
     }  # fmt: skip
-    with server_process(**environment) as first, server_process(**environment) as second:
-        yield Servers((first, second), {"authorization": f"Bearer {secret}"})
+    with mortal_server(**environment) as first, mortal_server(**environment) as second:
+        urls, processes = zip(first, second, strict=True)
+        yield Servers(urls, {"authorization": f"Bearer {secret}"}, processes)
 
 
 @pytest.mark.slow
@@ -80,6 +84,7 @@ def test_flows_on_real_servers(servers: Servers) -> None:
     _twenty_runs_share_two_connections(servers)
     _a_run_is_cancelled_from_the_other_server(servers)
     _a_pause_is_decided_on_the_other_server(servers)
+    _a_server_that_ends_leaves_its_run_at_once(servers)
 
 
 def _a_cut_loses_nothing_and_the_other_server_tells_the_rest(servers: Servers) -> None:
@@ -126,3 +131,28 @@ def _a_pause_is_decided_on_the_other_server(servers: Servers) -> None:
     rest = servers.send("get", f"/runs/{key}/events", **{"Last-Event-ID": str(seen[-1][0])})
     kinds = [kind for _, kind, _ in sse_events(rest.text) if kind != "ping"]
     assert kinds[:2] == ["decided", "continued"] and kinds[-1] == "done"
+
+
+def _a_server_that_ends_leaves_its_run_at_once(servers: Servers) -> None:
+    seen = servers.until("it hangs", "node_started")
+    run = models.FlowRun.objects.get(key=seen[0][2]["run"])
+    address = f"{servers.urls[0]}/api/flows/desk/runs/{run.key}/events"
+    with httpx2.stream("GET", address, headers=servers.headers, timeout=60) as answer:
+        pieces = answer.iter_text()
+        text = next(pieces)
+        servers.processes[0].terminate()
+        started = time.monotonic()
+        jobs = ProcrastinateJob.objects.filter(
+            task_name="agents.adopt_run", args={"run_id": run.pk}
+        )
+        while not jobs.exists():
+            # Without a word a run is given up for dead after 20 s.
+            assert time.monotonic() - started < 10
+            time.sleep(0.02)
+        run.refresh_from_db()
+        assert (run.status, run.worker) == ("running", None)
+        # The stream is open still, and ends when the run does, wherever that is.
+        models.FlowRun.objects.filter(pk=run.pk).update(status="cancelled")
+        text += "".join(pieces)
+    assert {kind for _, kind, _ in sse_events(text)} <= {"run_started", "node_started", "ping"}
+    assert servers.processes[0].wait(20) == -15

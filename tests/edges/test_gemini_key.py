@@ -85,6 +85,27 @@ def test_no_failure_shows_it(
         assert KEY not in text
 
 
+def test_no_other_way_in_shows_it(server: GeminiServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = client_for(UserFactory(is_superuser=True))
+    store = new_store(client, backend="gemini")
+    send(client, store, "a.txt", b"The warranty lasts two years.")
+    file_id = models.File.objects.get().pk
+    server.fail(FAULTS["echoed"])
+    asked = {"query": QUESTION, "stores": [store]}
+    responses = [
+        post(client, "nodes/n", fileSearchStoreName=store),
+        post(client, "nodes/n/run", mockData={"query": QUESTION}),
+        client.send("post", "/api/rag/ask", asked),
+        client.send("delete", f"/api/files/{file_id}", {}),
+        client.get("/api/files"), client.get("/api/stores"),
+        client.get("/readyz"), client.get("/metrics"),
+    ]  # fmt: skip
+    assert [one.status_code for one in responses[:5]] == [200, 500, 502, 502, 200]
+    for text in (*(response.content.decode() for response in responses), caplog.text, rows()):
+        assert KEY not in text
+
+
 def rows() -> str:
     """Return every text that is kept of stores, files, queries and uses."""
     found = []

@@ -15,7 +15,7 @@ from mcp import Client, MCPError
 
 from agents import models
 from rag.core.plugins import PLUGINS
-from rag.services.api_keys import make_key
+from rag.services.api_keys import make_key, revoke_key
 from tests.edges.mcp_desk import POST, Desk, desk, world
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, TEXTS
@@ -106,7 +106,7 @@ def test_arguments_that_do_not_fit_are_told_to_the_model(desk: Desk) -> None:
 
 
 def test_a_fault_of_ours_tells_nothing_of_itself(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(**_: Any) -> Any:
         raise ZeroDivisionError("secret-detail")
@@ -114,6 +114,9 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
     monkeypatch.setattr("agents.services.mcp_search.retrieve", broken)
     told = desk.refusal("search", query="x")
     assert told.startswith("Something went wrong here") and "secret" not in told
+    (record,) = (one for one in caplog.records if one.name == "agents.api.mcp_server")
+    assert record.getMessage().startswith(f"the tool search failed for user {desk.world.user.pk},")
+    assert record.exc_info is not None
 
 
 def test_what_hangs_is_left_when_its_time_is_over(
@@ -217,6 +220,16 @@ def test_without_a_right_key_nobody_comes_in(desk: Desk) -> None:
 
     with pytest.raises(BaseExceptionGroup):
         desk.with_client(none, "ck_wrong")
+
+
+def test_a_key_that_is_revoked_in_mid_session_is_refused(desk: Desk) -> None:
+    key, secret = make_key(user=desk.world.user, name="short", rights=["read"])
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    assert desk.post(body, authorization=f"Bearer {secret}").status_code == 200
+    assert revoke_key(key=key)
+    refused = desk.post(body, authorization=f"Bearer {secret}")
+    assert refused.status_code == 401
+    assert refused.json()["error"]["message"] == "The key was revoked."
 
 
 def test_it_goes_on_after_the_database_was_restarted(desk: Desk) -> None:

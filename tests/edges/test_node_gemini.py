@@ -156,6 +156,7 @@ def test_what_an_upload_lacks_is_said_in_the_client_s_words(
 ) -> None:
     store = made(client)
     refused(client.post("/api/rag/upload", {"fileSearchStoreName": store}), 400, "未提供文件")
+    refused(send(client, store, "a.txt", b""), 400, "未提供文件")
     refused(send(client, " ", "a.txt", b"x"), 400, "未指定 FileSearchStore")
     refused(send(client, "fileSearchStores/none", "a.txt", b"x"), 404)
     settings.RAG = {**settings.RAG, "MAX_FILE_BYTES": 1024**2}
@@ -169,6 +170,16 @@ def test_what_an_upload_lacks_is_said_in_the_client_s_words(
         client.post("/api/rag/upload", b"", content_type="multipart/form-data"), 400
     )  # no boundary
     assert not models.File.objects.exists()
+
+
+def test_who_waits_for_a_queue_that_nobody_works_on_is_told(
+    client: KeyClient, settings: Any
+) -> None:
+    settings.RAG = {**settings.RAG, "UPLOAD_TIMEOUT_S": 0.3}
+    store = new_store(client, backend="local")
+    told = refused(send(client, store, "慢.txt", b"words", wait="true"), 500)
+    assert told.startswith("“慢.txt” could not be found within 0.3 s.") and "worker" in told
+    assert models.File.objects.get().status == "processing"
 
 
 def test_the_same_bytes_are_one_document(client: KeyClient, server: GeminiServer) -> None:

@@ -259,6 +259,16 @@ def test_a_file_of_a_store_that_one_may_not_read_is_not_fetched(client: KeyClien
         assert f"{hidden.pk}" in refused(response, 404)
 
 
+def test_a_file_that_does_not_come_is_named(
+    client: KeyClient, settings: Any, web: LoopbackServer
+) -> None:
+    settings.RAG = {**settings.RAG, "TIMEOUT_S": 0.2}
+    web.route("GET", "/slow.txt", lambda call: Reply(events=[b"x", 5.0]))
+    files = [{"name": "慢.txt", "url": f"{web.origin}/slow.txt"}]
+    told = refused(post(client, "search", mode="multimodal", query="a", files=files), 500)
+    assert told.startswith("“慢.txt”: 127.0.0.1") and "did not answer within 0.4 s" in told
+
+
 def test_the_files_have_a_limit_together_and_in_number(
     client: KeyClient, settings: Any, web: LoopbackServer
 ) -> None:

@@ -150,7 +150,7 @@ def test_an_answer_that_was_cut_by_the_limit_says_so(desk: Desk) -> None:
             yield ChatReply(" is", self.id, "length", 10, 3)
 
     desk.world.use(Short(None))
-    assert desk.ask(max_tokens=16).choices[0].finish_reason == "length"
+    assert desk.ask(max_tokens=1).choices[0].finish_reason == "length"
     assert list(desk.ask(stream=True))[-1].choices[0].finish_reason == "length"
 
 

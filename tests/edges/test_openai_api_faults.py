@@ -70,6 +70,10 @@ def refused(client: KeyClient, path: str, body: Any, status: int = 400) -> dict[
         ({"frobnicate": 1}, "frobnicate", "no parameter “frobnicate”"),
         ({"citable": {"store": "x"}}, "citable.store", "no such field"),
         ({"max_tokens": 0}, "max_tokens", "1 or more"),
+        ({"max_completion_tokens": 65537}, "max_completion_tokens", "65536 or less"),
+        ({"stop": ""}, "stop", "each of 1 to 200 characters"),
+        ({"stop": ["x" * 201]}, "stop", "each of 1 to 200 characters"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content", "list of parts"),
     ],
 )  # fmt: skip
 def test_a_body_that_cannot_be_taken_is_a_400_with_its_param(

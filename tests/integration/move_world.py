@@ -79,10 +79,10 @@ def golden(store: models.Store, n: int = 8) -> None:
         question.targets.create(file_id=chunk.file_id, chunk=chunk)
 
 
-def start_move(store: models.Store, **options: Any) -> models.ReindexRun:
-    """Order a move to ``words:32``."""
+def start_move(store: models.Store, *, model: str = NEW, **options: Any) -> models.ReindexRun:
+    """Order a move to ``words:32``, or to another model."""
     run, _ = start_run(
-        scope=OPERATOR, store=store, what="embeddings", model=NEW, options=RunOptions(**options)
+        scope=OPERATOR, store=store, what="embeddings", model=model, options=RunOptions(**options)
     )
     return run
 

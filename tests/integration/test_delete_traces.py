@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
+from django.db import connection
 from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
+from rag.providers.postgres.traces import forget_chunks, merge_pending_hits
 from rag.services.add_chunk import delete_chunks
 from rag.services.ask import ask as ask_question
 from rag.services.cached_search import cached_search
@@ -141,3 +143,40 @@ def test_old_queries_go_when_a_limit_is_set(settings: Any) -> None:
     settings.RAG = settings.RAG | {"QUERY_LOG_DAYS": 30}
     assert forget_old_queries() == 1
     assert models.QueryLog.objects.get() == new
+
+
+def test_kept_answers_are_found_by_their_index_and_those_of_others_stay() -> None:
+    store = filled_store(4)
+    file = secret_file(store)
+    (chunk_id,) = file.chunks.live().values_list("pk", flat=True)
+    ours = QueryLogFactory(store_ids=[store.pk], chunk_ids=[chunk_id, 1], answer=SECRET)
+    other = QueryLogFactory(store_ids=[store.pk], chunk_ids=[chunk_id + 1000], answer="kept")
+    merge_pending_hits()
+    said: list[str] = []
+
+    def listen(execute: Any, sql: Any, *rest: Any) -> Any:
+        if "UPDATE rag_querylog" in str(sql):
+            ((way,),) = ask("SHOW enable_seqscan")
+            said.append(way)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(listen):
+        forget_chunks([chunk_id])
+    assert said == ["off"]
+    assert ask("SHOW enable_seqscan") == [("on",)]
+    ours.refresh_from_db()
+    other.refresh_from_db()
+    assert (ours.answer, other.answer) == ("", "kept")
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_files_whose_bytes_never_came_can_be_deleted(
+    is_whole: bool, django_capture_on_commit_callbacks: Any
+) -> None:
+    file = FileFactory(store=filled_store(2), content="")
+    with django_capture_on_commit_callbacks(execute=True):
+        if is_whole:
+            delete_store(store=file.store)
+        else:
+            delete_files(scope=OPERATOR, file_ids=[file.pk])
+    assert not models.File.objects.filter(pk=file.pk).exists()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,13 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
 from agents.flows.folder import FlowFiles
-from agents.services.abandoned_runs import adopt_run, defer_abandoned_runs
+from agents.services.abandoned_runs import adopt_run, enqueue_abandoned_runs
 from agents.services.claim import STALE_S, abandoned_run_ids, claim
 from agents.services.continue_run import continue_run
 from agents.services.flow_versions import activate_version, save_flow_version
+from agents.services.follow_run import follow_run
 from agents.services.start_run import RunRequest, start_run
-from agents.tasks import adopt_run_task, defer_abandoned_runs_task
+from agents.tasks import defer_abandoned_runs_task
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 
@@ -39,15 +43,16 @@ FLOW = "name: long\nnodes:\n" + "".join(
     f"  - {{from: n{n}, to: {f'n{n + 1}' if n + 1 < N_NODES else 'END'}}}\n" for n in range(N_NODES)
 ) + "entry_node: n0\n"  # fmt: skip
 # A model with a side effect that can be counted: a line in a file for each call that was answered.
-CHILD = """
-import sys, os
-from pathlib import Path
+# For each line on its input it forks a process that works on the run: Django is loaded once.
+PARENT = """
+import os, signal, sys
 import django
 from django.conf import settings
 django.setup()
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 from asgiref.sync import async_to_sync
 from agents import models
+from agents.graphs import flow
 from agents.services.continue_run import continue_run
 from rag.providers.scripted import ScriptedChatModel
 answer = ScriptedChatModel._reply
@@ -56,13 +61,21 @@ def counted(self, piece, text, request):
         file.write(text + "\\n")
     return answer(self, piece, text, request)
 ScriptedChatModel._reply = counted
-async_to_sync(continue_run)(run=models.FlowRun.objects.get(pk=int(sys.argv[2])))
+for _ in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        async_to_sync(continue_run)(run=models.FlowRun.objects.get(pk=int(sys.argv[2])))
+        os._exit(0)
+    print(pid, flush=True)
+    os.waitpid(pid, 0)
+    print("ended", flush=True)
 """
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> models.FlowRun:
     script = tmp_path / "s.yaml"
+    # Long enough to be killed in the middle of a call.
     lines = "".join(
         f"  - {{contains: step {n}, answer: done {n}, delay_s: 0.3}}\n" for n in range(N_NODES)
     )
@@ -75,21 +88,28 @@ def run(tmp_path: Path) -> models.FlowRun:
     return start_run(request=request)
 
 
-def child(run: models.FlowRun, log: Path) -> subprocess.Popen[bytes]:
+@contextmanager
+def parent(run: models.FlowRun, log: Path) -> Iterator[subprocess.Popen[str]]:
     name = connection.settings_dict["NAME"]
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "LOG_LEVEL": "ERROR",
                                 "CITABLE_VAR": str(django_settings.VAR_DIR)}  # fmt: skip
-    return subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(name), str(run.pk), str(log)], cwd=BASE_DIR,
-        env=environment,
-    )  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(name), str(run.pk), str(log)], cwd=BASE_DIR,
+        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+    ) as process:  # fmt: skip
+        yield process
 
 
-def wait_for(run: models.FlowRun, node: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30
-    while not run.events.filter(kind="node_started", node=node).exists():
+def kill_at(run: models.FlowRun, node: str, process: subprocess.Popen[str]) -> None:
+    assert process.stdin and process.stdout
+    seen = run.events.count()
+    process.stdin.write("go\n")
+    pid, end = int(process.stdout.readline()), time.monotonic() + 30
+    while not run.events.filter(kind="node_started", node=node, seq__gt=seen).exists():
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    assert process.stdout.readline() == "ended\n"
 
 
 def grow_old(run: models.FlowRun) -> None:
@@ -101,15 +121,13 @@ def test_a_run_killed_at_every_node_is_finished_by_others(
     run: models.FlowRun, tmp_path: Path
 ) -> None:
     log = tmp_path / "calls"
-    for n in range(N_NODES):
-        process = child(run, log)
-        wait_for(run, f"n{n}", process)
-        process.kill()
-        process.wait()
-        with pytest.raises(ConflictError):
-            claim(run=run)
-        grow_old(run)
-        assert abandoned_run_ids() == [run.pk]
+    with parent(run, log) as process:
+        for n in range(N_NODES):
+            kill_at(run, f"n{n}", process)
+            with pytest.raises(ConflictError):
+                claim(run=run)
+            grow_old(run)
+            assert abandoned_run_ids() == [run.pk]
     done: Any = async_to_sync(continue_run)(run=run)
     assert (done.status, done.n_steps) == ("done", N_NODES)
     assert [turn["content"] for turn in done.state["flow_msgs"]] == [
@@ -126,23 +144,28 @@ def test_a_run_killed_at_every_node_is_finished_by_others(
     assert run.events.filter(kind="continued").count() == N_NODES
 
 
+async def adopted(run: models.FlowRun) -> list[bool]:
+    """Adopt a run twice, wait for its end, and try once more."""
+    tried = [await adopt_run(run_id=run.pk), await adopt_run(run_id=run.pk)]
+    async for _ in follow_run(run_id=run.pk):
+        pass
+    return [*tried, await adopt_run(run_id=run.pk)]
+
+
 def test_an_abandoned_run_is_adopted_once(run: models.FlowRun) -> None:
-    assert defer_abandoned_runs(defer=None) == 0
+    assert enqueue_abandoned_runs() == 0
     grow_old(run)
-    assert adopt_run(run_id=run.pk) is True
-    assert adopt_run(run_id=run.pk) is False
+    assert async_to_sync(adopted)(run) == [True, False, False]
     run.refresh_from_db()
-    assert run.status == "done"
+    assert (run.status, run.n_steps) == ("done", N_NODES)
 
 
 def test_an_abandoned_run_gets_one_job_however_often_one_looks(run: models.FlowRun) -> None:
     grow_old(run)
     for _ in range(2):
-        assert defer_abandoned_runs(defer=adopt_run_task) == 1
+        assert enqueue_abandoned_runs() == 1
     (job,) = ProcrastinateJob.objects.filter(task_name="agents.adopt_run")
     assert (job.queue_name, job.args) == ("flows", {"run_id": run.pk})
-    adopt_run_task(run_id=run.pk)
-    run.refresh_from_db()
-    assert run.status == "done"
+    models.FlowRun.objects.update(status="done")
     defer_abandoned_runs_task(timestamp=0)
     assert ProcrastinateJob.objects.count() == 1

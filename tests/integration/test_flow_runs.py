@@ -155,12 +155,15 @@ async def test_who_comes_back_gets_the_rest_and_who_leaves_ends_nothing(desk: De
     assert [event.as_dict() for event in again[-3:]] == [event.as_dict() for event in rest[-3:]]
 
 
-def test_a_run_elsewhere_is_followed_through_the_database(desk: Desk) -> None:
-    run = start_run(request=desk.request())
+def test_a_run_elsewhere_is_followed_through_the_database(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.services.follow_run.POLL_S", 0.05)
+    run = start_run(request=desk.request(delay_s=0.1))
 
     async def follow() -> list[FlowEvent]:
         async def later() -> None:
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.1)
             await continue_run(run=run)
 
         task = asyncio.create_task(later())
@@ -189,10 +192,12 @@ async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
         await continue_run(run=run)
 
 
-async def test_a_cancel_from_another_process_is_noticed(desk: Desk) -> None:
+async def test_a_cancel_from_another_process_is_noticed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.services.pulse.BEAT_S", 0.1)
     run = await _in_thread(start_run, request=await _in_thread(desk.request, delay_s=20))
     await begin_run(run=run)
-    await asyncio.sleep(0.5)
     await models.FlowRun.objects.filter(pk=run.pk).aupdate(status="cancelled")
     events = await all_of(follow_run(run_id=run.pk))
     assert events[-1].kind == "cancelled"
@@ -314,7 +319,7 @@ def test_a_process_that_ends_leaves_its_run_to_others(desk: Desk) -> None:
 
     async def stopped() -> None:
         task = asyncio.create_task(continue_run(run=run))
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(0.3)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

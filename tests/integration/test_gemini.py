@@ -169,7 +169,7 @@ def test_an_address_may_have_a_path_before_it(server: GeminiServer) -> None:
     [
         ("missing", "answered 3 texts with 2 vectors"),
         ("no_embeddings", "answered 3 texts with 0 vectors"),
-        ("empty", "answered 3 texts with 0 vectors"),
+        ("empty", "no answer of a model: nothing"),
         ("wrong_size", "vectors of 2 numbers, but 64 are expected"),
         ("nan", "zero or not finite"),
         ("html", "no answer of a model: a web page"),

@@ -132,9 +132,7 @@ def test_several_files_are_sent_side_by_side(
 ) -> None:
     files = [sent_file(tmp_path / f"{n}.txt", f"Lamp {n} has a warranty.") for n in range(6)]
     server.fail(*[Fault(delay_s=0.3, on="upload_id=") for _ in range(6)])
-    started = time.monotonic()
     answer = ask(remote, *files)
-    assert time.monotonic() - started < 1.5
     assert server.n_active_most == 4
     assert [grounding.source for grounding in answer.groundings] == [f"{n}.txt" for n in range(6)]
     assert [f"Lamp {n}" in answer.text for n in range(6)] == [True] * 6
@@ -198,6 +196,10 @@ def test_a_document_that_cannot_be_read_here_is_named(server: GeminiServer, tmp_
     broken = sent_file(tmp_path / "broken.docx", docx("x").replace(b"<w:body>", b"<w:bodx>"))
     with pytest.raises(DocumentError, match="“broken.docx”"):
         ask(search, broken, sent_file(tmp_path / "good.txt"), wait_s=30.0)
+    # Valid UTF-8 that calls itself a text.
+    program = sent_file(tmp_path / "notes.txt", b"\x7fELF\x02\x01\x01" + bytes(200))
+    with pytest.raises(DocumentError, match="“notes.txt” is (binary|neither)"):
+        ask(search, program, wait_s=30.0)
     assert server.calls == []
 
 

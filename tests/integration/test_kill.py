@@ -24,6 +24,7 @@ import pytest
 
 from project import postgres
 from project.postgres_places import USER, install_dir, socket_dir
+from tests.fakes.openai_server import OpenAIServer
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
@@ -39,6 +40,11 @@ UNPAIRED = """
 SELECT count(*) FROM (SELECT id FROM rag_chunk WHERE is_live) c
 FULL JOIN rag_chunk_vec v ON v.chunk_id = c.id FULL JOIN rag_chunk_lex l ON l.chunk_id = c.id
 WHERE c.id IS NULL OR v.chunk_id IS NULL OR l.chunk_id IS NULL
+"""
+STANDS = "SELECT space_id, n_chunks FROM rag_store WHERE name = %s"
+FILLED = """
+SELECT count(*) FROM rag_chunk_vec v JOIN rag_reindexrun r ON r.target_id = v.space_id
+GROUP BY r.id HAVING count(*) > 0
 """
 IN_STORE = "JOIN rag_store s ON s.id = store_id WHERE s.name = %s"
 COUNTED = f"SELECT count(*), sum(len) FROM rag_chunk_lex {IN_STORE}"
@@ -168,6 +174,30 @@ def test_twenty_kills_lose_nothing_and_double_nothing(
     for name in ("Calm", "Stormy"):
         assert installation.rows(SAID, name) == installation.rows(COUNTED, name)
         assert installation.rows(SAID_DF, name) == installation.rows(COUNTED_DF, name)
+    move_over_a_kill(installation)
+    assert installation.rows(CHUNKS, "Calm") == expected
+
+
+def move_over_a_kill(installation: Installation) -> None:
+    """Kill Postgres while a store moves to another model, and let the move go on."""
+    ((live, n),) = installation.rows(STANDS, "Calm")
+    with OpenAIServer() as server:
+        installation.environment["RAG_OPENAI_BASE_URL"] = server.url
+        order = ("rag_reindex", "--store", "Calm", "--model", "openai_compatible:m", "--force")
+        moving = installation.start(*order, "--per-second", "200")
+        deadline = time.monotonic() + 60
+        while not (filled := sum(n for (n,) in installation.rows(FILLED))):
+            assert moving.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        installation.kill_postgres()
+        assert moving.wait(30) != 0
+        installation.start_postgres()
+        assert installation.rows(STANDS, "Calm") == [(live, n)]
+        assert 0 < filled < n
+        installation.run("rag_reindex", "--store", "Calm", "--resume")
+    ((now, _),) = installation.rows(STANDS, "Calm")
+    assert now != live
+    assert installation.rows(FILLED) == [(n,)]
 
 
 def wait_for_work(installation: Installation, last: int) -> None:

@@ -179,10 +179,12 @@ def test_a_client_that_goes_away_stops_the_model(
     if route == "search/stream":
         assert gemini.gone.wait(5), "Gemini goes on writing for nobody"
         assert time.monotonic() - started < 3
+        # What had come by then is paid for.
+        wait_until(lambda: models.UsageRecord.objects.filter(outcome="stopped").count() == 1)
     # The next one is served as if nothing had been.
     gemini.chat = Script(pieces=("fine",))
     assert post(client, "search", **body)["answer"] == "fine"
-    wait_until(lambda: models.UsageRecord.objects.count() == 1)
+    wait_until(lambda: models.UsageRecord.objects.filter(outcome="ok").count() == 1)
 
 
 def test_an_upload_that_is_cut_off_leaves_nothing(

@@ -197,7 +197,7 @@ def test_statistics_by_deltas_equal_a_recount(store: models.Store) -> None:
 def test_keys_that_collide_across_stores_do_not_break_the_statement(monkeypatch: Any) -> None:
     space = make_space()
     stores = [make_store(space, name) for name in ("one", "two")]
-    monkeypatch.setattr("rag.providers.postgres.search.term_key", lambda store, term: 7)
+    monkeypatch.setattr("rag.providers.postgres.hybrid.term_key", lambda store, term: 7)
     for store in stores:
         publish(make_file(store), ["pump"], [unit(1)])
     assert len(find(index_query(stores, "pump filter", unit(1)))) == 2

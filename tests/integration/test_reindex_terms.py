@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from rag import models
 from rag.providers.postgres import stats
-from rag.providers.postgres.backfill_pack import TermJob, pack_terms
+from rag.providers.postgres.backfill_pack import TermJob, TermPack, pack_terms
 from rag.providers.postgres.backfill_terms import read_term_rows, write_terms
 from rag.services import reindex_terms as service
 from rag.services.edit_chunk import edit_chunk
@@ -42,6 +43,7 @@ def settled_store(n: int) -> models.Store:
     """The first run also brings the mean length, by which words are weighed, to the true one."""
     store = filled_store(n)
     make_words(store)
+    store.refresh_from_db()
     return store
 
 
@@ -78,7 +80,7 @@ def test_another_way_of_cutting_words_changes_rows_and_statistics(
         return Counter({f"{term}!": n for term, n in index_terms(text).items()})
 
     with monkeypatch.context() as patch:
-        patch.setattr("rag.providers.postgres.backfill_pack.index_terms", shouted)
+        patch.setattr("rag.providers.postgres.packed_text.index_terms", shouted)
         assert make_words(store).report["changed"] == 60
     assert rows(store) != wanted
     assert_whole(store)
@@ -113,9 +115,65 @@ def test_a_chunk_that_was_edited_meanwhile_keeps_its_own_words() -> None:
     edit_chunk(scope=OPERATOR, chunk_id=chunk.pk, text="A turbine.", by=None, expected_revision=1)
     after = rows(store)
     assert pack.ids == [chunk.pk]
-    assert write_terms(store.pk, pack) == 0
+    assert not write_terms(store.pk, pack)
     assert rows(store) == after
     stats.roll_up([store.pk])
+    assert_whole_words(store)
+
+
+def test_a_row_that_was_made_anew_meanwhile_is_not_counted_twice() -> None:
+    store = settled_store(10)
+    wanted = rows(store)
+    ask("UPDATE rag_chunk_lex SET w = '{1:1}/1000000000' WHERE store_id = %s RETURNING 1", store.pk)
+    stats.recount(store.pk)
+    ids = [row[0] for row in wanted]
+    pack = pack_terms(TermJob(store.pk, store.avg_len_frozen, read_term_rows(ids)))
+    assert pack.ids == ids
+    # Somebody else writes one of them first; its revision stays.
+    first = pack_terms(TermJob(store.pk, store.avg_len_frozen, read_term_rows(ids[:1])))
+    assert write_terms(store.pk, first)
+    half_way = _rows(store)
+    assert not write_terms(store.pk, pack)
+    assert _rows(store) == half_way
+    assert make_words(store).report["changed"] == 9
+    assert rows(store) == wanted
+    assert_whole_words(store)
+
+
+def test_a_row_that_came_meanwhile_is_compared_anew() -> None:
+    store = settled_store(10)
+    wanted = rows(store)
+    lost = wanted[4][0]
+    ask("DELETE FROM rag_chunk_lex WHERE chunk_id = %s RETURNING 1", lost)
+    stats.recount(store.pk)
+    pack = pack_terms(TermJob(store.pk, store.avg_len_frozen, read_term_rows([lost])))
+    assert write_terms(store.pk, pack)
+    assert not write_terms(store.pk, pack)
+    stats.roll_up([store.pk])
+    assert rows(store) == wanted
+    assert_whole_words(store)
+
+
+def test_a_run_compares_a_batch_anew_that_somebody_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = settled_store(10)
+    wanted = rows(store)
+    ask("UPDATE rag_chunk_lex SET w = '{1:1}/1000000000' WHERE store_id = %s RETURNING 1", store.pk)
+    stats.recount(store.pk)
+    tries: list[int] = []
+
+    def interrupted(store_id: int, pack: TermPack) -> bool:
+        tries.append(len(pack.ids))
+        if len(tries) == 1:
+            with transaction.atomic():
+                ask(
+                    f"UPDATE rag_chunk_lex SET len = len WHERE chunk_id = {wanted[0][0]} RETURNING 1"
+                )
+        return write_terms(store_id, pack)
+
+    monkeypatch.setattr(service, "write_terms", interrupted)
+    assert make_words(store).report["changed"] == 10
+    assert tries == [10, 10]
+    assert rows(store) == wanted
     assert_whole_words(store)
 
 

@@ -12,6 +12,7 @@ from agents import models
 from agents.api.sse import event_stream, worded
 from agents.services.chat import begin_chat
 from agents.services.chat_order import ChatOrder
+from agents.services.sessions import delete_session
 from rag.core.errors import ConflictError, UnknownNameError
 from tests.integration.agent_world import AgentWorld, settled, sse_events, world
 
@@ -49,6 +50,23 @@ async def test_events_have_ids_names_and_pings_between(world: AgentWorld, settin
     await settled()
     again = await body_of(event_stream(message.pk, after=len(kinds) - kinds.count("ping") - 1))
     assert [kind for _, kind, _ in sse_events(again)] == ["done"]
+
+
+async def test_who_follows_is_told_when_the_session_is_deleted(
+    world: AgentWorld, settings: Any
+) -> None:
+    settings.AGENTS = {**settings.AGENTS, "PING_S": 0.05}
+    world.use(SLOW)
+    message = await begun(world)
+    response = await sync_to_async(event_stream)(message.pk)
+    told = await body_of(response, until="event: ping")
+    session = await sync_to_async(lambda: message.session)()
+    await sync_to_async(delete_session)(session=session)
+    told += await body_of(response)
+    assert [kind for _, kind, _ in sse_events(told)][-1] == "stopped"
+    await settled()
+    gone = sse_events(await body_of(event_stream(message.pk)))
+    assert [(kind, data["text"]) for _, kind, data in gone] == [("stopped", "")]
 
 
 @pytest.mark.parametrize(("finishes", "status"), [(True, "done"), (False, "stopped")])

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from agents.core.page_context import PageContext
 from agents.models import Agent
 from agents.services.agent_for import agent_for
 from agents.services.apart import in_rows
 from agents.services.find_agent import stores_of
+from agents.services.memory_edit import add_fact
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
@@ -162,7 +164,10 @@ def test_an_agent_that_fails_is_told_and_others_are_asked(team: AgentWorld) -> N
     assert told.text == "Until November.[1]"
     Agent.objects.filter(name="plants").delete()
     told = team.ask("How is the pump serviced?")
-    assert told.row.outcome == "unavailable" and "unavailable at the moment" in told.text
+    # Where nobody could so much as look, that is a failure and no answer.
+    assert told.last.kind == "error" and told.last.data["code"] == "provider"
+    assert told.last.data["error"]["message"] == "out of memory"
+    assert (told.row.status, told.row.outcome, told.row.content) == ("error", "", "")
 
 
 def test_nobody_is_asked_whom_the_person_may_not_use(team: AgentWorld) -> None:
@@ -229,12 +234,13 @@ def test_a_react_agent_under_a_supervisor_tells_its_calls(team: AgentWorld) -> N
 
 
 def test_an_agent_that_takes_too_long_is_left(team: AgentWorld) -> None:
-    team.set(run_timeout_s=0.4)
+    team.set(run_timeout_s=2.0)
     plan = {"contains": "team of agents", "answer": order(plants="Until when?")}
     team.use({"answers": [plan, {"contains": "seeds.txt", "answer": "a b c d", "delay_s": 20}]})
     told = team.ask("Until when can seeds be borrowed?")
     assert told.of("agent_result")[0]["error"]["params"]["name"] == "plants"
-    assert told.row.outcome == "unavailable"
+    assert told.last.kind == "error" and told.last.data["code"] == "provider_timeout"
+    assert told.row.status == "error" and told.row.error["params"]["name"] == "plants"
 
 
 def test_an_injected_order_asks_nobody_else(team: AgentWorld) -> None:
@@ -266,3 +272,65 @@ async def test_a_supervisor_answers_code_as_any_agent_does(team: AgentWorld) -> 
     assert answer.usage == {"input_tokens": 20, "output_tokens": 10}
     kinds = [event.kind async for event in agent.stream("Until when can seeds be borrowed?")]
     assert kinds[-1] == "done" and "agent_call" in kinds
+
+
+@pytest.mark.parametrize("kind", ["rag", "react"])
+def test_an_agent_that_is_asked_remembers_the_person(team: AgentWorld, kind: str) -> None:
+    remembering = {
+        **OPEN, "enable_memory": True, "memory_project": "house",
+        "tools": ["vector_retrieve", "memory_retrieve"], "enable_fast_path": False,
+    }  # fmt: skip
+    Agent.objects.filter(name="pumps").update(config=remembering, agent_type=kind)
+    add_fact(scope=team.scope, text="My pump is an HX-400.", project="house")
+    stranger = type(team.scope)(user_id=UserFactory().pk)
+    add_fact(scope=stranger, text="My pump is a ZZ-9.", project="house")
+    chat = team.use(model(order(pumps="How often is my pump serviced?")))
+    told = team.ask("How often is my pump serviced?")
+    asked = chat.requests[-1].messages[-1].content
+    assert "<memories>\n- Known: My pump is an HX-400.\n</memories>" in asked
+    assert told.text == "Every 30 days.[1]" and "ZZ-9" not in str(chat.requests)
+
+
+def test_a_memory_tool_under_a_supervisor_finds_what_the_person_told(team: AgentWorld) -> None:
+    tools = {**OPEN, "tools": ["vector_retrieve", "memory_retrieve"], "enable_fast_path": False}
+    Agent.objects.filter(name="pumps").update(config=tools, agent_type="react", max_iterations=3)
+    add_fact(scope=team.scope, text="My pump is an HX-400.")
+
+    def turn(request: ChatRequest) -> Any:
+        if "team of agents" in request.messages[0].content:
+            return order(pumps="Which pump is mine?")
+        is_first = not any(one.role == "tool" for one in request.messages)
+        return calls(call("memory_retrieve", query="my pump")) if is_first else CITED
+
+    chat = team.use(Calling(turn))
+    told = team.ask("Which pump is mine?")
+    assert "HX-400" in chat.requests[-1].messages[-1].content
+    assert told.of("tool_result")[0]["by"] == "pumps" and not told.of("tool_result")[0]["is_error"]
+
+
+def test_what_a_page_sends_along_is_seen_by_those_who_are_asked(team: AgentWorld) -> None:
+    words = "The stand of the HX-400 weighs 12 kg."
+    cited = f'<cite doc_id="doc_01" quote="{words}">12 kg.</cite>'
+    chat = team.use(model(order(plants="How heavy is the stand?"), seeds=cited))
+    page = PageContext(text=words, title="Stands", entities=({"name": "HX-400"},))
+    told = team.ask("How heavy is the stand?", context=page)
+    assert "- HX-400" in chat.requests[0].messages[-1].content, "who plans sees what it is about"
+    asked = chat.requests[-1].messages[-1].content
+    assert words in asked and "- HX-400" in asked.partition("<page_context>")[2]
+    assert told.text == "12 kg.[1]" and told.row.citations[0]["verdict"] == "verified"
+    assert told.of("notice") == []
+
+
+def test_a_model_that_cannot_plan_is_not_waited_for_again(team: AgentWorld) -> None:
+    def answer(request: ChatRequest) -> Any:
+        if "team of agents" in request.messages[0].content:
+            raise ProviderError("hangs")
+        return "I do not know."
+
+    chat = team.use(Heard(answer))
+    Agent.objects.exclude(name="desk").update(config={**OPEN, "min_confidence_score": 1.0})
+    told = team.ask("How long does the filter of the pump last, in the garden of seeds?")
+    assert [one["agent"] for one in told.of("agent_call")] == ["pumps", "plants"]
+    planned = [one for one in chat.requests if "team of agents" in one.messages[0].content]
+    assert len(planned) == 1 and told.row.outcome == "unknown"
+    assert [one["error"]["message"] for one in told.of("notice")] == ["hangs"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.errors import ConflictError, NotFoundError
-from rag.services.sync_folder import plan_of, sync_folder
+from rag.providers.folder import FolderOrigin
+from rag.services.sync_files import plan_of, sync_files
 from rag.services.sync_plan import KnownFile, plan_sync
 from tests.factories import FileFactory, StoreFactory
 from tests.integration.move_world import OPERATOR
@@ -29,7 +30,9 @@ def fill(folder: Path, **contents: str) -> None:
 
 
 def sync(store: models.Store, folder: Path, **values: Any) -> dict[str, Any]:
-    done = sync_folder(scope=OPERATOR, store=store, folder=folder, label="docs", **values)
+    done = sync_files(
+        scope=OPERATOR, store=store, origin=FolderOrigin(folder), label="docs", **values
+    )
     plan = done.plan
     return {
         "new": plan.new, "changed": list(plan.changed), "renamed": list(plan.renamed),
@@ -107,7 +110,7 @@ def test_a_folder_that_lost_much_is_refused_unless_forced(tmp_path: Path) -> Non
     with pytest.raises(ConflictError, match="6 of 20 files are missing"):
         sync(store, tmp_path)
     assert store.files.count() == 20
-    assert len(plan_of(store=store, folder=tmp_path, label="docs").deleted) == 6
+    assert len(plan_of(store=store, origin=FolderOrigin(tmp_path), label="docs").deleted) == 6
     sync(store, tmp_path, is_forced=True)
     assert store.files.count() == 14
     for path in tmp_path.iterdir():
@@ -133,7 +136,7 @@ def test_few_files_may_go_but_never_the_last_ones(tmp_path: Path) -> None:
 def test_what_the_store_had_from_elsewhere_is_told_and_stops_nobody(tmp_path: Path) -> None:
     store = StoreFactory()
     fill(tmp_path, a_txt="one")
-    sync_folder(scope=OPERATOR, store=store, folder=tmp_path, label="elsewhere")
+    sync_files(scope=OPERATOR, store=store, origin=FolderOrigin(tmp_path), label="elsewhere")
     fill(tmp_path, b_txt="two")
     done = sync(store, tmp_path)
     assert len(done["failed"]) == 1

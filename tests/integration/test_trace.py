@@ -139,11 +139,11 @@ def test_logs_at_info_hold_no_text_of_documents_questions_or_answers(world: Agen
             )
         )
         world.use(lambda request: 1 / 0)
-        world.ask("Where is zirkonium stored, again?")
+        broken = world.ask("Where is zirkonium stored, again?").row
     finally:
         root.removeHandler(handler)
         root.setLevel(before)
     told = out.getvalue().lower()
-    assert "an answer has a fault" in told and "zerodivisionerror" in told
+    assert f"the answer {broken.key} has a fault" in told and "zerodivisionerror" in told
     for hidden in ("zirkonium", "q-17", QUOTE.lower(), "ck_"):
         assert hidden not in told

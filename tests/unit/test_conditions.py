@@ -129,6 +129,24 @@ def test_variables_are_what_the_condition_asks_for() -> None:
     assert compile_condition("always").variables == ()
 
 
+RESERVED = [
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+    "namespace", "package", "return", "var", "void", "while",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*RESERVED, "type", "duration", "list", "size", "string"])
+def test_words_of_the_language_may_be_names_of_variables(name: str) -> None:
+    condition = compile_condition(f'{name} == "x" && more.{name} == 1')
+    assert condition.variables == tuple(sorted(("more", name)))
+    assert condition.evaluate({name: "x", "more": {name: 1}}) == Verdict(True)
+    assert condition.evaluate({"more": {name: 1}}) == Verdict(False, (name,))
+
+
+def test_a_field_that_is_not_there_is_told_in_words() -> None:
+    assert ask("more.gone == 1").mistakes == ("more.gone == 1: No such key",)
+
+
 def test_one_condition_serves_many_threads() -> None:
     condition = compile_condition("n == 3 && confidence >= 0.5")
     with ThreadPoolExecutor(8) as pool:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.flows.archive import from_texts, read_archive, to_texts, write_archive
-from agents.flows.folder import MAX_BYTES, MAX_FILES, FlowFiles
+from agents.flows.folder import MAX_BYTES, MAX_FILES, FlowFiles, read_folder
 from rag.core.errors import InvalidInputError, NotFoundError, RAGError
 
 NAMES = st.from_regex(r"[a-z中]{1,8}(/[a-z]{1,5}){0,2}\.(md|txt)", fullmatch=True).filter(
     lambda name: not name.startswith("documents/")
 )
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200).filter(
-    lambda text: not text.startswith("\ufeff")
+    lambda text: not text.startswith("\ufeff") and "\r" not in text
 )
 
 
@@ -82,3 +83,26 @@ def test_without_a_flow_there_is_none() -> None:
         from_texts({"a.md": "x"})
     with pytest.raises(InvalidInputError, match="has 500001 bytes"):
         from_texts({"flow.yaml": "x" * (MAX_BYTES + 1)})
+
+
+def test_the_same_flow_is_the_same_texts_whichever_way_it_comes(tmp_path: Path) -> None:
+    raw = {"flow.yaml": "\ufeffname: x\r\n# 往返\r\n", "p.md": "\ufeff一\r\n二\r三\n"}
+    plain = FlowFiles("name: x\n# 往返\n", {"p.md": "一\n二\n三\n"})
+    for name, text in raw.items():
+        (tmp_path / name).write_bytes(text.encode())
+    assert read_folder(tmp_path) == plain
+    assert read_archive(zipped(**{name: text.encode() for name, text in raw.items()})) == plain
+    assert from_texts(raw) == plain
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
+def test_names_of_old_tools_are_read_as_they_were_written(encoding: str) -> None:
+    class Old(zipfile.ZipInfo):
+        def _encodeFilenameFlags(self) -> tuple[bytes, int]:
+            return self.filename.encode(encoding), self.flag_bits & ~0x800
+
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, text in (("流程/flow.yaml", "name: x"), ("流程/提示.md", "a")):
+            archive.writestr(Old(name), text)
+    assert read_archive(written.getvalue()) == FlowFiles("name: x", {"提示.md": "a"})

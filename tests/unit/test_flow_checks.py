@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from agents.flows.check_edges import MAX_PAIRS
 from agents.flows.checks import Surroundings, check_flow
 from agents.flows.definition import read_flow
 from agents.flows.finding import Finding
@@ -198,3 +201,44 @@ def test_a_source_that_follows_another_may_name_its_results() -> None:
         if "placeholder" in one[1]
     ]  # fmt: skip
     assert "{other__id}" in told
+
+
+def test_a_chinese_prompt_sets_what_it_names_amid_its_words() -> None:
+    nodes = "[{name: a, type: agent, config: {prompt: a.md}}]"
+    text = (f"name: x\nentry_node: a\nnodes: {nodes}\nedges:\n"
+            "- {from: a, to: END, condition: 风险等级 == '高'}\n- {from: a, to: END, condition: default}\n")  # fmt: skip
+    for prompt, n_errors in (("请判断风险等级并输出", 0), ("请判断{风险等级}", 1), ("risk", 1)):
+        flow = read_flow(text.replace("{风险等级}", ""), CONFIGS, prompts={"a.md": prompt})
+        found = [one.text for one in check_flow(flow, SURROUNDINGS) if one.level == "error"]
+        assert len([one for one in found if "no node before it sets “风险等级”" in one]) == n_errors
+
+
+def test_many_conditions_are_compared_within_bounds() -> None:
+    def flow_of(*conditions: str) -> str:
+        edges = "".join(f"  - {{from: intent, to: END, condition: {one}}}\n" for one in conditions)
+        head = FLOW.split("edges:\n")[0].split("  - name: find")[0]
+        last = "  - {from: intent, to: END, condition: default}\n"
+        return f"{head}edges:\n{edges}{last}entry_node: intent\n"
+
+    many = [f"confidence > {number} && confidence < {number}.5" for number in range(60)]
+    started = time.process_time()
+    found = check(flow_of(*many))
+    assert time.process_time() - started < 5
+    told = [one.text for one in found if "is not compared with all conditions" in one.text]
+    assert told and len(told) == len(found) and f"more than {MAX_PAIRS} pairs" in told[0]
+    # The same condition again is told once for each edge, however many there are.
+    same = check(flow_of(*["confidence > 0.5"] * 200))
+    assert [one.text for one in same if one.level == "error"] == [
+        "is never taken: an edge before it has the same condition"
+    ] * 199
+
+
+def test_the_first_of_several_overlaps_is_told() -> None:
+    wider = FLOW.replace(
+        "  - {from: answer, to: END, condition: default}\n",
+        "  - {from: answer, to: END, condition: analysis_result != ''}\n"
+        "  - {from: answer, to: END, condition: default}\n",
+    )
+    (found,) = check(wider)
+    assert (found.level, found.line) == ("warning", 22)
+    assert 'together with “analysis_result == "sufficient"”' in found.text

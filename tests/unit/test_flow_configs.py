@@ -91,6 +91,16 @@ def test_a_review_cannot_decide_who_acts() -> None:
         HumanReviewConfig(result_key="token_id")
 
 
+@pytest.mark.parametrize(
+    ("decisions", "message"),
+    [(["pay", "pay"], "the decision “pay” is there twice"), ([""], "1 to 200 characters"),
+     (["  "], "1 to 200 characters"), (["x" * 201], "1 to 200 characters"), ([], "at least 1 item")],
+)  # fmt: skip
+def test_decisions_can_be_told_apart_and_given(decisions: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        HumanReviewConfig(decisions=decisions)
+
+
 def test_a_model_has_a_name_and_limits() -> None:
     model = ModelConfig.model_validate(SEED)
     assert (model.id, model.timeout, model.max_tokens) == ("doubao:seed-1-8", 1800, 2048)

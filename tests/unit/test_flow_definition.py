@@ -77,6 +77,10 @@ def test_a_flow_is_read_with_its_configs_and_places() -> None:
         ("name: medical", "name: ../x", "line 1, column 1: name: String should match"),
         ("version:", "name: twice\nversion:", "line 2, column 1: the key “name” is there twice"),
         ("description: 医疗问答", "max_steps: 0", "max_steps: Input should be greater"),
+        ("description: 医疗问答", "inputs: {token_id: who}", "“token_id” is in every state already"),
+        ("description: 医疗问答", "inputs: {user_query: what}", "“user_query” is in every state"),
+        ("description: 医疗问答", "inputs: {a b: what}", "“a b” is no name: letters, digits and _"),
+        ("description: 医疗问答", "description: 4.0", "description: this is no text for YAML: write it in quotes"),
     ],
 )  # fmt: skip
 def test_a_mistake_has_its_place(old: str, new: str, message: str) -> None:
@@ -89,13 +93,18 @@ def test_a_mistake_has_its_place(old: str, new: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [1", "line 1, column 6"),
+        ("a: [1", "line 1, column 4"),
+        ("name: [", "line 1, column 8"),
+        ("a:\n  b: {c: 1\n\n", "line 2, column 6"),
+        ('a: "b', "line 1, column"),
         ("a: &x [1]\nb: *x", "line 2, column 4: an alias"),
         ("a: !!python/object/apply:os.system ['true']", "the tag .* is not allowed"),
         ("a: !!python/object/apply:os.system true", "could not determine a constructor"),
         ("? [a]\n: b", "a key must be a text"),
         ("x: " + "[" * 60 + "]" * 60, "nested too deeply"),
-        ("[" * 3000, "nested too deeply|expected"),
+        ("[" * 400_000, "maximum nesting depth|nested too deeply"),
+        ("- " * 200_000, "line 1, column 81: it is nested too deeply"),
+        ("a: \ud800", "half a character"),
         ("a: \0", "is no YAML"),
         ("a: 2026-13-45", "month must be in 1..12"),
         ("x" * (MAX_CHARACTERS + 1), "At most 500000"),

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.evals.metrics import MEASURES, score_rankings
+from rag.evals.metrics import MEASURES, mean_scores, score_each, score_rankings
 from rag.evals.paired import compare_paired
-from rag.evals.per_query import mean_scores, score_each
 
 shares = st.floats(0, 1).map(lambda value: round(value, 4))
 pairs = st.lists(st.tuples(shares, shares), min_size=1, max_size=20)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -63,6 +65,32 @@ def test_a_step_more_is_one_line(engine: Any) -> None:
     longer = pipeline.with_step(note("b"), after="a").with_step(note("0"))
     assert run(engine, longer, {"query": ""})["query"] == "0abc"
     assert pipeline.names == ("a", "c"), "a pipeline never changes in place"
+
+
+@ENGINES
+def test_of_steps_side_by_side_only_those_that_are_on_are_told(engine: Any) -> None:
+    def off(state: PipelineState) -> bool:
+        return False
+
+    steps = (replace(note("a"), is_on=off), note("b"), replace(note("c"), is_on=off))
+    pipeline, lent = Pipeline((steps, (note("d"),))), Run()
+    assert run(engine, pipeline, {"query": ">"}, lent)["query"] == ">bd"
+    assert [data["step"] for _, data in lent.told] == ["b", "d"]
+    alone = Pipeline(((steps[0], steps[2]), (note("d"),)))
+    assert run(engine, alone, {"query": ">"})["query"] == ">d"
+
+
+@ENGINES
+def test_a_branch_is_chosen_where_the_run_is(engine: Any) -> None:
+    threads = []
+
+    def choose(state: PipelineState) -> str:
+        threads.append(threading.current_thread())
+        return END
+
+    pipeline = Pipeline(((note("a"),), (note("b"),))).with_branch("a", Branch(choose, (END, "b")))
+    assert run(engine, pipeline, {"query": ">"})["query"] == ">a"
+    assert threads == [threading.current_thread()], "no thread is changed for it"
 
 
 @ENGINES
@@ -194,10 +222,10 @@ def test_the_rag_pipeline_is_drawn_as_it_runs() -> None:
     for edge in compiled.get_graph().edges:
         source = edge.source.replace("__start__", "START")
         target = edge.target.replace("__end__", "END")
-        if {"gate", "joint"} & {source.split()[0], target.split()[0]}:
-            # Where steps run side by side the engine has two nodes more.
-            continue
-        assert f"    {source} {'-.->' if edge.conditional else '-->'} {target}\n" in text
+        arrow = "-.->" if edge.conditional else "-->"
+        # Steps that run side by side are one node of the engine.
+        for one, other in product(source.split(" + "), target.split(" + ")):
+            assert f"    {one} {arrow} {other}\n" in text
 
 
 def test_the_setting_chooses_the_engine(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ def _nothing_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
 def tools(*, has_tools: bool = True, stores: Any = (), **config: Any) -> AgentTools:
     agent: Any = SimpleNamespace(settings=AgentConfig.from_dict(config), model="")
     chat: Any = SimpleNamespace(id="test:model", has_tools=has_tools)
-    return AgentTools(agent, chat, Scope.operator(), stores)
+    everything = Scope.operator()
+    return AgentTools(agent, chat, everything, stores, everything)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,8 @@ def test_what_is_learnt_of_one_model_is_learnt_for_it_alone() -> None:
     assert tools().calling == "text"
     agent: Any = SimpleNamespace(settings=AgentConfig(), model="")
     other: Any = SimpleNamespace(id="test:other", has_tools=True)
-    assert AgentTools(agent, other, Scope.operator(), ()).calling == "native"
+    everything = Scope.operator()
+    assert AgentTools(agent, other, everything, (), everything).calling == "native"
 
 
 def test_a_model_is_not_told_what_the_house_decides() -> None:

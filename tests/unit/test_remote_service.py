@@ -23,7 +23,7 @@ SERVICE = Service("llm.example:8000", "qwen3", "RAG_OPENAI_API_KEY", "RAG_OPENAI
         (403, False, "Check RAG_OPENAI_API_KEY."),
         (404, False, "Check the model's name and RAG_OPENAI_BASE_URL."),
         (408, True, "refused the request (HTTP 408)"),
-        (409, True, "refused the request (HTTP 409)"),
+        (409, False, "refused the request (HTTP 409)"),
         (413, False, "refused the request (HTTP 413)"),
         (429, True, "is busy, or the quota is used up (HTTP 429)"),
         (500, True, "failed (HTTP 500)"),
@@ -36,6 +36,13 @@ def test_a_status_says_what_to_do(status: int, is_transient: bool, words: str) -
     assert words in str(failure.error)
     assert "llm.example:8000" in str(failure.error)
     assert type(failure.error) is ProviderError
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("overloaded", "overloaded."), ("Later!", "Later!"), ("忙。", "忙。")]
+)
+def test_the_server_s_words_end_before_the_hint_begins(said: str, told: str) -> None:
+    assert f"(HTTP 503): {told} Try again" in str(SERVICE.refused(503, said).error)
 
 
 def test_a_timeout_is_an_error_of_its_own() -> None:

@@ -8,7 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from rag.core.errors import CancelledError, ProviderError
-from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
+from rag.providers.remote.retry import (
+    Failure,
+    RetryPolicy,
+    await_with_retry,
+    call_with_retry,
+    wished_wait_s,
+)
 
 FAST = RetryPolicy(max_attempts=4, first_wait_s=0.001, max_wait_s=0.002, deadline_s=5.0)
 BUSY = ProviderError("busy")
@@ -133,3 +139,17 @@ def test_who_waits_may_be_woken() -> None:
     with pytest.raises(CancelledError):
         call_with_retry(FAST, attempt, wait=wait)
     assert (waits, len(left)) == ([2.0], 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "wait_s"),
+    [
+        ("17", 17.0), ("0.15", 0.15), ("", None), ("soon", None),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", -900.0), ("Thu, 99 Jan 1970 00:00:00 GMT", None),
+    ],
+)  # fmt: skip
+def test_a_header_s_wish_is_a_number_or_a_date(
+    monkeypatch: pytest.MonkeyPatch, value: str, wait_s: float | None
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    assert wished_wait_s(value) == wait_s

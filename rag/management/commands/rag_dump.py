@@ -37,7 +37,7 @@ class Command(BaseCommand):
         try:
             store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
             counts = dump_store(store=store, path=options["path"], has_vectors=options["vectors"])
-        except (RAGError, OSError) as error:
+        except RAGError as error:
             raise CommandError(str(error)) from error
         told = (counts.get(kind, 0) for kind in ("file", "chunk", "question"))
         self.stdout.write("{} files, {} chunks, {} golden questions written.".format(*told))

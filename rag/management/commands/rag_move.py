@@ -48,9 +48,14 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _do(self, run: models.ReindexRun, options: dict[str, Any]) -> None:
+        is_refused = run.state == models.ReindexRun.State.REFUSED
+        if is_refused and not any(options[name] for name in ("force", "cancel")):
+            self.stdout.write(f"Run {run.pk}: {run.what} to {run.target}: {run.state}")
+            raise CommandError(
+                f"{RAGError.from_dict(run.error or {})} Give --force to swap all the same,"
+                " --cancel to give the new space up."
+            )
         if options["swap"]:
-            if run.state == models.ReindexRun.State.REFUSED:
-                raise CommandError(f"{RAGError.from_dict(run.error or {})} Or give --force.")
             swap_run(run=run)
         elif options["force"]:
             force_run(run=run)

@@ -1,9 +1,8 @@
-"""Let a store follow a folder: ``rag_sync FOLDER --store S [--dry-run] [--force]``."""
+"""Let a store follow a folder or prefix: ``rag_sync ORIGIN --store S [--dry-run] [--force]``."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,24 +12,27 @@ from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.management.progress import report_files, work_with_bar
 from rag.services.stores import find_stores
-from rag.services.sync_folder import plan_of, sync_folder
+from rag.services.sync_files import plan_of, sync_files
+from rag.services.sync_origin import find_origin
 from rag.services.sync_plan import SyncPlan
 
 
 class Command(BaseCommand):
-    """Take new and changed documents of a folder, rename and delete what is so there."""
+    """Take new and changed documents of an origin, rename and delete what is so there."""
 
     help = (
-        "Bring a store to what a folder holds, by the hashes of its files: new, changed, renamed"
-        " and deleted ones. Files that did not come from the folder are left alone."
+        "Bring a store to what a folder or a prefix of an object store holds, by the hashes of its"
+        " files: new, changed, renamed and deleted ones. Other files of the store are left alone."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("folder", type=Path, help="the folder, with all folders in it")
+        parser.add_argument(
+            "origin", help="a folder, with all folders in it, or s3://bucket/prefix"
+        )
         parser.add_argument("--store", required=True, help="slug or name of the store")
         parser.add_argument(
-            "--label", default="", help="names the folder in the store; default: its own name"
+            "--label", default="", help="names the origin in the store; default: its own name"
         )
         parser.add_argument("--dry-run", action="store_true", help="tell what would be done")
         parser.add_argument(
@@ -49,13 +51,13 @@ class Command(BaseCommand):
 
     def _handle(self, options: dict[str, Any]) -> None:
         store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
-        folder: Path = options["folder"]
-        label = options["label"] or folder.resolve().name
+        origin = find_origin(address=options["origin"])
+        label = options["label"] or origin.name
         if options["dry_run"]:
-            self._tell(plan_of(store=store, folder=folder, label=label))
+            self._tell(plan_of(store=store, origin=origin, label=label))
             return
-        synced = sync_folder(
-            scope=Scope.operator(), store=store, folder=folder, label=label,
+        synced = sync_files(
+            scope=Scope.operator(), store=store, origin=origin, label=label,
             is_forced=options["force"], on_step=self.stdout.write,
         )  # fmt: skip
         self._sum(synced.plan)
@@ -78,6 +80,7 @@ class Command(BaseCommand):
             *(f"changed: {path}" for path in plan.changed),
             *(f"renamed: {known.path} → {path}" for path, known in plan.renamed.items()),
             *(f"deleted: {known.path}" for known in plan.deleted),
+            *(f"left as it is: {path}: {reason}" for path, reason in plan.unread.items()),
         ]
         for line in lines:
             self.stdout.write(line)

@@ -59,6 +59,9 @@ def _is_utf8(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             while piece := file.read(PIECE):
+                # Programs, and texts of another width, are valid UTF-8 too.
+                if b"\0" in piece:
+                    return False
                 decoder.decode(piece)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:

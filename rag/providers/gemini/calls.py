@@ -63,7 +63,7 @@ class Calls:
                 return await act(client.aio, options)
         except TimeoutError:
             return self.service.timed_out(left_s)
-        except _errors() as error:
+        except call_errors() as error:
             return self.failure(error, left_s, gone=gone)
 
     def failure(self, error: Exception, timeout_s: float, *, gone: str = "") -> Failure:
@@ -76,11 +76,6 @@ class Calls:
             )  # fmt: skip
             return Failure(missing)
         return failure_of(self.service, error, timeout_s)
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    # A KeyError is how the SDK says that an upload's answer lacks what it needs.
-    return *call_errors(), KeyError
 
 
 def _is_gone(error: Any) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import ConfigurationError
-from rag.providers.remote.retry import Failure
+from rag.providers.remote.retry import Failure, wished_wait_s
 from rag.providers.remote.service import Service, check_address, check_key
 
 if TYPE_CHECKING:
@@ -84,8 +84,10 @@ def call_errors() -> tuple[type[Exception], ...]:
     import httpx2
     from google.genai import errors
 
-    # A body that is not JSON, or JSON of another shape, comes out as some kind of the last.
-    return errors.APIError, httpx2.HTTPError, ValueError
+    # A body that is not JSON comes out as some kind of ValueError, JSON of another shape as any of
+    # these: the SDK looks into it unchecked.
+    shapes = (ValueError, KeyError, TypeError, AttributeError)
+    return errors.APIError, httpx2.HTTPError, *shapes
 
 
 def failure_of(service: Service, error: Exception, timeout_s: float) -> Failure:
@@ -105,7 +107,8 @@ def failure_of(service: Service, error: Exception, timeout_s: float) -> Failure:
         return service.unreachable(str(error) or type(error).__name__)
     if isinstance(error, json.JSONDecodeError):
         return service.unreadable(error.doc or "nothing")
-    return service.unreadable(error)
+    # Thus an event that cannot be read is quoted.
+    return service.unreadable(str(error).rpartition("Raw response: ")[2])
 
 
 def _details(error: APIError) -> list[Mapping[str, Any]]:
@@ -117,14 +120,9 @@ def _details(error: APIError) -> list[Mapping[str, Any]]:
 
 def _retry_after_s(error: APIError) -> float | None:
     """Return the seconds of google.rpc.RetryInfo ("17s"), or of the Retry-After header."""
-    wishes = [detail.get("retryDelay", "") for detail in _details(error)]
+    wishes = [str(detail.get("retryDelay", "")).removesuffix("s") for detail in _details(error)]
     wishes.append(getattr(error.response, "headers", {}).get("retry-after", ""))
-    for wish in wishes:
-        try:
-            return float(str(wish).removesuffix("s"))
-        except ValueError:
-            continue
-    return None
+    return next((wait_s for wish in wishes if (wait_s := wished_wait_s(wish)) is not None), None)
 
 
 @lru_cache(maxsize=16)
@@ -134,8 +132,7 @@ def _client_of(pid: int, endpoint: GeminiEndpoint) -> Client:
     from google import genai
 
     # Built on httpx2, as heavy.
-    from rag.providers.gemini.upload_client import UploadClient
-    from rag.providers.remote.http import WholeTimeoutClient
+    from rag.providers.gemini.sdk_clients import AsyncClient, SyncClient
 
     base_url = endpoint.address
     context = httpx2.create_ssl_context()
@@ -147,7 +144,7 @@ def _client_of(pid: int, endpoint: GeminiEndpoint) -> Client:
             base_url=base_url,
             api_version=endpoint.api_version,
             # Own clients also keep the SDK from aiohttp, which it prefers once that is installed.
-            httpx_client=WholeTimeoutClient(base_url, context),
-            httpx_async_client=UploadClient(base_url, context),
+            httpx_client=SyncClient(base_url, context),
+            httpx_async_client=AsyncClient(base_url, context),
         ),
     )

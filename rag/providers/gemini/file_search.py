@@ -39,7 +39,7 @@ from rag.providers.remote.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from google.genai.client import AsyncClient
-    from google.genai.types import FileSearchStore, HttpOptions
+    from google.genai.types import HttpOptions
 
 UNSURE_HINT = "Gemini may have made “{name}” all the same: look at its stores before trying again."
 LEFT_HINT = "Gemini may still hold {left}, which could not be deleted: delete it there."
@@ -76,15 +76,15 @@ class GeminiFileSearch:
         """Return a new, empty store."""
         check_display_name(display_name)
 
-        async def act(client: AsyncClient, options: HttpOptions) -> FileSearchStore:
+        async def act(client: AsyncClient, options: HttpOptions) -> RemoteStore:
             config: Any = {"display_name": display_name, "http_options": options}
-            return await client.file_search_stores.create(config=config)
+            return read_store(await client.file_search_stores.create(config=config))
 
         deadline = self._deadline()
         try:
             # Made twice, one of the two would stay behind unknown to everybody.
             made = self._calls.ask(act, deadline, is_repeatable=False)
-            return read_store(run_within(deadline, lambda _: made))
+            return run_within(deadline, lambda _: made)
         except ProviderError as error:
             if "status" not in error.params:
                 error.hint, error.params = UNSURE_HINT, {**error.params, "name": display_name}
@@ -94,19 +94,19 @@ class GeminiFileSearch:
         """Return a store with its counts; raise NotFoundError when it is gone."""
         check_name(name)
 
-        async def act(client: AsyncClient, options: HttpOptions) -> FileSearchStore:
+        async def act(client: AsyncClient, options: HttpOptions) -> RemoteStore:
             config: Any = {"http_options": options}
-            return await client.file_search_stores.get(name=name, config=config)
+            found = await client.file_search_stores.get(name=name, config=config)
+            return read_store(found, is_counted=True)
 
         deadline = self._deadline()
-        found = run_within(deadline, lambda _: self._calls.ask(act, deadline, gone=name))
-        return read_store(found, is_counted=True)
+        return run_within(deadline, lambda _: self._calls.ask(act, deadline, gone=name))
 
     def list_stores(self) -> list[RemoteStore]:
         """Return all stores of the account, oldest first."""
         deadline = self._deadline()
         found = run_within(deadline, lambda _: stores_of(self._calls, deadline))
-        return [read_store(store) for store in found]
+        return [read_store(store) for store in found if store.name]
 
     def delete_store(self, name: str) -> None:
         """Delete a store with all its documents; one that is gone is no error."""
@@ -173,6 +173,7 @@ class GeminiFileSearch:
                 document = run_within(earlier, self._work(trip, earlier), tell=_rising(told))
             told(1.0)
         except BaseException as error:
+            # Whatever ends it, Ctrl+C and what is told of the progress too, leaves nothing there.
             left = self._take_back(trip)
             if left and isinstance(error, RAGError):
                 error.hint, error.params = LEFT_HINT, {**error.params, "left": left}

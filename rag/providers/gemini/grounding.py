@@ -35,11 +35,12 @@ class Heard:
         self._question = question
         self._parts: list[str] = []
         self._metadata: GroundingMetadata | None = None
-        self._counts: dict[str, int] = {}
+        self._n_input: int | None = None
+        self._n_output: int | None = None
         self.finish_reason = ""
 
     def take(self, response: GenerateContentResponse) -> GroundedAnswer:
-        """Return the piece's text; raise ProviderError when the question was blocked."""
+        """Return the piece, with the tokens so far; raise ProviderError for a blocked question."""
         reply = read_reply(self._service, response)
         candidate = response.candidates[0] if response.candidates else None
         content = candidate.content if candidate else None
@@ -51,9 +52,13 @@ class Heard:
         if candidate is not None and candidate.grounding_metadata is not None:
             self._metadata = candidate.grounding_metadata
         self.finish_reason = reply.finish_reason or self.finish_reason
-        counts = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
-        self._counts |= {name: count for name, count in counts.items() if count is not None}
-        return GroundedAnswer(reply.text, model=reply.model)
+        if reply.input_tokens is not None:
+            self._n_input = reply.input_tokens
+        if reply.output_tokens is not None:
+            self._n_output = reply.output_tokens
+        return GroundedAnswer(
+            reply.text, model=reply.model, input_tokens=self._n_input, output_tokens=self._n_output
+        )
 
     def answer(self, left: Sequence[str] = ()) -> GroundedAnswer:
         """Return the whole; raise ProviderError when there is no text. ``left`` stayed there."""
@@ -72,8 +77,8 @@ class Heard:
             documents or (text,),
             model=f"gemini:{self._service.model}",
             finish_reason=self.finish_reason,
-            input_tokens=self._counts.get("input_tokens"),
-            output_tokens=self._counts.get("output_tokens"),
+            input_tokens=self._n_input,
+            output_tokens=self._n_output,
             notice=self._notice(len(left)) if left else "",
         )
 

@@ -46,10 +46,15 @@ def check_display_name(name: str) -> str:
 
 
 def read_store(found: FileSearchStore, *, is_counted: bool = False) -> RemoteStore:
-    """Return the port's value; where the service counts it leaves out what is 0."""
+    """Return the port's value; where the service counts it leaves out what is 0.
+
+    Raises ValueError for an answer, such as {}, that names no store.
+    """
+    if not found.name:
+        raise ValueError("a store without a name")
     zero = 0 if is_counted else None
     return RemoteStore(
-        name=found.name or "",
+        name=found.name,
         display_name=found.display_name or "",
         created_at=found.create_time or datetime.now(UTC),
         n_active=found.active_documents_count or zero,

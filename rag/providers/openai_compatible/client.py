@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rag.core.errors import ConfigurationError
-from rag.providers.remote.retry import Failure
+from rag.providers.remote.retry import Failure, wished_wait_s
 from rag.providers.remote.service import Service, check_address, check_key
 
 if TYPE_CHECKING:
@@ -103,16 +102,9 @@ def _reason(body: object) -> object:
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of Retry-After (RFC 9110 section 10.2.3), or of its usual ms form."""
-    for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "")
-        try:
-            return float(value) / divisor
-        except ValueError:
-            continue
-    try:
-        return parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time()
-    except ValueError:
-        return None
+    with contextlib.suppress(ValueError):
+        return float(headers.get("retry-after-ms", "")) / 1000.0
+    return wished_wait_s(headers.get("retry-after", ""))
 
 
 @lru_cache(maxsize=16)

@@ -8,30 +8,37 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rag.providers.postgres.copy_fields import sparse_field
-from rag.providers.postgres.keys import term_weights
-from rag.stages.terms import index_terms, is_han
+from rag.providers.postgres.packed_text import pack_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TERM_COLUMNS = "chunk_id, revision, len, is_han, w"
-_HEAD = struct.Struct(">h" + "iq" + "ii" * 2 + "i?")
+TERM_COLUMNS = "chunk_id, revision, seen, len, is_han, w"
+_HEAD = struct.Struct(">h" + "iq" + "ii")
+_TAIL = struct.Struct(">" + "ii" + "i?")
+_NULL = b"\xff\xff\xff\xff"
 # Rows were weighed by a mean near the present one; what is nearer than this is the same.
 _NEAR = 0.005
+# Of a field of COPY, before its bytes.
+_LENGTH = 4
+_NONE = np.empty(0, np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class TermRow:
-    """A chunk's text with the row of words it has; ``raw`` None means that it has none."""
+class TermRow(NamedTuple):
+    """A chunk's text with the row of words it has; ``raw`` None means that it has none.
+
+    ``seen`` is that row's version, as the wire has it.
+    """
 
     chunk_id: int
     revision: int
     indexed: str
+    seen: bytes | None
     length: int | None
     is_han: bool | None
     raw: bytes | None
@@ -48,45 +55,62 @@ class TermJob:
 
 @dataclass(frozen=True, slots=True)
 class TermPack:
-    """COPY bytes of the rows that differ, with what each changes in the statistics."""
+    """COPY bytes of the rows that differ, with what they change in the statistics together.
+
+    ``keys`` are those that more or fewer chunks have, ``dn`` how many more.
+    """
 
     rows: bytes
     ids: list[int]
-    lengths: list[int]
-    lost: list[NDArray[np.int32]]
-    won: list[NDArray[np.int32]]
+    length: int
+    keys: NDArray[np.int32]
+    dn: NDArray[np.int64]
 
 
 def pack_terms(job: TermJob) -> TermPack:
     """Return the rows whose words, length or weights are not what the text says now."""
-    pack = TermPack(b"", [], [], [], [])
     parts: list[bytes] = []
+    ids: list[int] = []
+    won, lost = [_NONE], [_NONE]
+    length = 0
     for row in job.rows:
-        counts = index_terms(row.indexed)
-        length = counts.total()
-        made = term_weights(job.store_id, counts, job.avg_len)
-        keys = np.fromiter(made, np.int32, len(made))
-        order = np.argsort(keys)
-        keys = keys[order]
-        values = np.fromiter(made.values(), np.float32, len(made))[order]
-        flag = is_han(row.indexed)
-        old_keys, old_values = _read(row.raw)
-        is_same = (row.length, row.is_han) == (length, flag) and np.array_equal(keys, old_keys)
-        if is_same and np.allclose(values, old_values, rtol=_NEAR, atol=0):
+        words = pack_text(job.store_id, row.indexed, job.avg_len)
+        field = sparse_field(words.keys, words.weights)
+        is_same = (row.length, row.is_han) == (words.length, words.is_han)
+        # Most often the very bytes are the same.
+        if is_same and row.raw == field[_LENGTH:]:
             continue
-        head = _HEAD.pack(5, 8, row.chunk_id, 4, row.revision, 4, length, 1, flag)
-        parts += (head, sparse_field(keys, values))
-        pack.ids.append(row.chunk_id)
-        pack.lengths.append(length - (row.length or 0))
-        pack.lost.append(np.setdiff1d(old_keys, keys, assume_unique=True))
-        pack.won.append(np.setdiff1d(keys, old_keys, assume_unique=True))
-    return TermPack(b"".join(parts), pack.ids, pack.lengths, pack.lost, pack.won)
+        keys, weights = _read(row.raw)
+        has_keys = np.array_equal(words.keys, keys)
+        if is_same and has_keys and (np.abs(words.weights - weights) <= _NEAR * weights).all():
+            continue
+        seen = _NULL if row.seen is None else len(row.seen).to_bytes(4, "big") + row.seen
+        head = _HEAD.pack(6, 8, row.chunk_id, 4, row.revision)
+        parts += (head, seen, _TAIL.pack(4, words.length, 1, words.is_han), field)
+        ids.append(row.chunk_id)
+        length += words.length - (row.length or 0)
+        if not has_keys:
+            won.append(words.keys)
+            lost.append(keys)
+    return TermPack(b"".join(parts), ids, length, *_changes(won, lost))
+
+
+def _changes(
+    won: Sequence[NDArray[np.int32]], lost: Sequence[NDArray[np.int32]]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the keys that do not occur as often on both sides, and how much more often in one."""
+    keys = np.concatenate([*won, *lost])
+    signs = np.ones(len(keys))
+    signs[sum(map(len, won)) :] = -1
+    unique, places = np.unique(keys, return_inverse=True)
+    sums = np.bincount(places, signs, len(unique)).astype(np.int64)
+    return unique[sums != 0], sums[sums != 0]
 
 
 def _read(raw: bytes | None) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return keys and weights of a sparsevec on the wire, which counts from 0."""
     if raw is None:
-        return np.empty(0, np.int32), np.empty(0, np.float32)
+        return _NONE, np.empty(0, np.float32)
     n = int.from_bytes(raw[4:8], "big")
     keys = np.frombuffer(raw, ">i4", n, 12).astype(np.int32) + 1
     return keys, np.frombuffer(raw, ">f4", n, 12 + 4 * n).astype(np.float32)

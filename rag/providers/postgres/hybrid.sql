@@ -1,24 +1,7 @@
 -- One round trip: both legs, exact scores of their union in both, fusion, and the chunks' facts.
--- {vector_branches}, {filters} and the fusion parts are put together in search.py; numbers in them
--- come from tables, values from people are bound.
-WITH k AS (
-  SELECT * FROM unnest(%(key_stores)s::int[], %(keys)s::int[], %(weights)s::float8[], %(codes)s::bool[])
-    AS k(store_id, key, weight, is_code)),
-t AS MATERIALIZED (
-  SELECT *, sum(df) OVER w AS cum, row_number() OVER (PARTITION BY store_id, is_new ORDER BY df, key) AS rn,
-    sum(idf) OVER w - idf AS rarer, sum(idf) OVER (PARTITION BY store_id) AS whole FROM (
-  SELECT k.store_id, k.key, k.is_code, ('{{' || k.key || ':1}}/1000000000')::sparsevec AS alone, d.df, ts.df IS NULL AS is_new,
-    k.weight * ln(1 + (greatest(s.n_chunks, d.df) - d.df + 0.5) / (d.df + 0.5)) AS idf,
-    0.02 * s.n_chunks AS budget
-  FROM k JOIN rag_store s ON s.id = k.store_id
-    LEFT JOIN LATERAL (
-      SELECT p.dfs[array_position(p.keys, k.key)] AS df FROM rag_term_pack p
-      WHERE p.store_id = k.store_id AND p.first_key <= k.key ORDER BY p.first_key DESC LIMIT 1) tp ON true
-    LEFT JOIN rag_term_stat tn ON tn.store_id = k.store_id AND tn.key = k.key
-    CROSS JOIN LATERAL (SELECT coalesce(tp.df + tn.df, tp.df, tn.df) AS df) ts,
-    -- A word whose statistics are not rolled up yet counts as once seen, so it is found at commit.
-    LATERAL (SELECT greatest(coalesce(ts.df, 1), 1) AS df) d) x
-  WINDOW w AS (PARTITION BY store_id ORDER BY df, key)),
+-- {vector_branches}, {words}, {filters} and the fusion parts are put together in hybrid.py; numbers
+-- in them come from tables, values from people are bound.
+WITH {question},
 q AS MATERIALIZED (
   SELECT ('{{' || string_agg(key || ':' || idf::real, ',' ORDER BY key) || '}}/1000000000')::sparsevec AS sv,
     -- Candidates come from the rarest words: from 2,000 chunks always, from a fiftieth of the store while the
@@ -34,7 +17,7 @@ v AS MATERIALIZED (
     WHERE sim >= %(vector_threshold)s) x WHERE place <= %(k)s),
 l0 AS MATERIALIZED (
   SELECT x.chunk_id, -(x.w <#> (SELECT sv FROM q)) AS bm25 FROM rag_chunk_lex x
-  WHERE rag_terms(x.w) && (SELECT must FROM q) AND {filters}
+  WHERE {words} AND {filters}
   ORDER BY x.w <#> (SELECT sv FROM q) LIMIT %(k)s),{substrings}
 l AS MATERIALIZED (
   SELECT chunk_id, bm25, row_number() OVER (ORDER BY bm25 DESC, chunk_id) AS r FROM {lexical} y

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 K1 = 1.2
 B = 0.75
-_PRIME = 999_999_937
+PRIME = 999_999_937
 
 
 def term_key(store_id: int, term: str) -> int:
     """Return the key of ``term`` in a store, 1 to 999,999,937."""
-    return zlib.crc32(f"{store_id}\0{term}".encode()) % _PRIME + 1
+    return zlib.crc32(f"{store_id}\0{term}".encode()) % PRIME + 1
 
 
 def term_weights(store_id: int, counts: Mapping[str, int], avg_len: float) -> dict[int, float]:
@@ -26,6 +26,6 @@ def term_weights(store_id: int, counts: Mapping[str, int], avg_len: float) -> di
     prefix = zlib.crc32(f"{store_id}\0".encode())
     merged: dict[int, int] = {}
     for term, count in counts.items():
-        key = zlib.crc32(term.encode(), prefix) % _PRIME + 1
+        key = zlib.crc32(term.encode(), prefix) % PRIME + 1
         merged[key] = merged.get(key, 0) + count
     return {key: tf * (K1 + 1) / (tf + norm) for key, tf in merged.items()}

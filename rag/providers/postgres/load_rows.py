@@ -20,8 +20,7 @@ from rag.providers.postgres.copy_fields import (
     sparse_field,
     text_field,
 )
-from rag.providers.postgres.keys import term_weights
-from rag.stages.terms import index_terms, is_han
+from rag.providers.postgres.packed_text import pack_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,22 +86,16 @@ def pack_rows(job: PackJob) -> PackedRows:
     all_keys: list[NDArray[np.int32]] = []
     sum_len = 0
     for chunk_id, (file, chunk, digest, indexed) in zip(job.ids, job.rows, strict=True):
-        counts = index_terms(indexed)
-        length = sum(counts.values())
-        weights = term_weights(job.store_id, counts, job.avg_len)
-        keys = np.fromiter(weights, np.int32, len(weights))
-        order = np.argsort(keys)
-        keys = keys[order]
-        values = np.fromiter(weights.values(), np.float32, len(weights))[order]
-        flag = is_han(indexed)
+        words = pack_text(job.store_id, indexed, job.avg_len)
         chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
         head = _LEX_HEAD.pack(
-            9, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, length, 1, True, 1, flag
-        )
-        lex_rows += (head, file.index_fields, sparse_field(keys, values))
-        are_han.append(flag)
-        all_keys.append(keys)
-        sum_len += length
+            9, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, words.length, 1, True,
+            1, words.is_han,
+        )  # fmt: skip
+        lex_rows += (head, file.index_fields, sparse_field(words.keys, words.weights))
+        are_han.append(words.is_han)
+        all_keys.append(words.keys)
+        sum_len += words.length
     keys, dfs = np.unique(np.concatenate(all_keys), return_counts=True)
     return PackedRows(b"".join(chunk_rows), b"".join(lex_rows), are_han, keys, dfs, sum_len)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Counts = tuple[NDArray[np.int32], NDArray[np.int64]]
 
+DELTA_COLUMNS = "store_id, keys, dn, chunks, len"
 _PACK_COLUMNS = "store_id, first_key, keys, dfs"
 _MERGE_AT = 4_000_000
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -25,9 +26,6 @@ _TRAILER = b"\xff\xff"
 _IS_COUNTED = """
 SELECT EXISTS (SELECT FROM rag_term_pack WHERE store_id = %s)
   OR EXISTS (SELECT FROM rag_term_stat WHERE store_id = %s)
-"""
-_DELTA = """
-INSERT INTO rag_term_delta (store_id, keys, dn, chunks, len) VALUES (%s, %s, %s, %s, %s)
 """
 
 
@@ -41,6 +39,15 @@ def copy_rows(cursor: Any, table: str, columns: str, rows: bytes) -> None:
         copy.write(_HEADER)
         copy.write(rows)
         copy.write(_TRAILER)
+
+
+def delta_row(
+    store_id: int, keys: NDArray[np.int32], dn: NDArray[np.int64], totals: tuple[int, int]
+) -> bytes:
+    """Return a row of rag_term_delta: keys, how many more chunks have each, chunks and length."""
+    n_chunks, length = totals
+    head, tail = struct.pack(">hii", 5, 4, store_id), struct.pack(">iiiq", 4, n_chunks, 8, length)
+    return head + array_field(keys) + array_field(dn) + tail
 
 
 class Tally:
@@ -74,8 +81,9 @@ class Tally:
         hold_stores([store_id])
         cursor.execute(_IS_COUNTED, [store_id, store_id])
         is_counted = cursor.fetchone()[0]
-        added = (keys.tolist(), dfs.tolist()) if is_counted else ([], [])
-        cursor.execute(_DELTA, [store_id, *added, self.n_chunks, self._sum_len])
+        added = (keys, dfs) if is_counted else (keys[:0], dfs[:0])
+        change = delta_row(store_id, *added, (self.n_chunks, self._sum_len))
+        copy_rows(cursor, "rag_term_delta", DELTA_COLUMNS, change)
         stats.roll_up([store_id])
         if is_counted:
             stats.pack(store_id)

@@ -1,46 +1,15 @@
-"""The hybrid statement. In: a resolved query. Out: hits with both legs' ranks and scores."""
+"""The search port on Postgres. In: a resolved query. Out: hits with both legs' ranks and scores."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from rag.conf import conf
-from rag.core.hits import Hit, Leg
+from rag.core.hits import Hit
 from rag.core.ports import IndexQuery
-from rag.providers.postgres.keys import term_key
-from rag.providers.postgres.literals import vector_literal
+from rag.providers.postgres.filters import filters
+from rag.providers.postgres.hybrid import Legs, find_hits
 from rag.providers.postgres.route import Branch, plan_branches
-from rag.providers.postgres.statement import fetch_rows
-
-_FOLDER = Path(__file__).parent
-STATEMENT = (_FOLDER / "hybrid.sql").read_text(encoding="utf-8")
-SUBSTRINGS = (_FOLDER / "substrings.sql").read_text(encoding="utf-8")
-# The lexical leg where a phrase is looked for in the texts too.
-BOTH = "(SELECT chunk_id, max(bm25) AS bm25 FROM (TABLE l0 UNION ALL TABLE s) b GROUP BY 1)"
-# How far a hit in another script than the query is trusted by its vector alone, in place of the
-# words that it cannot share.
-CROSS_SCRIPT = 0.75
-# 0.3 of the highest BM25 that the query's terms could reach: below it, the lexical leg has found
-# noise and must not be blown up to 1.
-DAMPING = 0.3 * 2.2
-# Beside a vector leg, words that make this part of the question's weight bring candidates enough:
-# at a million chunks the ten best stay the same, in half of the time.
-MASS = 0.6
-# The fused score of a hit (of the statement's ``n``), by fusion and by the legs that run.
-FUSED = {
-    "weighted": """%(wv)s * nv + %(wb)s * CASE
-      WHEN best <= 0 THEN %(cross)s * nv
-      WHEN is_han = %(is_han)s THEN bm25 / best
-      ELSE greatest(%(cross)s * nv,
-        coalesce(least(bm25 / best, bm25 / nullif(%(damping)s * sidf, 0)), 0)) END""",
-    "rrf": "coalesce(%(wv)s / (60 + vr), 0) + coalesce(%(wb)s / (60 + lr), 0)",
-    "semantic": "sim",
-    "keyword": "bm25",
-}
 
 
 class PostgresIndex:
@@ -52,44 +21,23 @@ class PostgresIndex:
             return [], {}
         with_vectors = [target for target in query.targets if target.space_id in query.vectors]
         branches = plan_branches(with_vectors, query.files, conf().hnsw_min_chunks)
-        hits = self._run(query, branches)
+        hits = find_hits(query, _legs(query, branches))
         if len(hits) < query.top_k and any(branch.way == "hnsw" for branch in branches):
             # The iterative scan gave up before it met enough rows that pass a rare filter.
             branches = [Branch(b.space_id, b.dim, "exact", b.store_ids) for b in branches]
-            hits = self._run(query, branches)
+            hits = find_hits(query, _legs(query, branches))
         routes: dict[int, str] = {}
         for branch in branches:
             known = routes.get(branch.space_id)
             routes[branch.space_id] = f"{known}+{branch.way}" if known else branch.way
         return hits, routes
 
-    def _run(self, query: IndexQuery, branches: Sequence[Branch]) -> list[Hit]:
-        params = _params(query)
-        store_ids = [target.store_id for target in query.targets]
-        filters = _filters(query, store_ids)
-        statement = STATEMENT.format(
-            filters=filters,
-            substrings=SUBSTRINGS.format(filters=filters) if query.phrase else "",
-            lexical=BOTH if query.phrase else "l0",
-            vector_branches=_vector_legs(query, branches),
-            space_of_store=_by_store(query, lambda target: str(target.space_id)),
-            similarity=_by_store(query, _similarity(query)),
-            fused=_fused(query),
-        )
-        # Limits are part of the plan.
-        for name in ("k", "top"):
-            statement = statement.replace(f"%({name})s", str(int(params.pop(name))))
-        has_filter = bool(query.files or query.settings.content_types or query.phrase)
-        rows = fetch_rows(
-            statement, params, ef_search=_ef_search(query), is_planned_once=not has_filter
-        )
-        names = {
-            term_key(target.store_id, term): term
-            for target in query.targets
-            for term in query.terms
-        }
-        hits = [_hit(rank, row, names) for rank, row in enumerate(rows, start=1)]
-        return [_with_phrase(hit, query.phrase) for hit in hits] if query.phrase else hits
+
+def _legs(query: IndexQuery, branches: Sequence[Branch]) -> Legs:
+    return Legs(
+        vectors=[_vector_leg(query, branch) for branch in branches],
+        words="rag_terms(x.w) && (SELECT must FROM q)", params={}, ef_search=_ef_search(query),
+    )  # fmt: skip
 
 
 def _ef_search(query: IndexQuery) -> int:
@@ -99,144 +47,13 @@ def _ef_search(query: IndexQuery) -> int:
     return 200 if any(target.share < 0.9 for target in query.targets) else 100
 
 
-def _with_phrase(hit: Hit, phrase: str) -> Hit:
-    if phrase not in hit.text or phrase in hit.matched_terms:
-        return hit
-    return replace(hit, matched_terms=tuple(sorted((*hit.matched_terms, phrase))))
-
-
-def _fused(query: IndexQuery) -> str:
-    fusion = _fusion(query)
-    if query.phrase and fusion == "weighted":
-        # Who asks for a bare word wants texts that hold it before texts that are like it.
-        return f"0.5 * (lr IS NOT NULL)::int + 0.5 * ({FUSED[fusion]})"
-    return FUSED[fusion]
-
-
-def _fusion(query: IndexQuery) -> str:
-    if not query.terms:
-        return "semantic"
-    if not query.vectors:
-        return "keyword"
-    return query.settings.fusion
-
-
-def _params(query: IndexQuery) -> dict[str, Any]:
-    # A key that two stores share may stand in a sparsevec only once.
-    keys: dict[int, tuple[int, float, bool]] = {}
-    for target in query.targets:
-        for term, weight in query.terms.items():
-            key = term_key(target.store_id, term)
-            keys.setdefault(key, (target.store_id, weight, term in query.codes))
-    settings = query.settings
-    params: dict[str, Any] = {
-        "keys": list(keys),
-        "key_stores": [store for store, _, _ in keys.values()],
-        "weights": [weight for _, weight, _ in keys.values()],
-        "codes": [is_code for _, _, is_code in keys.values()],
-        "k": max(50, 2 * query.top_k),
-        "top": query.top_k,
-        "groups": sorted(query.group_ids),
-        "types": list(settings.content_types),
-        "files": list(query.files.file_ids) if query.files else [],
-        "wv": float(settings.vector_weight),
-        "wb": float(settings.bm25_weight),
-        "vector_threshold": settings.vector_threshold or -1.0,
-        "bm25_threshold": float(settings.bm25_threshold),
-        "is_han": query.is_han,
-        "cross": CROSS_SCRIPT,
-        "damping": DAMPING,
-        "mass": MASS if query.vectors else 1.0,
-        "phrase": query.phrase,
-        "total": sum(target.n_chunks for target in query.targets),
-    }
-    for space_id, vector in query.vectors.items():
-        params[f"e{space_id}"] = vector_literal(vector)
-    return params
-
-
-def _filters(query: IndexQuery, store_ids: Sequence[int]) -> str:
-    """Return the conditions of both legs on alias ``x``; the access rule among them."""
-    stores = ",".join(str(int(store_id)) for store_id in store_ids)
-    is_in = f"= {stores}" if len(store_ids) == 1 else f"IN ({stores})"
-    parts = [f"x.store_id {is_in}", "x.enabled"]
-    open_ids = [
-        str(target.store_id)
-        for target in query.targets
-        if target.sees_restricted and target.store_id in store_ids
-    ]
-    if len(open_ids) < len(store_ids):
-        rule = "x.restricted IS NULL OR x.restricted && %(groups)s::int[]"
-        if open_ids:
-            rule += f" OR x.store_id IN ({','.join(open_ids)})"
-        parts.append(f"({rule})")
-    if query.settings.content_types:
-        parts.append("x.content_type = ANY(%(types)s)")
-    if query.files is not None:
-        parts.append("x.file_id = ANY(%(files)s::bigint[])")
-    return " AND ".join(parts)
-
-
-def _vector_legs(query: IndexQuery, branches: Sequence[Branch]) -> str:
-    empty = "SELECT NULL::bigint AS chunk_id, 0 AS space_id, NULL::float8 AS sim WHERE false"
-    legs = [empty]
-    for branch in branches:
-        space = int(branch.space_id)
-        distance = f"x.embedding::halfvec({branch.dim}) <=> %(e{space})s::halfvec({branch.dim})"
-        # An added zero hides the order from the index, so that the scan is exact.
-        order = f"({distance}) + 0" if branch.way == "exact" else distance
-        legs.append(
-            f"(SELECT chunk_id, {space} AS space_id, 1 - dist AS sim FROM (SELECT x.chunk_id, "
-            f"{order} AS dist FROM rag_chunk_vec_s{space} x "
-            f"WHERE {_filters(query, branch.store_ids)} ORDER BY dist LIMIT %(k)s) y)"
-        )
-    return " UNION ALL ".join(legs)
-
-
-def _similarity(query: IndexQuery) -> Any:
-    def of_target(target: Any) -> str:
-        if target.space_id not in query.vectors:
-            return "NULL"
-        space, kind = int(target.space_id), f"halfvec({int(target.dim)})"
-        return (
-            f"(SELECT 1 - (e.embedding::{kind} <=> %(e{space})s::{kind})"
-            f" FROM rag_chunk_vec_s{space} e WHERE e.chunk_id = c.chunk_id)"
-        )
-
-    return of_target
-
-
-def _by_store(query: IndexQuery, expression: Any) -> str:
-    """Return one SQL expression for all stores, or a CASE where their spaces differ."""
-    cases = {target.store_id: expression(target) for target in query.targets}
-    if len(set(cases.values())) == 1:
-        return str(next(iter(cases.values())))
-    whens = " ".join(f"WHEN {int(store)} THEN {sql}" for store, sql in cases.items())
-    return f"CASE x.store_id {whens} END"
-
-
-def _hit(rank: int, row: Sequence[Any], names: dict[int, str]) -> Hit:
-    def plain(value: Any) -> Any:
-        return json.loads(value) if isinstance(value, str) else value
-
-    return Hit(
-        chunk_id=row[0],
-        score=float(row[1]),
-        vector=Leg(row[4], None if row[2] is None else float(row[2])),
-        lexical=Leg(row[5], float(row[3]) if names else None),
-        matched_terms=tuple(sorted(names[key] for key in row[6] if key in names)),
-        rank=rank,
-        revision=row[7],
-        store_id=row[8],
-        file_id=row[9],
-        file_name=row[10],
-        text=row[11],
-        char_start=row[12],
-        char_end=row[13],
-        page_first=row[14],
-        page_last=row[15],
-        heading_path=tuple(plain(row[16])),
-        content_type=row[17],
-        token_count=row[18],
-        metadata=plain(row[19]),
+def _vector_leg(query: IndexQuery, branch: Branch) -> str:
+    space = int(branch.space_id)
+    distance = f"x.embedding::halfvec({branch.dim}) <=> %(e{space})s::halfvec({branch.dim})"
+    # An added zero hides the order from the index, so that the scan is exact.
+    order = f"({distance}) + 0" if branch.way == "exact" else distance
+    return (
+        f"(SELECT chunk_id, {space} AS space_id, 1 - dist AS sim FROM (SELECT x.chunk_id, "
+        f"{order} AS dist FROM rag_chunk_vec_s{space} x "
+        f"WHERE {filters(query, branch.store_ids)} ORDER BY dist LIMIT %(k)s) y)"
     )

@@ -20,7 +20,7 @@ _ROLL_UP = """
 WITH d AS (DELETE FROM rag_term_delta WHERE store_id = ANY(%s) RETURNING *),
 k AS (INSERT INTO rag_term_stat AS s
   SELECT store_id, u.k, sum(u.n) FROM d, unnest(keys, dn) u(k, n)
-  WHERE store_id IN (SELECT id FROM rag_store) GROUP BY 1, 2 ORDER BY 1, 2
+  WHERE store_id IN (SELECT id FROM rag_store) GROUP BY 1, 2 HAVING sum(u.n) <> 0 ORDER BY 1, 2
   ON CONFLICT (store_id, key) DO UPDATE SET df = s.df + excluded.df)
 UPDATE rag_store SET n_chunks = n_chunks + x.n, sum_len = sum_len + x.l
 FROM (SELECT store_id, sum(chunks) AS n, sum(len) AS l FROM d GROUP BY 1) x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db import connection
+from django.db import connection, transaction
 
 _JOBS = "DELETE FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%s)"
 _SCRUB = """
@@ -32,8 +32,17 @@ def forget_chunks(chunk_ids: Sequence[int]) -> None:
     """Remove the answers that were made from these chunks; the questions stay."""
     if not chunk_ids:
         return
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        # The planner takes each answer for a match, and would compare all of them with all chunks.
+        cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(_SCRUB.format(which=_OF_CHUNKS), [list(chunk_ids)])
+        cursor.execute("SET LOCAL enable_seqscan = on")
+
+
+def merge_pending_hits() -> None:
+    """Merge what was logged lately into the index of hits: a deletion compares all of the rest."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT gin_clean_pending_list('rag_querylog_chunks')")
 
 
 def forget_store(store_id: int, file_ids: Sequence[int]) -> None:

@@ -6,10 +6,12 @@ The SDKs' own retries are switched off: they ignore the deadline, one of them Re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from rag.core.errors import RAGError
@@ -65,6 +67,15 @@ async def await_with_retry(
         if not isinstance(outcome, Failure):
             return outcome
         await asyncio.sleep(budget.wait_after(outcome))
+
+
+def wished_wait_s(value: str) -> float | None:
+    """Return the seconds of a Retry-After header, a number or a date (RFC 9110 section 10.2.3)."""
+    with contextlib.suppress(ValueError):
+        return float(value)
+    with contextlib.suppress(ValueError, OverflowError):
+        return parsedate_to_datetime(value).timestamp() - time.time()
+    return None
 
 
 class _Budget:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
 from rag.providers.remote.retry import Failure
 
-TRANSIENT = frozenset({408, 409, 429})
+TRANSIENT = frozenset({408, 429})
 MAX_REASON_CHARS = 300
 
 
@@ -67,13 +67,13 @@ class Service:
         error = ProviderError(
             message,
             hint=hint,
-            service=self.name, model=self.model, status=status, reason=self.clean(reason),
+            service=self.name, model=self.model, status=status, reason=_ended(self.clean(reason)),
             key_setting=self.key_setting, url_setting=self.url_setting,
         )  # fmt: skip
         return Failure(error, status in TRANSIENT or status >= 500, retry_after_s)
 
 
-def check_address(url: str, setting: str) -> str:
+def check_address(url: str, setting: str, example: str = "http://localhost:11434/v1") -> str:
     """Return ``host:port`` of a base URL; raise ConfigurationError naming ``setting``."""
     try:
         parts = urlsplit(url)
@@ -83,7 +83,7 @@ def check_address(url: str, setting: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise ConfigurationError(
             "{setting} is no web address.", hint="Write it like {example}.",
-            setting=setting, example="http://localhost:11434/v1",
+            setting=setting, example=example,
         )  # fmt: skip
     return f"{host}:{port}" if port else host
 
@@ -98,6 +98,11 @@ def check_key(key: str, setting: str) -> str:
             setting=setting,
         )
     return key
+
+
+def _ended(sentence: str) -> str:
+    # Another follows it.
+    return sentence if sentence.endswith((".", "!", "?", "。", "！", "？")) else f"{sentence}."
 
 
 def _sentences(status: int) -> tuple[str, str]:

@@ -100,11 +100,22 @@ function leave() {
   get("problem").textContent = "";
 }
 
+/* All of a conversation: a long one comes in parts, the last of them first. */
+async function readMessages(id) {
+  let messages = [], until = "";
+  do {
+    const part = await call(`/api/sessions/${id}/messages${until && `?until=${until}`}`);
+    messages = [...part, ...messages];
+    until = part[0]?.parent;
+  } while (until);
+  return messages;
+}
+
 async function open(id) {
   leave();
   session = id;
   document.body.classList.remove("has-sessions");
-  const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), call(`/api/sessions/${id}/messages`)]);
+  const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), readMessages(id)]);
   if (session !== id) return;
   showTitle(row.title);
   draw(messages);
@@ -198,7 +209,7 @@ function discard(turn) {
 /* After an answer: keys, versions and titles as the server has them. */
 async function settle(quiet) {
   const id = session;
-  const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), call(`/api/sessions/${id}/messages`), loadSessions()]);
+  const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), readMessages(id), loadSessions()]);
   if (quiet.signal.aborted || session !== id || running) return;
   showTitle(row.title);
   markCurrent();

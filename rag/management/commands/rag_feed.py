@@ -1,0 +1,51 @@
+"""Feed the search engine beside Postgres: ``rag_feed [--all] [--stop] [--no-wait]``."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from rag.core.errors import RAGError
+from rag.providers.postgres.outbox_switch import outbox_state
+from rag.services.feed import start_feeding, stop_feeding
+from rag.services.outbox import drain_outbox
+
+
+class Command(BaseCommand):
+    """Let Milvus hold what Postgres holds."""
+
+    help = (
+        "Feed Milvus with all chunks the first time, and then with what has changed. Workers do"
+        " the latter too, every few seconds; searches go on meanwhile."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("--all", action="store_true", help="feed every chunk again")
+        parser.add_argument("--stop", action="store_true", help="note no changes any more")
+        parser.add_argument(
+            "--no-wait", action="store_true", help="leave the feeding to running workers"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the command."""
+        try:
+            if options["stop"]:
+                n = stop_feeding()
+                self.stdout.write(f"Stopped; {n} changes were not fed.")
+                return
+            start_feeding(everything=options["all"])
+            if not options["no_wait"]:
+                self._drain()
+        except RAGError as error:
+            raise CommandError(str(error)) from error
+        state = outbox_state()
+        self.stdout.write(f"{state.n_waiting} changes wait, the oldest for {state.lag_s:.0f} s.")
+
+    def _drain(self) -> None:
+        with tqdm(total=outbox_state().n_waiting, unit="change", file=sys.stderr) as bar:
+            drain_outbox(budget_s=float("inf"), is_waiting=True, on_batch=bar.update)

@@ -1,0 +1,43 @@
+"""A folder of this machine as an origin of documents. Hidden files and links are passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+from rag.core.errors import NotFoundError
+from rag.core.origins import Listed
+
+
+class FolderOrigin:
+    """All files under ``folder``, by their paths relative to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.resolve().name
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def listed(self) -> Iterator[Listed]:
+        """Yield each file; raise NotFoundError when there is no such folder."""
+        if not self._folder.is_dir():
+            raise NotFoundError("There is no folder “{path}”.", path=self._folder)
+        for path in _files(self._folder):
+            yield Listed(path.relative_to(self._folder).as_posix(), path.stat().st_size)
+
+    def opened(self, path: str) -> AbstractContextManager[IO[bytes]]:
+        """Open one file; raise OSError."""
+        return (self._folder / path).open("rb")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_dir():
+            yield from _files(path)
+        elif path.is_file():
+            yield path

@@ -1,0 +1,148 @@
+"""The search port on Milvus. In: a resolved query. Out: hits, decided and scored by Postgres.
+
+Milvus proposes chunks; what has changed since it was fed is proposed by the outbox. Postgres lets
+through what the caller may see now, and scores it with the vectors and words that it has now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.db import connection
+
+from rag.core.errors import ConfigurationError, NotFoundError
+from rag.core.hits import Hit
+from rag.core.ports import IndexQuery
+from rag.models.outbox import WORDS
+from rag.providers.milvus.proposals import MOST, proposal_filter, propose
+from rag.providers.milvus.server import MilvusServer
+from rag.providers.postgres.connections import release_db
+from rag.providers.postgres.filters import filter_values, filters
+from rag.providers.postgres.hybrid import Legs, find_hits, n_candidates, word_weights
+from rag.providers.postgres.outbox import recent_changes
+from rag.providers.postgres.outbox_switch import outbox_state
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# More changes than these are not looked at by a search; it is behind then, and says so.
+MAX_RECENT = 5000
+# How many times the candidates are asked for at first, and again when filters leave too few.
+WIDER, AGAIN = 2, 4
+# Those that share a word alone: what has just changed need not.
+_WORDS = f"x.chunk_id = ANY(%(ids{WORDS})s::bigint[]) AND x.w <#> (SELECT sv FROM q) < 0"
+_PASSING = "SELECT count(*) FROM {table} x WHERE x.chunk_id = ANY(%(ids)s::bigint[]) AND {filters}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Leg:
+    """One leg of the search: a space (0: the words), its stores, and what is asked."""
+
+    space_id: int
+    dim: int
+    store_ids: tuple[int, ...]
+    numbers: NDArray[np.float32] | Mapping[int, float]
+
+    @property
+    def table(self) -> str:
+        return f"rag_chunk_vec_s{int(self.space_id)}" if self.space_id else "rag_chunk_lex"
+
+
+class MilvusIndex:
+    """Finds chunks by the vectors and words that a Milvus was fed with."""
+
+    def __init__(self, server: MilvusServer) -> None:
+        self._server = server
+
+    def search(self, query: IndexQuery) -> tuple[list[Hit], dict[int, str]]:
+        """Return hits, best first, and each space's route: ``milvus``, or how it fell short.
+
+        Without vectors it is the words' (0). ``behind``: more changes wait than a search looks at;
+        ``cut``: a filter left too few of all that Milvus returns. Raises ProviderError where Milvus
+        fails: nothing stands in for it.
+        """
+        if not query.targets or (query.files is not None and not query.files.file_ids):
+            return [], {}
+        routes: dict[int, str] = {}
+        vectors: list[str] = []
+        params: dict[str, list[int]] = {}
+        for leg in _legs(query):
+            ids, routes[leg.space_id] = self._candidates(query, leg)
+            params[f"ids{leg.space_id}"] = ids
+            if leg.space_id:
+                vectors.append(_vector_leg(query, leg))
+        words = _WORDS if WORDS in routes else "false"
+        hits = find_hits(query, Legs(vectors, words, params))
+        if vectors and (of_words := routes.pop(WORDS, "")):
+            routes = {space: _worse(route, of_words) for space, route in routes.items()}
+        return hits, routes
+
+    def _candidates(self, query: IndexQuery, leg: _Leg) -> tuple[list[int], str]:
+        """Return enough chunks to choose from, what has just changed among them, and the route."""
+        recent = recent_changes(leg.space_id, MAX_RECENT)
+        route = "milvus behind" if len(recent) == MAX_RECENT else "milvus"
+        limit = WIDER * n_candidates(query)
+        where = proposal_filter(query, leg.store_ids)
+        while True:
+            release_db()
+            proposed = self._proposed(leg, where, limit)
+            ids = list({*proposed, *recent})
+            if len(proposed) < limit or _passing(query, leg, ids) >= n_candidates(query):
+                return ids, route
+            if limit == MOST:
+                return ids, "milvus cut"
+            limit = min(MOST, AGAIN * limit)
+
+    def _proposed(self, leg: _Leg, where: str, limit: int) -> list[int]:
+        if isinstance(leg.numbers, Mapping) and not leg.numbers:
+            return []
+        try:
+            return propose(self._server, leg.space_id, leg.numbers, where, limit)
+        except NotFoundError as error:
+            # Nothing of it was fed yet, which is right while what is there still waits.
+            if outbox_state().is_on:
+                return []
+            raise ConfigurationError(
+                "Milvus was never fed.", hint="Run: manage.py rag_feed"
+            ) from error
+
+
+def _legs(query: IndexQuery) -> list[_Leg]:
+    stores: dict[int, list[int]] = {}
+    dims = {target.space_id: target.dim for target in query.targets}
+    for target in query.targets:
+        if target.space_id in query.vectors:
+            stores.setdefault(target.space_id, []).append(target.store_id)
+    legs = [
+        _Leg(space_id, dims[space_id], tuple(ids), query.vectors[space_id])
+        for space_id, ids in stores.items()
+    ]
+    if query.terms:
+        all_ids = tuple(target.store_id for target in query.targets)
+        legs.append(_Leg(WORDS, 0, all_ids, word_weights(query)))
+    return legs
+
+
+def _vector_leg(query: IndexQuery, leg: _Leg) -> str:
+    space, kind = int(leg.space_id), f"halfvec({int(leg.dim)})"
+    return (
+        f"(SELECT x.chunk_id, {space} AS space_id,"
+        f" 1 - (x.embedding::{kind} <=> %(e{space})s::{kind}) AS sim FROM {leg.table} x"
+        f" WHERE x.chunk_id = ANY(%(ids{space})s::bigint[]) AND {filters(query, leg.store_ids)}"
+        " ORDER BY sim DESC LIMIT %(k)s)"
+    )
+
+
+def _passing(query: IndexQuery, leg: _Leg, ids: Sequence[int]) -> int:
+    statement = _PASSING.format(table=leg.table, filters=filters(query, leg.store_ids))
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"ids": list(ids), **filter_values(query)})
+        return int(cursor.fetchone()[0])
+
+
+def _worse(first: str, second: str) -> str:
+    """Return the longer route: it says what fell short."""
+    return max(first, second, key=len)

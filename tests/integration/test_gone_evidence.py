@@ -1,0 +1,133 @@
+"""Words of deleted passages are shown to nobody and go from kept answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection
+
+from agents import models
+from agents.services.gone_evidence import drop_gone_evidence
+from agents.services.visible_evidence import visible_evidence
+from rag import models as rag_models
+from rag.core.access import Scope
+from rag.services.delete_files import delete_files
+from tests.edges.api_desk import client_for, error_of, ok
+from tests.factories import FileFactory, UserFactory, publish
+from tests.integration.agent_world import QUOTE, AgentWorld, world
+
+__all__ = ["world"]
+COMPOST = "Compost of the garden is turned every two weeks."
+
+
+def answered(world: AgentWorld) -> Any:
+    """Ask; the answer cites two documents."""
+
+    def answer(request: Any) -> str:
+        documents = request.messages[-1].content
+        ids = {words: documents[: documents.index(words)].rpartition('id="')[2][:6]
+               for words in (QUOTE, COMPOST)}  # fmt: skip
+        return (
+            f'Hello. <cite doc_id="{ids[QUOTE]}" quote="{QUOTE}">Every 30 days, says it.</cite> '
+            f'And <cite doc_id="{ids[COMPOST]}" quote="{COMPOST}">compost each fortnight.</cite>'
+        )
+
+    publish(FileFactory(store=world.store, name="garden.txt"), COMPOST)
+    world.use(answer)
+    world.set(default_top_k=20)
+    return world.ask(
+        "How often is the pump serviced, and how often is compost of the garden turned?"
+    )
+
+
+def delete(name: str) -> None:
+    files = rag_models.File.objects.filter(name=name).values_list("pk", flat=True)
+    assert delete_files(scope=Scope.operator(), file_ids=list(files)) == 1
+
+
+def said_anywhere(words: str) -> list[str]:
+    """Return the tables of agents that hold the words in any column."""
+    tables = [table for table in connection.introspection.table_names() if "agents_" in table]
+    found = []
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT count(*) FROM {table} t WHERE t::text LIKE %s", [f"%{words}%"])
+            found += [table] if cursor.fetchone()[0] else []
+    return found
+
+
+def test_a_deleted_file_goes_from_answer_and_events(world: AgentWorld) -> None:
+    told = answered(world)
+    assert [one["verdict"] for one in told.row.citations] == ["verified"] * 2
+    assert drop_gone_evidence() == 0 and "agents_messageevent" in said_anywhere(QUOTE)
+    delete("pump manual.txt")
+    shown = ok(client_for(world.user).get(f"/api/messages/{told.row.key}"))
+    assert shown["content"] == "Hello. […][1] And compost each fortnight.[2]"
+    assert QUOTE not in str(shown) and "30 days" not in str(shown)
+    assert drop_gone_evidence() == 1
+    assert said_anywhere("30 days") == [] and said_anywhere(QUOTE) == []
+    row = models.Message.objects.get(pk=told.row.pk)
+    assert row.content == shown["content"]
+    first, second = row.citations
+    assert first["is_gone"] and (first["claim"], first["quote"], first["found"]) == ("", "", "")
+    assert second["quote"] == COMPOST and "is_gone" not in second
+    assert {one["source"]["name"] for one in row.sources if one["content"]} == {
+        "garden.txt",
+        "library.txt",
+    }
+    assert not row.events.exists() and drop_gone_evidence() == 0, "it is done once"
+    client = client_for(world.user)
+    error_of(client.get(f"/api/messages/{row.key}/citations/1"), 404)
+    assert ok(client.get(f"/api/messages/{row.key}/citations/2"))["text"] == COMPOST
+    assert ok(client.get(f"/api/messages/{row.key}"))["content"] == shown["content"]
+
+
+def test_an_answer_that_is_being_written_is_left_alone(world: AgentWorld) -> None:
+    told = answered(world)
+    models.Message.objects.filter(pk=told.row.pk).update(status="running")
+    delete("garden.txt")
+    assert drop_gone_evidence() == 0 and "fortnight" in told.row.content
+
+
+def test_words_without_a_mark_stay_and_marks_are_told_apart(world: AgentWorld) -> None:
+    citations = [
+        {"number": n, "doc_id": "doc_01", "claim": claim, "chunk_id": chunk_id}
+        for n, claim, chunk_id in (
+            (1, "same", 10**9),
+            (11, "same", None),
+            (2, "", 10**9),
+            (3, "x", 10**9),
+        )
+    ]
+    session = models.Session.objects.create(agent=world.agent, user=world.user)
+    message = models.Message(
+        pk=1, session=session, content="same [11] no same[1] same same[11] [2]", citations=citations
+    )
+    shown = visible_evidence(messages=[message], scope=Scope.operator())[1]
+    assert shown.content == "same [11] no […][1] same same[11] [2]"
+    assert visible_evidence(messages=[], scope=Scope.anonymous()) == {}
+
+
+def test_a_page_s_document_of_ours_goes_with_the_right_to_read_it(world: AgentWorld) -> None:
+    file = rag_models.File.objects.filter(store=world.store).first()
+    assert file is not None
+    source = {
+        "content": "secret words", "content_type": "url",
+        "doc_id": "doc_01", "chunk_id": None, "score": 1.0, "source_name": "page",
+        "source": {"type": "url", "name": "a", "id": f"/files/{file.pk}"},
+    }  # fmt: skip
+    cited = {
+        "number": 1, "doc_id": "doc_01", "quote": "secret words", "claim": "It is.",
+        "chunk_id": None,
+    }  # fmt: skip
+    session = models.Session.objects.create(agent=world.agent, user=world.user)
+    message = models.Message(
+        pk=1, session=session, content="It is.[1]", sources=[source], citations=[cited]
+    )
+    stranger = Scope(user_id=UserFactory().pk)
+    shown = visible_evidence(messages=[message], scope=stranger)[1]
+    assert shown.content == "[…][1]" and "secret" not in str(shown)
+    url = "https://example.org/a"
+    outside = {**source, "source": {"type": "url", "name": url, "id": url}}
+    message.sources = [outside]
+    assert visible_evidence(messages=[message], scope=stranger)[1].content == "It is.[1]"

@@ -1,0 +1,95 @@
+"""What a run of a flow has found does not give back what was deleted or hidden since."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from agents import models
+from agents.services.follow_run import follow_run
+from agents.services.run_summary import run_summary
+from agents.services.visible_passages import visible_passages
+from rag.core.access import Scope
+from rag.services.access import scope_of
+from rag.services.delete_files import delete_files
+from tests.factories import FileFactory, StoreFactory, UserFactory, publish
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def desk() -> Any:
+    """Return a person, two files of theirs, and a run that found both."""
+    user = UserFactory()
+    store = StoreFactory(owner=user)
+    first, second = FileFactory(store=store), FileFactory(store=store)
+    publish(first, "The safe opens with 4711.")
+    publish(second, "The door is red.")
+    hits = [
+        {
+            "content": chunk.text,
+            "chunk_id": chunk.pk,
+            "highlights": [chunk.text.split()[2]],
+            "score": 1.0,
+        }
+        for chunk in (first.chunks.get(), second.chunks.get())
+    ]
+    flow = models.Flow.objects.create(name="f", owner=user)
+    version = models.FlowVersion.objects.create(flow=flow, number=1, yaml="")
+    run = models.FlowRun.objects.create(
+        version=version, user=user, status="done", state={"rag_results": {"docs": hits}}
+    )
+    data = {"result_key": "rag_results", "results": {"docs": hits}, "counts": {"docs": 2}}
+    for seq, (kind, told) in enumerate((("rag_results", data), ("done", {"answer": "Yes."})), 1):
+        models.RunEvent.objects.create(run=run, seq=seq, kind=kind, data=told)
+    return user, first, run
+
+
+def followed(run: models.FlowRun) -> list[Any]:
+    async def all_of() -> list[Any]:
+        return [event.data async for event in follow_run(run_id=run.pk)]
+
+    return async_to_sync(all_of)()
+
+
+def told(run: models.FlowRun, user: Any) -> str:
+    state = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
+    return str(state) + str(followed(run))
+
+
+def test_what_is_there_is_told_as_it_was(desk: Any) -> None:
+    user, _, run = desk
+    assert followed(run) == [event.data for event in run.events.all()]
+    assert told(run, user).count("4711") == 2
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_passage_goes_with_its_file_and_with_the_right_to_read_it(
+    desk: Any, is_deleted: bool
+) -> None:
+    user, file, run = desk
+    if is_deleted:
+        delete_files(scope=Scope.operator(), file_ids=[file.pk])
+    else:
+        run.user = other = UserFactory()
+        run.save()
+        user = other
+    assert "4711" not in told(run, user) and "opens" not in told(run, user)
+    assert ("The door is red." in told(run, user)) is is_deleted
+    found, done = followed(run)
+    assert (found["counts"], done) == ({"docs": 2}, {"answer": "Yes."})
+    assert found["results"]["docs"][0]["is_gone"] is True
+
+
+def test_only_hits_are_looked_at() -> None:
+    odd = [None, 1, "content", {"chunk_id": 5}, {"content": "x", "chunk_id": None}, [[]],
+           {"content": "x", "chunk_id": "7"}]  # fmt: skip
+    assert visible_passages(values=odd, scope=Scope.anonymous()) == odd
+    deep = {"a": [{"b": {"content": "secret", "chunk_id": 10**9, "rank": 1}}]}
+    (shown,) = visible_passages(values=[deep], scope=Scope.operator())
+    assert shown["a"][0]["b"] == {
+        "content": "", "highlights": [], "is_gone": True, "chunk_id": 10**9, "rank": 1,
+    }  # fmt: skip
+    assert deep["a"][0]["b"]["content"] == "secret"
