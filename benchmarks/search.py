@@ -1,7 +1,7 @@
 """Speed, size and recall of the index on made-up chunks. In: a number. Out: a row of figures.
 
-Run ``python -m benchmarks.search [--chunks N | --full]`` (100,000; full: 1,000,000). Works in a
-database of its own and drops it.
+Run ``python -m benchmarks.search [--chunks N | --full]`` (100,000; full: 1,000,000, and the doctor
+on them). Works in a database of its own and drops it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from benchmarks.scratch import scratch_database
 
 # isort: split
 # Django is set up by now, so that models can be imported.
+from benchmarks.lifecycle_doctor import measure_doctor
 from benchmarks.live_document import measure_live_document
 from benchmarks.record import Report
 from benchmarks.search_recall import measure_recall
@@ -46,6 +47,8 @@ def main() -> int:
         measure_speed(report, world, n >= FULL // 2)
         measure_recall(report, world)
         measure_live_document(report, world, corpus)
+        if options.full:
+            measure_doctor(report)
     report.save()
     return 0
 

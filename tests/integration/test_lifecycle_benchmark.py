@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import lifecycle_files, swap, swap_models
-from benchmarks.lifecycle import measure_doctor
+from benchmarks.lifecycle_doctor import measure_doctor
 from benchmarks.lifecycle_files import measure_deletion
 from benchmarks.lifecycle_words import measure_words
 from benchmarks.record import Report
