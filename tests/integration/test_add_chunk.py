@@ -65,7 +65,7 @@ def test_chunks_are_added_before_all_others_and_behind_each_other(file: Any) -> 
     assert (top.page_first, below.page_first) == (1, 1)
     first = models.Chunk.FIRST_ADDED
     assert (top.ordinal, below.ordinal) == (first, first + 1)
-    assert (top.position, str(below)) == ("+1", f"{file.pk}#+2")
+    assert (top.position, str(below)) == ("+1", f"{file.name} #+2: more of the summary")
     check_index(file.store)
 
 
@@ -177,7 +177,7 @@ def test_a_deletion_takes_as_many_statements_for_many_as_for_few(
     file: Any, django_assert_max_num_queries: Any
 ) -> None:
     chunks = publish(file, *(f"text {n}" for n in range(60)))
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         delete_chunks(scope=OPERATOR, chunk_ids=[chunk.pk for chunk in chunks[:50]], by=None)
 
 
