@@ -101,6 +101,7 @@ class SearchResult:
     ``analysis`` is there where it decided on ``top_k``. ``rerank`` says who ranked the hits again:
     empty for nobody, ``failed`` when it was asked for and the order is that of the index.
     ``confidence``, 0 to 1, is how sure the search is of the best hits; None where there are none.
+    ``store_ids`` are the stores that were searched: those asked for that the caller may read.
     """
 
     query: str
@@ -113,6 +114,7 @@ class SearchResult:
     analysis: QueryAnalysis | None = None
     rerank: str = ""
     confidence: float | None = None
+    store_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

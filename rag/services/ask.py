@@ -41,7 +41,7 @@ def ask(
     release_db()
     started = time.perf_counter()
     reply = chat.generate(request)
-    return _finish(scope, stores, result, context, reply, started)
+    return _finish(scope, result, context, reply, started)
 
 
 async def stream_ask(
@@ -72,7 +72,7 @@ async def stream_ask(
     for part in cited.finish():
         yield replace(last, text=part) if isinstance(part, str) else part
     reply = ChatReply("".join(text), model=last.model or chat.id, notice=last.notice)
-    yield await sync_to_async(_finish)(scope, stores, result, context, reply, started)
+    yield await sync_to_async(_finish)(scope, result, context, reply, started)
 
 
 def _prepare(
@@ -100,9 +100,8 @@ def _prepare(
 
 
 def _finish(
-    scope: Scope, stores: Sequence[models.Store], result: SearchResult, context: Context,
-    reply: ChatReply, started: float,
-) -> Answer:  # fmt: skip
+    scope: Scope, result: SearchResult, context: Context, reply: ChatReply, started: float
+) -> Answer:
     answered = time.perf_counter()
     text, citations = verify_citations(reply.text, context.passages)
     timings = {
@@ -110,8 +109,7 @@ def _finish(
         "cite": (time.perf_counter() - answered) * 1e3,
     }  # fmt: skip
     log_query(
-        result=result, scope=scope, store_ids=[store.pk for store in stores], answer=text,
-        citations=citations,
+        result=result, scope=scope, answer=text, citations=citations,
     )  # fmt: skip
     return Answer(
         question=result.query, text=text, citations=citations, result=result, model=reply.model,

@@ -75,8 +75,8 @@ def _log(
     question: GroundedQuestion, answer: GroundedAnswer, scope: Scope, stores: Sequence[models.Store]
 ) -> None:
     result = remote_result(question=question, answer=answer)
-    ids = [store.pk for store in stores]
-    log_query(result=result, scope=scope, store_ids=ids, answer=answer.text)
+    result = replace(result, store_ids=tuple(store.pk for store in stores))
+    log_query(result=result, scope=scope, answer=answer.text)
 
 
 def check_stores(*, names: Sequence[str], scope: Scope) -> None:

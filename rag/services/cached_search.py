@@ -65,7 +65,7 @@ def cached_search(
     times_ms = {"cache": spent_ms, "total": spent_ms}
     result = replace(kept, query=asked, timings_ms=times_ms)
     if is_logged:
-        log_query(result=result, scope=scope, store_ids=_readable(stores, scope))
+        log_query(result=result, scope=scope)
     return result
 
 
@@ -98,9 +98,3 @@ def _is_makeshift(result: SearchResult) -> bool:
     model, by = conf().analysis_model, result.analysis
     is_behind = any("behind" in route for route in result.routes.values())
     return is_behind or result.rerank == "failed" or bool(model and by and by.analyzer != model)
-
-
-def _readable(stores: Sequence[models.Store], scope: Scope) -> tuple[int, ...]:
-    readable = models.Store.objects.readable(scope)
-    found = readable.filter(pk__in=[store.pk for store in stores])
-    return tuple(found.values_list("pk", flat=True))

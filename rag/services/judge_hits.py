@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from rag import models
@@ -68,6 +69,7 @@ def likeness(*, model: str, cosine: float) -> float:
     return _on(_scale(model), cosine)
 
 
+@lru_cache(maxsize=256)
 def _asked(query: str) -> dict[str, float]:
     return query_terms(" ".join(analyze_query(query, {}).keywords) or query)
 
@@ -106,6 +108,12 @@ def _on(scale: Scale, cosine: float) -> float:
 
 
 def _share(asked: dict[str, float], text: str) -> float:
-    held, whole = index_terms(text), sum(asked.values())
+    held, whole = _held(text), sum(asked.values())
     found = sum(weight for term, weight in asked.items() if term in held)
     return found / whole if whole else 0.0
+
+
+# Hits are judged when they are found, and again by an agent.
+@lru_cache(maxsize=256)
+def _held(text: str) -> frozenset[str]:
+    return frozenset(index_terms(text))

@@ -99,7 +99,7 @@ def _finished(found: _Found, scope: Scope, cited: CitedAnswer, whole: str) -> Gr
         if citation.doc_id in passages and citation.verdict != "unknown"
     ]
     log_query(
-        result=found.result, scope=scope, store_ids=list(names), answer=whole,
+        result=found.result, scope=scope, answer=whole,
         citations=cited.citations,
     )  # fmt: skip
     texts = dict.fromkeys(one.chunk for one in groundings) or (whole,)

@@ -15,14 +15,13 @@ def log_query(
     *,
     result: SearchResult,
     scope: Scope,
-    store_ids: Sequence[int],
     answer: str = "",
     citations: Sequence[Citation] = (),
 ) -> int:
     """Keep one search or question and return its id."""
     return add_quickly(models.QueryLog(
         kind=models.QueryLog.Kind.ASK if answer else models.QueryLog.Kind.SEARCH,
-        query=result.query, user_id=scope.user_id, store_ids=list(store_ids),
+        query=result.query, user_id=scope.user_id, store_ids=list(result.store_ids),
         settings_hash=result.settings_hash, mode=result.mode, top_k=result.top_k,
         chunk_ids=[hit.chunk_id for hit in result.hits if hit.chunk_id is not None],
         best_score=result.hits[0].score if result.hits else None, confidence=result.confidence,

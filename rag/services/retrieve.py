@@ -25,6 +25,7 @@ from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
 from rag.services.rank_again import n_candidates, rank_again
 from rag.services.refine import refine
 from rag.services.search import checked_query
+from rag.services.with_known_words import with_known_words
 from rag.stages.coverage import find_gap
 
 MAX_CANDIDATES = 200
@@ -64,10 +65,7 @@ def retrieve(
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings
-    readable = models.Store.objects.readable(scope).filter(pk__in=[store.pk for store in stores])
-    ids = set(readable.values_list("pk", flat=True))
-    # What a store calls its things is no business of those who may not read it.
-    seen = [store for store in stores if store.pk in ids]
+    seen = with_known_words(stores=stores, scope=scope)
     analysis = QueryAnalyzer().analyze(query, vocabulary=vocabulary_of(stores=seen))
     if retrieval_mode != "auto":
         settings = settings.but(mode=retrieval_mode)
@@ -80,9 +78,10 @@ def retrieve(
     times = retrieval.metadata["timings_ms"]
     times["analyze"] = (analyzed - started) * 1e3
     times["total"] = (time.perf_counter() - started) * 1e3
-    retrieval.metadata["stores"] = [store.slug for store in seen]
+    searched = retrieval.result.store_ids
+    retrieval.metadata["stores"] = [store.slug for store in stores if store.pk in searched]
     told = replace(retrieval.result, hits=retrieval.hits, timings_ms=times)
-    log_query(result=told, scope=scope, store_ids=[store.pk for store in seen])
+    log_query(result=told, scope=scope)
     return retrieval
 
 

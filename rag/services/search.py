@@ -72,11 +72,11 @@ def search(
     confidence = confidence_of(query=query, hits=hits, targets=targets)
     result = SearchResult(
         query, tuple(hits[:top_k]), mode, top_k, settings.hash, routes, timings_ms=laps.so_far(),
-        analysis=analysis, rerank=rerank, confidence=confidence,
+        analysis=analysis, rerank=rerank, confidence=confidence, store_ids=tuple(store_ids),
     )  # fmt: skip
     watch.took("search", result.timings_ms["total"] / 1e3, mode=mode)
     if is_logged:
-        log_query(result=result, scope=scope, store_ids=store_ids)
+        log_query(result=result, scope=scope)
     return result
 
 

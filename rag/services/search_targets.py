@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db.models import Exists, F, OuterRef, Subquery, Sum, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 
 from rag import models
@@ -13,7 +14,7 @@ from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.route import MAX_EXACT
-from rag.providers.postgres.spaces import index_name, valid_indexes
+from rag.providers.postgres.spaces import VALID_INDEXES, index_name
 from rag.services.searched_space import in_searched_space
 from rag.stages.filter_metadata import filter_metadata
 
@@ -39,10 +40,10 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
         .annotate(
             dim=F("space__dim"), is_editable=Exists(editable),
             total=Coalesce(Subquery(total), Value(0)), model=F("space__model"),
+            ready=RawSQL(VALID_INDEXES, []),
         )
-        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total", "model")
+        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total", "model", "ready")
     )  # fmt: skip
-    ready = valid_indexes()
     return [
         in_searched_space(StoreTarget(
             store_id=pk, space_id=space_id, dim=dim, n_chunks=n_chunks, sees_restricted=is_editable,
@@ -50,7 +51,7 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
             has_hnsw=index_name(space_id) in ready, has_partial=index_name(space_id, pk) in ready,
             model=model,
         ))
-        for pk, space_id, dim, n_chunks, is_editable, total, model in rows
+        for pk, space_id, dim, n_chunks, is_editable, total, model, ready in rows
     ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from rag.services import wiring
 from rag.services.access import scope_of
 from rag.services.search import MAX_QUERY, search
 from rag.services.stores import create_store, delete_store, find_stores
+from rag.services.with_known_words import with_known_words
 from tests.edges.admin_desk import use_words
 from tests.factories import (
     FileFactory,
@@ -250,6 +251,25 @@ def test_a_result_says_how_sure_it_is(mode: str, store: models.Store) -> None:
     assert doubtful.confidence is not None
     assert sure.confidence > 0.8 > doubtful.confidence > 0
     assert find(StoreFactory(space=store.space), "pump", mode=mode).confidence is None
+
+
+def test_a_result_names_the_stores_that_were_searched(store: models.Store) -> None:
+    hidden, stranger = StoreFactory(space=store.space), scope_of(UserFactory())
+    both = [store, hidden]
+    assert search(query="pump", scope=OPERATOR, stores=both).store_ids == (store.pk, hidden.pk)
+    assert search(query="pump", scope=stranger, stores=both).store_ids == (store.pk,)
+    assert search(query="pump", scope=stranger, stores=[hidden]).store_ids == ()
+
+
+def test_words_of_a_store_are_known_to_its_readers(
+    store: models.Store, django_assert_num_queries: Any
+) -> None:
+    worded = StoreFactory(space=store.space, vocabulary={"product": ["Pelican"]})
+    both, stranger = [store, worded], scope_of(UserFactory())
+    assert with_known_words(stores=both, scope=OPERATOR) == both
+    assert with_known_words(stores=both, scope=stranger) == [store]
+    with django_assert_num_queries(0):
+        assert with_known_words(stores=[store], scope=stranger) == [store]
 
 
 def test_a_likeness_is_read_on_the_scale_of_the_model_that_was_searched(
