@@ -71,8 +71,10 @@ def build_hnsw(
     with connection.cursor() as cursor:
         # Below the size of the graph the build degrades without any error.
         cursor.execute("SET maintenance_work_mem = '2GB'")
-        # More processes than cores wait for each other: 40 s instead of 29 on two.
-        cursor.execute(f"SET max_parallel_maintenance_workers = {min(4, cpu_count() - 1)}")
+        # More processes than cores wait for each other: 40 s instead of 29 on two. Beside a site
+        # that answers one core is left to it, or searches take twice as long meanwhile.
+        n_workers = cpu_count() - (2 if concurrently else 1)
+        cursor.execute(f"SET max_parallel_maintenance_workers = {max(0, min(4, n_workers))}")
         cursor.execute(f"DROP INDEX {how} IF EXISTS {name}")
         cursor.execute(
             f"CREATE INDEX {how} {name} ON rag_chunk_vec_s{int(space_id)}"
