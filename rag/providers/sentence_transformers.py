@@ -91,7 +91,7 @@ class SentenceTransformersEmbedder:
         positions = self._model.max_seq_length or _DEFAULT_POSITIONS
         n_specials = self._model.tokenizer.num_special_tokens_to_add()
         prompts = (self._model.prompts or {}).values()
-        longest = max((self.tokenizer.count(prompt) for prompt in prompts), default=0)
+        longest = max((self.tokenizer.count(prompt or "") for prompt in prompts), default=0)
         return int(positions - n_specials - longest)
 
 
