@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 from agents import models
@@ -12,9 +11,8 @@ from agents.core.chat import LAST_KINDS, ChatEvent
 from agents.services.chat_claim import end_abandoned
 from agents.services.chat_worker import AT_WORK
 from agents.services.in_db import in_db
+from agents.services.owner_scope import owner_scope
 from agents.services.visible_evidence import Evidence, visible_evidence
-from rag.core.access import Scope
-from rag.services.access import scope_of
 
 POLL_S = 0.2
 _RUNNING = models.Message.Status.RUNNING
@@ -86,10 +84,6 @@ def _message(message_id: int) -> models.Message | None:
 
 
 def _evidence(message: models.Message) -> Evidence:
-    return visible_evidence(messages=[message], scope=_owner(message.session))[message.pk]
-
-
-def _owner(session: models.Session) -> Scope:
-    """Return the rights, as they are now, of the one person who may read a session."""
-    ids = session.only_store_ids
-    return replace(scope_of(session.user), only_store_ids=None if ids is None else frozenset(ids))
+    return visible_evidence(messages=[message], scope=owner_scope(session=message.session))[
+        message.pk
+    ]

@@ -8,6 +8,7 @@ from django.db import connection
 
 from agents import models
 from agents.services.gone_evidence import drop_gone_evidence
+from agents.services.history import history_before
 from agents.services.visible_evidence import visible_evidence
 from rag import models as rag_models
 from rag.core.access import Scope
@@ -131,3 +132,51 @@ def test_a_page_s_document_of_ours_goes_with_the_right_to_read_it(world: AgentWo
     outside = {**source, "source": {"type": "url", "name": url, "id": url}}
     message.sources = [outside]
     assert visible_evidence(messages=[message], scope=stranger)[1].content == "It is.[1]"
+
+
+def summed_up(told: Any, text: str) -> models.Message:
+    """Let a summary of what was said stand with the answer, and return the question after it."""
+    models.Message.objects.filter(pk=told.row.pk).update(summary=text)
+    return models.Message.objects.create(
+        session=told.row.session, parent=told.row, role="user", content="And then?"
+    )
+
+
+def test_no_model_hears_of_a_deleted_file_from_the_history(world: AgentWorld) -> None:
+    told = answered(world)
+    question = summed_up(told, "Serviced every 30 days.")
+    assert history_before(message=question) == ([], "Serviced every 30 days.")
+    delete("pump manual.txt")
+    turns, summary = history_before(message=question)
+    assert summary == ""
+    assert [turn["content"] for turn in turns][1:] == [
+        "Hello. […][1] And compost each fortnight.[2]"
+    ]
+
+
+def test_a_summary_goes_with_the_words_and_is_not_missed(world: AgentWorld) -> None:
+    told = answered(world)
+    question = summed_up(told, "Serviced every 30 days.")
+    delete("pump manual.txt")
+    assert drop_gone_evidence() == 1
+    assert said_anywhere("30 days") == []
+    turns, summary = history_before(message=question)
+    assert (len(turns), summary) == (2, "")
+
+
+def test_what_a_reader_lost_is_no_history_of_theirs(world: AgentWorld) -> None:
+    told = answered(world)
+    question = summed_up(told, "Serviced every 30 days.")
+    rag_models.Store.objects.filter(pk=world.store.pk).update(owner=UserFactory(), is_public=False)
+    turns, summary = history_before(message=question)
+    assert summary == "" and "30 days" not in str(turns)
+
+
+def test_other_conversations_keep_their_summaries(world: AgentWorld) -> None:
+    told = answered(world)
+    other = world.ask("Hello", session=None)
+    models.Message.objects.filter(pk=other.row.pk).update(summary="They greeted.")
+    delete("pump manual.txt")
+    drop_gone_evidence()
+    assert models.Message.objects.get(pk=other.row.pk).summary == "They greeted."
+    assert told.row.session_id != other.row.session_id
