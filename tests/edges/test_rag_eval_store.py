@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from rag import models
 from tests.edges.admin_desk import use_words
-from tests.integration.golden_world import golden, golden_store
+from tests.integration.golden_world import asked_store, golden
 
 pytestmark = pytest.mark.django_db
 
@@ -22,10 +22,7 @@ def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -
 
 @pytest.fixture
 def store() -> models.Store:
-    store, chunks = golden_store()
-    golden(store, "warranty of the pump", [chunks[0]])
-    golden(store, "seeds in a cool room", [chunks[1]])
-    return store
+    return asked_store()
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: Any) -> str:

@@ -32,3 +32,11 @@ def golden(
             question=question, file=chunk.file, chunk=chunk, grade=grade
         )
     return question
+
+
+def asked_store() -> models.Store:
+    """Return a store with two golden questions that it can answer."""
+    store, chunks = golden_store()
+    golden(store, "warranty of the pump", [chunks[0]])
+    golden(store, "seeds in a cool room", [chunks[1]])
+    return store

@@ -23,7 +23,7 @@ from rag.services.evaluation_order import (
 from rag.services.evaluation_results import keep_results
 from tests.edges.admin_desk import use_words
 from tests.factories import GroupFactory, UserFactory
-from tests.integration.golden_world import golden, golden_store
+from tests.integration.golden_world import asked_store, golden
 
 pytestmark = pytest.mark.django_db
 OPERATOR = Scope.operator()
@@ -37,10 +37,7 @@ def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -
 
 @pytest.fixture
 def store() -> models.Store:
-    store, chunks = golden_store()
-    golden(store, "warranty of the pump", [chunks[0]])
-    golden(store, "seeds in a cool room", [chunks[1]])
-    return store
+    return asked_store()
 
 
 def jobs() -> list[dict[str, Any]]:
