@@ -12,7 +12,7 @@ WIDER, MAX_CANDIDATES = 4, 20
 async def search(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return ``search_results``, ``confidence``, ``complexity``; raise what the search raises."""
     top_k = state.get("top_k") or run.config.default_top_k
-    if state.get("enable_rerank"):
+    if state.get("enable_rerank") and run.can_rank:
         top_k = max(top_k, min(MAX_CANDIDATES, WIDER * run.config.rerank_top_k))
     found = await run.search(state.get("rewritten_query") or state["query"], top_k)
     return {

@@ -53,6 +53,8 @@ def build_context(
     if not hits:
         return Context("", ())
     room = max_tokens
+    if whole := _Packing(layout, count, room).whole(hits):
+        return whole
     context = _Packing(layout, count, room).of(hits)
     while (excess := count(context.text) - max_tokens) > 0:
         # Whatever a tokenizer does where parts are joined, the budget holds.
@@ -67,10 +69,26 @@ class _Packing:
     def __init__(self, layout: Layout, count: Callable[[str], int], max_tokens: int) -> None:
         self.layout, self.count, self.max = layout, count, max_tokens
 
+    def whole(self, hits: Sequence[Hit]) -> Context | None:
+        """Return all hits uncut where they have room, as mostly: packing counts for each anew."""
+        order, leads = self._ordered(hits)
+        passages = tuple(
+            Passage(f"doc_{number:02d}", hit, hit.text.strip())
+            for number, hit in enumerate(order, start=1)
+        )
+        if len(passages) < len(hits) or not all(
+            0 < self.count(passage.text) <= self.layout.max_tokens for passage in passages
+        ):
+            return None
+        text = self._joined([self.layout.title, *(
+            leads.get(id(hit), "") + self.layout.source(number, hit, passages[number - 1].text)
+            for number, hit in enumerate(order, start=1)
+        )])  # fmt: skip
+        return Context(text, passages) if self.count(text) <= self.max else None
+
     def of(self, hits: Sequence[Hit]) -> Context:
-        layout, groups = self.layout, self.layout.grouped(hits)
-        order = [hit for _, members in groups for hit in members]
-        leads = {id(members[0]): lead for lead, members in groups if lead}
+        layout = self.layout
+        order, leads = self._ordered(hits)
         spare = self.count(layout.joint + layout.left_out(len(hits))) + 1
         parts, passages, is_cut = [layout.title], [], False
         for number, hit in enumerate(order, start=1):
@@ -87,6 +105,11 @@ class _Packing:
         if n_left:
             parts.append(layout.left_out(n_left))
         return Context(self._joined(parts), tuple(passages), is_cut or n_left > 0)
+
+    def _ordered(self, hits: Sequence[Hit]) -> tuple[list[Hit], dict[int, str]]:
+        groups = self.layout.grouped(hits)
+        order = [hit for _, members in groups for hit in members]
+        return order, {id(members[0]): lead for lead, members in groups if lead}
 
     def _fitting(
         self, parts: Sequence[str], lead: str, number: int, hit: Hit, spare: int

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from rag.providers.postgres.statement import fetch_rows
 
@@ -85,3 +86,29 @@ def test_other_queries_are_not_prepared() -> None:
     for number in range(8):
         ask(f"SELECT {number}")
     assert len(ask("SELECT name FROM pg_prepared_statements")) == before
+
+
+def searches(ef_search: int, is_planned_once: bool = True) -> list[str]:
+    """Search and return the statements of settings that this took; see that they hold."""
+    with CaptureQueriesContext(connection) as asked:
+        fetch_rows(SQL, VALUES, ef_search=ef_search, is_planned_once=is_planned_once)
+        told = [query["sql"] for query in asked if "SET hnsw" in query["sql"]]
+    assert ask("SHOW hnsw.ef_search") == [(str(ef_search),)]
+    return told
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_is_told_its_settings_once_and_again_when_they_may_have_changed() -> None:
+    searches(100)
+    assert searches(100) == []
+    assert len(searches(200)) == 1
+    assert len(searches(50, is_planned_once=False)) == 1
+    assert len(searches(200)) == 1, "another kind of search has changed them"
+    with pytest.raises(InterruptedError), transaction.atomic():
+        assert searches(200) == []
+        assert len(searches(100)) == 1
+        raise InterruptedError
+    assert len(searches(100)) == 1, "the rollback has taken them back"
+    connection.close()
+    connection.ensure_connection()
+    searches(100)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rag.core.errors import UnknownNameError
 from rag.core.hits import Hit, Leg
 from rag.providers.e5.tokenizer import E5Tokenizer
-from rag.stages.context import Context, build_context
-from rag.stages.context_layout import TYPES
+from rag.stages.context import Context, _Packing, build_context
+from rag.stages.context_layout import TYPES, layout_of
 from tests.unit.cutting import byte_level, unigram
 
 COUNTERS: dict[str, Callable[[str], int]] = {
@@ -194,3 +194,26 @@ def test_default_budget_with_the_default_model_s_tokens() -> None:
     context = build_context(hits, 4000, count)
     assert 3600 < count(context.text) <= 4000
     assert len(context.passages) > 10
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=5), kind=st.sampled_from((*TYPES, "xml")))
+@settings(max_examples=60, deadline=None)
+def test_what_fits_whole_is_what_packing_makes_of_it(texts: list[str], kind: str) -> None:
+    hits = [hit(text, chunk_id=number) for number, text in enumerate(texts)]
+    packing = _Packing(layout_of(kind, is_chinese=True), len, 10**6)
+    whole = packing.whole(hits)
+    assert whole in (None, packing.of(hits))
+    is_short = all(len(text.strip()) <= packing.layout.max_tokens for text in texts)
+    assert (whole is not None) == (is_short and len(packing._ordered(hits)[0]) == len(hits))
+
+
+def test_what_fits_whole_is_measured_once() -> None:
+    measured: list[str] = []
+
+    def count(text: str) -> int:
+        measured.append(text)
+        return len(text)
+
+    hits = [hit("年假为十天。" * 9, chunk_id=number) for number in range(5)]
+    context = build_context(hits, 4000, count)
+    assert measured == [*(one.text for one in hits), context.text]

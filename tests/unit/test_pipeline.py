@@ -13,10 +13,11 @@ import pytest
 
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
-from agents.core.pipeline import END, Branch, Pipeline, PipelineState, Step
+from agents.core.pipeline import END, Branch, Found, Pipeline, PipelineState, Step
 from agents.graphs.plain import PlainEngine
 from agents.graphs.rag import GraphEngine
 from agents.nodes.pipeline import rag_pipeline
+from agents.nodes.pipeline_search import search
 from agents.services.engines import engine_for
 from rag.core.errors import (
     ConfigurationError,
@@ -256,3 +257,23 @@ def test_the_config_has_the_defaults_of_its_description() -> None:
     ):
         with pytest.raises(InvalidInputError):
             AgentConfig.from_dict(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wants", "can", "top_k"), [(True, True, 20), (True, False, 5), (False, True, 5)]
+)
+def test_more_is_found_only_for_somebody_who_ranks_again(
+    wants: bool, can: bool, top_k: int
+) -> None:
+    @dataclass
+    class Searching(Run):
+        can_rank: bool = can
+        asked: list[int] = field(default_factory=list)
+
+        async def search(self, query: str, top_k: int) -> Found:
+            self.asked.append(top_k)
+            return Found((), 0.0, {})
+
+    lent = Searching()
+    asyncio.run(search({"query": "pump", "enable_rerank": wants}, lent))  # type: ignore[arg-type]
+    assert lent.asked == [top_k]

@@ -13,6 +13,7 @@ from rag.core.hits import Hit
 from rag.stages.coverage import find_gap
 from rag.stages.dedupe import drop_duplicates
 from rag.stages.diversify import diversify
+from rag.stages.fold import fold_quote
 from rag.stages.merge import MAX_TOKENS, merge_neighbours
 
 LONG = (
@@ -76,6 +77,25 @@ def test_what_is_kept_is_in_order_and_nothing_is_lost_but_repeats(values: list[s
     assert [hit.rank for hit in kept] == sorted(hit.rank for hit in kept)
     assert {hit.text for hit in kept} <= set(values)
     assert drop_duplicates(kept) == (kept, 0)
+
+
+@given(
+    text=st.text(st.sampled_from("pump valve 水泵，关闭阀门 x"), min_size=20, max_size=300),
+    edits=st.lists(st.tuples(st.integers(0, 299), st.sampled_from("qz水 ，")), max_size=12),
+)
+def test_nearly_the_same_is_told_by_shingles_alone(text: str, edits: list[tuple[int, str]]) -> None:
+    changed = list(text)
+    for at, character in edits:
+        changed[at % len(changed)] = character
+    other = "".join(changed)
+    first, second = (shingles(fold_quote(one).text) for one in (text, other))
+    is_same = len(first & second) >= 0.9 * len(first | second)
+    hits = [make(text, 1), make(other, 2)]
+    assert drop_duplicates(hits)[1] == int(is_same)
+
+
+def shingles(folded: str) -> set[str]:
+    return {folded[at : at + 5] for at in range(max(1, len(folded) - 4))}
 
 
 CANONICAL = "First part. Second part.\n\nThird part.\fFourth part. " + "Far away. " * 20

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import psycopg
 from django.db import connection
+
+from rag.providers.postgres.planned import fetch_planned
 
 _READ = """
 SELECT s.id, s.cache_ttl_s, coalesce(g.total, 0) + c.total, c.is_ours, e.model, e.dim, e.version
@@ -60,17 +61,7 @@ class StoreState:
 
 def read_states(store_ids: Iterable[int]) -> list[StoreState]:
     """Return the states of those stores that exist, in order of their ids; one query."""
-    ids = list(store_ids)
-    with connection.cursor() as cursor:
-        # Behind a pooler that hands out connections by transaction nothing can be planned ahead.
-        if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
-            cursor.execute(_READ, [ids])
-            return [StoreState(*row) for row in cursor.fetchall()]
-    # Planning takes longer than reading. Django turns preparing off for its own cursors.
-    raw = connection.connection
-    raw.prepare_threshold = raw.prepare_threshold or 5
-    with connection.wrap_database_errors, psycopg.Cursor(raw) as planned:
-        return [StoreState(*row) for row in planned.execute(_READ, [ids], prepare=True)]
+    return [StoreState(*row) for row in fetch_planned(_READ, [list(store_ids)])]
 
 
 def note_change(store_ids: Iterable[int]) -> None:

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
-import psycopg
 from django.db import connection
+
+from rag.providers.postgres.planned import fetch_planned
+
+# What a connection was told last: telling it again at every search is a round trip for nothing.
+_SETTINGS_OF: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def fetch_rows(
@@ -28,15 +33,17 @@ def fetch_rows(
         " SET plan_cache_mode = force_generic_plan; SET max_parallel_workers_per_gather = 0"
     )
     with connection.cursor() as cursor:
+        raw = connection.connection
+        told = _SETTINGS_OF.pop(raw, "")
         if not is_planned_once or connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
             cursor.execute(f"{settings};\n{statement}", params)
             while cursor.nextset():
                 pass
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
-        cursor.execute(settings)
-        raw = connection.connection
-        # Django turns preparing off; its own cursors bind on the client and are not affected.
-        raw.prepare_threshold = raw.prepare_threshold or 5
-        with connection.wrap_database_errors, psycopg.Cursor(raw) as planned:
-            return planned.execute(statement, params, prepare=True).fetchall()
+        if told != settings:
+            cursor.execute(settings)
+        if told == settings or not connection.in_atomic_block:
+            # A rollback takes back what was told inside of it.
+            _SETTINGS_OF[raw] = settings
+    return fetch_planned(statement, params)
