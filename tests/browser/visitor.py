@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Silent: no look-ups of its own, no sandbox, which containers cannot give it.
@@ -20,7 +20,9 @@ FLAGS = (
 )  # fmt: skip
 LOCALES = {"en": "en-US", "zh-hans": "zh-CN"}
 PASSWORD = "correct horse battery"
-WAIT_MS = 15_000
+WAIT_MS = 30_000
+# What is expected waits as long as what is clicked; the default is 5 s, too few on a busy machine.
+expect.set_options(timeout=WAIT_MS)
 
 
 def chromium() -> str | None:

@@ -102,6 +102,10 @@
     work();
   }
 
+  // Leaving would end what is on its way: the browser asks first.
+  window.addEventListener("beforeunload", (event) => {
+    if (isSending) event.preventDefault();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     add(input.files);
