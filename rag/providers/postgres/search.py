@@ -44,7 +44,7 @@ def _ef_search(query: IndexQuery) -> int:
     # What a filter leaves lies further out, where a short list of candidates misses some.
     if query.files or query.settings.content_types:
         return 400
-    return 200 if any(target.share < 0.9 for target in query.targets) else 100
+    return 200 if any(target.share < 0.9 for target in query.targets) else 120
 
 
 def _vector_leg(query: IndexQuery, branch: Branch) -> str:
