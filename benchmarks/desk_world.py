@@ -1,4 +1,4 @@
-"""A desk with many rows, made by the database itself. In: how many files. Out: two people.
+"""A desk with many rows, made by the database itself. In: how many files. Out: three people.
 
 Chunks have texts and lexical rows, no vectors: lists and their search boxes read none.
 """
@@ -18,9 +18,12 @@ from rag.services.stores import create_store
 from rag.stages.terms import index_terms
 
 N_STORES, N_EDITED, CHUNKS_A_FILE = 20, 5, 10
+# A small store filled after all others: what its editor may see stands at one end of every list.
+N_LATE = 100
 N_WORDS, WORDS_A_CHUNK = 2000, 12
-# Some 1,400 questions a day: the first page looks at two weeks of them.
-N_QUERIES = 20_000
+# Some 7,000 questions a day: the first page looks at two weeks of them.
+N_QUERIES = 100_000
+N_GOLDEN = 10_000
 
 _FILES = """
 INSERT INTO rag_file (store_id, name, sha256, content, size, kind, encoding, encoding_override,
@@ -28,8 +31,11 @@ INSERT INTO rag_file (store_id, name, sha256, content, size, kind, encoding, enc
   remote_name, revision, n_chunks, created_at, updated_at)
 SELECT (%(stores)s::bigint[])[n %% 20 + 1], 'report ' || w.word || ' ' || n || '.pdf', md5(n::text),
   'x', 1000 + n, 'pdf', '', '', CASE WHEN n %% 500 = 0 THEN 'error' ELSE 'completed' END, '{}',
-  repeat(w.word || ' ', 600), '[{"number": 1}, {"number": 2}]', '[]', 'pdf/1',
-  CASE WHEN n %% 50 = 0 THEN '["odd"]' ELSE '[]' END::jsonb, 'document', '{}', '', 1, %(per)s,
+  repeat(w.word || ' ', 600), '[{"number": 1, "label": "1", "start": 0, "end": 2000,
+    "has_text_layer": true}, {"number": 2, "label": "2", "start": 2000, "end": 3600,
+    "has_text_layer": true}]', '[]', 'pdf/1',
+  CASE WHEN n %% 50 = 0 THEN '[{"message": "odd", "hint": "", "params": {}}]' ELSE '[]' END::jsonb,
+  'document', '{}', '', 1, %(per)s,
   now() - n * interval '1 minute', now() - n * interval '1 minute'
 FROM generate_series(1, %(n)s) n JOIN bench_word w ON w.id = n %% %(words)s
 """
@@ -81,10 +87,15 @@ INSERT INTO rag_usagerecord (kind, provider, model, created_at, agent, currency,
 SELECT 'ask', 'p', 'm' || n %% 5, now() - n * interval '20 seconds', '', '', false, '', '',
   %(user)s, (%(stores)s::bigint[])[n %% 20 + 1] FROM generate_series(1, %(n)s) n
 """
+_AUDIT = """
+INSERT INTO audit_entry (at, action, kind, object_id, label, store_id, after, edge, username)
+SELECT created_at, action, 'file', id, name, store_id, '{"revision": 1}', 'admin', 'boss'
+FROM rag_file, unnest(ARRAY['insert', 'update']) action
+"""
 _GOLDEN = """
 INSERT INTO rag_goldenquestion (store_id, query, enabled, note, origin, created_at, updated_at)
 SELECT (%(stores)s::bigint[])[n %% 20 + 1], 'what of ' || n, true, '', 'csv', now(), now()
-FROM generate_series(1, 10000) n
+FROM generate_series(1, %(n_golden)s) n
 """
 _JOBS = """
 INSERT INTO procrastinate_jobs (queue_name, task_name, priority, lock, args, status, attempts)
@@ -94,32 +105,51 @@ FROM rag_file
 """
 
 
-def build_desk(n_files: int) -> tuple[User, User]:
-    """Return a superuser and an editor of a quarter of the stores, all of them full."""
+def build_desk(n_files: int) -> tuple[User, User, User]:
+    """Return a superuser, an editor of a quarter of the full stores, and one of a small late one.
+
+    The first store of each is full of everything that the desk shows.
+    """
     admin = User.objects.create_superuser("boss")
-    group = Group.objects.create(name="editors")
-    editor = User.objects.create_user("editor", is_staff=True)
-    editor.groups.add(group)
-    editor.user_permissions.set(Permission.objects.filter(content_type__app_label__in=(
-        "rag", "agents", "procrastinate")).exclude(codename__contains="apikey"))  # fmt: skip
+    editor, latecomer = _editor("editor"), _editor("latecomer")
     stores = [create_store(name=f"Store {n}", owner=admin) for n in range(N_STORES)]
+    late = create_store(name="Store that came late", owner=admin)
     for store in stores[:N_EDITED]:
-        store.editor_groups.add(group)
+        store.editor_groups.add(*editor.groups.all())
+    late.editor_groups.add(*latecomer.groups.all())
     ids = [store.pk for store in stores]
     given = {
         "stores": ids, "n": n_files, "per": CHUNKS_A_FILE, "words": N_WORDS,
-        "a_chunk": WORDS_A_CHUNK, "user": editor.pk,
+        "a_chunk": WORDS_A_CHUNK, "user": editor.pk, "n_golden": N_GOLDEN,
+    }  # fmt: skip
+    few = {
+        **given, "stores": [late.pk] * N_STORES, "n": N_LATE, "user": latecomer.pk, "n_golden": 10,
     }  # fmt: skip
     with _unchecked():
-        _words(ids)
-        for sql in (_FILES, _CHUNKS, _COUNTS, _REVISIONS, _GOLDEN):
+        _words([*ids, late.pk])
+        for sql, one in itertools.product((_FILES, _GOLDEN), (given, few)):
+            _run(sql, one)
+        for sql in (_CHUNKS, _COUNTS, _REVISIONS):
             _run(sql, given)
         _index_words(given)
-        for sql in (_JOBS, _QUERIES, _USAGE):
+        for sql in (_JOBS, _AUDIT):
+            _run(sql, given)
+        for sql in (_QUERIES, _USAGE):
+            _run(sql, few)
             _run(sql, {**given, "n": N_QUERIES})
         _run("UPDATE rag_store SET n_chunks = %(n)s", {"n": n_files * CHUNKS_A_FILE // N_STORES})
+        _run("UPDATE rag_store SET n_chunks = %(n)s WHERE id = %(pk)s",
+             {"n": N_LATE * CHUNKS_A_FILE, "pk": late.pk})  # fmt: skip
     _run("VACUUM ANALYZE", {})
-    return admin, editor
+    return admin, editor, latecomer
+
+
+def _editor(name: str) -> User:
+    person = User.objects.create_user(name, is_staff=True)
+    person.groups.add(Group.objects.create(name=f"{name}s"))
+    person.user_permissions.set(Permission.objects.filter(content_type__app_label__in=(
+        "rag", "agents", "procrastinate")).exclude(codename__contains="apikey"))  # fmt: skip
+    return person
 
 
 def word(n: int) -> str:

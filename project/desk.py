@@ -36,6 +36,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "rag.admin.dashboard.fill_dashboard",
     "STYLES": [lambda request: static("rag/admin/desk.css")],
+    "SCRIPTS": [lambda request: static("rag/admin/desk.js")],
     "SIDEBAR": {
         "show_search": False,
         "navigation": [

@@ -38,7 +38,12 @@ class Discretion(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass, its message made whole and clean."""
-        record.msg, record.args = self.clean(record.getMessage()), ()
+        try:
+            text = record.getMessage()
+        except Exception as error:
+            # A message of any library; whoever writes a line must not fail by it.
+            text = f"{record.msg} [{type(error).__name__}: its arguments do not fit]"
+        record.msg, record.args = self.clean(text), ()
         return True
 
     def clean(self, text: str) -> str:

@@ -14,6 +14,7 @@ from asgiref.sync import ThreadSensitiveContext
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
+from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
@@ -58,7 +59,7 @@ async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
         if caller is None:
             return problem_of_status(request, 401)
         require(caller, "read")
-    except (RAGError, DisallowedHost) as error:
+    except (RAGError, DisallowedHost, OperationalError, InterfaceError) as error:
         told = problem(request, error)
         assert told is not None
         return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from typing import Any
 
 from django.conf import settings
@@ -170,9 +171,9 @@ def recover_jobs_task(timestamp: int, **_: Any) -> None:
 def tidy_up_task(timestamp: int, **_: Any) -> None:
     """Remove bytes without a file, jobs that ended long ago, old queries and old costs."""
     try:
-        remove_orphans()
-        forget_jobs()
-        forget_old_queries()
-        forget_old_usage()
+        # Each of them runs, whatever becomes of the others; what was raised fails the job then.
+        with ExitStack() as upkeep:
+            for deed in (forget_old_usage, forget_old_queries, forget_jobs, remove_orphans):
+                upkeep.callback(deed)
     finally:
         connections.close_all()

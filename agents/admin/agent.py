@@ -39,6 +39,7 @@ GROUPS = {**dict.fromkeys(_TALK, "talk"), **dict.fromkeys(_TOOLS, "tools")}
 class AgentAdmin(ScopedAdmin):
     """The agents that one may ask; what one may edit can be changed."""
 
+    change_form_before_template = "admin/rag/seen.html"
     form = AgentForm
     list_display = (
         "title",

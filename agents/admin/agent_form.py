@@ -10,9 +10,10 @@ from typing import Any
 from django import forms
 
 from agents import models
-from agents.admin.config_texts import config_label
+from agents.admin.config_texts import choice_label, config_label
 from agents.core.agent_config import AgentConfig
 from rag.admin.options_form import OptionsForm, options_form
+from rag.admin.seen import SeenForm
 from rag.core.options import schema_of
 
 PREFIX = "config_"
@@ -24,7 +25,9 @@ def _config_form(*args: Any, **kwargs: Any) -> OptionsForm:
     return options_form(SCHEMA)(*args, **kwargs)
 
 
-class _ModelForm(forms.ModelForm):  # type: ignore[type-arg]
+class _ModelForm(SeenForm):
+    audit_kinds = ("agent", "agent stores", "agent readers", "agent editors")
+
     class Meta:
         model = models.Agent
         exclude = ("config", "is_builtin")
@@ -33,9 +36,12 @@ class _ModelForm(forms.ModelForm):  # type: ignore[type-arg]
 class _Named(_ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        given = {**AgentConfig().as_dict(), **(self.instance.config or {})}
-        for name, value in given.items():
-            self.initial.setdefault(f"{PREFIX}{name}", value)
+        for name, value in _config_of(self.instance).items():
+            self.initial.setdefault(name, value)
+
+    def stored(self, row: Any) -> dict[str, Any]:
+        """Return the values that the form shows of an agent."""
+        return {**super().stored(row), **_config_of(row)}
 
     def clean(self) -> dict[str, Any]:
         """Hold the config against its schema; a fault is shown beside its field."""
@@ -63,10 +69,18 @@ class _Named(_ModelForm):
         }
 
 
+def _config_of(agent: models.Agent) -> dict[str, Any]:
+    given = {**AgentConfig().as_dict(), **(agent.config or {})}
+    return {f"{PREFIX}{name}": value for name, value in given.items()}
+
+
 def _fields() -> dict[str, forms.Field]:
     fields = {}
     for name, field in _config_form().fields.items():
         field.label = config_label(name)
+        if isinstance(field, forms.ChoiceField):
+            known: Any = field.choices
+            field.choices = [(value, choice_label(value)) for value, _ in known]
         fields[f"{PREFIX}{name}"] = field
     return fields
 

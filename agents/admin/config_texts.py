@@ -47,6 +47,24 @@ _LABELS = {
     "generate_timeout_s": _("Longest writing, in seconds"),
 }
 
+# What can be chosen, by its value.
+_CHOICES = {
+    "auto": _("automatic"),
+    "semantic": _("by meaning"),
+    "keyword": _("by words"),
+    "hybrid": _("by meaning and words"),
+    "llm": _("chat model"),
+    "endpoint": _("rerank service"),
+    "mixed": _("service, then chat model"),
+    "mark": _("mark it"),
+    "drop": _("drop its sentence"),
+    "repair": _("ask the model to repair the answer"),
+    "rule": _("the first question"),
+    "model": _("a few words by the model"),
+    "native": _("by the model's own calls"),
+    "text": _("in JSON that it writes"),
+}
+
 # What the config says of its values: marked here to be translated, since its room knows no Django.
 HELP = (
     gettext_noop("How many results are given to the model."),
@@ -97,3 +115,8 @@ HELP = (
 def config_label(name: str) -> Any:
     """Return the label; a field that has none here is called by its name."""
     return _LABELS.get(name) or pretty_name(name)
+
+
+def choice_label(value: str) -> Any:
+    """Return what a value that can be chosen is called; one without a name here is its own."""
+    return _CHOICES.get(value, value)

@@ -166,8 +166,9 @@ class FlowRunAdmin(ReadOnlyAdmin):
 def _node(told: dict[str, Any], longest: float) -> dict[str, Any]:
     text, colour = NODE_STATES.get(told["status"], (told["status"], "idle"))
     share = round(100 * (told["duration_ms"] or 0) / longest) if longest else 0
-    sources = {name: error_sentence(e) if isinstance(e, dict) else str(e)
-               for name, e in told["source_errors"].items()}  # fmt: skip
+    # Runs of before tell of their sources in English alone.
+    faults = {name: error_sentence(fault) for name, fault in told["source_faults"].items()}
+    sources = {**told["source_errors"], **faults}
     return {
         **told, "label": label(text, colour), "share": share, "sources": sources,
         "error": error_sentence(told["error"]),

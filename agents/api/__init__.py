@@ -1,3 +1,3 @@
-"""Edges of agents: asking them by django-ninja, conversations by DRF."""
+"""Edges of agents and flows: verbs by django-ninja, nouns by DRF, OpenAI's protocol, MCP."""
 
 from __future__ import annotations

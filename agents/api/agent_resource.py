@@ -43,7 +43,9 @@ class AgentList(OwnList):
 class AgentViews(OwnViews):
     """Agents by name. Making and changing needs the permissions that the admin asks for too."""
 
-    queryset = models.Agent.objects.select_related("owner").prefetch_related("stores")
+    queryset = models.Agent.objects.select_related("owner").prefetch_related(
+        "stores", "reader_groups", "editor_groups"
+    )
     serializer_class = AgentBody
     list_filter = AgentList
     permission_classes = tuple(api_settings.DEFAULT_PERMISSION_CLASSES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from drf_spectacular.types import OpenApiTypes
@@ -24,9 +24,12 @@ from agents.services.find_flow import find_flow, find_version
 from agents.services.flow_settings import change_flow, check_may_edit, delete_flow
 from agents.services.flow_versions import activate_version, check_files, save_flow_version
 from agents.services.load_flow import read_flow_text
-from rag.core.errors import InvalidInputError, RAGError
+from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 _FILES = {"application/json": FlowFilesBody, "application/zip": OpenApiTypes.BINARY}
+# Of the active version its number alone: texts of all versions would fill the memory.
+_ACTIVE = models.FlowVersion.objects.filter(is_active=True).only("flow_id", "number", "is_active")
+_FORMS = ("json", "zip")
 _CHECKED = {200: FindingBody(many=True), **PROBLEMS}
 
 
@@ -55,7 +58,9 @@ class FlowList(OwnList):
 class FlowViews(OwnViews):
     """Flows by name. Changing needs the permissions that the admin asks for too."""
 
-    queryset = models.Flow.objects.select_related("owner").prefetch_related("versions")
+    queryset = models.Flow.objects.select_related("owner").prefetch_related(
+        Prefetch("versions", _ACTIVE), "runner_groups", "editor_groups"
+    )
     serializer_class = FlowBody
     list_filter = FlowList
     parser_classes = (*api_settings.DEFAULT_PARSER_CLASSES, ZipParser)
@@ -78,7 +83,7 @@ class FlowViews(OwnViews):
 
         `fault` says why the active version cannot run here, such as a type of node that is gone.
         """
-        row = self.get_object()
+        row = self.get_queryset().get(pk=self.get_object().pk)
         active = row.versions.filter(is_active=True).first()
         told: dict[str, Any] = {"inputs": {}, "fault": None}
         try:
@@ -102,9 +107,10 @@ class FlowViews(OwnViews):
         values = self.checked(FlowFilesBody)
         files = from_texts(values["files"])
         version = save_flow_version(files=files, scope=self.scope, note=values["note"])
-        findings = check_files(files=files, scope=self.scope)
         if values["activate"]:
             findings = activate_version(version=version, scope=self.scope)
+        else:
+            findings = check_files(files=files, scope=self.scope)
         told = {
             "flow": version.flow.name, "version": version.number, "is_active": version.is_active,
             "findings": worded_findings(findings),
@@ -134,7 +140,7 @@ class FlowViews(OwnViews):
         summary="Export a flow",
         parameters=[
             OpenApiParameter("version", int, description="Its number; else the active one."),
-            OpenApiParameter("form", str, enum=["json", "zip"]),
+            OpenApiParameter("form", str, enum=list(_FORMS)),
         ],
         responses={(200, "application/json"): FlowFilesBody,
                    (200, "application/zip"): OpenApiTypes.BINARY, **PROBLEMS},
@@ -147,7 +153,10 @@ class FlowViews(OwnViews):
         number = whole(request.query_params.get("version"), "version")
         version = find_version(flow=row, number=number)
         files = FlowFiles(version.yaml, version.prompts)
-        if request.query_params.get("form", "json") == "json":
+        form = request.query_params.get("form", "json")
+        if form not in _FORMS:
+            raise UnknownNameError("form of a flow", form, _FORMS)
+        if form == "json":
             return Response({"files": to_texts(files), "note": version.note})
         answer = HttpResponse(write_archive(files), content_type="application/zip")
         name = f"{row.name}-{version.number}.zip"

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import Group
-from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 
 from agents import models
-from agents.api.serializers import _Row
+from agents.api.serializers import StrictRow
 from agents.flows.archive import MAX_ARCHIVE, read_archive, to_texts
+from rag.api.fields import GroupsField, StrictSerializer
 from rag.core.access import may_edit
 from rag.core.errors import LimitError
 
 
-class FlowBody(_Row):
-    """A flow. Its groups and owner are shown to those who may change it."""
+class FlowBody(StrictRow):
+    """A flow whose ``versions`` are read as far as active. Owner and groups are for editors."""
 
     owner = serializers.SlugRelatedField("username", read_only=True)
-    runner_groups = serializers.SlugRelatedField(
-        "name", many=True, required=False, queryset=Group.objects.all()
-    )
-    editor_groups = serializers.SlugRelatedField(
-        "name", many=True, required=False, queryset=Group.objects.all()
-    )
+    runner_groups = GroupsField(many=True, required=False)
+    editor_groups = GroupsField(many=True, required=False)
     active_version = serializers.SerializerMethodField(help_text="Its number; null without any.")
     may_edit = serializers.SerializerMethodField()
 
@@ -42,7 +37,7 @@ class FlowBody(_Row):
 
     def get_active_version(self, row: models.Flow) -> int | None:
         """Return the number of the version that runs."""
-        return next((one.number for one in row.versions.all() if one.is_active), None)
+        return next((one.number for one in row.versions.all()), None)
 
     def get_may_edit(self, row: models.Flow) -> bool:
         """Return whether the caller may change the flow and decide its reviews."""
@@ -57,7 +52,7 @@ class FlowBody(_Row):
         return data
 
 
-class FlowFilesBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class FlowFilesBody(StrictSerializer):
     """A flow's folder: its texts by path, flow.yaml among them. A zip may be sent instead."""
 
     files = serializers.DictField(
@@ -65,15 +60,6 @@ class FlowFilesBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no
     )
     note = serializers.CharField(max_length=200, required=False, default="", allow_blank=True)
     activate = serializers.BooleanField(required=False, default=True)
-
-    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values; refuse fields that are none."""
-        unknown = set(self.initial_data) - set(self.fields)
-        if unknown:
-            raise serializers.ValidationError(
-                {name: [_("There is no such field.")] for name in unknown}
-            )
-        return values
 
 
 class VersionBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types

@@ -22,6 +22,9 @@ class NodeTold(Schema):
     n_tools: int = Field(description="Calls of tools.")
     n_results: int | None = Field(description="What its sources found; null where none was asked.")
     source_errors: dict[str, str]
+    source_faults: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="The same as templates: message, hint, params."
+    )
     route: dict[str, Any] | None = Field(
         description="targets, condition; missing variables and mistakes that made it false."
     )

@@ -12,16 +12,18 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 
 from agents import models
+from agents.api.flow_resource import whole
 from agents.api.flow_serializers import VersionBody
 from agents.api.flow_words import worded_run
 from agents.api.own_views import PROBLEMS, OwnPermission
 from agents.flows.archive import to_texts
 from agents.flows.folder import FlowFiles
-from agents.services.find_flow import active_version, find_flow, find_version
+from agents.services.find_flow import find_flow, find_version
 from agents.services.find_run import find_run, listed_runs
 from agents.services.flow_settings import check_may_edit
 from agents.services.flow_versions import activate_version, diff_versions, roll_back
 from agents.services.run_summary import run_summary
+from rag.api.fields import StrictSerializer
 from rag.core.access import Scope
 
 
@@ -51,7 +53,7 @@ class _InFlow(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no type
         return found
 
 
-class VersionList(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class VersionList(StrictSerializer):
     """How many versions, from where on."""
 
     ordering = serializers.ChoiceField(["-number", "number"], default="-number")
@@ -117,10 +119,8 @@ class VersionViews(_InFlow):
     def diff(self, request: Any, flow: str, number: int) -> Response:
         """Return what changes from `against` to this version, as a unified diff."""
         found = self.flow
-        against = request.query_params.get("against", "")
-        old = find_version(flow=found, number=int(against)) if against.isdecimal() \
-            else active_version(flow=found)  # fmt: skip
-        new = find_version(flow=found, number=number)
+        against = whole(request.query_params.get("against"), "against")
+        old, new = (find_version(flow=found, number=one) for one in (against, number))
         told = {"old": old.number, "new": new.number, "diff": diff_versions(old=old, new=new)}
         return Response(told)
 

@@ -17,9 +17,10 @@ from agents.api.own_views import PROBLEMS, OwnList, OwnViews
 from agents.api.serializers import MemoryBody
 from agents.memory.recall import may_remember, readable_chunks
 from agents.services.memory_edit import add_fact, choose_memory, edit_memory, forget
+from rag.api.fields import StrictSerializer
 
 
-class MemoryFilter(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class MemoryFilter(StrictSerializer):
     """Which memories."""
 
     kind = serializers.ChoiceField(models.Memory.Kind.choices, required=False)
@@ -42,7 +43,7 @@ class MemoryList(MemoryFilter, OwnList):
     """Which memories, in which order, how many."""
 
 
-class NewFact(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class NewFact(StrictSerializer):
     """A fact that a person writes down."""
 
     text = serializers.CharField(max_length=2000)
@@ -52,7 +53,7 @@ class NewFact(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
     )  # fmt: skip
 
 
-class MemorySwitch(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class MemorySwitch(StrictSerializer):
     """Whether agents may remember one at all."""
 
     is_on = serializers.BooleanField()

@@ -14,7 +14,7 @@ from agents.api.callers import caller_with
 from agents.api.openai_bodies import ChatCompletionBody, EmbeddingsBody
 from agents.api.openai_parameters import read_parameters
 from agents.api.openai_stream import Completion, streamed_answer, whole_answer
-from agents.services.apart import in_threads
+from agents.services.apart import in_waits
 from agents.services.chat import begin_chat
 from agents.services.in_db import in_db
 from agents.services.openai_answer import OpenAIAnswer
@@ -77,7 +77,7 @@ async def embeddings(request: HttpRequest, body: EmbeddingsBody) -> dict[str, An
     """
     scope = caller_with(request, "read").scope
     read_parameters(body.model_extra or {}, _EMBEDDING_TUNING)
-    found = await in_threads(
+    found = await in_waits(
         embed_texts, model=body.model, texts=texts_of(given=body.input), scope=scope,
         dimensions=body.dimensions, is_query=body.input_type == "query",
     )  # fmt: skip

@@ -12,6 +12,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from agents.api.callers import caller_with
 from agents.services.find_message import is_key
 from rag.api import readable_views
+from rag.api.fields import StrictSerializer
 from rag.api.readable_views import Problem, ReadableViews
 from rag.services.access import Caller
 
@@ -22,7 +23,7 @@ PROBLEMS = {
 }
 
 
-class OwnList(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class OwnList(StrictSerializer):
     """In which order, how many, from where on."""
 
     ordering = serializers.ChoiceField(_TIMES, default="-updated_at")

@@ -19,6 +19,7 @@ from agents.services.cited_text import cited_text
 from agents.services.session_path import MAX_TURNS, session_path
 from agents.services.sessions import branch_from, change_session, delete_session, give_feedback
 from agents.services.visible_evidence import visible_evidence
+from rag.api.fields import StrictSerializer
 
 
 class SessionList(OwnList):
@@ -33,7 +34,7 @@ class SessionList(OwnList):
         return rows.filter(title__icontains=given["title"]) if "title" in given else rows
 
 
-class _SessionPart(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class _SessionPart(StrictSerializer):
     """Which part of a conversation."""
 
     until = serializers.UUIDField(
@@ -43,7 +44,7 @@ class _SessionPart(serializers.Serializer):  # type: ignore[misc]  # DRF has no 
     limit = serializers.IntegerField(default=MAX_TURNS, min_value=1, max_value=MAX_TURNS)
 
 
-class SessionEnd(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class SessionEnd(StrictSerializer):
     """What else goes with a session."""
 
     memories = serializers.ChoiceField(
@@ -175,7 +176,7 @@ class MessageViews(OwnViews):
         return Response(SessionBody(session, context=self.get_serializer_context()).data)
 
     @extend_schema(
-        summary="Read the text that a citation pinned", 
+        summary="Read the text that a citation pinned",
         responses={200: OpenApiTypes.OBJECT, **PROBLEMS},
         parameters=[OpenApiParameter("number", int, OpenApiParameter.PATH)],
     )  # fmt: skip

@@ -5,43 +5,32 @@ Nothing is saved here: the views hand the values to services.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from django.contrib.auth.models import Group
 from django.utils.translation import get_language, gettext
-from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
 from agents import models
 from agents.api.sse import worded
 from agents.services.visible_evidence import visible_evidence
+from rag.api.fields import GroupsField, StrictSerializer
 from rag.core.access import Scope, may_edit
 from rag.core.errors import RAGError
 
 
-class _Row(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
+class StrictRow(StrictSerializer, serializers.ModelSerializer):  # type: ignore[misc]
+    """A row, of which nothing is set that is not there or not to be set."""
+
     def get_fields(self) -> dict[str, Any]:
+        """Return the fields; that a name is taken is not theirs to say."""
         fields: dict[str, Any] = super().get_fields()
         for field in fields.values():
             # That a name is taken is the service's word (409), whoever owns the other row.
             field.validators = [v for v in field.validators if not hasattr(v, "queryset")]
         return fields
 
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping):
-            fields = self.fields
-            errors = {
-                name: [_("This cannot be set.") if name in fields else _("There is no such field.")]
-                for name in data
-                if name not in fields or fields[name].read_only
-            }
-            if errors:
-                raise serializers.ValidationError(errors)
-        return super().to_internal_value(data)
 
-
-class AgentBody(_Row):
+class AgentBody(StrictRow):
     """An agent. Its prompt and groups are shown to those who may change it."""
 
     stores = serializers.ListField(
@@ -49,12 +38,8 @@ class AgentBody(_Row):
         help_text="Stores by slug, name or resource name; empty: all that who asks may read.",
     )  # fmt: skip
     owner = serializers.SlugRelatedField("username", read_only=True)
-    reader_groups = serializers.SlugRelatedField(
-        "name", many=True, required=False, queryset=Group.objects.all()
-    )
-    editor_groups = serializers.SlugRelatedField(
-        "name", many=True, required=False, queryset=Group.objects.all()
-    )
+    reader_groups = GroupsField(many=True, required=False)
+    editor_groups = GroupsField(many=True, required=False)
     config = serializers.DictField(required=False, help_text="Only what differs from the defaults.")
 
     class Meta:
@@ -89,7 +74,7 @@ class AgentBody(_Row):
         return values
 
 
-class SessionBody(_Row):
+class SessionBody(StrictRow):
     """A conversation; ``head`` is the message where it goes on."""
 
     id = serializers.UUIDField(source="key", read_only=True)
@@ -103,7 +88,7 @@ class SessionBody(_Row):
         read_only_fields = ("created_at", "updated_at")
 
 
-class MessageBody(_Row):
+class MessageBody(StrictRow):
     """A turn. Of an answer only the feedback can be changed.
 
     Sources and citations that may not be read any more have lost their words (``is_gone``), and
@@ -153,7 +138,7 @@ class MessageBody(_Row):
         return [worded(notice, get_language() or "en") for notice in row.notices]
 
 
-class MemoryBody(_Row):
+class MemoryBody(StrictRow):
     """What is remembered of oneself: a fact, or a question with its answer.
 
     The answer is empty, and ``is_answer_gone`` true, where it rests on what one may not read any

@@ -13,6 +13,8 @@ from itertools import pairwise
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
+from agents.core.place_labels import Point, Rect, curve_points, place_labels
+
 HEIGHT, LAYER_GAP, GAP, PADDING = 44, 76, 52, 24
 MAX_LABEL, MAX_NAME, PASSAGE = 34, 28, 80.0
 _SWEEPS = 6
@@ -45,10 +47,18 @@ def draw_graph(nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], title: st
     ways = [_way(number, edge, depth) for number, edge in enumerate(kept)]
     places, width = _places(_layers(depth, ways), known)
     height = PADDING * 2 + (max(depth.values(), default=0) + 1) * (HEIGHT + LAYER_GAP) - LAYER_GAP
-    drawn = [_edge(edge, way, places, width) for edge, way in zip(kept, ways, strict=True)]
-    drawn += [_box(known[name], *places[name]) for name in known]
     # Ways back run along the right side.
     whole = width + (40 if any(_is_back(way, depth) for way in ways) else 0)
+    curves = [_curves(way, places, width) for way in ways]
+    lines = [[point for curve in one for point in curve_points(curve)] for one in curves]
+    sizes = [_label_size(edge) for edge in kept]
+    beyond = [Rect(-height, -height, 0, height * 2), Rect(whole, -height, whole * 2, height * 2)]
+    boxes = [*beyond, *(_rect(*places[name]) for name in known)]
+    # A label lies over all lines, so that none strikes it through.
+    drawn = [_line(edge, one) for edge, one in zip(kept, curves, strict=True)]
+    drawn += [_box(known[name], *places[name]) for name in known]
+    spots = place_labels(lines, sizes, boxes)
+    drawn += [_label(edge, at) for edge, at in zip(kept, spots, strict=True) if at is not None]
     return (
         f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" role="img" '
         f'aria-label={quoteattr(title)} viewBox="0 0 {whole:.0f} {height:.0f}" '
@@ -155,50 +165,50 @@ def _places(
     return places, whole
 
 
-def _edge(
-    edge: GraphEdge, way: Sequence[str], places: Mapping[str, tuple[float, float, float]],
-    width: float,
-) -> str:  # fmt: skip
+def _curves(
+    way: Sequence[str], places: Mapping[str, tuple[float, float, float]], width: float
+) -> list[list[Point]]:
+    """Return an arrow as cubic curves, from the bottom of each place to the top of the next."""
     (x1, top1, wide1), (x2, top2, wide2) = places[way[0]], places[way[-1]]
-    if top2 > top1:
-        # Labels of neighbouring arrows stand at two heights, so that they do not run together.
-        line, at = _downwards(
-            [places[name] for name in way], 0.42 if x1 <= places[way[1]][0] else 0.74
-        )
-    else:
+    if top2 <= top1:
         a, b, out = top1 + HEIGHT / 2, top2 + HEIGHT / 2, width + 24
         right1, right2 = x1 + wide1 / 2, x2 + wide2 / 2
-        line = f"M{right1:.0f} {a:.0f}C{out:.0f} {a:.0f} {out:.0f} {b:.0f} {right2:.0f} {b:.0f}"
-        at = (out - 24, (a + b) / 2)
+        return [[(right1, a), (out, a), (out, b), (right2, b)]]
+    curves: list[list[Point]] = []
+    for (x, top, _), (next_x, next_top, _) in pairwise(places[name] for name in way):
+        y = top + HEIGHT
+        bend = (next_top - y) / 2
+        curves.append([(x, y), (x, y + bend), (next_x, next_top - bend), (next_x, next_top)])
+    return curves
+
+
+def _line(edge: GraphEdge, curves: Sequence[Sequence[Point]]) -> str:
+    line = ""
+    for start, *bends in curves:
+        line += f"{'L' if line else 'M'}{start[0]:.0f} {start[1]:.0f}C"
+        line += " ".join(f"{x:.0f} {y:.0f}" for x, y in bends)
     names = ["graph-edge", *(["graph-choice"] if edge.label else [])]
     names += ["graph-taken"] if edge.is_taken else []
-    path = f'<path class="{" ".join(names)}" d="{line}" marker-end="url(#graph-arrow)"/>'
-    if not edge.label:
-        return path
+    return f'<path class="{" ".join(names)}" d="{line}" marker-end="url(#graph-arrow)"/>'
+
+
+def _label_size(edge: GraphEdge) -> Point | None:
+    # Its text has 11 pixels where a name has 13.
+    wide = _width(_cut(edge.label, MAX_LABEL)) * 11 / 13
+    return (wide + 6, 15.0) if edge.label else None
+
+
+def _label(edge: GraphEdge, at: Point) -> str:
     text = escape(_cut(edge.label, MAX_LABEL))
+    # Its middle stands there; a text is placed by its base line.
     return (
-        f'<g>{path}<text class="graph-label" x="{at[0]:.0f}" y="{at[1]:.0f}">{text}'
-        f"<title>{escape(edge.label)}</title></text></g>"
+        f'<text class="graph-label" x="{at[0]:.0f}" y="{at[1] + 4:.0f}">{text}'
+        f"<title>{escape(edge.label)}</title></text>"
     )
 
 
-def _downwards(
-    stops: Sequence[tuple[float, float, float]], height: float
-) -> tuple[str, tuple[float, float]]:
-    """Return the line through the stops, and where its label stands: on its first piece."""
-    x, top, _ = stops[0]
-    y, line, at = top + HEIGHT, f"M{x:.0f} {top + HEIGHT:.0f}", (0.0, 0.0)
-    for number, (x2, top2, _) in enumerate(stops[1:], 1):
-        bend = (top2 - y) / 2
-        line += f"C{x:.0f} {y + bend:.0f} {x2:.0f} {top2 - bend:.0f} {x2:.0f} {top2:.0f}"
-        if number == 1:
-            # Nearer to where it leads: arrows of one node part there.
-            at = (x + (x2 - x) * 0.8, y + (top2 - y) * height)
-        x, y = x2, top2
-        if number < len(stops) - 1:
-            y = top2 + HEIGHT
-            line += f"L{x:.0f} {y:.0f}"
-    return line, at
+def _rect(x: float, top: float, width: float) -> Rect:
+    return Rect(x - width / 2, top, x + width / 2, top + HEIGHT)
 
 
 def _box(node: GraphNode, x: float, top: float, width: float) -> str:

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-# After one of these a run's stream ends; a paused run has more when it is resumed.
-LAST_KINDS = frozenset({"done", "error", "cancelled", "paused"})
-KINDS = (
-    "run_started", "node_started", "model_answer", "token", "rag_results", "tool", "node_finished",
-    "route", "node_failed", "paused", "decided", "continued", "done", "error", "cancelled",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class FlowEvent:
-    """One event; ``seq`` counts from 1 within its run and is the id to go on after."""
+    """One event; ``seq`` counts from 1 within its run and is the id to go on after.
+
+    ``kind`` is run_started, node_started, model_answer, token, rag_results, tool, node_finished,
+    route, node_failed, decided or continued. After paused, done, error and cancelled the stream
+    ends; a paused run has more when it is resumed.
+    """
 
     seq: int
     kind: str

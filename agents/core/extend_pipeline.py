@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agents.core.pipeline import Pipeline
+from rag.core.errors import UnknownNameError
 
 Extension = Callable[[Pipeline], Pipeline]
+KINDS = ("rag", "react", "supervisor")
 _EXTENSIONS: dict[str, list[Extension]] = {}
 
 
 def extend_pipeline(kind: str) -> Callable[[Extension], Extension]:
     """Return a decorator: what it marks is given the pipeline of ``kind`` and returns a longer one.
 
-    ``kind`` is rag, react or supervisor. It holds for pipelines made from then on: the module of a
-    plugin is imported before the first.
+    ``kind`` is rag, react or supervisor; UnknownNameError for another. It holds for pipelines made
+    from then on: the module of a plugin is imported before the first.
     """
+    if kind not in KINDS:
+        raise UnknownNameError("type of agent", kind, KINDS)
 
     def add(extension: Extension) -> Extension:
         _EXTENSIONS.setdefault(kind, []).append(extension)

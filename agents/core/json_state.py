@@ -43,16 +43,21 @@ def unpacked(record: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        return _plain(_finite(value))
-    except (TypeError, RecursionError) as error:
+        text = _written(value)
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
             "A state of a flow can hold only JSON: {reason}.", reason=error
         ) from error
     if "\\u0000" in text or _UNSTORABLE.search(text):
         return _clean(json.loads(text))
     return json.loads(text)
+
+
+def _written(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

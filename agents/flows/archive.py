@@ -15,7 +15,7 @@ from agents.flows.folder import (
     MAX_FILES,
     TEXTS,
     FlowFiles,
-    check_paths,
+    check_prompts,
 )
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.zip_name import zip_name
@@ -64,7 +64,7 @@ def from_texts(texts: Mapping[str, str]) -> FlowFiles:
         _check_size(name, len(text.encode("utf-8", "surrogatepass")))
     plain = {name: _plain(text) for name, text in texts.items()}
     prompts = {name: text for name, text in plain.items() if name != FLOW_FILE}
-    check_paths(prompts)
+    check_prompts(prompts)
     return FlowFiles(plain[FLOW_FILE], prompts)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.flows.folder import read_text
 from agents.flows.read_yaml import read_yaml
 from rag.core.errors import InvalidInputError, NotFoundError
 
@@ -64,7 +65,7 @@ def read_cases(path: Path) -> CaseFile:
     file = folder / CASES_FILE
     if not file.is_file():
         raise NotFoundError("There are no cases at “{path}”.", path=file)
-    located = read_yaml(file.read_text(encoding="utf-8"), name=CASES_FILE)
+    located = read_yaml(read_text(file), name=CASES_FILE)
     try:
         found = CaseFile.model_validate(located.data)
     except ValidationError as error:
@@ -82,7 +83,7 @@ def _with_script(found: CaseFile, folder: Path) -> CaseFile:
     file = folder / found.script
     if not file.is_file():
         raise NotFoundError("There is no script at “{path}”.", path=file)
-    data = read_yaml(file.read_text(encoding="utf-8"), name=found.script).data
+    data = read_yaml(read_text(file), name=found.script).data
     if not isinstance(data, dict) or not isinstance(data.get("answers", []), list):
         raise InvalidInputError(
             "The script “{name}” is wrong: {reason}.", name=found.script,

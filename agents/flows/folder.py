@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ DOCUMENTS = "documents"
 MAX_FILES = 200
 MAX_BYTES = 500_000
 TEXTS = (".md", ".txt")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,13 @@ def read_folder(path: Path) -> FlowFiles:
                 raise InvalidInputError(
                     "“{path}” holds more than {limit} texts.", path=folder, limit=MAX_FILES
                 )
-            prompts[one.relative_to(folder).as_posix()] = _read(one)
-    return FlowFiles(_read(file), prompts)
+            prompts[one.relative_to(folder).as_posix()] = read_text(one)
+    return FlowFiles(read_text(file), prompts)
 
 
 def write_folder(path: Path, files: FlowFiles) -> list[Path]:
     """Write a flow into a folder, made when it is not there; return the files written."""
-    check_paths(files.prompts)
+    check_prompts(files.prompts)
     written = []
     for name, text in {FLOW_FILE: files.yaml, **files.prompts}.items():
         file = path / PurePosixPath(name)
@@ -59,9 +61,9 @@ def write_folder(path: Path, files: FlowFiles) -> list[Path]:
     return written
 
 
-def check_paths(prompts: Mapping[str, str]) -> None:
-    """Raise InvalidInputError for a prompt whose path leads out of the folder."""
-    for name in prompts:
+def check_prompts(prompts: Mapping[str, str]) -> None:
+    """Raise InvalidInputError for a prompt whose path leads out, or that no database keeps."""
+    for name, text in prompts.items():
         parts = PurePosixPath(name).parts
         is_plain = (
             parts and "\\" not in name and not any(part in ("..", "/", ".") for part in parts)
@@ -71,13 +73,19 @@ def check_paths(prompts: Mapping[str, str]) -> None:
                 "“{path}” cannot be the path of a prompt.",
                 hint="Write it like {example}.", path=name, example="prompts/10-answer.md",
             )  # fmt: skip
+        if _UNSTORABLE.search(text):
+            raise InvalidInputError(
+                "“{path}” is no text: it holds a NUL or half a character.",
+                hint="Save it as UTF-8.", path=name,
+            )  # fmt: skip
 
 
 def _is_document(file: Path, folder: Path) -> bool:
     return file.relative_to(folder).parts[0] == DOCUMENTS
 
 
-def _read(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """Return a file's text; raise InvalidInputError for one too large, or no UTF-8."""
     if file.stat().st_size > MAX_BYTES:
         raise InvalidInputError(
             "“{path}” has {n} bytes.", hint="At most {limit}.", path=file,

@@ -57,12 +57,14 @@ def _text(result: Any) -> str:
 
 
 def _place(result: Mapping[str, Any]) -> str:
-    metadata = result.get("metadata") or {}
-    source = result.get("source")
+    # Rows of a database may have columns of these names that hold anything.
+    given, source, path = (result.get(name) for name in ("metadata", "source", "heading_path"))
+    metadata = given if isinstance(given, dict) else {}
     # A raw result has its place beside its metadata.
     name = source.get("name") if isinstance(source, dict) else metadata.get("source")
     page = result.get("page_first") or metadata.get("page")
-    section = " > ".join(result.get("heading_path") or ()) or metadata.get("section")
+    headings = map(str, path) if isinstance(path, list) else ()
+    section = " > ".join(headings) or metadata.get("section")
     parts = [name, f"p. {page}" if page else None, section]
     return ", ".join(str(part) for part in parts if part)
 

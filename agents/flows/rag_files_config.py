@@ -11,10 +11,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from agents.core.state import FIELDS
+from agents.flows.source_configs import ResultKey
 
 SLOTS = ("files", "files2", "files3")
-_KEY = r"^[^\W\d]\w{0,63}$"
 _ONE = re.compile(r"\s*\{\{[^{}]+\}\}\s*")
 _PATH = re.compile(r"\{\{([^{}]+)\}\}")
 
@@ -75,17 +74,10 @@ class RagFilesConfig(BaseModel):
     uploadError: str = ""
     searchQuery: str = ""
     foundDocuments: list[str] = []
-    result_key: str = Field(default="rag_results", pattern=_KEY)
+    result_key: ResultKey = "rag_results"
     timeout: float = Field(default=60, gt=0, le=600)
     on_error: Literal["continue", "fail"] = "fail"
     max_tokens: int = Field(default=8000, ge=100, le=1_000_000)
-
-    @field_validator("result_key")
-    @classmethod
-    def _free(cls, key: str) -> str:
-        if key in FIELDS and key != "rag_results":
-            raise ValueError(f"“{key}” is a field of the state that holds something else")
-        return key
 
     @model_validator(mode="after")
     def _answerable(self) -> Self:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agents.core.state import FIELDS
 
 # Types of sources that search by vectors.
 VECTOR_SOURCES = frozenset({"vector_store", "faiss", "chroma", "gemini_file_search"})
-_KEY = r"^[^\W\d]\w{0,63}$"
+
+
+def _free(key: str) -> str:
+    if key in FIELDS and key != "rag_results":
+        raise ValueError(f"“{key}” is a field of the state that holds something else")
+    return key
+
+
+# Under which name in the state a node's results are.
+ResultKey = Annotated[str, Field(pattern=r"^[^\W\d]\w{0,63}$"), AfterValidator(_free)]
 
 
 class DataSourceConfig(BaseModel):
@@ -65,15 +74,8 @@ class RagNodeConfig(BaseModel):
     query_strategy: Literal["parallel", "sequential"] = "parallel"
     result_format: Literal["structured", "raw"] = "structured"
     merge_strategy: Literal["append", "replace"] = "append"
-    result_key: str = Field(default="rag_results", pattern=_KEY)
+    result_key: ResultKey = "rag_results"
     max_tokens: int = Field(default=8000, ge=100, le=1_000_000)
-
-    @field_validator("result_key")
-    @classmethod
-    def _free(cls, key: str) -> str:
-        if key in FIELDS and key != "rag_results":
-            raise ValueError(f"“{key}” is a field of the state that holds something else")
-        return key
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -1,3 +1,3 @@
-"""What agents keep. Session summaries for now; episodic and semantic memory will be here too."""
+"""What agents keep: summaries of sessions, past questions with answers, facts that were told."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rolling summary of a session. In: the summary so far, turns it lacks. Out: a new one.
 
-Within a budget of tokens, by the model where one writes; else the newest of the questions that
-were asked, cut to the budget.
+Within a budget of tokens, by the model where one writes; else the newest of what was said, cut
+to the budget.
 """
 
 from __future__ import annotations

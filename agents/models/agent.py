@@ -140,7 +140,8 @@ class Agent(models.Model):
         """Return what decides on access, for one row at hand."""
         return StoreFacts(
             owner_id=self.owner_id,
-            reader_group_ids=frozenset(self.reader_groups.values_list("pk", flat=True)),
-            editor_group_ids=frozenset(self.editor_groups.values_list("pk", flat=True)),
+            # All of them, so that lists can read the groups of many rows at once.
+            reader_group_ids=frozenset(group.pk for group in self.reader_groups.all()),
+            editor_group_ids=frozenset(group.pk for group in self.editor_groups.all()),
             is_public=self.is_public,
         )

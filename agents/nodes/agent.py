@@ -142,5 +142,6 @@ def _passages(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, found in results.items():
         for result in found if isinstance(found, list) else []:
             if isinstance(result, dict) and isinstance(result.get("content"), str):
-                metadata = result.get("metadata") or {}
-                yield str(metadata.get("source") or name), result["content"]
+                metadata = result.get("metadata")
+                place = metadata.get("source") if isinstance(metadata, dict) else ""
+                yield str(place or name), result["content"]

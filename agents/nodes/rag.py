@@ -18,7 +18,7 @@ from agents.flows.fill_prompt import fill_prompt
 from agents.flows.shape_results import fitted, follow_up_values, shaped
 from agents.flows.source_configs import DataSourceConfig, RagNodeConfig
 from agents.flows.state_values import source_values, user_query
-from rag.core.errors import InvalidInputError, ProviderError
+from rag.core.errors import InvalidInputError, ProviderError, RAGError
 from rag.services.source_calls import SourceCall, SourceOutcome
 
 
@@ -26,7 +26,7 @@ from rag.services.source_calls import SourceCall, SourceOutcome
 class _Found:
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     durations_ms: dict[str, float] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, RAGError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -63,7 +63,8 @@ class RagNode:
         context = _context(run.node, text, config, found, kept)
         await run.emit("rag_results", {"result_key": config.result_key, "results": kept, **{
             name: context[name] for name in ("counts", "durations_ms", "errors", "notes")
-        }})  # fmt: skip
+        # As templates: whoever looks at the run reads them in another language.
+        }, "faults": {name: error.as_dict() for name, error in found.errors.items()}})  # fmt: skip
         is_new = config.merge_strategy == "replace"
         return {
             config.result_key: Replace(kept) if is_new else kept,
@@ -107,7 +108,9 @@ async def _ask_in_turn(config: RagNodeConfig, question: _Question, found: _Found
         failed = [name for name in source.depends_on if name in found.errors]
         if failed:
             found.results[source.key] = []
-            found.errors[source.key] = f"Not asked: it needs “{failed[0]}”, which failed."
+            found.errors[source.key] = ProviderError(
+                "Not asked: it needs “{name}”, which failed.", name=failed[0]
+            )
             continue
         await _ask([source], config, _Question(question.run, question.text, values), found)
         values = {**values, **follow_up_values(source.key, found.results[source.key])}
@@ -121,7 +124,7 @@ def _note(
     found.notes += [f"{source.key}: {note}" for note in outcome.notes]
     if outcome.error is None:
         return
-    found.errors[source.key] = outcome.message
+    found.errors[source.key] = outcome.error
     if source.on_error == "fail":
         raise ProviderError(
             "The source “{name}” failed: {reason}",
@@ -142,7 +145,7 @@ def _context(
         "result_count": sum(counts.values()),
         "counts": counts,
         "durations_ms": found.durations_ms,
-        "errors": found.errors,
+        "errors": {name: str(error) for name, error in found.errors.items()},
         "notes": found.notes,
     }
     return {**described, "nodes": {node: described}}

@@ -5,13 +5,13 @@ Calls of one turn run side by side; what fails is told to the model, which can d
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.react import ToolResult, same_call
+from agents.core.side_by_side import side_by_side
 from agents.nodes.pipeline_data import attribute, data
 from agents.nodes.react_documents import shelve, sources_of
 from rag.core.errors import ConflictError, InvalidInputError, LimitError, RAGError
@@ -29,11 +29,9 @@ async def act(state: PipelineState, run: PipelineRun) -> PipelineState:
     """
     made, wanted = list(state.get("tool_calls") or []), state["wanted"]
     refusals = _refusals(made, wanted, run.config.max_tool_calls)
-    results = await asyncio.gather(
-        *(
-            _called(call, f"{state['n_rounds']}.{number}", refusal, run)
-            for number, (call, refusal) in enumerate(zip(wanted, refusals, strict=True), start=1)
-        )
+    results = await side_by_side(
+        _called(call, f"{state['n_rounds']}.{number}", refusal, run)
+        for number, (call, refusal) in enumerate(zip(wanted, refusals, strict=True), start=1)
     )
     passages, told = list(state["passages"]), list[str]()
     n_before = len(passages)

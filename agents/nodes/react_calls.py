@@ -28,10 +28,10 @@ def written_calls(
         return None
     for found in find_objects(bare):
         if found.keys() == {"calls"} and isinstance(found["calls"], list):
-            calls = [_call(one, names, number) for number, one in enumerate(found["calls"], 1)]
+            calls = [_call(one, number) for number, one in enumerate(found["calls"], 1)]
             if all(calls):
                 return tuple(call for call in calls[:MAX_CALLS] if call)
-        if found.get("tool") in names and (call := _call(found, names, 1)):
+        if found.get("tool") in names and (call := _call(found, 1)):
             return (call,)
     return None
 
@@ -61,7 +61,7 @@ def told_tools(specs: Sequence[ToolSpec]) -> str:
     )
 
 
-def _call(found: Any, names: Collection[str], number: int) -> ToolUse | None:
+def _call(found: Any, number: int) -> ToolUse | None:
     # An unknown name is a call all the same: the model is told which ones there are.
     if not isinstance(found, Mapping) or not found.keys() <= {"tool", "arguments"}:
         return None

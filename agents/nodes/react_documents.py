@@ -34,11 +34,11 @@ def shelve(
         run.count_tokens, context_type="xml", language_of=language_of,
     )  # fmt: skip
     n = len(known)
-    text = _TAG.sub(lambda tag: f'<document id="{_name(int(tag[1]) + n)}"', context.text)
+    text = _TAG.sub(lambda tag: f'<document id="{doc_name(int(tag[1]) + n)}"', context.text)
     if again:
         text += f'\n<shown_before ids="{", ".join(dict.fromkeys(again))}"/>'
     new = [
-        replace(passage, doc_id=_name(number + n))
+        replace(passage, doc_id=doc_name(number + n))
         for number, passage in enumerate(context.passages, start=1)
     ]
     return [*known, *new], text.strip()
@@ -49,7 +49,8 @@ def sources_of(passages: Sequence[Passage]) -> list[dict[str, Any]]:
     return [{**passage.hit.as_dict(), "doc_id": passage.doc_id} for passage in passages]
 
 
-def _name(number: int) -> str:
+def doc_name(number: int) -> str:
+    """Return the id by which a model cites a document."""
     return f"doc_{number:02d}"
 
 

@@ -13,6 +13,10 @@ from agents.nodes.pipeline_search import search, without_results
 from agents.nodes.react_act import act
 from agents.nodes.react_think import answer, think
 
+# Steps that end with the run's deadline by themselves, and then tell what they have: a limit of
+# their own at the same moment would take that with it. It is for what does not heed the deadline.
+BY_DEADLINE_S = 960.0
+
 
 def react_pipeline() -> Pipeline:
     """Return the steps in order, each with its time and its rule for failures."""
@@ -22,8 +26,8 @@ def react_pipeline() -> Pipeline:
             (Step("look", look, "search_timeout_s", without_results),),
             (Step("rerank", rerank, "rerank_timeout_s", as_found),),
             (Step("decide", decide, 1.0),),
-            (Step("think", think, "run_timeout_s"),),
-            (Step("act", act, "run_timeout_s"),),
+            (Step("think", think, BY_DEADLINE_S),),
+            (Step("act", act, BY_DEADLINE_S),),
             (Step("answer", answer, "generate_timeout_s"),),
             (Step("generate", generate, "generate_timeout_s"),),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,6 +21,8 @@ from agents.nodes.react_round import Round, ask_round
 from agents.nodes.react_texts import limit_text
 from rag.core.types import Message
 from rag.stages.context import Passage
+
+_SHARE_OF_REST = 0.9
 
 
 async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
@@ -50,7 +53,10 @@ async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
         await teller.take_back()
         return {**begun, **counted, **await _unknown(teller, state)}
     if said.calls is None:
-        return {**begun, **counted, **await settle(request, teller, state["query"], run)}
+        # A repair has what is left of the time; what was written stands without it.
+        left_s = min(request.timeout_s, run.tools.deadline.remaining_s)
+        asked_again = replace(request, timeout_s=left_s)
+        return {**begun, **counted, **await settle(asked_again, teller, state["query"], run)}
     if said.calls:
         begun["agent_scratchpad"] = [*state["agent_scratchpad"], _turn(said)]
     return {**begun, **counted, "wanted": list(said.calls)}
@@ -70,12 +76,15 @@ async def answer(state: PipelineState, run: PipelineRun) -> PipelineState:
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
     )
     request = request_of(messages, state.get("rewritten_query") or query, passages, run)
+    started = time.monotonic()
     # A model that only wants to call more has nothing to say.
     await write(request, teller, run, may_be_empty=True)
     if not teller.raw.strip() or not rests_on_something(teller, state, run):
         await teller.take_back()
         return await _unknown(teller, state)
-    end = await settle(request, teller, query, run)
+    # A repair has what is left of the step's time, which would take the answer with it.
+    left_s = _SHARE_OF_REST * (request.timeout_s - time.monotonic() + started)
+    end = await settle(replace(request, timeout_s=max(0.0, left_s)), teller, query, run)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
 
 

@@ -12,8 +12,11 @@ from typing import Any
 
 from agents.core.page_context import PageRead
 from agents.core.pipeline import PipelineRun, PipelineState
+from agents.core.side_by_side import side_by_side
 from rag.core.errors import ProviderTimeoutError, RAGError
 
+# Of the time that is left several agents have so much: one answer is made of theirs in the rest.
+SHARE_OF_SEVERAL = 0.75
 # Outcomes after which nobody else needs to be asked.
 ANSWERED = frozenset({"answered", "partial", "remembered", "small_talk", "about_store"})
 # What of one agent's events is told as the supervisor's own when nobody else is asked.
@@ -26,11 +29,9 @@ async def ask(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return all ``answers`` so far; where one agent alone answered, that is the final answer."""
     before, orders = list(state.get("answers") or []), state["orders"]
     is_alone = len(orders) == 1 and not any(one["outcome"] in ANSWERED for one in before)
-    found = await asyncio.gather(
-        *(
-            _answer(order, f"{state['n_rounds']}.{number}", is_alone, state, run)
-            for number, order in enumerate(orders, start=1)
-        )
+    found = await side_by_side(
+        _answer(order, f"{state['n_rounds']}.{number}", is_alone, state, run)
+        for number, order in enumerate(orders, start=1)
     )
     update: PipelineState = {"answers": [*before, *found]}
     if is_alone and found[0]["outcome"] in ANSWERED:
@@ -67,8 +68,9 @@ async def _answer(
     await run.emit("agent_call", {"id": id, "agent": name, "question": order["question"]})
     answer: dict[str, Any] = {"text": "", "citations": [], "sources": [], "confidence": None}
     outcome = "failed"
+    share = SHARE_OF_SEVERAL if len(state["orders"]) > 1 else 1.0
     try:
-        async with asyncio.timeout(run.tools.deadline.remaining_s):
+        async with asyncio.timeout(share * run.tools.deadline.remaining_s):
             history, page = state.get("history") or [], _page_of(state)
             said = await run.team.ask(name, order["question"], history, page, pass_on)
         outcome = said.outcome

@@ -5,9 +5,10 @@ By the model, whose quotes are checked again; without one the answers stand one 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from agents.core.pipeline import PipelineRun, PipelineState
@@ -18,11 +19,12 @@ from agents.nodes.pipeline_generate import request_of, said
 from agents.nodes.pipeline_prompt import question_text, turns_before
 from agents.nodes.pipeline_texts import unavailable_text, unknown_text
 from agents.nodes.pipeline_write import Teller, settle, write
-from agents.nodes.react_documents import place_of, shelve, sources_of
+from agents.nodes.react_documents import doc_name, place_of, shelve, sources_of
 from agents.nodes.react_texts import nobody_text
 from agents.nodes.supervisor_ask import ANSWERED
-from rag.core.errors import ProviderError
+from rag.core.errors import ProviderError, ProviderTimeoutError
 from rag.core.hits import Hit
+from rag.core.ports import ChatRequest
 from rag.core.types import Citation, Message
 from rag.stages.context import Passage
 
@@ -31,7 +33,10 @@ _FIELDS = tuple(field.name for field in fields(Citation))
 
 
 async def merge(state: PipelineState, run: PipelineRun) -> PipelineState:
-    """Return ``final_answer``, ``citations`` and ``outcome`` of all that was answered."""
+    """Return ``final_answer``, ``citations`` and ``outcome`` of all that was answered.
+
+    A model that has not merged when the run's time is over is not waited for.
+    """
     answers = state.get("answers") or []
     good = [one for one in answers if one["outcome"] in ANSWERED]
     if not good:
@@ -39,24 +44,45 @@ async def merge(state: PipelineState, run: PipelineRun) -> PipelineState:
     passages, documents = _gathered(good, run, state["query"])
     await run.emit("sources", {"sources": sources_of(passages)})
     numbered = _numbered(good, passages)
-    if len(good) == 1 or not run.can_write:
+    if len(good) == 1 or not run.can_write or not _left_s(run):
         return await _in_a_row(numbered, run)
     request = request_of(_messages(state, numbered, documents, run), state["query"], passages, run)
     teller = Teller(passages, run)
     try:
-        await write(request, teller, run)
+        await _written(replace(request, timeout_s=_left_s(run)), teller, run)
     except ProviderError as error:
         # What the agents said is there, whoever cannot merge it.
         await run.emit("notice", {"step": "merge", "error": error.as_dict()})
         await teller.take_back()
         return await _in_a_row(numbered, run)
-    return await settle(request, teller, state["query"], run)
+    # A repair has what is left of the time; what was written stands without it.
+    return await settle(replace(request, timeout_s=_left_s(run)), teller, state["query"], run)
+
+
+async def _written(request: ChatRequest, teller: Teller, run: PipelineRun) -> None:
+    try:
+        async with asyncio.timeout(request.timeout_s):
+            await write(request, teller, run)
+    except TimeoutError:
+        raise ProviderTimeoutError(
+            "The model {model} did not answer within {timeout_s} s.",
+            hint="Try again, or choose a faster model.",
+            model=run.model_id, timeout_s=f"{request.timeout_s:.3g}",
+        ) from None  # fmt: skip
+
+
+def _left_s(run: PipelineRun) -> float:
+    return min(run.config.generate_timeout_s, run.tools.deadline.remaining_s)
 
 
 async def _without_answer(
     state: PipelineState, answers: Sequence[Mapping[str, Any]], run: PipelineRun
 ) -> PipelineState:
     query = state["query"]
+    if not answers and not run.tools.deadline.remaining_s:
+        raise ProviderTimeoutError(
+            "There was no time left to ask an agent.", hint="Allow more by run_timeout_s."
+        )
     if not answers:
         return await said(nobody_text(query), "unknown", run)
     errors = [one["error"] for one in answers if one["error"] is not None]
@@ -72,12 +98,21 @@ async def _without_answer(
 def _gathered(
     answers: Sequence[Mapping[str, Any]], run: PipelineRun, query: str
 ) -> tuple[list[Passage], str]:
-    """Return the passages that the answers cite, once each, and as documents for the model."""
-    hits = []
+    """Return the passages that the answers cite, once each, and as documents for the model.
+
+    Those beyond its budget are among the passages all the same: they are cited.
+    """
+    hits: dict[Any, Hit] = {}
     for answer in answers:
         cited = {citation["doc_id"] for citation in answer["citations"]}
-        hits += [Hit.from_dict(one) for one in answer["sources"] if one.get("doc_id") in cited]
-    return shelve([], hits, run, query)
+        found = [Hit.from_dict(one) for one in answer["sources"] if one.get("doc_id") in cited]
+        hits |= {place_of(hit): hit for hit in found if place_of(hit) not in hits}
+    passages, documents = shelve([], list(hits.values()), run, query)
+    shown = {place_of(passage.hit) for passage in passages}
+    rest = [hit for place, hit in hits.items() if place not in shown]
+    for number, hit in enumerate(rest, start=len(passages) + 1):
+        passages.append(Passage(doc_name(number), hit, hit.text))
+    return passages, documents
 
 
 def _numbered(
@@ -104,8 +139,8 @@ def _numbered(
             return mark[0] if number is None else f"[{number}]"
 
         text = _MARK.sub(renumbered, answer["text"])
-        found.append({"agent": answer["agent"], "text": text, "citations": citations,
-                      "outcome": answer["outcome"]})  # fmt: skip
+        kept = {name: answer[name] for name in ("agent", "outcome", "confidence")}
+        found.append({**kept, "text": text, "citations": citations})
     return found
 
 
@@ -121,11 +156,12 @@ async def _in_a_row(answers: Sequence[Mapping[str, Any]], run: PipelineRun) -> P
             kept = {name: citation[name] for name in _FIELDS if name in citation}
             citations.append(kept)
             await run.emit("citation", kept)
+    told: PipelineState = {"final_answer": "\n\n".join(texts), "citations": citations}
+    if len(answers) == 1:
+        (one,) = answers
+        return {**told, "outcome": one["outcome"], "confidence": one["confidence"]}
     is_partial = any(answer["outcome"] == "partial" for answer in answers)
-    return {
-        "final_answer": "\n\n".join(texts), "citations": citations,
-        "outcome": "partial" if is_partial else "answered",
-    }  # fmt: skip
+    return {**told, "outcome": "partial" if is_partial else "answered"}
 
 
 def _messages(

@@ -5,19 +5,23 @@ from __future__ import annotations
 from agents.core.pipeline import END, Branch, Pipeline, PipelineState, Step
 from agents.nodes.pipeline import first_stages, routed
 from agents.nodes.pipeline_generate import generate
+from agents.nodes.react_pipeline import BY_DEADLINE_S
 from agents.nodes.supervisor_ask import ANSWERED, ask
 from agents.nodes.supervisor_merge import merge
 from agents.nodes.supervisor_plan import plan
 
 
 def supervisor_pipeline() -> Pipeline:
-    """Return the steps in order; agents are asked in rounds until one has answered."""
+    """Return the steps in order; agents are asked in rounds until one has answered.
+
+    All of it ends within the config's run_timeout_s, or the first steps' own times if longer.
+    """
     steps = Pipeline(
         stages=(
             *first_stages(),
-            (Step("plan", plan, "run_timeout_s"),),
-            (Step("ask", ask, "run_timeout_s"),),
-            (Step("merge", merge, "generate_timeout_s"),),
+            (Step("plan", plan, BY_DEADLINE_S),),
+            (Step("ask", ask, BY_DEADLINE_S),),
+            (Step("merge", merge, BY_DEADLINE_S),),
             (Step("generate", generate, "generate_timeout_s"),),
         )
     )

@@ -18,6 +18,8 @@ from rag.services.judge_hits import word_share
 
 MAX_AT_ONCE, MAX_QUESTION = 4, 2000
 _SHOWN = 1200
+# Of the time that is left so much is for choosing: who is chosen must answer in the rest.
+PLAN_SHARE = 0.3
 # What a server answers with that does not know the form of an answer.
 _REFUSED = (400, 422)
 Order = dict[str, str]
@@ -59,9 +61,10 @@ async def _by_model(
     """
     names = [member.name for member in free]
     options = model_options(run.model_id, None, _form(names))
+    time_s = min(run.config.rerank_timeout_s, PLAN_SHARE * run.tools.deadline.remaining_s)
     request = ChatRequest(
         _messages(state, free), question=state["query"], temperature=0.0,
-        max_tokens=1024, timeout_s=run.config.rerank_timeout_s, options=options,
+        max_tokens=1024, timeout_s=time_s, options=options,
     )  # fmt: skip
     reply = await _asked(request, run)
     for found in find_objects(reply.text):

@@ -1,3 +1,3 @@
-"""Use cases of flows."""
+"""Use cases of agents, conversations and flows."""
 
 from __future__ import annotations

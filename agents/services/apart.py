@@ -1,7 +1,8 @@
 """Blocking work of answers that outlive their request. In: a function. Out: its result.
 
 On threads of its own: those of a request end with it. Rows are written by few threads that nothing
-slow can take; searches and endpoints have others.
+slow can take; searches have others, and what waits for somebody else's servers has its own again:
+pages and tools that hang delay nobody's search.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _ROWS = ThreadPoolExecutor(4, "chat-rows")
 _WORK = ThreadPoolExecutor(24, "chat-work")
+_WAITS = ThreadPoolExecutor(32, "chat-waits")
 
 
 async def in_rows(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -28,6 +30,11 @@ async def in_rows(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 async def in_threads(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what slower work returns, such as a search; cancelling only stops the waiting."""
     return await _on(_WORK, lambda: work(*args, **kwargs))
+
+
+async def in_waits(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what work returns whose time is in nobody's hand here; else as ``in_threads``."""
+    return await _on(_WAITS, lambda: work(*args, **kwargs))
 
 
 async def _on(threads: ThreadPoolExecutor, work: Callable[[], R]) -> R:

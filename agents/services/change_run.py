@@ -86,6 +86,8 @@ def cancel_flow(*, run: models.FlowRun, scope: Scope) -> models.FlowRun:
     check_may_steer(run=run, scope=scope)
     open_ = models.FlowRun.objects.filter(pk=run.pk, status__in=(_STATUS.RUNNING, _STATUS.PAUSED))
     with transaction.atomic():
+        # Whoever would claim it at this moment waits, and finds it cancelled.
+        models.FlowRun.objects.select_for_update().get(pk=run.pk)
         has_worker = is_attended(run)
         if not open_.update(status=_STATUS.CANCELLED, ended_at=timezone.now(), reviews=[]):
             raise ConflictError("The run has ended already.")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from django.conf import settings
+
 from agents import models
+from agents.services.chat_claim import end_abandoned
 from agents.services.chat_context import context_of
 from agents.services.chat_order import ChatOrder, StartedChat
 from agents.services.chat_worker import AT_WORK, ChatWorker
 from agents.services.find_message import message_called
+from agents.services.hear_chat import stop_here
 from agents.services.in_db import in_db
 from agents.services.start_chat import start_chat
 from rag.core.access import Scope
@@ -23,8 +27,20 @@ _RUNNING = models.Message.Status.RUNNING
 async def begin_chat(*, order: ChatOrder) -> StartedChat:
     """Write the question down and let the answer be written while the caller does something else.
 
-    Raises what ``start_chat`` raises; what fails later is the answer's last event.
+    Raises what ``start_chat`` raises; what fails later is the answer's last event. Who is cancelled
+    meanwhile leaves an answer that nobody hears: it is written to its end or stopped, as
+    ``hear_chat`` has it.
     """
+    begun = asyncio.create_task(_begun(order))
+    try:
+        return await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        # The rows are written whoever has left: without a worker they would look at work.
+        begun.add_done_callback(_left)
+        raise
+
+
+async def _begun(order: ChatOrder) -> StartedChat:
     chat = await in_db(start_chat, order=order)
     worker = ChatWorker(chat)
     await worker.log.append("start", {
@@ -54,8 +70,16 @@ async def stop_chat(*, key: str, scope: Scope) -> models.Message:
 
 
 def _mark_stopped(message: models.Message) -> bool:
+    # What a dead process had written is kept with its answer, which has ended then.
+    end_abandoned(message_id=message.pk)
     mine = models.Message.objects.filter(pk=message.pk, status=_RUNNING)
     return bool(mine.update(status=models.Message.Status.STOPPED))
+
+
+def _left(begun: asyncio.Task[StartedChat]) -> None:
+    is_begun = not begun.cancelled() and begun.exception() is None
+    if is_begun and not settings.AGENTS["FINISHES_ALONE"]:
+        stop_here(message_id=begun.result().answer.pk)
 
 
 def _ended(task: asyncio.Task[None]) -> None:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import Error, transaction
 from django.db.models import Max, Q
 from django.utils import timezone
 
 from agents import models
+from agents.core.chat import Transcript
 from agents.services.claim import STALE_S
 from rag.core.errors import ProviderError
 
 _STATUS = models.Message.Status
+log = logging.getLogger(__name__)
+_TOLD = ("content", "citations", "sources", "notices")
 # Above every number that was told and not stored when the process died.
 GAP = 1000
 
 
 def beat(message: models.Message) -> str:
-    """Give a sign of life; return the status, which somebody else may have changed."""
+    """Give a sign of life; return the status, which somebody else may have changed.
+
+    A database that cannot be asked changes nothing: only a longer silence loses an answer.
+    """
     mine = models.Message.objects.filter(pk=message.pk, worker=message.worker)
-    mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
-    return mine.values_list("status", flat=True).first() or ""
+    try:
+        mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
+        return mine.values_list("status", flat=True).first() or ""
+    except Error as error:
+        log.warning("an answer gave no sign of life: %s", type(error).__name__)
+        return _STATUS.RUNNING
 
 
 def finish(message: models.Message, values: Mapping[str, Any]) -> bool:
@@ -61,12 +72,18 @@ def _end(message_id: int) -> bool:
         message = held.first()
         if message is None:
             return False
-        events = message.events.order_by("seq")
-        texts = events.filter(kind="delta").values_list("data", flat=True)
-        message.content = "".join(data["text"] for data in texts)
+        told = Transcript()
+        for kind, data in message.events.order_by("seq").values_list("kind", "data"):
+            told.add(kind, data)
+        message.content, message.citations = told.text, told.citations
+        # With what it rests on: words of passages that are hidden later go from it too.
+        message.sources, message.notices = told.sources, told.notices
         message.status, message.error, message.worker = _STATUS.ERROR, error, None
-        message.save(update_fields=["content", "status", "error", "worker"])
-        seq = (events.aggregate(n=Max("seq"))["n"] or 0) + GAP
-        data = {"code": "interrupted", "error": error}
+        message.save(update_fields=[*_TOLD, "status", "error", "worker"])
+        seq = (message.events.aggregate(n=Max("seq"))["n"] or 0) + GAP
+        data = {
+            "code": "interrupted", "error": error, "message": str(message.key),
+            "text": told.text, "citations": told.citations,
+        }  # fmt: skip
         models.MessageEvent.objects.create(message=message, seq=seq, kind="error", data=data)
     return True

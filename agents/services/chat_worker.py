@@ -47,6 +47,8 @@ class ChatWorker:
     async def work(self) -> None:
         """Write the answer to its end; what failed is its last event and stands in its row."""
         self._task = asyncio.current_task()
+        if self._is_stopped:
+            self._cancel()
         watch = asyncio.create_task(self._watch())
         try:
             await self._answer()

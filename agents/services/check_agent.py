@@ -33,8 +33,8 @@ def check_agent(*, name: str, kind: str, config: AgentConfig, scope: Scope) -> N
 
 
 def _check_members(name: str, config: AgentConfig, scope: Scope) -> None:
-    readable = models.Agent.objects.readable(scope).exclude(name=name)
-    known = list(readable.order_by("name").values_list("name", flat=True)[:100])
+    readable = models.Agent.objects.readable(scope).exclude(name=name).order_by("name")
+    known = list(readable.values_list("name", flat=True)[:100])
     for member in config.agents:
         if member == name:
             raise InvalidInputError("The agent “{name}” would ask itself.", name=name)
@@ -46,9 +46,12 @@ def _check_members(name: str, config: AgentConfig, scope: Scope) -> None:
             hint="Name them in “agents”. Known: {known}.", known=", ".join(known) or "-",
         )  # fmt: skip
     if way := _way_back(name, config.agents):
+        seen = {name, *readable.filter(name__in=way).values_list("name", flat=True)}
+        # Agents of others are on the way, but not told.
+        told = (one if one in seen else "…" for one in way)
         raise InvalidInputError(
             "The agent “{name}” would be asked by itself: {way}.",
-            hint="Take one of them out of the circle.", name=name, way=" → ".join(way),
+            hint="Take one of them out of the circle.", name=name, way=" → ".join(told),
         )  # fmt: skip
 
 

@@ -5,11 +5,13 @@ A process that was killed gives none: another one may take its runs.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from django.db import Error
 from django.db.models import Q
 from django.utils import timezone
 
@@ -20,6 +22,7 @@ BEAT_S = 2.0
 # So many seconds without a sign of life make a worker a dead one.
 STALE_S = 20.0
 _STATUS = models.FlowRun.Status
+log = logging.getLogger(__name__)
 
 
 def claim(*, run: models.FlowRun) -> models.FlowRun:
@@ -42,11 +45,18 @@ def claim(*, run: models.FlowRun) -> models.FlowRun:
 
 
 def beat(runs: Sequence[models.FlowRun]) -> dict[int, str]:
-    """Give a sign of life for several runs; return how those stand that are still one's own."""
+    """Give a sign of life for several runs; return how those stand that are still one's own.
+
+    A database that cannot be asked takes none away: only a longer silence does.
+    """
     workers = [run.worker for run in runs]
     mine = models.FlowRun.objects.filter(pk__in=[run.pk for run in runs], worker__in=workers)
-    mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
-    return dict(mine.values_list("pk", "status"))
+    try:
+        mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
+        return dict(mine.values_list("pk", "status"))
+    except Error as error:
+        log.warning("runs gave no sign of life: %s", type(error).__name__)
+        return dict.fromkeys((run.pk for run in runs), _STATUS.RUNNING)
 
 
 def finish(run: models.FlowRun, values: Mapping[str, Any]) -> bool:

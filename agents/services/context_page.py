@@ -12,7 +12,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from agents.core.page_context import PageContext, PageRead
-from agents.services.apart import in_threads
+from agents.services.apart import in_waits
 from agents.services.context_texts import about_page, selected_hits
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -35,7 +35,7 @@ async def read_page(
     about = about_page(page, max_tokens // 4)
     selected = selected_hits(page, query, max_tokens // (2 if page.urls else 1))
     jobs = {
-        asyncio.ensure_future(in_threads(_document, url, query, scope, deadline)): url
+        asyncio.ensure_future(in_waits(_document, url, query, scope, deadline)): url
         for url in dict.fromkeys(page.urls[:MAX_URLS])
     }
     try:

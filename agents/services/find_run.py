@@ -42,6 +42,7 @@ def listed_runs(*, flow: models.Flow, scope: Scope) -> QuerySet[models.FlowRun]:
 
 
 def flow_runs(*, flow: models.Flow) -> models.run.FlowRunQuerySet:
-    """Return the runs of all versions of a flow, with what is told of them."""
+    """Return the runs of all versions of a flow, with what is told of them: not their texts."""
     rows = models.FlowRun.objects.filter(version__flow=flow)
-    return rows.select_related("version__flow", "user", "replay_of")
+    told = rows.select_related("version__flow", "user", "replay_of")
+    return told.defer("version__yaml", "version__prompts", "replay_of__state", "replay_of__start")

@@ -13,7 +13,8 @@ from django.db.models import Max
 from agents import models
 from agents.flows.checks import check_flow
 from agents.flows.finding import Finding
-from agents.flows.folder import FlowFiles, check_paths
+from agents.flows.folder import FlowFiles
+from agents.services.check_version import check_version
 from agents.services.find_flow import active_version
 from agents.services.load_flow import read_flow_text
 from agents.services.surroundings import surroundings_of
@@ -35,7 +36,7 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
     A flow that is new belongs to whom ``scope`` is; what equals the newest version is no new one.
     Raises InvalidInputError where the YAML says no flow, ForbiddenError for another's flow.
     """
-    check_paths(files.prompts)
+    check_version(files=files, note=note)
     flow = read_flow_text(yaml=files.yaml, prompts=files.prompts)
     digest = _digest(files)
     if scope.user_id is None and not scope.is_operator:
@@ -43,9 +44,10 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
     if scope.only_store_ids is not None:
         raise ForbiddenError("This key is limited to some stores and cannot change flows.")
     with transaction.atomic():
+        # YAML can write a NUL, which a database does not keep.
+        title = flow.definition.description.replace("\0", "")[:200]
         row, is_new = models.Flow.objects.get_or_create(
-            name=flow.definition.name,
-            defaults={"owner_id": scope.user_id, "title": flow.definition.description[:200]},
+            name=flow.definition.name, defaults={"owner_id": scope.user_id, "title": title}
         )
         row = models.Flow.objects.select_for_update().get(pk=row.pk)
         if not is_new and not may_edit(scope, row.facts):

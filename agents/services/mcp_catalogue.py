@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agents.services.apart import in_threads
 from agents.services.mcp_ask import Ask, ask_agent
 from agents.services.mcp_search import Search
 from agents.services.mcp_tools import FetchDocument, ListStores
 from agents.services.react_plugin import offered_tool
+from agents.services.waited_work import waited
 from rag.core.access import Scope
 from rag.core.account import on_account
 from rag.core.deadline import Deadline
@@ -21,7 +20,6 @@ from rag.core.plugins import PLUGINS
 from rag.core.tools import Tool, ToolSpec, call_tool, spec_of
 from rag.services.plugins import list_plugins
 from rag.services.source_ports import HousePorts
-from rag.services.source_threads import run_apart
 
 CALL_S = 60.0
 _OWN: dict[str, type[Any]] = {
@@ -71,18 +69,7 @@ async def run_tool(*, name: str, arguments: Mapping[str, Any], scope: Scope) -> 
             raise UnknownNameError("option", f"{name}.{key}", shown)
     deadline = Deadline(CALL_S)
     work = partial(_paid, found[name].tool(), arguments, scope, deadline)
-    waiting = asyncio.wrap_future(await in_threads(run_apart, work, deadline=deadline))
-    # What comes too late is nobody's any more.
-    waiting.add_done_callback(lambda late: late.cancelled() or late.exception())
-    try:
-        await asyncio.wait({waiting}, timeout=deadline.remaining_s)
-        if not waiting.done():
-            deadline.check()
-        return await waiting
-    finally:
-        if not waiting.done():
-            # The thread works on until it looks at the clock; what wakes it may take a while.
-            asyncio.get_running_loop().run_in_executor(None, deadline.cancel)
+    return (await waited(work, name=name, deadline=deadline)).result()
 
 
 def _paid(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
 from django.utils.translation import gettext_noop
 
+from rag.core.access import Scope
 from rag.core.options import option
 from rag.core.tools import ToolCall
 from rag.services.document_text import MAX_CHARACTERS, document_text
@@ -32,10 +35,11 @@ class ListStores:
     def run(self, call: ToolCall) -> dict[str, Any]:
         """Return ``stores``: name to use, title, number of files that can be found."""
         found = readable_stores(scope=call.scope, limit=MAX_STORES)
+        n_files = _n_files(found, call.scope)
         stores = [
             {
                 "store": store.slug, "title": store.display_name or store.name,
-                "files": store.files.readable(call.scope).filter(n_chunks__gt=0).count(),
+                "files": n_files.get(store.pk, 0),
             }
             for store in found
         ]  # fmt: skip
@@ -66,3 +70,12 @@ class FetchDocument:
         return document_text(
             document=asked.document, scope=call.scope, start=asked.start, limit=asked.limit
         )
+
+
+def _n_files(stores: Sequence[Any], scope: Scope) -> dict[int, int]:
+    """Return by store how many of its files can be found, counted at once."""
+    if not stores:
+        return {}
+    files = stores[0].files.model.objects.readable(scope)
+    counted = files.filter(store__in=stores, n_chunks__gt=0).order_by().values_list("store_id")
+    return dict(counted.annotate(n=Count("pk")))

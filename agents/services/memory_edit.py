@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -43,19 +44,28 @@ def edit_memory(
         only_store_ids=memory.only_store_ids,
     ).exclude(pk=memory.pk)  # fmt: skip
     if twins.exists():
-        raise ConflictError("This is remembered already.", hint="Change or delete the other one.")
+        raise _known_already()
     meaning = f"{text}\n{answer[:300]}".strip() if memory.kind == EPISODIC else text
     (vector,), space = embed_memories([meaning])
     # Words of one's own rest on no passage; what the agent had answered still does.
     kept = memory.chunk_ids if answer == memory.answer else []
-    changed = models.Memory.objects.filter(pk=memory.pk).update(
-        text=text, answer=answer, subject=subject, embedding=vector, space=space, is_by_hand=True,
-        chunk_ids=kept, updated_at=timezone.now(),
-    )  # fmt: skip
+    try:
+        with transaction.atomic():
+            changed = models.Memory.objects.filter(pk=memory.pk).update(
+                text=text, answer=answer, subject=subject, embedding=vector, space=space,
+                is_by_hand=True, chunk_ids=kept, updated_at=timezone.now(),
+            )  # fmt: skip
+    except IntegrityError as error:
+        # Remembered while the model made the vector.
+        raise _known_already() from error
     if not changed:
         raise ConflictError("The memory was deleted meanwhile.")
     memory.refresh_from_db()
     return memory
+
+
+def _known_already() -> ConflictError:
+    return ConflictError("This is remembered already.", hint="Change or delete the other one.")
 
 
 def forget(*, memories: QuerySet[models.Memory]) -> int:

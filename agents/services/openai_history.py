@@ -23,13 +23,18 @@ MAX_WRITTEN, MAX_SESSIONS, MAX_ALIKE = 50, 100, 10
 
 def parent_of(*, agent: models.Agent, scope: Scope, turns: Sequence[Turn]) -> str:
     """Return the key of the message that a new question comes after; empty without turns."""
-    said: list[Turn] = [
-        {"role": turn["role"], "content": without_footnotes(text=turn["content"])} for turn in turns
-    ]
+    said: list[Turn] = [{"role": turn["role"], "content": _kept(turn)} for turn in turns]
     if not said:
         return ""
     found = _held(agent, scope, said) or _written(agent, scope, said[-MAX_WRITTEN:])
     return str(found.key)
+
+
+def _kept(turn: Turn) -> str:
+    # As questions and answers are written down here.
+    if turn["role"] == "user":
+        return turn["content"].strip()
+    return without_footnotes(text=turn["content"])
 
 
 def _held(agent: models.Agent, scope: Scope, turns: list[Turn]) -> models.Message | None:

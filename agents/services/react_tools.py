@@ -5,7 +5,6 @@ A tool sees no more than the person it works for, and of the stores only those o
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +14,16 @@ from typing import Any
 
 from agents import models
 from agents.core.react import ToolResult
-from agents.services.apart import in_threads
 from agents.services.find_agent import SEARCH
 from agents.services.react_plugin import call_plugin, offered_tool
-from agents.services.react_result import waited_result
+from agents.services.react_result import fault_of_tool
 from agents.services.react_sources import AgentSource, ask_as_tool, sources_in, spec_of_source
+from agents.services.waited_work import waited
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import RAGError, UnknownNameError
 from rag.core.ports import ChatModel
 from rag.core.tools import ToolSpec
-from rag.services.source_threads import run_apart
 
 MEMORY = "memory_retrieve"
 # Tools that work on what the stores hold, and know nothing else.
@@ -79,18 +77,13 @@ class AgentTools:
         """Return what came of a call within its time; a plugin's fault is a result, too."""
         started = time.perf_counter()
         deadline = Deadline(self._time_of(name))
-        waiting: asyncio.Future[ToolResult] | None = None
         try:
             work = self._work(name, arguments, deadline)
-            waiting = asyncio.wrap_future(await in_threads(run_apart, work, deadline=deadline))
-            await asyncio.wait({waiting}, timeout=deadline.remaining_s)
-            result = waited_result(name, waiting, deadline)
+            done = await waited(work, name=name, deadline=deadline)
+            fault = done.exception()
+            result = ToolResult(error=fault_of_tool(name, fault)) if fault else done.result()
         except RAGError as error:
             result = ToolResult(error=error)
-        finally:
-            if waiting is None or not waiting.done():
-                # What wakes a tool up may itself take a while.
-                asyncio.get_running_loop().run_in_executor(None, deadline.cancel)
         return replace(result, duration_ms=(time.perf_counter() - started) * 1e3)
 
     def _time_of(self, name: str) -> float:

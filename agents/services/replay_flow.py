@@ -22,7 +22,7 @@ def replay_flow(
     """Return a new run, to be continued, that has done what ``run`` had before ``from_node``.
 
     ``answers`` recorded: models are not asked again where ``run`` has their answer, and reviews
-    not decided again. The new run acts for the user of the old one.
+    not decided again. The new run acts for the user of the old one, on the budget of who asks.
     """
     check_may_steer(run=run, scope=scope)
     if answers not in ("fresh", "recorded"):
@@ -37,7 +37,7 @@ def replay_flow(
         replay = models.FlowRun.objects.create(
             version=run.version, user=run.user, is_by_operator=run.is_by_operator, start=run.start,
             model=run.model, replay_of=run, has_recorded_answers=answers == "recorded",
-            seen_at=timezone.now(),
+            seen_at=timezone.now(), key_id=scope.key_id,
         )  # fmt: skip
         kept = [row for row in rows if (row.node, row.visit) in done]
         for number, row in enumerate(kept, 1):

@@ -66,7 +66,8 @@ def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
         told = found.setdefault((row.node, row.visit), {
             "node": row.node, "visit": row.visit, "status": "running", "started_at": None,
             "duration_ms": None, "input_tokens": 0, "output_tokens": 0, "models": [],
-            "n_tools": 0, "n_results": None, "source_errors": {}, "route": None, "error": None,
+            "n_tools": 0, "n_results": None, "source_errors": {}, "source_faults": {},
+            "route": None, "error": None,
         })  # fmt: skip
         _add(told, row.kind, row.data, row.at.isoformat())
         if row.kind == "node_finished" and is_theirs:
@@ -95,6 +96,7 @@ def _add(told: dict[str, Any], kind: str, data: Mapping[str, Any], at: str) -> N
     elif kind == "rag_results":
         told["n_results"] = sum((data.get("counts") or {}).values())
         told["source_errors"] = data.get("errors") or {}
+        told["source_faults"] = data.get("faults") or {}
     elif kind == "route":
         told["route"] = dict(data)
     elif kind == "node_finished":

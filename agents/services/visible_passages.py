@@ -28,7 +28,14 @@ def _is_hit(value: Any) -> bool:
 
 
 def _chunk(value: Mapping[str, Any]) -> Any:
-    return value.get("chunk_id")
+    """Return the chunk of a raw result, or of a structured one, whose place is its metadata."""
+    if value.get("chunk_id") is not None:
+        return value["chunk_id"]
+    place = value.get("metadata")
+    # What other sources keep under the same name comes without a revision of ours.
+    if isinstance(place, Mapping) and isinstance(place.get("revision"), int):
+        return place.get("chunk_id")
+    return None
 
 
 def _chunk_ids(value: Any) -> Iterator[int]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from agents.graphs.flow import FlowGraph
 
 _STATUS = models.FlowRun.Status
-_ROWS = models.FlowRun.objects.select_related("version__flow")
 # The runs that are at work here, for those who follow or cancel them.
 AT_WORK: dict[int, Worker] = {}
 

@@ -22,11 +22,14 @@ from rag.admin.cells import label, page_link, pages_text
 from rag.admin.chunk_filters import LiveFilter, TouchedFilter
 from rag.admin.chunk_pages import AddChunk, EditText, Revisions
 from rag.admin.filters import FileFilter, StoreFilter
+from rag.admin.paginator import REACH
 from rag.admin.preview_pages import PreviewPage
 from rag.admin.scoped import ScopedAdmin, scope_for
+from rag.core.access import Scope
 from rag.services.add_chunk import delete_chunks
 from rag.services.files import set_chunks_enabled
-from rag.services.find_chunks import find_chunks
+from rag.services.find_chunks import find_first_chunks
+from rag.services.visible_files import visible_chunks, visible_files
 
 PREVIEW = 240
 HEAVY_OF_FILE = ("canonical_text", "pages", "blocks", "metadata", "warnings", "progress", "error")
@@ -50,6 +53,8 @@ class ChunkAdmin(ScopedAdmin):
     list_filter = (StoreFilter, FileFilter, "enabled", TouchedFilter, LiveFilter)
     search_fields = ("text",)
     search_help_text = _("All words must be in the chunk.")
+    # Store by store: an index is in this order, and starts at any of them.
+    ordering = ("store_id", "file_id", "char_end", "ordinal")
     sortable_by = ()
     actions = ("enable", "disable")
     fields = (
@@ -69,6 +74,10 @@ class ChunkAdmin(ScopedAdmin):
         in_field = obj is not None and obj.is_live and self.has_change_permission(request, obj)
         return [name for name in self.fields if not (in_field and name == "whole_text")]
 
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the chunks of files that ``scope`` may read."""
+        return visible_chunks(scope=scope, rows=queryset)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return readable chunks without their texts: lists fetch only the beginnings."""
         heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
@@ -85,7 +94,14 @@ class ChunkAdmin(ScopedAdmin):
             queryset = queryset.defer(None).defer("context", *heavy)
         if not search_term.strip():
             return queryset, False
-        found = find_chunks(chunks=queryset, scope=scope_for(request), words=search_term)
+        readable = models.Store.objects.readable(scope_for(request))
+        if chosen := asked_number(request.GET.get("store")):
+            readable = readable.filter(pk=chosen)
+        stores = list(readable.order_by("pk").values_list("pk", flat=True))
+        # One more than is shown tells that there are more.
+        found = find_first_chunks(
+            chunks=queryset, stores=stores, words=search_term, limit=REACH + 1
+        )
         return found, False
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -127,8 +143,9 @@ class ChunkAdmin(ScopedAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list; of one file or store with the ways to what can be done there."""
-        file = models.File.objects.readable(scope_for(request)).light()
-        chosen = file.filter(pk=asked_number(request.GET.get("file"))).first()
+        file, number = models.File.objects.light(), asked_number(request.GET.get("file"))
+        readable = visible_files(scope=scope_for(request), rows=file.filter(pk=number))
+        chosen = readable.first() if number else None
         ways = {
             "file": chosen,
             "store_id": chosen.store_id if chosen else asked_number(request.GET.get("store")),

@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -35,9 +36,11 @@ class _ChunkPage(RowPage):
         return chunk
 
     def done(self, text: str, chunk_id: int | None = None) -> HttpResponse:
-        """Say what was done and go to the chunk."""
+        """Say what was done and go to the chunk; the way back leads to the list as it was."""
         messages.success(self.request, text)
-        return redirect(reverse("admin:rag_chunk_change", args=[chunk_id or self.chunk.pk]))
+        url = reverse("admin:rag_chunk_change", args=[chunk_id or self.chunk.pk])
+        filters = self.request.GET.get("_changelist_filters", "")
+        return redirect(f"{url}?{urlencode({'_changelist_filters': filters})}" if filters else url)
 
     def refused(self, error: RAGError, **context: Any) -> HttpResponse:
         """Show the page again with what was typed and why it cannot be."""

@@ -15,6 +15,7 @@ from rag.admin.scoped import scope_for
 from rag.admin.status import COLOURS
 from rag.admin.store import store_links
 from rag.services.dashboard import DAYS, Figures, dashboard
+from rag.services.visible_files import visible_files
 from rag.services.visible_rows import stalled_jobs, visible_jobs
 
 MAX_STORES = 6
@@ -32,8 +33,8 @@ def fill_dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, A
         context["n_stores"] = readable.count()
         context["n_chunks"] = sum(readable.order_by().values_list("n_chunks", flat=True))
     if request.user.has_perm("rag.view_file"):
-        files = models.File.objects.readable(scope).order_by()
-        counts = dict(files.values_list("status").annotate(n=Count("pk")))
+        files = visible_files(scope=scope, rows=models.File.objects.order_by())
+        counts = dict(files.values_list("status").annotate(n=Count("*")))
         context["n_files"] = sum(counts.values())
         context["file_counts"] = [
             {

@@ -25,10 +25,12 @@ from rag.admin.remote import RemoteDeletion
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.admin.sentences import error_sentence, warning_sentence
 from rag.admin.status import is_busy, status_cell
+from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.delete_files import delete_files
 from rag.services.files import cancel_files, update_file
 from rag.services.read_as import read_as
+from rag.services.visible_files import visible_files
 
 MAX_POLLED = 200
 
@@ -74,6 +76,10 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
 
     class Media:
         js = ("rag/admin/progress.js",)
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the files that ``scope`` may read."""
+        return visible_files(scope=scope, rows=queryset)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return readable files without their texts."""

@@ -16,22 +16,31 @@ if TYPE_CHECKING:
 else:
     Paginator = DjangoPaginator
 
-EXACT_UP_TO = 5_000
+# Each page further back makes the database pass over all before it.
+REACH = 5_000
 
 
 class EstimatingPaginator(Paginator):
-    """Counts up to 5,000 rows; beyond that it takes the planner's estimate of the query."""
+    """Counts and shows up to 5,000 rows; how many there are beyond is the planner's estimate."""
 
     def page(self, number: Any) -> Any:
-        """Return a page; far ones are found by their keys, without what their columns need."""
-        number = self.validate_number(number)
-        first, rows = (number - 1) * self.per_page, self.object_list
-        if first <= EXACT_UP_TO or not isinstance(rows, QuerySet) or rows.query.distinct:
+        """Return a page, found by its keys: the rows before it need nothing of their columns."""
+        number, rows = self.validate_number(number), self.object_list
+        if not isinstance(rows, QuerySet) or rows.query.distinct:
             return super().page(number)
-        keys = list(
-            rows.select_related(None).values_list("pk", flat=True)[first : first + self.per_page]
-        )
-        return Page(rows.filter(pk__in=keys), number, self)
+        first = (number - 1) * self.per_page
+        keys = rows.select_related(None).values_list("pk", flat=True)
+        return Page(rows.filter(pk__in=list(keys[first : first + self.per_page])), number, self)
+
+    @cached_property
+    def num_pages(self) -> int:
+        """Return how many pages can be had, no more than the first 5,000 rows fill."""
+        return min(super().num_pages, max(1, REACH // self.per_page))
+
+    @property
+    def n_shown(self) -> int:
+        """Return how many rows the pages show; if not all, the list says so at its end."""
+        return min(int(self.count), self.num_pages * self.per_page)
 
     @cached_property
     def count(self) -> int:
@@ -39,10 +48,8 @@ class EstimatingPaginator(Paginator):
         rows = self.object_list
         if not isinstance(rows, QuerySet):
             return len(rows)
-        n_rows = rows.order_by()[: EXACT_UP_TO + 1].count()
-        if n_rows <= EXACT_UP_TO:
-            return n_rows
-        return max(n_rows, _estimate(rows))
+        n_rows = rows.order_by()[: REACH + 1].count()
+        return n_rows if n_rows <= REACH else max(n_rows, _estimate(rows))
 
 
 def _estimate(rows: QuerySet[Any]) -> int:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from rag.admin.filters import StoreFilter
-from rag.services.dashboard import GOOD
+from rag.services.query_figures import GOOD
 
 _BAD = ("altered", "wrong_document", "unknown")
 

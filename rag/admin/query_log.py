@@ -25,10 +25,11 @@ from rag.admin.query_filters import AskedStoreFilter, QualityFilter
 from rag.admin.query_trace import trace
 from rag.admin.scoped import ReadOnlyAdmin, scope_for
 from rag.admin.sentences import error_sentence
+from rag.admin.settings_form import MODE_NAMES
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.dashboard import GOOD
 from rag.services.golden_questions import Wanted, save_question
+from rag.services.query_figures import GOOD
 from rag.services.visible_rows import visible_queries
 
 
@@ -37,17 +38,17 @@ class QueryLogAdmin(ReadOnlyAdmin):
     """Own questions, and all questions to stores that one may edit."""
 
     list_display = (
-        "question", "kind", "mode", "hits", "sureness", "cited", "ms", "user", "created_at",
+        "question", "kind", "way", "hits", "sureness", "cited", "ms", "user", "created_at",
     )  # fmt: skip
     list_select_related = ("user",)
     list_filter = ("kind", HitsFilter, QualityFilter, AskedStoreFilter)
     search_fields = ("query",)
     sortable_by = ("created_at",)
     fields = (
-        "query", "kind", "user", "created_at", "mode", "top_k", "settings_hash", "hits", "score",
+        "query", "kind", "user", "created_at", "way", "top_k", "settings_hash", "hits", "score",
         "sureness", "whole_answer",
     )  # fmt: skip
-    readonly_fields = ("hits", "score", "sureness", "whole_answer")
+    readonly_fields = ("way", "hits", "score", "sureness", "whole_answer")
     change_form_outer_before_template = "admin/rag/query_trace.html"
 
     class Media:
@@ -119,6 +120,11 @@ class QueryLogAdmin(ReadOnlyAdmin):
     def question(self, row: models.QueryLog) -> str:
         """Return the beginning of the query."""
         return Truncator(row.query).chars(100)
+
+    @admin.display(description=_("mode"))
+    def way(self, row: models.QueryLog) -> Any:
+        """Return how it was searched, in words."""
+        return MODE_NAMES.get(row.mode, row.mode) or "–"
 
     @admin.display(description=_("hits"))
     def hits(self, row: models.QueryLog) -> Any:

@@ -15,7 +15,7 @@ from rag import models
 from rag.admin.cells import pages_text
 from rag.admin.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
-from rag.models.file import file_readable_by
+from rag.services.visible_files import visible_chunks
 
 
 @admin.register(models.ChunkRevision)
@@ -38,7 +38,7 @@ class ChunkRevisionAdmin(ReadOnlyAdmin):
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the revisions of chunks that ``scope`` may read."""
-        rows = queryset.filter(file_readable_by(scope, "chunk__file__"))
+        rows = visible_chunks(scope=scope, rows=queryset, prefix="chunk__")
         return rows.defer("chunk__text", "chunk__context")
 
     @admin.display(description=_("text"))

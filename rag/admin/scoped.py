@@ -69,6 +69,7 @@ class ScopedAdmin(ModelAdmin):
     show_full_result_count = False
     # A count behind each choice reads the whole table once a choice.
     show_facets = ShowFacets.NEVER
+    list_after_template = "admin/rag/list_end.html"
     list_per_page = 50
     list_max_show_all = 200
     compressed_fields = True

@@ -60,6 +60,12 @@ class SettingsField(forms.Field):
             raise forms.ValidationError(error_sentence(error)) from error
         return form.changes()
 
+    def described(self, value: Any) -> str:
+        """Return stored settings in words: each by its name in the form."""
+        form = _form("", None, _stored(value))
+        shown = ((form.fields.get(name), said) for name, said in _stored(value).items())
+        return ", ".join(f"{field.label}: {_word(field, said)}" for field, said in shown if field)
+
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Return whether anything was filled in otherwise than it is stored."""
         return not data.is_valid() or data.changes() != _stored(initial)
@@ -72,6 +78,13 @@ def _form(name: str, data: Any, stored: Mapping[str, Any] | None = None) -> Sett
     if initial.get("metadata"):
         initial["metadata"] = json.dumps(initial["metadata"], ensure_ascii=False)
     return SettingsForm(data, prefix=name, own=own, is_default=True, initial=initial)
+
+
+def _word(field: forms.Field, value: Any) -> Any:
+    names = dict(field.choices) if isinstance(field, forms.ChoiceField) else {}  # type: ignore[arg-type]
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return names.get(value, value) if isinstance(value, str) else json.dumps(value)
 
 
 def _stored(value: Any) -> dict[str, Any]:

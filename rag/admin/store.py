@@ -59,6 +59,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
     readonly_fields = (
         "space", "resource_name", "backend", "at_gemini", "created_at", "updated_at",
     )  # fmt: skip
+    change_form_before_template = "admin/rag/seen.html"
     change_form_outer_before_template = "admin/rag/store_desk.html"
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -154,7 +155,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
         """Count each store's files by status: one query for the page."""
         files = models.File.objects.filter(store__in=rows).order_by()
         counts: dict[int, dict[str, int]] = defaultdict(dict)
-        for store, status, n in files.values_list("store", "status").annotate(n=Count("pk")):
+        for store, status, n in files.values_list("store", "status").annotate(n=Count("*")):
             counts[store][status] = n
         for row in rows:
             row.file_counts = counts[row.pk]

@@ -9,6 +9,7 @@ from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
+from rag.admin.seen import SeenForm
 from rag.admin.sentences import error_sentence
 from rag.admin.settings_field import SettingsField
 from rag.conf import conf
@@ -16,8 +17,10 @@ from rag.core.errors import RAGError
 from rag.services.stores import ensure_space
 
 
-class StoreForm(forms.ModelForm):  # type: ignore[type-arg]
+class StoreForm(SeenForm):
     """A store's own fields; a new store also chooses its embedding model."""
+
+    audit_kinds = ("store", "store readers", "store editors")
 
     retrieval = SettingsField(label=_("Retrieval settings"))
     embedding_model = forms.CharField(

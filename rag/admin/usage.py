@@ -24,6 +24,24 @@ from rag.services.usage_report import UsageQuestion, usage_report
 DAYS = 30
 GROUPS = (("day", _("day")), ("model", _("model")), ("user", _("user")))
 _ROWS = 12
+N_NEWEST = 2000
+
+
+class ProviderFilter(admin.SimpleListFilter):
+    """By provider: those of the newest calls are offered, since the whole ledger may be long."""
+
+    title = _("provider")
+    parameter_name = "provider"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Return the providers that were called of late."""
+        newest = model_admin.get_queryset(request).order_by("-pk")
+        names = set(newest.values_list("provider", flat=True)[:N_NEWEST])
+        return [(name, name) for name in sorted(names)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the calls of the chosen provider."""
+        return queryset.filter(provider=self.value()) if self.value() else queryset
 
 
 @admin.register(models.UsageRecord)
@@ -35,7 +53,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
         "key", "store", "agent",
     )  # fmt: skip
     list_select_related = ("user", "key", "store")
-    list_filter = ("kind", "outcome", "provider", "is_estimated", "created_at")
+    list_filter = ("kind", "outcome", ProviderFilter, "is_estimated", "created_at")
     search_fields = ("model", "agent", "run", "user__username")
     sortable_by = ("created_at",)
     fields = (

@@ -8,7 +8,7 @@ from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
 from rest_framework.decorators import action
-from rest_framework.parsers import JSONParser, MultiPartParser
+from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
 
 from rag import models
@@ -62,7 +62,7 @@ class GoldenQuestionViews(ScopedViews):
     def get_parsers(self) -> list[Any]:
         """Return what reads the body: a CSV comes in a form, all else is JSON."""
         is_form = getattr(self.request, "content_type", "").startswith("multipart/")
-        return [MultiPartParser()] if is_form else [JSONParser()]
+        return [MultiPartParser()] if is_form else super().get_parsers()
 
     def create(self, request: Any) -> Response:
         """Make or complete a question."""

@@ -83,6 +83,8 @@ def _after(model: type[Model], ordering: str, cursor: str) -> Q:
             or "\0" in str(value)
         ):
             raise ValueError
+        # JSON can spell half of a character, which no database holds.
+        str(value).encode()
         if isinstance(value, int) and abs(value) >= 2**63:
             raise ValueError
     except (ValueError, TypeError, RecursionError, binascii.Error, ValidationError) as error:

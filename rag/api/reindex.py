@@ -14,7 +14,7 @@ from rag import models
 from rag.api.callers import require
 from rag.api.rag_bodies import Problem
 from rag.api.reindex_bodies import EstimateOut, ReindexBody, RunOut, StartedOut
-from rag.core.errors import ForbiddenError, InvalidInputError, RAGError
+from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
 from rag.services.access import Caller
 from rag.services.move_end import cancel_run, retire_run
 from rag.services.move_store import force_run
@@ -95,7 +95,8 @@ def steer(request: HttpRequest, run_id: int, deed: str) -> RunOut:
 
 def _not_refused(run: models.ReindexRun) -> models.ReindexRun:
     if run.state == models.ReindexRun.State.REFUSED:
-        raise RAGError.from_dict(run.error or {})
+        why = RAGError.from_dict(run.error or {})
+        raise ConflictError(why.message, hint=why.hint, **why.params)
     return run
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import Annotated, Any
 
+from django.core.exceptions import ValidationError
+from django.core.validators import ProhibitNullCharactersValidator
 from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from rag.api.callers import require
 from rag.api.rag_bodies import Problem
@@ -17,6 +20,20 @@ from rag.services.usage_report import UsageQuestion, usage_report
 router = Router(tags=["usage"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
 _ONLY = ("provider", "model", "kind", "agent", "user", "key", "store", "run")
+# A report ends at the midnight after it, which the very last day there is has not.
+_LAST_DAY = date.max - timedelta(days=1)
+
+
+def _storable(text: str) -> str:
+    try:
+        ProhibitNullCharactersValidator()(text)
+    except ValidationError as error:
+        # In the words of Django, which are translated.
+        raise PydanticCustomError("null_characters", error.messages[0]) from error
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_storable)]
 
 
 class UsageAsked(Schema):
@@ -26,14 +43,14 @@ class UsageAsked(Schema):
                     " model, kind, agent, user, key, store.")  # fmt: skip
     since: date | None = None
     until: date | None = None
-    provider: str | None = None
-    model: str | None = None
-    kind: str | None = None
-    agent: str | None = Field(None, description="The name of an agent or flow.")
-    user: str | None = Field(None, description="A username.")
+    provider: _Text | None = None
+    model: _Text | None = None
+    kind: _Text | None = None
+    agent: _Text | None = Field(None, description="The name of an agent or flow.")
+    user: _Text | None = Field(None, description="A username.")
     key: int | None = Field(None, description="The number of a key.")
-    store: str | None = Field(None, description="The slug of a store.")
-    run: str | None = Field(None, description="The key of an answer, or of a flow's run.")
+    store: _Text | None = Field(None, description="The slug of a store.")
+    run: _Text | None = Field(None, description="The key of an answer, or of a flow's run.")
 
 
 class Usage(Schema):
@@ -59,7 +76,7 @@ def usage(request: Any, asked: Query[UsageAsked]) -> dict[str, Any]:
         if name not in UsageAsked.model_fields:
             raise UnknownNameError("filter of usage", name, UsageAsked.model_fields)
     today = timezone.localdate()
-    first, last = asked.since or today.replace(day=1), asked.until or today
+    first, last = asked.since or today.replace(day=1), min(asked.until or today, _LAST_DAY)
     if first > last:
         raise InvalidInputError("The report ends before it begins.", hint="Swap since and until.")
     values = asked.model_dump(include=set(_ONLY))

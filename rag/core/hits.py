@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from rag.core.errors import InvalidInputError
+
+MAX_SCORE = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def _check_numbers(stored: Mapping[str, Any]) -> None:
         if value is not None and type(value) is not int:
             raise ValueError(f"{name} is no whole number")
     score = stored.get("score")
-    if score is not None and not (isinstance(score, (int, float)) and math.isfinite(score)):
+    # JSON spells whole numbers that no float holds.
+    if score is not None and not (isinstance(score, (int, float)) and abs(score) <= MAX_SCORE):
         raise ValueError("score is no number")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import reprlib
+import sys
 import types
 from collections.abc import Mapping
 from functools import lru_cache
@@ -131,7 +132,9 @@ def _fault(of: str, name: str, value: Any, shape: Mapping[str, Any]) -> InvalidI
             of=of, name=name, wanted=inner["type"],
         )  # fmt: skip
     low, high = shape.get("minimum", -math.inf), shape.get("maximum", math.inf)
-    if isinstance(value, (int, float)) and not (low <= value <= high and math.isfinite(value)):
+    # JSON spells whole numbers that no float holds.
+    is_number = isinstance(value, (int, float))
+    if is_number and not (low <= value <= high and abs(value) <= sys.float_info.max):
         return InvalidInputError(
             "The option “{name}” of {of} is {value}.", hint="Allowed: {low} to {high}.",
             of=of, name=name, value=value, low=shape.get("minimum", "…"),

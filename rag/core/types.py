@@ -15,6 +15,7 @@ from rag.core.hits import Hit
 MODES = ("auto", "semantic", "keyword", "hybrid")
 FUSIONS = ("weighted", "rrf")
 RERANKS = ("none", "llm", "endpoint", "mixed")
+CONTEXT_TYPES = ("standard", "detailed", "summary", "xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,18 @@ class RetrievalSettings:
             raise UnknownNameError("fusion", self.fusion, FUSIONS)
         if self.rerank not in RERANKS:
             raise UnknownNameError("way of ranking again", self.rerank, RERANKS)
-        _check("top_k", self.top_k, 1, 200)
+        if self.context_type not in CONTEXT_TYPES:
+            raise UnknownNameError("context type", self.context_type, CONTEXT_TYPES)
+        _check_whole("top_k", 1 if self.top_k is None else self.top_k, 200)
         _check("vector_weight", self.vector_weight, 0, 1)
         _check("bm25_weight", self.bm25_weight, 0, 1)
         _check("vector_threshold", self.vector_threshold, -1, 1)
         _check("bm25_threshold", self.bm25_threshold, 0, 1_000_000)
-        _check("rerank_top_k", self.rerank_top_k, 1, 200)
-        _check("context_tokens", self.context_tokens, 100, 1_000_000)
+        _check_whole("rerank_top_k", self.rerank_top_k, 200)
+        _check_whole("context_tokens", self.context_tokens, 1_000_000, low=100)
         if self.vector_weight + self.bm25_weight <= 0:
             raise InvalidInputError("vector_weight and bm25_weight are both 0.")
+        _check_filters(self.content_types, self.metadata)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -64,10 +68,9 @@ class RetrievalSettings:
             if key not in known:
                 raise UnknownNameError("retrieval setting", key, known)
         types = values.get("content_types", ())
-        try:
-            return cls(**{**values, "content_types": tuple(types)})
-        except TypeError as error:
-            raise InvalidInputError("Retrieval settings: {reason}", reason=error) from error
+        # Of a text it would make its letters.
+        types = tuple(types) if isinstance(types, list) else types
+        return cls(**{**values, "content_types": types})
 
     def but(self, **changes: Any) -> Self:
         """Return a copy with some values replaced, checked like new ones."""
@@ -84,14 +87,28 @@ class RetrievalSettings:
         return hashlib.sha256(raw.encode()).hexdigest()[:16]
 
 
-def _check(name: str, value: float | None, low: float, high: float) -> None:
-    if value is None:
-        return
+def _check(name: str, value: Any, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise InvalidInputError(
             "{name} is {value}.", hint="Allowed: {low} to {high}.",
             name=name, value=value, low=low, high=high,
         )  # fmt: skip
+
+
+def _check_whole(name: str, value: Any, high: int, *, low: int = 1) -> None:
+    _check(name, value, low, high)
+    if not isinstance(value, int):
+        raise InvalidInputError("{name} must be a whole number.", name=name)
+
+
+def _check_filters(content_types: Any, metadata: Any) -> None:
+    if not isinstance(content_types, (list, tuple)):
+        raise InvalidInputError("{name} must be a list.", name="content_types")
+    for number, one in enumerate(content_types):
+        if not isinstance(one, str):
+            raise InvalidInputError("{name} must be a text.", name=f"content_types.{number}")
+    if not isinstance(metadata, Mapping):
+        raise InvalidInputError("{name} must be an object.", name="metadata")
 
 
 @dataclass(frozen=True, slots=True)

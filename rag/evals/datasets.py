@@ -124,9 +124,10 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
                 n=len(fields),
             )
         query, document, grade = (field.strip() for field in fields)
-        if number == 0 and not grade.lstrip("-").isdecimal():
+        digits = grade.removeprefix("-")
+        if number == 0 and not digits.isdecimal():
             continue
-        if not grade.lstrip("-").isdecimal() or abs(int(grade)) > MAX_GRADE:
+        if not digits.isdecimal() or int(digits) > MAX_GRADE:
             raise InvalidInputError(
                 "{where}: the score “{grade}” is no whole number up to {limit}.",
                 where=where, grade=grade, limit=MAX_GRADE,

@@ -15,12 +15,15 @@ from rag.core.types import RetrievalSettings
 from rag.evals.metrics import MEASURES
 from rag.management.eval_bars import EvalBars
 from rag.services.compare_runs import MAIN, RunComparison, compare_runs
-from rag.services.evaluate import MODES
+from rag.services.evaluate import MODES, check_limit
 from rag.services.evaluate_answers import evaluate_answers
 from rag.services.evaluate_store import evaluate_store
 from rag.services.stores import find_stores
 
 _ANSWERS = ("citation_precision", "refusal_rate", "expected_cited")
+_OF_STORE = (
+    "retrieval", "space", "answers", "model", "label", "against", "min_ndcg", "max_drop",
+)  # fmt: skip
 
 
 def add_store_arguments(parser: ArgumentParser) -> None:
@@ -40,6 +43,16 @@ def add_store_arguments(parser: ArgumentParser) -> None:
     only.add_argument(
         "--max-drop", type=float, metavar="X", help="fail when nDCG@10 fell by more than this"
     )
+
+
+def refuse_others(options: dict[str, Any]) -> None:
+    """Raise CommandError for an option that would do nothing with what is measured."""
+    others, of = (("queries",), "--data") if options["store"] else (_OF_STORE, "--store")
+    for name in others:
+        if options[name] not in (None, "") and options[name] is not False:
+            raise CommandError(f"--{name.replace('_', '-')} goes with {of} only.")
+    if options["store"] and options["mode"] == "all":
+        raise CommandError("--mode all goes with --data only.")
 
 
 def measure_store(out: OutputWrapper, options: dict[str, Any]) -> None:
@@ -84,8 +97,7 @@ def _before(store: models.Store, asked: int | None) -> models.EvaluationRun | No
 def _run(store: models.Store, options: dict[str, Any]) -> models.EvaluationRun:
     own = store.retrieval_settings
     settings = RetrievalSettings.from_dict({**own.as_dict(), **(options["retrieval"] or {})})
-    if options["mode"] == "all":
-        raise CommandError("--mode all goes with --data only.")
+    check_limit(limit=options["limit"])
     if options["mode"]:
         settings = settings.but(mode=MODES[options["mode"]])
     chosen = store.golden_questions.askable().order_by("pk")[: options["limit"]]

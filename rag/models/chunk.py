@@ -51,7 +51,9 @@ class Chunk(models.Model):
     file = models.ForeignKey(
         File, models.CASCADE, related_name="chunks", verbose_name=_("file"), db_index=False
     )
-    store = models.ForeignKey(Store, models.CASCADE, related_name="chunks", verbose_name=_("store"))
+    store = models.ForeignKey(
+        Store, models.CASCADE, related_name="chunks", verbose_name=_("store"), db_index=False
+    )
     # In order of the cut; those that were added count from FIRST_ADDED. Ends are in order for all.
     ordinal = models.PositiveIntegerField(_("position"))
     char_start = models.PositiveIntegerField(_("start"))
@@ -90,6 +92,10 @@ class Chunk(models.Model):
         ordering = ["file_id", "char_end", "ordinal"]
         indexes = [
             models.Index(fields=["file", "char_end", "ordinal"], name="rag_chunk_place"),
+            # Lists go store by store.
+            models.Index(
+                fields=["store", "file", "char_end", "ordinal"], name="rag_chunk_of_store"
+            ),
             # What a new revision of the file must not lose.
             models.Index(
                 fields=["file"],
@@ -98,7 +104,7 @@ class Chunk(models.Model):
             ),
             # Few beside the live ones; kept for citations.
             models.Index(
-                fields=["file", "char_end", "ordinal"],
+                fields=["store", "file", "char_end", "ordinal"],
                 condition=Q(is_live=False),
                 name="rag_chunk_replaced",
             ),

@@ -12,14 +12,12 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from time import time
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, ProviderTimeoutError
 from rag.core.sources import FetchRequest
-from rag.providers.remote.retry import Failure
+from rag.providers.remote.retry import Failure, wished_wait_s
 
 # What tells nothing about the caller: these headers go along to another origin, and are no secret.
 PLAIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
@@ -84,7 +82,7 @@ class Callee:
             host=self.host, status=status, reason=self.clean(reason),
         )  # fmt: skip
         is_transient = status in TRANSIENT or (status >= 500 and status not in PERMANENT)
-        return Failure(error, is_transient, _retry_after_s(headers.get("retry-after", "")))
+        return Failure(error, is_transient, wished_wait_s(headers.get("retry-after", "")))
 
     def clean(self, text: str) -> str:
         """Return a server's words without the call's secrets, on one line, short."""
@@ -127,17 +125,6 @@ def _secrets(request: FetchRequest) -> Iterator[str]:
     for value in (*values, *(value.encode().decode("latin-1") for value in values)):
         yield from (value, quote(value), quote(value, safe=""), quote_plus(value))
         yield json.dumps(value)[1:-1]
-
-
-def _retry_after_s(wish: str) -> float | None:
-    """Return the seconds of a Retry-After header, given as seconds or as a date (RFC 9110)."""
-    wish = wish.strip()
-    if wish.isascii() and wish.isdigit():
-        return float(wish[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(wish).timestamp() - time())
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _advice(status: int) -> str:

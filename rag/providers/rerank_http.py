@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import ConfigurationError
+from rag.core.hits import MAX_SCORE
 from rag.core.tally import current_tally
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 from rag.providers.remote.service import Service, check_address, check_key
@@ -90,7 +91,8 @@ def _scores(answer: Any, n_texts: int) -> list[float] | None:
         index = row.get("index") if isinstance(row, dict) else None
         score = row.get("relevance_score", row.get("score")) if isinstance(row, dict) else None
         is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
-        if type(index) is not int or not is_number or not math.isfinite(score):  # type: ignore[arg-type]
+        # JSON spells whole numbers that no float holds.
+        if type(index) is not int or not is_number or not abs(score) <= MAX_SCORE:  # type: ignore[arg-type]
             return None
         if index in found or not 0 <= index < n_texts:
             return None

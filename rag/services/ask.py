@@ -64,11 +64,13 @@ async def stream_ask(
     started = time.perf_counter()
     text, last = [], ChatReply("")
     cited = CitationStream(context.passages)
-    async for piece in chat.stream(request):
-        text.append(piece.text)
-        last = piece
-        for part in cited.feed(piece.text):
-            yield replace(piece, text=part) if isinstance(part, str) else part
+    # Not left to the garbage collector, which would let the model go on for a while.
+    async with aclosing(chat.stream(request)) as pieces:  # type: ignore[type-var]
+        async for piece in pieces:
+            text.append(piece.text)
+            last = piece
+            for part in cited.feed(piece.text):
+                yield replace(piece, text=part) if isinstance(part, str) else part
     for part in cited.finish():
         yield replace(last, text=part) if isinstance(part, str) else part
     reply = ChatReply("".join(text), model=last.model or chat.id, notice=last.notice)
@@ -108,9 +110,7 @@ def _finish(
         **result.timings_ms, "model": (answered - started) * 1e3,
         "cite": (time.perf_counter() - answered) * 1e3,
     }  # fmt: skip
-    log_query(
-        result=result, scope=scope, answer=text, citations=citations,
-    )  # fmt: skip
+    log_query(result=result, scope=scope, answer=text, citations=citations)
     return Answer(
         question=result.query, text=text, citations=citations, result=result, model=reply.model,
         notice=reply.notice, timings_ms=timings,

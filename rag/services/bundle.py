@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,11 @@ MAX_MEMBERS, MAX_RATIO, MAX_TOTAL = 5_000, 100, 2 * 1024**3
 # A zip is also the wrapping of these kinds; those are documents, not bundles.
 _DOCUMENT_ZIPS = ("[Content_Types].xml", "mimetype")
 _MEGABYTE = 1024**2
+# What a damaged member raises, by the way it is packed and where the damage is.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    NotImplementedError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +94,13 @@ class _Member(io.RawIOBase):
         try:
             with zipfile.ZipFile(path) as bundle:
                 self._stream = bundle.open(member)
-        except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
+        except _DAMAGE as error:
             raise self._damaged(error) from error
 
     def read(self, size: int | None = -1) -> bytes:
         try:
             return self._stream.read(-1 if size is None else size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        except _DAMAGE as error:
             raise self._damaged(error) from error
 
     def close(self) -> None:

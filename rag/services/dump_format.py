@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,8 @@ REVISION_FIELDS = (
     "chunk_id", "revision", "text", "char_start", "char_end", "page_first", "page_last",
     "file_revision",
 )  # fmt: skip
+# What bytes that are no such lines raise on their way.
+_DAMAGE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
 
 class LineWriter:
@@ -94,7 +97,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 else:
                     yield {"line": kind, **line}
                 counts[kind] = counts.get(kind, 0) + 1
-    except (OSError, EOFError, ValueError, KeyError, AttributeError) as error:
+    except _DAMAGE as error:
         raise _damaged(path, str(error) or type(error).__name__) from error
     raise _damaged(path, "its end is missing")
 

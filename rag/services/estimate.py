@@ -11,10 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from rag import models
+from rag.conf import conf
 from rag.core.errors import RAGError
 from rag.services import wiring
 from rag.services.bundle import Item
 from rag.services.draft import indexed_text
+from rag.services.store_bytes import too_large
 from rag.stages.chunk import chunk_document
 from rag.stages.encodings import encoding_name
 
@@ -71,6 +73,8 @@ def estimate(*, store: models.Store, items: Sequence[Item], encoding: str = "") 
 
 
 def _count(store: models.Store, item: Item, encoding: str) -> tuple[int, list[str]]:
+    if item.size > conf().max_file_bytes:
+        raise too_large(name=item.name)
     embedder = wiring.embedder_of(store.live_space_id)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "content"

@@ -63,10 +63,15 @@ def evaluate(
     ``mode`` is vector, bm25 or hybrid; ``limit`` takes the first queries only; ``query_dir``
     takes the queries of another folder that shares the ids. The corpus is indexed when needed.
     """
-    if limit is not None and limit < 1:
-        raise InvalidInputError("The limit is {limit}.", hint="Allowed: 1 or more.", limit=limit)
+    check_limit(limit=limit)
     dataset = read_dataset(data_dir, query_folder=query_dir)
     return evaluate_dataset(dataset=dataset.limited(limit), mode=mode, on_progress=on_progress)
+
+
+def check_limit(*, limit: int | None) -> None:
+    """Raise InvalidInputError for a number of questions that is none; None takes all."""
+    if limit is not None and limit < 1:
+        raise InvalidInputError("The limit is {limit}.", hint="Allowed: 1 or more.", limit=limit)
 
 
 def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _silent) -> Evaluation:

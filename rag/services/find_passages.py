@@ -6,6 +6,7 @@ gone, the chunk with the most of them.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
@@ -34,11 +35,12 @@ def find_passages(
     found = {}
     # Folded when the first passage needs it, once for all.
     folded = cache(partial(fold_quote, text))
+    spread = cache(partial(_spread, live))
     for key, (words, near) in passages.items():
         same = {pk for pk, _, _, said in live if said == words}
         place = None if same else _place(text, words, near, folded)
         held = same or (_holding(live, *place) if place else set())
-        found[key] = frozenset(held or _alike(live, words))
+        found[key] = frozenset(held or _alike(spread, words))
     return found
 
 
@@ -67,10 +69,19 @@ def _holding(live: Sequence[tuple[int, int, int, str]], start: int, end: int) ->
     }
 
 
-def _alike(live: Sequence[tuple[int, int, int, str]], words: str) -> set[int]:
+def _spread(live: Sequence[tuple[int, int, int, str]]) -> dict[str, list[int]]:
+    found = defaultdict(list)
+    for pk, _, _, said in live:
+        for term in set(index_terms(said)):
+            found[term].append(pk)
+    return dict(found)
+
+
+def _alike(spread: Callable[[], dict[str, list[int]]], words: str) -> set[int]:
     wanted = set(index_terms(words))
     if not wanted:
         return set()
-    shares = {pk: len(wanted & set(index_terms(said))) / len(wanted) for pk, _, _, said in live}
-    best = max(shares.values(), default=0.0)
-    return {pk for pk, share in shares.items() if share == best} if best >= MOST_WORDS else set()
+    n_met = Counter(pk for term in wanted for pk in spread().get(term, ()))
+    best = max(n_met.values(), default=0)
+    is_enough = best / len(wanted) >= MOST_WORDS
+    return {pk for pk, n in n_met.items() if n == best} if is_enough else set()

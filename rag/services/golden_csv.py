@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
-
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, LimitError, RAGError
 from rag.services.golden_export import FIELDS, FORMULAS
 from rag.services.golden_places import Places
-from rag.services.golden_questions import check_editable, save_question
+from rag.services.golden_questions import check_editable
+from rag.services.save_questions import Asked, save_questions
+from rag.services.search import checked_query
 from rag.stages.decode import decode_text
 
 MAX_BYTES, MAX_LINES = 10_000_000, 10_000
@@ -41,28 +41,24 @@ def import_questions(*, scope: Scope, store: models.Store, data: bytes, by: Any)
     Raises InvalidInputError, LimitError, ForbiddenError and NotFoundError for the file as a whole.
     """
     check_editable(scope=scope, store=store)
-    new: set[int] = set()
-    known: set[int] = set()
-    problems: list[tuple[int, RAGError]] = []
     rows = list(_rows(data))
     places = Places(store, rows)
-    # One commit for all: each by itself would wait for the disk.
-    with transaction.atomic():
-        for number, row in rows:
-            try:
-                wanted = places.wanted(number, row)
-                question, is_new = save_question(
-                    scope=scope, store=store, query=row["question"], wanted=wanted,
-                    facts={
+    asked: list[Asked] = []
+    problems: list[tuple[int, RAGError]] = []
+    for number, row in rows:
+        try:
+            asked.append(
+                Asked(
+                    checked_query(query=row["question"]), places.wanted(number, row),
+                    {
                         "origin": models.GoldenQuestion.Origin.CSV, "note": row["note"],
                         "enabled": row["enabled"].lower() not in _NO, "created_by": by,
                     },
-                )  # fmt: skip
-            except RAGError as error:
-                problems.append((number, error))
-                continue
-            (new if is_new else known).add(question.pk)
-    return Imported(len(new), len(known - new), tuple(problems))
+                )
+            )  # fmt: skip
+        except RAGError as error:
+            problems.append((number, error))
+    return Imported(*save_questions(store=store, asked=asked), tuple(problems))
 
 
 def _rows(data: bytes) -> Iterator[tuple[int, Mapping[str, str]]]:

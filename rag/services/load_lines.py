@@ -67,9 +67,10 @@ class LineLoader:
 
     def _take_file(self, line: Mapping[str, Any]) -> None:
         values = {name: line[name] for name in FILE_FIELDS if name != "id"}
-        self._file = models.File.objects.create(
-            store=self._store, status=models.File.Status.COMPLETED, **values
-        )
+        states = models.File.Status
+        # What never was read is not there to be found; it waits for somebody to ask for it.
+        status = states.COMPLETED if line["revision"] else states.IDLE
+        self._file = models.File.objects.create(store=self._store, status=status, **values)
         groups = [Group.objects.get_or_create(name=name)[0] for name in line["restricted_to"]]
         self._file.restricted_to.set(groups)
         self._files[line["id"]] = self._file.pk
@@ -114,7 +115,3 @@ class LineLoader:
         passages = [Passage(row.pk, row.revision, row.text) for row, _ in both]
         vectors = np.array([json.loads(vector) for _, vector in both], dtype=np.float32)
         write_vectors(self._store.live_space_id, passages, vectors)
-
-    @property
-    def _mean(self) -> float:
-        return self._store.avg_len_frozen

@@ -8,6 +8,7 @@ from tempfile import gettempdir
 from typing import Any
 
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connection
 
 from rag import models
@@ -21,6 +22,7 @@ from rag.services.stores import create_store, delete_store
 from rag.services.weights import settle_store
 
 _LATER = ("name", "slug", "is_public")
+_TOLD = (*STORE_FIELDS, "space", "has_vectors", "reader_groups", "editor_groups")
 
 
 def load_store(
@@ -41,21 +43,13 @@ def load_store(
     first = next(lines, None)
     if first is None or first["line"] != "store":
         raise DocumentError("“{name}” holds no store.", name=path.name)
-    values = {key: first[key] for key in STORE_FIELDS if key not in _LATER}
-    space = first["space"]
-    store = create_store(
-        name=name or first["name"], slug="" if name else first["slug"],
-        embedding_model=model or space["model"], **values,
-    )  # fmt: skip
+    store = _make(path, first, name, model)
     is_whole = False
     try:
         _load(store, first, lines, on_line)
         is_whole = True
     except (IntegrityError, KeyError, TypeError, ValueError) as error:
-        raise DocumentError(
-            "“{name}” holds a line that fits nothing: {reason}.", name=path.name,
-            reason=str(error).split("\n")[0],
-        ) from error  # fmt: skip
+        raise _misfit(path, str(error).split("\n")[0]) from error
     except OSError as error:
         raise ConfigurationError(
             "“{name}” could not be loaded: {reason}.",
@@ -66,6 +60,25 @@ def load_store(
         if not is_whole:
             delete_store(store=store)
     return store
+
+
+def _make(path: Path, first: dict[str, Any], name: str, model: str) -> models.Store:
+    if lacking := [key for key in _TOLD if key not in first]:
+        raise _misfit(path, ", ".join(lacking))
+    values = {key: first[key] for key in STORE_FIELDS if key not in _LATER}
+    try:
+        return create_store(
+            name=name or first["name"], slug="" if name else first["slug"],
+            embedding_model=model or first["space"]["model"], **values,
+        )  # fmt: skip
+    except ValidationError as error:
+        raise _misfit(path, "; ".join(error.messages)) from error
+
+
+def _misfit(path: Path, reason: str) -> DocumentError:
+    return DocumentError(
+        "“{name}” holds a line that fits nothing: {reason}.", name=path.name, reason=reason
+    )
 
 
 def _load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -45,8 +46,8 @@ class LocalFileSearch:
         """Return a store with its counts; raise NotFoundError when it is gone."""
         store = self._store(name)
         files = models.File.objects.filter(store=store)
-        n_active = files.filter(status=STATES.COMPLETED).count()
-        n_failed = files.filter(status=STATES.ERROR).count()
+        ended = (STATES.COMPLETED, STATES.ERROR)
+        n_active, n_failed = (files.filter(status=status).count() for status in ended)
         return RemoteStore(
             store.resource_name, store.display_name, store.created_at, n_active=n_active,
             n_pending=files.count() - n_active - n_failed, n_failed=n_failed,
@@ -56,10 +57,8 @@ class LocalFileSearch:
     def list_stores(self) -> list[RemoteStore]:
         """Return the local stores that the caller may read, oldest first."""
         stores = models.Store.objects.readable(self.scope).filter(backend="local")
-        return [
-            RemoteStore(store.resource_name, store.display_name, store.created_at)
-            for store in stores.order_by("created_at", "pk")
-        ]
+        values = stores.values_list("resource_name", "display_name", "created_at")
+        return [RemoteStore(*row) for row in values.order_by("created_at", "pk")]
 
     def delete_store(self, name: str) -> None:
         """Delete a store with all its documents; one that is gone is no error."""
@@ -74,7 +73,7 @@ class LocalFileSearch:
         """Return the document once it can be found; what fails or is cancelled is removed."""
         deadline.check()
         row = self._store(store)
-        before = set(row.files.values_list("pk", flat=True))
+        last = models.File.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         try:
             document = upload_document(
                 scope=self.scope, store=row, upload=upload, deadline=deadline, is_waiting=True
@@ -83,16 +82,18 @@ class LocalFileSearch:
                 upload.on_progress(1.0)
         except BaseException:
             # As at Gemini: whatever ends it, Ctrl+C and a failing listener too, leaves no document.
-            left = row.files.filter(name=upload.display_name).exclude(pk__in=before)
-            delete_files(scope=self.scope, file_ids=list(left.values_list("pk", flat=True)))
+            # Known by its bytes: somebody else may bring one of that name at the same time.
+            with upload.path.open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+            left = row.files.filter(sha256=digest, pk__gt=last).values_list("pk", flat=True)
+            delete_files(scope=self.scope, file_ids=list(left))
             raise
         return document
 
     def list_documents(self, store: str) -> list[RemoteDocument]:
         """Return the documents that the caller may read, oldest first."""
         files = models.File.objects.readable(self.scope).filter(store=self._store(store))
-        rows = files.light().select_related("store").order_by("pk")
-        return [document_of(file) for file in rows]
+        return [document_of(file) for file in files.light().select_related("store").order_by("pk")]
 
     def delete_document(self, name: str) -> None:
         """Delete a document; one that is gone is no error."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rag import models
-from rag.services.move_fill import embed_chunks, fill_space
+from rag.providers.postgres.backfill import missing_chunks
+from rag.services.move_fill import embed_chunks
 from rag.services.reindex_progress import OnProgress, RunClock, silent
 from rag.services.spaces import queue_index_builds
 
@@ -15,17 +16,19 @@ def embed_store(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> 
     than what has no vector.
     """
     space_id = run.store.live_space_id
-    workers = int(run.options.get("workers") or 1)
-    if run.options.get("only_stale"):
-        fill_space(space_id=space_id, store_id=run.store_id, file_ids=run.file_ids, workers=workers)
-        return False
-    chunks = models.Chunk.objects.live().filter(store=run.store_id, pk__gt=run.position)
-    if run.file_ids is not None:
-        chunks = chunks.filter(file__in=run.file_ids)
-    ids = list(chunks.order_by("pk").values_list("pk", flat=True))
+    only_stale = bool(run.options.get("only_stale"))
+    ids = missing_chunks(space_id, run.store_id, run.file_ids) if only_stale else _all_left(run)
     clock = RunClock(run, stage="embedding", n_total=len(ids), on_progress=on_progress)
     embed_chunks(
-        space_id=space_id, chunk_ids=ids, workers=workers, again=True, on_batch=clock.tick
+        space_id=space_id, chunk_ids=ids, workers=int(run.options.get("workers") or 1),
+        again=not only_stale, on_batch=clock.tick,
     )  # fmt: skip
     queue_index_builds(store_id=run.store_id)
     return False
+
+
+def _all_left(run: models.ReindexRun) -> list[int]:
+    chunks = models.Chunk.objects.live().filter(store=run.store_id, pk__gt=run.position)
+    if run.file_ids is not None:
+        chunks = chunks.filter(file__in=run.file_ids)
+    return list(chunks.order_by("pk").values_list("pk", flat=True))

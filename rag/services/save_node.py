@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Count
 
 from rag import models
@@ -46,19 +47,11 @@ def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNod
         _bind(node, scope)
     if store is not None and store.pk != node.store_id:
         models.RagNode.objects.filter(pk=node.pk).update(store=store)
-    node = models.RagNode.objects.select_related("store").get(pk=node.pk)
-    assert node.store is not None, "it was bound just now"
-    # The results of the last run are the server's to say.
-    kept = node.node_data
-    data = replace(
-        data, file_search_store_name=node.store.resource_name,
-        file_search_store_id=node.store.display_name,
-        search_query=data.search_query or kept.search_query,
-        found_documents=kept.found_documents if data.found_documents is None
-        else data.found_documents,
-    )  # fmt: skip
-    node.data = data.as_wire()
-    node.save(update_fields=["data", "updated_at"])
+    with transaction.atomic():
+        held = models.RagNode.objects.select_for_update(of=("self",)).select_related("store")
+        node = held.get(pk=node.pk)
+        node.data = _completed(node, data).as_wire()
+        node.save(update_fields=["data", "updated_at"])
     return node
 
 
@@ -79,9 +72,24 @@ def node_wire(*, node: models.RagNode) -> dict[str, Any]:
 
 
 def keep_results(*, node: models.RagNode, query: str, documents: Sequence[str]) -> None:
-    """Keep what was asked last and found."""
-    data = replace(node.node_data, search_query=query, found_documents=tuple(documents))
-    models.RagNode.objects.filter(pk=node.pk).update(data=data.as_wire())
+    """Keep what was asked last and found, beside what was saved since the run began."""
+    with transaction.atomic():
+        held = models.RagNode.objects.select_for_update().filter(pk=node.pk)
+        for row in held:
+            data = replace(row.node_data, search_query=query, found_documents=tuple(documents))
+            held.update(data=data.as_wire())
+
+
+def _completed(node: models.RagNode, data: RAGNodeData) -> RAGNodeData:
+    """Return the data with its store, and with what the last run found unless it says so itself."""
+    assert node.store is not None, "it was bound just now"
+    kept, found = node.node_data, data.found_documents
+    return replace(
+        data, file_search_store_name=node.store.resource_name,
+        file_search_store_id=node.store.display_name,
+        search_query=data.search_query or kept.search_query,
+        found_documents=kept.found_documents if found is None else found,
+    )  # fmt: skip
 
 
 def _bind(node: models.RagNode, scope: Scope) -> None:

@@ -42,6 +42,14 @@ def store_bytes(*, path: str, content: IO[bytes], name: str) -> StoredBytes:
     return StoredBytes(pieces.digest.hexdigest(), pieces.size)
 
 
+def too_large(*, name: str) -> LimitError:
+    """Return the error of a document with more bytes than one may have."""
+    return LimitError(
+        "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
+        name=name, limit=conf().max_file_bytes // PIECE,
+    )  # fmt: skip
+
+
 class _Hashing:
     """A readable that hashes what passes and stops at the size limit."""
 
@@ -55,10 +63,7 @@ class _Hashing:
         while piece := self.content.read(PIECE):
             self.size += len(piece)
             if self.size > conf().max_file_bytes:
-                raise LimitError(
-                    "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
-                    name=self.name, limit=conf().max_file_bytes // PIECE,
-                )  # fmt: skip
+                raise too_large(name=self.name)
             self.digest.update(piece)
             yield piece
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from django.core.files.storage import default_storage
@@ -18,6 +20,8 @@ from rag.providers.postgres.traces import forget_store
 from rag.services import wiring
 from rag.services.remote_stores import making_remote, remove_remote
 
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
 
 def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
     """Return a new store on the space of ``embedding_model`` (empty: the configured one).
@@ -31,15 +35,22 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
     if models.Store.objects.filter(name=name).exists():
         raise ConflictError("A store “{name}” exists already.", name=name)
     slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
-    if models.Store.objects.filter(slug=slug).exists():
-        slug = f"{slug[:90]}-{models.Store.objects.count() + 1}"
-    store = models.Store(name=name, slug=slug, **values)
+    store = models.Store(name=name, slug=_free_slug(slug), **values)
     store.display_name = store.display_name or name
     # Whether a name is free is known when the row is written.
     store.full_clean(exclude=["space"], validate_unique=False)
     with making_remote(store=store) if store.is_remote else nullcontext():
         _save(store, embedding_model)
     return store
+
+
+def _free_slug(slug: str) -> str:
+    """Return the slug, with a number where it is taken."""
+    free, number = slug, models.Store.objects.count()
+    while models.Store.objects.filter(slug=free).exists():
+        number += 1
+        free = f"{slug[:90]}-{number}"
+    return free
 
 
 def _save(store: models.Store, embedding_model: str) -> None:
@@ -70,17 +81,16 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
     Raises NotFoundError for the first that does not exist or may not be read.
     """
     readable = models.Store.objects.readable(scope).select_related("space")
-    # No store has such a name, and Postgres takes no NUL.
-    found = list(readable.named([name for name in names if "\0" not in name]))
+    # Postgres takes neither a NUL nor half of a character, and no store has such a name.
+    found = list(readable.named([name for name in names if not _UNSTORABLE.search(name)]))
     ordered = []
     for name in names:
         match = [s for s in found if name in (s.slug, s.name, s.resource_name)]
         match.sort(key=lambda store: name != store.slug)
         if not match:
             known = ", ".join(readable.values_list("slug", flat=True)[:20]) or "none"
-            raise NotFoundError(
-                "There is no store “{name}”.", hint="Known: {known}.", name=name, known=known
-            )
+            raise NotFoundError("There is no store “{name}”.", hint="Known: {known}.", name=name,
+                                known=known)  # fmt: skip
         ordered.append(match[0])
     return list(dict.fromkeys(ordered))
 
@@ -93,21 +103,15 @@ def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
     """
     if store.is_remote and not is_forgotten:
         remove_remote(store=store)
-    paths: list[str] = []
-
-    def remove_bytes() -> None:
-        for path in paths:
-            default_storage.delete(path)
-
     with transaction.atomic():
         # The store, then its files, then their chunks: as all who change them do.
         list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
         files = models.File.objects.filter(store_id=store.pk).order_by("pk")
         rows = list(files.select_for_update().values_list("pk", "content"))
-        paths += [path for _, path in rows if path]
         forget_store(store.pk, [pk for pk, _ in rows])
         models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
         # By one statement: Django would read a million chunks first.
         models.Chunk.objects.filter(store_id=store.pk)._raw_delete("default")
         store.delete()
-        transaction.on_commit(remove_bytes)
+        for path in filter(None, (path for _, path in rows)):
+            transaction.on_commit(partial(default_storage.delete, path))

@@ -8,7 +8,7 @@ from typing import Any
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ConflictError
+from rag.core.errors import ConflictError, NotFoundError
 from rag.core.origins import Listed, Origin
 from rag.providers.postgres.connections import release_db
 from rag.services.delete_files import delete_files
@@ -61,8 +61,9 @@ class Deeds:
 
     def mark(self, file_id: int, one: Listed) -> None:
         """Keep the version under which a file's bytes are known now, so they are not read again."""
-        file = _file(file_id)
-        models.File.objects.filter(pk=file_id).update(metadata=self._placed(file.metadata, one))
+        rows = models.File.objects.filter(pk=file_id)
+        for metadata in rows.values_list("metadata", flat=True):
+            rows.update(metadata=self._placed(metadata, one))
 
     def delete(self, known: KnownFile) -> None:
         """Delete a file that is no longer there."""
@@ -75,7 +76,10 @@ class Deeds:
 
 
 def _file(file_id: int) -> models.File:
-    return models.File.objects.light().select_related("store").get(pk=file_id)
+    file = models.File.objects.light().select_related("store").filter(pk=file_id).first()
+    if file is None:
+        raise NotFoundError("The file was deleted meanwhile.")
+    return file
 
 
 def _name(path: str) -> str:

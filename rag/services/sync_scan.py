@@ -10,11 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rag.conf import conf
-from rag.core.errors import LimitError, RAGError
+from rag.core.errors import RAGError
 from rag.core.origins import Listed, Origin
+from rag.services.store_bytes import PIECE, too_large
 from rag.services.sync_plan import KnownFile
-
-PIECE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -43,7 +42,7 @@ def scan_origin(*, origin: Origin, known: list[KnownFile]) -> Scan:
     for path, one in scan.listed.items():
         old = at.get(path)
         if one.size > conf().max_file_bytes:
-            scan.unread[path] = str(_too_large(one))
+            scan.unread[path] = str(too_large(name=path))
         elif old is not None and one.mark and (one.mark, one.size) == (old.mark, old.size):
             scan.digests[path] = old.sha256
         else:
@@ -60,13 +59,6 @@ def scan_origin(*, origin: Origin, known: list[KnownFile]) -> Scan:
         if old is not None and one.mark != old.mark and scan.digests[one.path] == old.sha256:
             scan.remarked[old.file_id] = one
     return scan
-
-
-def _too_large(one: Listed) -> LimitError:
-    return LimitError(
-        "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
-        name=one.path, limit=conf().max_file_bytes // PIECE,
-    )  # fmt: skip
 
 
 def _hash(origin: Origin, one: Listed) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -28,7 +30,7 @@ FILTERS = {
 _SUMS = {
     "n_calls": Count("id"), "n_input": Sum("input_tokens"), "n_output": Sum("output_tokens"),
     "n_unpriced": Count("id", filter=Q(cost__isnull=True)),
-    "n_estimated": Count("id", filter=Q(is_estimated=True)),
+    "n_estimated": Count("id", filter=Q(is_estimated=True)), "money": Sum("cost"),
 }  # fmt: skip
 _TOLD = {
     "n_calls": "calls", "n_input": "input_tokens", "n_output": "output_tokens",
@@ -58,21 +60,13 @@ def usage_report(*, question: UsageQuestion, scope: Scope) -> dict[str, Any]:
     for name in question.by:
         if name not in GROUPS:
             raise UnknownNameError("group of usage", name, GROUPS)
-    rows = _records(question, scope)
-    named = {f"by_{name}": GROUPS[name] for name in dict.fromkeys(question.by)}
-    found = rows.order_by().values(**named).annotate(**_SUMS).order_by(*named)[: MAX_ROWS + 1]
-    groups = list(found)
-    if len(groups) > MAX_ROWS:
-        raise InvalidInputError(
-            "The report would have more than {limit} rows.",
-            hint="Ask for a shorter time or fewer groups.", limit=MAX_ROWS,
-        )  # fmt: skip
-    costs = _costs(rows, named)
+    names = tuple(dict.fromkeys(question.by))
+    groups = _groups(question, scope, names)
     return {
-        "since": question.since.isoformat(), "until": question.until.isoformat(),
-        "by": list(dict.fromkeys(question.by)),
-        "rows": [_told(row, costs, tuple(named)) for row in groups],
-        "total": _told(rows.aggregate(**_SUMS), _costs(rows, {}), ()),
+        "since": question.since.isoformat(), "until": question.until.isoformat(), "by": [*names],
+        "rows": [{**dict(zip(names, key, strict=True)), **_added(parts)}
+                 for key, parts in groups.items()],
+        "total": _added(chain.from_iterable(groups.values())),
     }  # fmt: skip
 
 
@@ -93,24 +87,32 @@ def _records(question: UsageQuestion, scope: Scope) -> QuerySet[models.UsageReco
     return rows
 
 
-def _costs(
-    rows: QuerySet[models.UsageRecord], named: Mapping[str, Any]
-) -> dict[tuple[Any, ...], dict[str, float]]:
-    priced = rows.filter(cost__isnull=False).order_by()
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
-    sums: Any = priced.values("currency", **named).annotate(money=Sum("cost"))
-    for row in sums:
-        key = tuple(row[name] for name in named)
-        found.setdefault(key, {})[row["currency"]] = float(row["money"])
-    return found
+def _groups(
+    question: UsageQuestion, scope: Scope, names: Sequence[str]
+) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
+    """Return the sums of each group, one a currency: the records are many, and read once."""
+    columns = {f"by_{name}": GROUPS[name] for name in names}
+    records = _records(question, scope).order_by().values("currency", **columns)
+    found: Any = records.annotate(**_SUMS).order_by(*columns)
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in found.iterator():
+        groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+        if len(groups) > MAX_ROWS:
+            raise InvalidInputError(
+                "The report would have more than {limit} rows.",
+                hint="Ask for a shorter time or fewer groups.", limit=MAX_ROWS,
+            )  # fmt: skip
+    return groups
 
 
-def _told(
-    row: Mapping[str, Any], costs: Mapping[tuple[Any, ...], dict[str, float]], names: Sequence[str]
-) -> dict[str, Any]:
-    group = {name.removeprefix("by_"): row[name] for name in names}
-    sums = {told: row[name] or 0 for name, told in _TOLD.items()}
-    return {**group, **sums, "cost": costs.get(tuple(row[name] for name in names), {})}
+def _added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    sums: Counter[str] = Counter(dict.fromkeys(_TOLD.values(), 0))
+    costs: Counter[str] = Counter()
+    for row in parts:
+        sums.update({told: row[name] or 0 for name, told in _TOLD.items()})
+        if row["money"] is not None:
+            costs[row["currency"]] += row["money"]
+    return {**sums, "cost": {currency: float(money) for currency, money in costs.items()}}
 
 
 def _money(cost: Any) -> float | None:

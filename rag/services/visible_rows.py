@@ -38,7 +38,8 @@ def visible_jobs(*, scope: Scope, rows: QuerySet[Any] | None = None) -> QuerySet
     if scope.is_operator and scope.only_store_ids is None:
         return jobs
     name = Concat(Value("file:"), Cast("pk", CharField()))
-    files = models.File.objects.editable(scope).annotate(lock=name)
+    stores = list(models.Store.objects.editable(scope).values_list("pk", flat=True))
+    files = models.File.objects.filter(store_id__in=stores).annotate(lock=name)
     return jobs.filter(lock__in=files.values("lock"))
 
 

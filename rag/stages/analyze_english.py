@@ -1,5 +1,7 @@
-"""The English words that tell what a query wants. Patterns for folded text; see"
-" ``analyze_cues``."""
+"""The English words that tell what a query wants. Patterns for folded text.
+
+How they are used: see ``analyze_cues``.
+"""
 
 from __future__ import annotations
 

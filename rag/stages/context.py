@@ -50,8 +50,8 @@ def build_context(
     room for any, give an empty text. Raises UnknownNameError for an unknown ``context_type``.
     """
     layout = layout_of(context_type, is_han(language_of or (hits[0].text if hits else "")))
-    if not hits:
-        return Context("", ())
+    if not hits or max_tokens <= 0:
+        return Context("", (), bool(hits))
     room = max_tokens
     if whole := _Packing(layout, count, room).whole(hits):
         return whole

@@ -14,8 +14,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rag.core.errors import UnknownNameError
 from rag.core.hits import Hit
+from rag.core.types import CONTEXT_TYPES
 
-TYPES = ("standard", "detailed", "summary", "xml")
 # A chunk has at most 500 tokens by its own rule: it is shown whole.
 HIT_TOKENS = {"standard": 500, "detailed": 1000, "summary": 60, "xml": 1000}
 SUMMARY_HITS = 3
@@ -81,8 +81,8 @@ _ENGLISH = _Wording(
 
 def layout_of(context_type: str, is_chinese: bool) -> Layout:
     """Return the layout of a type; raise UnknownNameError for one that nobody knows."""
-    if context_type not in TYPES:
-        raise UnknownNameError("context type", context_type, TYPES)
+    if context_type not in CONTEXT_TYPES:
+        raise UnknownNameError("context type", context_type, CONTEXT_TYPES)
     return _Xml() if context_type == "xml" else _Text(context_type, is_chinese)
 
 
@@ -91,7 +91,7 @@ class _Text:
 
     def __init__(self, context_type: str, is_chinese: bool) -> None:
         self.type, self.wording = context_type, _CHINESE if is_chinese else _ENGLISH
-        self.title = self.wording.titles[TYPES.index(context_type)]
+        self.title = self.wording.titles[CONTEXT_TYPES.index(context_type)]
         self.cut, self.max_tokens = self.wording.cut, HIT_TOKENS[context_type]
 
     def grouped(self, hits: Sequence[Hit]) -> list[tuple[str, list[Hit]]]:

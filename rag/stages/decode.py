@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
+from contextlib import suppress
 
 from rag.core.errors import DocumentError
 from rag.stages.encodings import SUPERSETS
@@ -64,12 +65,13 @@ def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, s
 
 
 def _as_asked(data: bytes, name: str, encoding: str) -> tuple[str, str]:
-    try:
-        return data.decode(encoding), encoding
-    except UnicodeDecodeError:
-        found = _mostly(data, encoding) if len(data) > 200 else None
-    except (ValueError, LookupError):
-        found = None
+    found = None
+    with suppress(ValueError, LookupError):
+        try:
+            return data.decode(encoding), encoding
+        except UnicodeDecodeError:
+            # Some, such as punycode, cannot pass over a bad byte.
+            found = _mostly(data, encoding) if len(data) > 200 else None
     if found is None:
         raise DocumentError(
             "“{name}” cannot be read as {encoding}.", hint="Choose another encoding.",

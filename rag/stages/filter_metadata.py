@@ -5,6 +5,7 @@ OR binds closer than AND, as the standard has it. Nothing is evaluated but compa
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -46,7 +47,8 @@ def metadata_filter_of(values: Mapping[str, Any]) -> str:
 
 
 def _literal(key: str, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+    is_plain = isinstance(value, (str, int)) and not isinstance(value, bool)
+    if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
         raise InvalidInputError(
             "The metadata “{key}” cannot be filtered by {value}.",
             hint="Allowed: a text or a number.", key=key, value=value,
@@ -54,7 +56,8 @@ def _literal(key: str, value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
-    return str(value)
+    # 1e+22 is a word for filters, 1.0e+22 a number.
+    return re.sub(r"^(-?\d+)e", r"\1.0e", str(value))
 
 
 def _tokens(text: str) -> list[str]:
@@ -149,7 +152,7 @@ def _holds(held: Any, compare: Callable[[Any, Any], bool], wanted: str | float) 
         return False
     if isinstance(held, (list, tuple)):
         if compare is operator.ne:
-            return wanted not in held
+            return not any(_holds(item, operator.eq, wanted) for item in held)
         return any(_holds(item, compare, wanted) for item in held)
     if isinstance(held, bool) or not isinstance(held, (str, int, float)):
         held = str(held).lower()

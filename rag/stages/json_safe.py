@@ -16,6 +16,8 @@ from typing import Any
 # JSONB takes no NUL, and UTF-8 no lone surrogate.
 _UNSTORABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 _MAX_DEPTH = 50
+# Python writes no whole number of more digits, sys.get_int_max_str_digits(), nor of so many bits.
+_MAX_DIGITS, _MAX_BITS = 4300, 14_000
 
 
 def json_safe(value: Any, *, depth: int = 0) -> Any:
@@ -31,7 +33,7 @@ def json_safe(value: Any, *, depth: int = 0) -> Any:
     if isinstance(value, str):
         return value.translate(_UNSTORABLE)
     if isinstance(value, int):
-        return int(value)
+        return int(value) if value.bit_length() < _MAX_BITS else str(Decimal(value))
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _not_finite(value)
     if isinstance(value, Decimal):
@@ -56,7 +58,7 @@ def json_safe(value: Any, *, depth: int = 0) -> Any:
 def _number(value: Decimal) -> Any:
     if not value.is_finite():
         return _not_finite(value)
-    if value == value.to_integral_value() and value.as_tuple().exponent == 0:
+    if value.as_tuple().exponent == 0 and value.adjusted() < _MAX_DIGITS:
         return int(value)
     near = float(value)
     return near if math.isfinite(near) and Decimal(repr(near)) == value else str(value)

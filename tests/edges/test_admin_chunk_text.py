@@ -60,6 +60,23 @@ def test_a_text_is_edited_in_place(client: Client, file: Any) -> None:
     assert "The text is as it was." in words(save(client, chunk, chunk.text, 2).content.decode())
 
 
+def test_the_way_back_from_a_saved_text_leads_to_the_list_as_it_was(
+    client: Client, file: Any
+) -> None:
+    chunk = publish(file, *TEXTS)[0]
+    filters = "_changelist_filters=q%3Dpump%26file%3D1"
+    shown = client.get(f"{at('rag_chunk_change', chunk.pk)}?{filters}").content.decode()
+    address = f"{at('rag_chunk_text', chunk.pk)}?{filters}"
+    assert f'action="{address}"' in shown
+    response = client.post(address, {"text": "the pump rests", "seen": 1}, follow=True)
+    assert response.redirect_chain[-1][0] == f"{at('rag_chunk_change', chunk.pk)}?{filters}"
+    assert f'href="{at("rag_chunk_changelist")}?q=pump&amp;file=1"' in response.content.decode()
+    other = client.post(f"{at('rag_chunk_text', chunk.pk)}?next=//evil.example", {
+        "text": "the pump runs", "seen": 2
+    })  # fmt: skip
+    assert other["Location"] == at("rag_chunk_change", chunk.pk)
+
+
 def test_what_cannot_be_saved_is_said_and_nothing_typed_is_lost(client: Client, file: Any) -> None:
     chunk = publish(file, *TEXTS)[0]
     long = "word " * 501

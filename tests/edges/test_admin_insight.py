@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import Count
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from procrastinate.contrib.django import app
@@ -14,9 +15,11 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
+from rag.services import dashboard as dashboard_service
 from rag.services.access import scope_of
 from rag.services.control_jobs import cancel_jobs, retry_jobs
 from rag.services.dashboard import DAYS, dashboard
+from rag.services.query_figures import QueryFigures, query_figures
 from rag.services.reindex import reindex
 from rag.services.retrieve import retrieve
 from rag.services.visible_rows import stalled_jobs
@@ -69,6 +72,66 @@ def test_figures_are_counted_by_day() -> None:
     assert figures.whole.n_queries == 6
     assert figures.whole.bad_share == pytest.approx(2 / 6)
     assert figures.cache_share is None
+
+
+def test_an_empty_log_has_no_figures() -> None:
+    figures = query_figures(rows=models.QueryLog.objects.all())
+    assert figures == {None: QueryFigures(0, None, None, 0, 0, 0, 0)}
+    whole = dashboard(scope=OPERATOR)
+    assert (whole.whole.n_queries, whole.whole.bad_share, whole.cache_share) == (0, None, None)
+    assert (whole.cited, whole.never_cited, whole.n_never_cited) == ((), (), 0)
+
+
+def test_days_are_those_of_the_installation_s_clock(settings: Any) -> None:
+    row = log(StoreFactory())
+    late = datetime(2026, 3, 1, 20, 30, tzinfo=UTC)
+    models.QueryLog.objects.filter(pk=row.pk).update(created_at=late)
+    rows = models.QueryLog.objects.all()
+    assert set(query_figures(rows=rows)) == {date(2026, 3, 1), None}
+    with timezone.override("Asia/Shanghai"):
+        assert set(query_figures(rows=rows)) == {date(2026, 3, 2), None}
+
+
+def test_only_the_newest_queries_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = StoreFactory()
+    file = FileFactory(store=store, n_chunks=1)
+    for ms in (10, 20, 30):
+        log(store, 0, ms, kind="ask", citations=[cite(file)])
+    monkeypatch.setattr(dashboard_service, "MAX_ROWS", 2)
+    figures = dashboard(scope=OPERATOR)
+    assert (figures.whole.n_queries, figures.whole.p50_ms) == (2, 25.0)
+    assert figures.cited == ((file.pk, file.name, 2),)
+
+
+@pytest.mark.parametrize("is_superuser", [True, False])
+def test_a_long_log_and_many_files_are_read_but_once(is_superuser: bool) -> None:
+    group = GroupFactory()
+    store = StoreFactory(editors=[group])
+    files = [FileFactory(store=store, n_chunks=1) for _ in range(3)]
+    for file in files[:2]:
+        log(store, kind="ask", citations=[cite(file)])
+    scope = scope_of(UserFactory(is_superuser=is_superuser, groups=[group]))
+    with CaptureQueriesContext(connection) as captured:
+        assert dashboard(scope=scope).n_never_cited == 1
+    ran = [entry["sql"] for entry in captured.captured_queries]
+    # For the figures, and for what was cited.
+    assert sum('"rag_querylog"' in sql for sql in ran) == 2
+    for sql in ran:
+        assert 'FROM "rag_file" INNER JOIN' not in sql
+        # What was cited goes as one array, not as a parameter each.
+        assert sql.count("unnest") <= 1
+    assert sum("unnest('{" in sql for sql in ran) == 2
+
+
+def test_files_are_counted_from_the_index_alone() -> None:
+    FileFactory.create_batch(3, n_chunks=1)
+    counted = models.File.objects.filter(n_chunks__gt=0).values("status").annotate(n=Count("*"))
+    sql, params = counted.order_by().query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+        cursor.execute(f"EXPLAIN {sql}", params)
+        assert "Index Only Scan using rag_file_status" in str(cursor.fetchall())
 
 
 def test_the_cache_s_share_is_of_those_that_asked_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -129,6 +131,86 @@ def test_changed_settings_are_saved_and_only_those(editor: Any) -> None:
     assert store.n_chunks == 77
     assert store.owner == editor
     assert "until their store is indexed again" in response.content.decode()
+
+
+def opened(client: Client, store: models.Store) -> str:
+    """Return what the form carries of what it showed."""
+    found = re.search(r'name="seen" value="([^"]*)"', page(client, "rag_store_change", store.pk))
+    assert found, "the form does not say what it showed"
+    return html.unescape(found[1])
+
+
+def test_the_second_of_two_who_save_is_told_what_the_first_one_changed(editor: Any) -> None:
+    anna, group = UserFactory(is_superuser=True, username="anna"), GroupFactory(name="Readers")
+    store = StoreFactory(owner=editor, name="Handbooks", slug="handbooks")
+    first, second = client_of(anna), client_of(editor)
+    seen = opened(second, store)
+    hers = form(slug="handbooks", owner=editor.pk, max_tokens_per_chunk=300, is_public="on")
+    more = {"reader_groups": [group.pk], "retrieval-mode": "keyword", "seen": opened(first, store)}
+    assert first.post(at("rag_store_change", store.pk), {**hers, **more}).status_code == 302
+    typed = form(slug="handbooks", max_tokens_per_chunk=150, display_name="Mine", seen=seen)
+    refused = second.post(at("rag_store_change", store.pk), typed)
+    assert refused.status_code == 200
+    said = dict(refused.context["adminform"].form.errors)
+    assert set(said) == {
+        "max_tokens_per_chunk", "is_public", "reader_groups", "retrieval", "__all__"
+    }  # fmt: skip
+    assert said["__all__"][0].startswith("anna changed this meanwhile (")
+    assert "from “200” to “300”; what you typed" in said["max_tokens_per_chunk"][0]
+    assert "from “no” to “yes”, which stands here now" in said["is_public"][0]
+    assert "from “–” to “Readers”, which" in said["reader_groups"][0]
+    assert "to “Search: by words”, which" in said["retrieval"][0]
+    store.refresh_from_db()
+    assert (store.max_tokens_per_chunk, store.display_name) == (300, "")
+    # Hers stands where nothing else was typed, so that saving again takes none of it back.
+    shown = refused.content.decode()
+    assert 'name="max_tokens_per_chunk" value="150"' in shown
+    assert re.search(r'name="is_public"[^>]* checked', shown)
+    assert re.search(rf'<option value="{group.pk}" selected>Readers', shown)
+    assert '<option value="keyword" selected>' in shown
+    assert words(shown).count("anna changed this meanwhile") == 1
+    again = {**typed, "is_public": "on", "reader_groups": [group.pk], "retrieval-mode": "keyword"}
+    again["seen"] = html.unescape(re.findall(r'name="seen" value="([^"]*)"', shown)[0])
+    assert second.post(at("rag_store_change", store.pk), again).status_code == 302
+    store.refresh_from_db()
+    assert (store.max_tokens_per_chunk, store.display_name) == (150, "Mine")
+    assert (store.is_public, store.retrieval) == (True, {"mode": "keyword"})
+
+
+def test_who_only_reads_a_store_gets_no_values_to_send_back() -> None:
+    store = StoreFactory(is_public=True, retrieval={"metadata": {"team": "secret"}})
+    assert 'name="seen"' not in page(
+        client_of(UserFactory(permissions=EDITOR)), "rag_store_change", store.pk
+    )
+
+
+def test_who_saves_the_same_as_the_other_or_twice_is_not_bothered(editor: Any) -> None:
+    store, client = StoreFactory(owner=editor, name="Handbooks", slug="h"), client_of(editor)
+    typed = form(slug="h", max_tokens_per_chunk=300, seen=opened(client, store))
+    for _ in range(2):
+        assert client.post(at("rag_store_change", store.pk), typed).status_code == 302
+    # What is counted while files are indexed is no change by anybody.
+    models.Store.objects.filter(pk=store.pk).update(n_chunks=9, avg_len_frozen=7)
+    typed["seen"] = opened(client, store)
+    models.Store.objects.filter(pk=store.pk).update(n_chunks=10)
+    assert client.post(at("rag_store_change", store.pk), typed).status_code == 302
+
+
+@pytest.mark.parametrize("seen", ["", "[]", "{", '{"name": {"a": [1]}}', "[" * 5000])
+def test_a_form_that_says_nonsense_of_what_it_showed_is_no_crash(editor: Any, seen: str) -> None:
+    store, client = StoreFactory(owner=editor, name="Handbooks", slug="h"), client_of(editor)
+    response = client.post(at("rag_store_change", store.pk), form(slug="h", seen=seen))
+    assert response.status_code in (200, 302)
+
+
+def test_what_another_wrote_is_told_escaped(editor: Any) -> None:
+    store, client = StoreFactory(owner=editor, name="Handbooks"), client_of(editor)
+    seen = opened(client, store)
+    models.Store.objects.filter(pk=store.pk).update(display_name="<script>alert(1)</script>")
+    typed = form(slug=store.slug, display_name="Handbooks", seen=seen)
+    shown = client.post(at("rag_store_change", store.pk), typed).content.decode()
+    assert "<script>alert(1)" not in shown
+    assert "to “&lt;script&gt;alert(1)&lt;/script&gt;”" in shown
 
 
 def test_only_a_superuser_gives_a_store_away(editor: Any) -> None:

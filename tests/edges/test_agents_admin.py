@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.forms import ChoiceField
 from django.test import Client
 
 from agents import models
@@ -68,6 +70,20 @@ def test_an_agent_is_made_with_defaults_and_belongs_to_its_maker(
     assert agent.config == {"default_top_k": 9, "rerank": "mixed", "tools": ["grade"]}
 
 
+def test_no_choice_is_called_as_in_the_code(client: Client) -> None:
+    names = {field["default"] for field in SCHEMA["properties"].values() if "enum" in field}
+    named = {}
+    for field in (AgentForm.base_fields[name] for name in CONFIG_FIELDS):
+        if isinstance(field, ChoiceField):
+            named |= {value: str(text) for value, text in field.choices if value}
+    assert names <= set(named)
+    assert {value for value, text in named.items() if value == text} == set()
+    assert named["hybrid"] == "by meaning and words"
+    chosen = {**form_of(client), "name": "desk", "config_search_mode": "keyword"}
+    assert client.post(at("agents_agent_add"), chosen).status_code == 302
+    assert models.Agent.objects.get(name="desk").config["search_mode"] == "keyword"
+
+
 def test_an_untouched_form_changes_nothing(client: Client, editor: Any) -> None:
     config = {"min_confidence_score": 0.1, "enable_rerank": True, "search_mode": "auto"}
     agent = models.Agent.objects.create(name="desk", owner=editor, config=config, prompt="Be kind.")
@@ -75,6 +91,26 @@ def test_an_untouched_form_changes_nothing(client: Client, editor: Any) -> None:
     assert response.status_code == 302, response.context["errors"]
     agent.refresh_from_db()
     assert agent.config == config and agent.prompt == "Be kind." and agent.owner == editor
+
+
+def test_the_second_of_two_who_save_an_agent_is_told_what_the_first_one_changed(
+    client: Client, editor: Any
+) -> None:
+    agent = models.Agent.objects.create(name="desk", owner=editor, config={"default_top_k": 4})
+    seen = re.search(r'name="seen" value="([^"]*)"', page(client, "agents_agent_change", agent.pk))
+    assert seen
+    typed = {**form_of(client, agent.pk), "seen": html.unescape(seen[1]), "prompt": "Be kind."}
+    other = client_of(UserFactory(is_superuser=True, username="anna"))
+    values = {**form_of(other, agent.pk), "config_default_top_k": "7"}
+    assert other.post(at("agents_agent_change", agent.pk), values).status_code == 302
+    refused = client.post(at("agents_agent_change", agent.pk), typed)
+    assert refused.status_code == 200
+    said = dict(refused.context["adminform"].form.errors)
+    assert list(said) == ["config_default_top_k", "__all__"]
+    assert "from “4” to “7”, which stands here now" in said["config_default_top_k"][0]
+    assert said["__all__"][0].startswith("anna changed this meanwhile")
+    agent.refresh_from_db()
+    assert (agent.config["default_top_k"], agent.prompt) == (7, "")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from agents import models
 from agents.services.change_run import decide_review
 from agents.services.run_flow import run_flow
 from agents.services.start_run import RunRequest
+from rag.core.errors import ProviderTimeoutError
 from rag.services.access import scope_of
 from tests.edges.admin_desk import at, client_of, page
 from tests.edges.flow_desk import FLOW, PROMPTS, FlowDesk, flow_desk  # noqa: F401
@@ -129,6 +130,30 @@ def test_a_run_shows_its_timeline_path_and_review(client: Client, desk: FlowDesk
     assert 'data-decision="send"' not in page(client, "agents_flowrun_page", run.pk)
     by_key = client.get(at("agents_flowrun_of", run.key))
     assert by_key["Location"] == at("agents_flowrun_page", run.pk)
+
+
+def test_a_source_that_failed_is_told_in_the_reader_s_language(desk: FlowDesk) -> None:
+    run = paused(desk)
+    begun = models.RunEvent.objects.get(run=run, kind="node_started", node="judge")
+    fault = ProviderTimeoutError(
+        "The source “{name}” did not answer within {timeout_s} s.",
+        hint="Try again, or allow more time.", name="<b>rows</b>", timeout_s="3",
+    )  # fmt: skip
+    data = {"counts": {"rows": 0}, "errors": {"rows": str(fault)}}
+    event = models.RunEvent.objects.create(
+        run=run, node="judge", visit=begun.visit, kind="rag_results", data=data,
+        seq=run.events.count() + 1000,
+    )  # fmt: skip
+    chinese = client_of(desk.owner, "zh-CN")
+    assert "did not answer within 3 s." in page(chinese, "agents_flowrun_page", run.pk)
+    event.data = {**data, "faults": {"rows": fault.as_dict()}}
+    event.save()
+    shown = page(chinese, "agents_flowrun_page", run.pk)
+    assert "did not answer within" not in shown and "3 秒" in shown
+    assert "<b>rows</b>" not in shown and "&lt;b&gt;rows&lt;/b&gt;" in shown
+    assert "did not answer within 3 s." in page(
+        client_of(desk.owner), "agents_flowrun_page", run.pk
+    )
 
 
 def test_editors_see_how_another_s_run_went_and_not_what_was_said(desk: FlowDesk) -> None:

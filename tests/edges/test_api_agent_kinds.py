@@ -14,7 +14,7 @@ from agents import models
 from agents.services.agent_for import agent_for
 from rag.core.errors import UnknownNameError
 from tests.edges.api_desk import client_for, error_of, ok
-from tests.factories import StoreFactory, UserFactory
+from tests.factories import GroupFactory, StoreFactory, UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, sse_events, world
 from tests.integration.calling_model import Calling, call, calls
 
@@ -173,3 +173,31 @@ def test_every_installation_has_a_react_agent(world: AgentWorld) -> None:
     agent = models.Agent.objects.get(name="react")
     assert agent.is_builtin and agent.is_public and agent.max_iterations == 8
     assert agent.settings.tools == ["vector_retrieve", "grade"]
+
+
+def test_groups_of_others_are_not_there_to_be_chosen(world: AgentWorld) -> None:
+    mine, other = GroupFactory(name="mine"), GroupFactory(name="board")
+    client = client_for(UserFactory(permissions=PERMISSIONS, groups=[mine]))
+    given = {"name": "shared", "editor_groups": ["board"]}
+    refused = error_of(client.send("post", "/api/agents", given), 400)
+    unknown = error_of(client.send("post", "/api/agents", {**given, "editor_groups": ["nil"]}), 400)
+    # Whether there is such a group is not told either.
+    assert refused["fields"] == {"editor_groups": [
+        text.replace("nil", "board") for text in unknown["fields"]["editor_groups"]
+    ]}  # fmt: skip
+    made = ok(client.send("post", "/api/agents", {**given, "editor_groups": ["mine"]}), 201)
+    assert made["editor_groups"] == ["mine"]
+    row = models.Agent.objects.get(name="shared")
+    row.reader_groups.add(other)
+    kept = {"reader_groups": ["board", "mine"]}
+    changed = ok(client.send("patch", "/api/agents/shared", kept))
+    assert set(changed["reader_groups"]) == {"board", "mine"}, "what is set already may stay"
+    knowing = client_for(UserFactory(permissions=(*PERMISSIONS, "view_group")))
+    ok(knowing.send("post", "/api/agents", {"name": "b", "editor_groups": ["board"]}), 201)
+
+
+@pytest.mark.parametrize("place", ["agents", "sessions", "messages", "memories", "flows"])
+def test_a_list_refuses_what_it_cannot_be_asked(client: Any, place: str) -> None:
+    ok(client.get(f"/api/{place}?limit=5"))
+    fields = error_of(client.get(f"/api/{place}?limt=5"), 400)["fields"]
+    assert fields == {"limt": ["There is no such field."]}

@@ -45,6 +45,8 @@ def test_a_flow_lives_from_post_to_delete(flow_desk: FlowDesk) -> None:
     assert read["owner"] == flow_desk.owner.username
     assert read["inputs"] == {"region": "where the person lives"}
     changes = {"title": "安全", "runner_groups": ["staff"], "is_public": False}
+    error_of(client.send("patch", "/api/flows/fresh", changes), 400)
+    flow_desk.owner.groups.add(staff)
     changed = ok(client.send("patch", "/api/flows/fresh", changes))
     assert (changed["title"], changed["runner_groups"]) == ("安全", ["staff"])
     runner = flow_desk.client(UserFactory(groups=[staff]))
@@ -111,6 +113,8 @@ def test_versions_are_compared_activated_and_rolled_back(flow_desk: FlowDesk) ->
     assert (told["old"], told["new"]) == (1, 2)
     assert "-Write the answer for {region}.\n+Say it in {region}." in told["diff"]
     assert ok(client.get("/api/flows/desk/versions/1/diff?against=1"))["diff"] == ""
+    error_of(client.get("/api/flows/desk/versions/1/diff?against=one"), 400)
+    error_of(client.get("/api/flows/desk/versions/1/diff?against=99"), 404)
     assert ok(client.send("post", "/api/flows/desk/versions/2/activate"))["is_active"] is True
     assert ok(client.get("/api/flows/desk"))["active_version"] == 2
     read = ok(client.get("/api/flows/desk/versions/2"))
@@ -135,6 +139,7 @@ def test_what_is_exported_can_be_taken_in_again(flow_desk: FlowDesk) -> None:
     other = {**texts, "top/answer.md": b"Other.", "top/cases.yaml": b"cases: []", "READ.me": b"x"}
     assert ok(take(client, zipped(other)), 201)["version"] == 2
     error_of(client.get("/api/flows/desk/export?version=x"), 400)
+    assert "json, zip" in error_of(client.get("/api/flows/desk/export?form=xml"), 400)["hint"]
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,14 @@ def test_a_store_without_questions_is_not_measured(world: Any) -> None:
         client.send("post", RUNS, {"store": store.slug}), 400
     )["message"]  # fmt: skip
     assert not models.EvaluationRun.objects.exists()
+
+
+def test_bodies_are_held_to_the_limits_of_all_others(world: Any) -> None:
+    store, _chunks, client = world
+    nested = '{"store": "x", "query": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    for body, status in ((nested, 400), ('{"note": "' + "n" * 6_000_000 + '"}', 413)):
+        answer = client.post(QUESTIONS, body, content_type="application/json")
+        assert error_of(answer, status)
+    answer = client.send("post", QUESTIONS, {"store": store.slug, "query": "a\0b"})
+    assert "NUL" in error_of(answer, 400)["message"]
+    assert not store.golden_questions.exists()

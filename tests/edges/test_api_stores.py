@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -206,3 +208,33 @@ def test_a_list_asks_a_fixed_number_of_queries(django_assert_max_num_queries: An
     client = client_for(user)
     with django_assert_max_num_queries(6):
         assert len(ok(client.get("/api/stores"))["results"]) == 10
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udfffb"])
+def test_a_made_up_cursor_with_half_a_character_is_a_field_error(name: str) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps(["name", name, 1]).encode()).decode()
+    answer = client_for(UserFactory()).get(f"/api/stores?ordering=name&cursor={cursor}")
+    assert list(error_of(answer, 400)["fields"]) == ["cursor"]
+
+
+@pytest.mark.parametrize("retrieval", [
+    {"top_k": 12.5}, {"content_types": "manual"}, {"content_types": [3]}, {"metadata": "lang"},
+    {"context_type": "fancy"}, {"rerank_top_k": None},
+])  # fmt: skip
+def test_settings_that_no_search_would_accept_are_not_kept(retrieval: Any) -> None:
+    store = StoreFactory(owner=UserFactory(permissions=WRITER))
+    client = client_for(store.owner)
+    answer = client.send("patch", f"/api/stores/{store.pk}", {"retrieval": retrieval})
+    assert list(error_of(answer, 400)["fields"]) == ["retrieval"]
+    store.refresh_from_db()
+    assert store.retrieval == {}
+
+
+def test_a_slug_is_found_for_every_name(words: None) -> None:
+    client = client_for(UserFactory(permissions=WRITER))
+    slugs = [ok(client.send("post", "/api/stores", {"name": name}), 201)["slug"]
+             for name in ("A", "B", "A!")]  # fmt: skip
+    assert slugs == ["a", "b", "a-3"]
+    assert client.delete("/api/stores/b").status_code == 204
+    assert ok(client.send("post", "/api/stores", {"name": "A?"}), 201)["slug"] == "a-4"
+    assert error_of(client.send("post", "/api/stores", {"name": "A?"}), 409)

@@ -8,9 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from rag import models
+from rag.admin import usage as desk
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.services.api_keys import make_key
@@ -55,6 +58,31 @@ def server(
 def whole(since_days: int = 3, **values: Any) -> UsageQuestion:
     now = timezone.now()
     return UsageQuestion(now - timedelta(days=since_days), now + timedelta(days=1), **values)
+
+
+def test_groups_and_their_sum_are_read_but_once() -> None:
+    user = UserFactory()
+    for currency, cost in (("USD", "0.1"), ("USD", "0.2"), ("EUR", "4"), ("", None)):
+        record(user=user, currency=currency, cost=None if cost is None else Decimal(cost))
+    record(user=user, model="free")
+    with CaptureQueriesContext(connection) as captured:
+        told = usage_report(question=whole(by=["model"]), scope=Scope.operator())
+    assert len(captured) == 1
+    free, paid = told["rows"]
+    assert (paid["model"], paid["calls"], paid["unpriced_calls"]) == ("m", 4, 1)
+    # Added as decimals: a third is lost in none.
+    assert paid["cost"] == {"USD": 0.3, "EUR": 4.0}
+    assert (free["model"], free["calls"], free["cost"]) == ("free", 1, {})
+    assert told["total"] == {
+        "calls": 5, "input_tokens": 50, "output_tokens": 25, "unpriced_calls": 2,
+        "estimated_calls": 0, "cost": {"USD": 0.3, "EUR": 4.0},
+    }  # fmt: skip
+
+
+def test_no_calls_add_up_to_nothing() -> None:
+    told = usage_report(question=whole(), scope=Scope.operator())
+    assert told["rows"] == []
+    assert (told["total"]["calls"], told["total"]["cost"]) == (0, {})
 
 
 def test_sums_are_by_group_with_unknown_prices_apart() -> None:
@@ -189,3 +217,45 @@ def test_the_audit_in_the_admin_is_read_only_and_scoped() -> None:
     assert "&quot;name&quot;: &quot;Mine&quot;" in page(boss, "rag_auditentry_change", entry.pk)
     assert boss.get(at("rag_auditentry_add")).status_code == 403
     assert boss.post(at("rag_auditentry_delete", entry.pk)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "days", ["until=9999-12-31", "since=0001-01-01", "since=0001-01-01&until=9999-12-31"]
+)
+def test_the_first_and_the_last_day_there_are_may_be_asked_for(days: str) -> None:
+    user = UserFactory()
+    record(user=user)
+    told = ok(client_for(user).get(f"{USAGE}?{days}&by=kind"))
+    assert [row["calls"] for row in told["rows"]] == [1]
+
+
+@pytest.mark.parametrize("name", ["provider", "model", "kind", "agent", "user", "store", "run"])
+def test_a_filter_that_postgres_cannot_hold_is_told_beside_its_name(name: str) -> None:
+    error = error_of(client_for(UserFactory()).get(f"{USAGE}?{name}=a%00b"), 422)
+    assert list(error["fields"]) == [name]
+
+
+def test_the_desk_offers_the_providers_of_the_newest_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in ("old", "b", "a"):
+        record(provider=provider)
+    monkeypatch.setattr(desk, "N_NEWEST", 2)
+    client = client_of(UserFactory(is_superuser=True))
+    with CaptureQueriesContext(connection) as captured:
+        shown = client.get(at("rag_usagerecord_changelist"))
+    filters = [one for one in shown.context["cl"].filter_specs if one.title == "provider"]
+    assert [one.lookup_choices for one in filters] == [[("a", "a"), ("b", "b")]]
+    assert not any("DISTINCT" in one["sql"] for one in captured.captured_queries)
+    for provider, n in (("old", 1), ("a", 1), ("nobody", 0)):
+        rows = client.get(at("rag_usagerecord_changelist", provider=provider)).context["cl"]
+        assert rows.result_count == n, provider
+
+
+def test_the_desk_s_sums_take_a_query_each() -> None:
+    for _ in range(3):
+        record(user=UserFactory())
+    client = client_of(UserFactory(is_superuser=True))
+    with CaptureQueriesContext(connection) as captured:
+        client.get(at("rag_usagerecord_changelist"))
+    summed = [one["sql"] for one in captured.captured_queries if "SUM(" in one["sql"]]
+    assert len(summed) == 3
+    assert len(captured) <= 12

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from mcp import Client, MCPError
 
 from agents import models
@@ -119,6 +119,19 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
     assert record.exc_info is not None
 
 
+def test_a_database_that_is_away_is_a_503_that_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Any) -> Any:
+        raise OperationalError("connection to server at secret-host failed")
+
+    monkeypatch.setattr("project.mcp_door.caller_by_key", away)
+    headers = {**POST, "authorization": f"Bearer {desk.secret}"}
+    answer = httpx2.post(f"{desk.url}/mcp", json={"jsonrpc": "2.0", "id": 1}, headers=headers)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json()["error"]["code"] == "unavailable" and "secret" not in answer.text
+
+
 def test_what_hangs_is_left_when_its_time_is_over(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +139,7 @@ def test_what_hangs_is_left_when_its_time_is_over(
     monkeypatch.setattr("agents.services.mcp_catalogue.CALL_S", 0.2)
     monkeypatch.setattr("agents.services.mcp_search.retrieve", lambda **_: woken.wait(10))
     began = time.monotonic()
-    assert "no answer within 0.2 s" in desk.refusal("search", query="x")
+    assert "did not answer within 0.2 s" in desk.refusal("search", query="x")
     assert time.monotonic() - began < 5
     woken.set()
 

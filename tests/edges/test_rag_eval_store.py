@@ -105,7 +105,11 @@ def test_answers_are_measured_too(store: models.Store, capsys: pytest.CaptureFix
         (("--store", "nowhere"), "no store"),
         (("--store", "{slug}", "--against", "999999"), "no evaluation run"),
         (("--store", "{slug}", "--mode", "all"), "--data only"),
-        (("--store", "{slug}", "--limit", "0"), "no golden question"),
+        (("--store", "{slug}", "--limit", "0"), "The limit is 0"),
+        (("--store", "{slug}", "--limit", "-1"), "The limit is -1"),
+        (("--store", "{slug}", "--queries", "elsewhere"), "--queries goes with --data only"),
+        (("--data", "somewhere", "--min-ndcg", "0.5"), "--min-ndcg goes with --store only"),
+        (("--data", "somewhere", "--answers"), "--answers goes with --store only"),
         (("--store", "{slug}", "--space", "999999"), "no space"),
     ],
 )

@@ -132,3 +132,14 @@ def test_files_and_filters_choose(desk: Any) -> None:
     body = {"store": "house", "what": "lexical", "filter": 'lang = "zh"'}
     run_id = ok(client.send("post", "/api/reindex", body), 202)["run"]["id"]
     assert models.ReindexRun.objects.get(pk=run_id).file_ids == [second.pk]
+
+
+def test_swapping_a_refused_move_is_a_conflict_with_the_reason(desk: Any) -> None:
+    client, _store = desk
+    body = {"store": "house", "what": "embeddings", "model": NEW, "swap": False}
+    run_id = ok(client.send("post", "/api/reindex", body), 202)["run"]["id"]
+    work_run(run_id=run_id)
+    error = error_of(client.send("post", f"/api/reindex/{run_id}/swap"), 409)
+    assert error["code"] == "conflict"
+    assert "no golden questions" in error["message"]
+    assert "Swap by force" in error["hint"]

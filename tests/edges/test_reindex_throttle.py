@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
+from rag.core.access import Scope
 from rag.core.errors import CancelledError
 from rag.services import reindex_progress
 from rag.services.move_end import cancel_run
 from rag.services.reindex import reindex
 from rag.services.reindex_progress import RunClock
+from rag.services.reindex_run import RunOptions, start_run
+from rag.services.reindex_work import work_run
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.move_world import NEW, filled_store, start_move, texts, two_models
 
@@ -126,3 +130,43 @@ def test_a_refused_move_tells_why_and_what_to_do_with_exit_code_1(capsys: Any) -
         assert "The new space was refused: no golden questions" in told
         assert "Give --force to swap all the same, --cancel to give the new space up" in told
     assert "refused" in capsys.readouterr().out
+
+
+def without_vectors(store: models.Store, n: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM rag_chunk_vec_s{store.space_id} WHERE chunk_id IN"
+            " (SELECT id FROM rag_chunk WHERE store_id = %s ORDER BY id LIMIT %s)",
+            [store.pk, n],
+        )
+
+
+def n_vectors(store: models.Store) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT count(*) FROM rag_chunk_vec_s{store.space_id} WHERE store_id = %s", [store.pk]
+        )
+        return int(cursor.fetchone()[0])
+
+
+def test_vectors_that_lack_are_made_no_faster_than_was_asked_and_counted(clock: Clock) -> None:
+    store = filled_store(200, slug="house")
+    without_vectors(store, 128)
+    run = reindexed("--what", "embeddings", "--stale-only", "--per-second", "64")
+    assert (run.state, run.stage, run.n_done, run.n_total) == ("done", "embedding", 128, 128)
+    assert n_vectors(store) == 200
+    assert clock.now == pytest.approx(2.0, abs=0.2)
+
+
+def test_filling_what_lacks_can_be_cancelled(clock: Clock) -> None:
+    store = filled_store(200, slug="house")
+    without_vectors(store, 192)
+    run, _ = start_run(
+        scope=Scope.operator(), store=store, what="embeddings",
+        options=RunOptions(only_stale=True, per_second=64),
+    )  # fmt: skip
+    work_run(run_id=run.pk, on_progress=lambda told: cancel_run(run=run))
+    run.refresh_from_db()
+    assert run.state == "cancelled"
+    # One batch was on its way already.
+    assert 8 < n_vectors(store) < 200

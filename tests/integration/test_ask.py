@@ -244,3 +244,24 @@ def test_the_context_keeps_to_its_budget(store: models.Store, server: OpenAIServ
     put(store, model=REMOTE, settings=RetrievalSettings(top_k=9, context_tokens=200))
     sent = server.calls[-1].json["messages"][1]["content"]
     assert len(sent.split()) < 300
+
+
+async def test_who_leaves_a_stream_stops_the_model_at_once(
+    store: models.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless:
+        id, has_tools, is_stopped = "endless:x", False, False
+
+        async def stream(self, request: Any) -> Any:
+            try:
+                while True:
+                    yield ChatReply("word ", model=self.id)
+            finally:
+                self.is_stopped = True
+
+    model = Endless()
+    monkeypatch.setattr("rag.services.ask.chat_for", lambda **_: model)
+    pieces = stream_ask(question=QUESTION, scope=OPERATOR, stores=[store])
+    assert isinstance(await anext(pieces), ChatReply)
+    await pieces.aclose()  # type: ignore[attr-defined]
+    assert model.is_stopped

@@ -187,3 +187,67 @@ def test_lines_are_json_and_name_no_ids_of_people(tmp_path: Path) -> None:
     dump_store(store=store_with_work(), path=tmp_path / "d")
     for line in lines_of(tmp_path / "d"):
         assert not {"owner", "edited_by", "created_by"} & set(json.loads(line))
+
+
+def test_bytes_that_went_bad_on_a_disk_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    dump_store(store=store_with_work(), path=path)
+    data = bytearray(path.read_bytes())
+    # Behind gzip's own head, where its first block begins.
+    data[10:74] = b"\xff" * 64
+    path.write_bytes(data)
+    with pytest.raises(DocumentError, match="no whole dump"):
+        load_store(path=path, name="Copy")
+    assert not models.Store.objects.filter(name="Copy").exists()
+
+
+@pytest.mark.parametrize("line", [b"[1]\n", b'"text"\n', b'{"line":"end","counts":3}\n'])
+def test_lines_of_another_shape_are_no_dump(tmp_path: Path, line: bytes) -> None:
+    header = b'{"line":"header","format":"citable-store","version":1}\n'
+    (tmp_path / "d").write_bytes(gzip.compress(header + line))
+    with pytest.raises(DocumentError, match="no whole dump"):
+        load_store(path=tmp_path / "d")
+
+
+@pytest.mark.parametrize("missing", ["retrieval", "name", "slug", "space", "has_vectors"])
+def test_a_store_that_lacks_a_value_is_told_and_leaves_nothing(
+    tmp_path: Path, missing: str
+) -> None:
+    path = tmp_path / "d"
+    dump_store(store=StoreFactory(name="Bare"), path=path)
+    lines = lines_of(path)
+    store = json.loads(lines[1])
+    del store[missing]
+    told_store = json.dumps(store).encode() + b"\n"
+    path.write_bytes(gzip.compress(b"".join([lines[0], told_store, *lines[2:]])))
+    before = models.Store.objects.count()
+    with pytest.raises(DocumentError, match=missing):
+        load_store(path=path, name="Copy")
+    assert models.Store.objects.count() == before
+
+
+def test_a_store_with_a_value_that_no_store_may_have_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    dump_store(store=StoreFactory(name="Bare"), path=path)
+    lines = [
+        line.replace(b'"max_tokens_per_chunk": 200', b'"max_tokens_per_chunk": 9999')
+        for line in lines_of(path)
+    ]
+    path.write_bytes(gzip.compress(b"".join(lines)))
+    with pytest.raises(DocumentError, match="fits nothing: .*500"):
+        load_store(path=path, name="Copy")
+
+
+def test_a_file_that_was_never_read_is_not_called_completed(tmp_path: Path) -> None:
+    store = StoreFactory(name="Manuals")
+    read = run_job(put(store, "The pump stops at E21.", "a.txt"))
+    unread = put(store, "The valve leaks oil.", "b.txt")
+    models.File.objects.filter(pk=unread.pk).update(status="error", error={"message": "broken"})
+    assert read is not None and read.status == "completed"
+    dump_store(store=store, path=tmp_path / "d")
+    loaded = load_store(path=tmp_path / "d", name="Copy")
+    found = dict(loaded.files.values_list("name", "status"))
+    assert found == {"a.txt": "completed", "b.txt": "idle"}
+    # It can be read like any other that waits for somebody to ask for it.
+    index_file(file_id=loaded.files.get(name="b.txt").pk)
+    assert loaded.files.get(name="b.txt").status == "completed"

@@ -60,3 +60,14 @@ def test_what_cannot_be_read_is_listed_and_the_rest_counted(
 
 def test_nothing_costs_nothing(store: models.Store, tmp_path: Path) -> None:
     assert of(store, tmp_path).as_text() == "0 files, 0.0 MB: about 0 chunks, 0 s of embedding."
+
+
+def test_what_an_ingest_would_refuse_for_its_size_is_refused(
+    store: models.Store, tmp_path: Path, settings: Any
+) -> None:
+    settings.RAG = {**settings.RAG, "MAX_FILE_BYTES": 2 * 1024**2}
+    (tmp_path / "a.txt").write_text("The pump stops.")
+    (tmp_path / "b.txt").write_bytes(b"x" * (2 * 1024**2 + 1))
+    found = of(store, tmp_path)
+    assert found.n_chunks == 1
+    assert found.refused == ("b.txt: “b.txt” is larger than 2 MB. Split it and upload the parts.",)

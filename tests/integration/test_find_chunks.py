@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -72,3 +73,83 @@ def test_a_common_word_is_read_for_and_a_rare_one_beside_it_looked_up(
     assert (texts, sql.count("rag_chunk_lex")) == ([
         "a Pumpkin", "the pump is new", "the pump is old",
     ], 0)  # fmt: skip
+
+
+def first(words: str, limit: int = 100, chunks: Any = None, stores: Any = None) -> list[str]:
+    rows = service.find_first_chunks(
+        chunks=models.Chunk.objects.all() if chunks is None else chunks,
+        stores=list(models.Store.objects.values_list("pk", flat=True))
+        if stores is None
+        else stores,
+        words=words,
+        limit=limit,
+    )
+    return sorted(rows.values_list("text", flat=True))
+
+
+@pytest.mark.parametrize("are_few", [True, False])
+@pytest.mark.parametrize(
+    "words", ["pump", "new pump", "PUMP", "valve", "nothing", "pump valve", "the", "a", "% _", "\\"]
+)
+def test_the_first_are_those_that_are_found(
+    store: models.Store, monkeypatch: Any, words: str, are_few: bool
+) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", 100 if are_few else 2)
+    whole = [text for text in TEXTS if all(part in text.lower() for part in words.lower().split())]
+    if not are_few:
+        # The index knows words, not parts of them.
+        whole = [text for text in whole if text != "a Pumpkin" or words == "a"]
+        whole = [text for text in whole if words != "a" or text == "a Pumpkin"]
+    assert first(words) == sorted(whole)
+
+
+@pytest.mark.parametrize("are_few", [True, False])
+def test_no_more_are_looked_for_than_wanted(
+    store: models.Store, monkeypatch: Any, are_few: bool
+) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", 100 if are_few else 1)
+    publish(FileFactory.create(store=store), *(f"pump {n}" for n in range(6)))
+    assert len(first("pump", limit=3)) == 3
+    # What else is asked of the chunks counts before the limit.
+    off = models.Chunk.objects.filter(text="pump 5")
+    off.update(enabled=False)
+    assert first("pump", limit=1, chunks=models.Chunk.objects.filter(enabled=False)) == ["pump 5"]
+    mine = models.Chunk.objects.filter(store=StoreFactory.create())
+    assert first("pump", chunks=mine) == []
+
+
+def test_only_the_given_stores_are_looked_through(store: models.Store, monkeypatch: Any) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", 1)
+    other = StoreFactory.create()
+    publish(FileFactory.create(store=other), "their pump")
+    assert "their pump" in first("pump")
+    assert first("pump", stores=[other.pk]) == ["their pump"]
+
+
+def test_signs_that_are_no_word_are_read_for(store: models.Store, monkeypatch: Any) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", 1)
+    publish(FileFactory.create(store=store), "5 € a pump", "5 $ a pump")
+    assert first("€") == ["5 € a pump"]
+    assert first("€ pump") == ["5 € a pump"]
+
+
+def test_the_index_leads_however_rare_the_planner_takes_a_word_for(
+    store: models.Store, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", 1)
+    publish(FileFactory.create(store=store), *(f"common words {n}" for n in range(200)))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE rag_chunk, rag_chunk_lex")
+    with CaptureQueriesContext(connection) as captured:
+        assert len(first("common", limit=20)) == 20
+    (sql,) = (one["sql"] for one in captured.captured_queries if "l.chunk_id" in one["sql"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) {sql}")
+        plan = [line for (line,) in cursor.fetchall()]
+    outer = next(n for n, line in enumerate(plan) if " on rag_chunk_lex" in line)
+    inner = next(n for n, line in enumerate(plan) if " on rag_chunk " in line)
+    assert outer < inner, plan
+    assert "SubPlan" in " ".join(plan[outer:inner])
+    looked_into = re.search(r"loops=(\d+)", " ".join(plan[inner:]))
+    assert looked_into is not None
+    assert 20 <= int(looked_into[1]) < 40, plan

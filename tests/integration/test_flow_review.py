@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from agents import models
 from agents.flows.folder import FlowFiles
@@ -135,3 +137,15 @@ def test_a_paused_run_can_be_cancelled(paused: models.FlowRun, owner: Scope) -> 
         cancel_flow(run=run, scope=owner)
     with pytest.raises(ConflictError):
         resume_flow(run=run, scope=owner, decision="approve")
+
+
+def test_who_cancels_holds_the_run_before_looking_at_it(
+    paused: models.FlowRun, owner: Scope
+) -> None:
+    # Else another process claims it in between, and both write the next event.
+    with CaptureQueriesContext(connection) as asked:
+        cancel_flow(run=paused, scope=owner)
+    said = [one["sql"] for one in asked]
+    held = next(number for number, sql in enumerate(said) if sql.endswith("FOR UPDATE"))
+    assert not any('"agents_flowrun"."seen_at" <' in sql for sql in said[:held])
+    assert any('"agents_flowrun"."seen_at" <' in sql for sql in said[held:])

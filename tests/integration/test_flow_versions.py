@@ -164,3 +164,22 @@ def test_runs_are_seen_by_their_user_and_operators(owner: Scope) -> None:
     assert list(seen(scope_of(users[0]))) == [runs[0]]
     assert set(seen(Scope.operator())) == set(runs)
     assert list(seen(Scope.anonymous())) == [runs[2]]
+
+
+@pytest.mark.parametrize("text", ["Answer\0", "Answer \ud83d"])
+def test_a_prompt_that_no_database_keeps_is_named(owner: Scope, text: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        save(owner, **{"b/c.md": text})
+    assert "b/c.md" in str(caught.value) and not models.Flow.objects.exists()
+
+
+def test_a_title_is_what_can_be_kept_of_the_description(owner: Scope) -> None:
+    version = save(owner, FLOW.replace("A small flow", '"A \\0small flow"'))
+    assert version.flow.title == "A small flow"
+
+
+def test_a_note_that_is_too_long_is_refused_and_not_cut(owner: Scope) -> None:
+    files = FlowFiles(FLOW, PROMPTS)
+    assert save_flow_version(files=files, scope=owner, note="n" * 200).note == "n" * 200
+    with pytest.raises(InvalidInputError, match="Allowed: 200"):
+        save_flow_version(files=files, scope=owner, note="n" * 201)

@@ -7,17 +7,20 @@ import io
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, NotFoundError
-from rag.services import golden_csv
+from rag.services import find_passages, golden_csv
 from rag.services.access import scope_of
 from rag.services.golden_csv import import_questions
 from rag.services.golden_export import export_questions
 from rag.services.golden_questions import Wanted, save_question, set_targets
+from rag.stages.terms import index_terms
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.golden_world import TEXTS, golden, golden_store
@@ -139,6 +142,75 @@ def test_lines_that_cannot_be_taken_are_told_with_their_numbers() -> None:
         ("by number", True, "", [(1, "guide.txt", TEXTS[2])]),
         ("good", True, "", [(2, "guide.txt", TEXTS[0])]),
     ]
+
+
+def test_a_thousand_lines_take_no_more_statements_than_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, chunks = golden_store()
+    looked: list[str] = []
+    monkeypatch.setattr(
+        find_passages, "index_terms", lambda text: looked.append(text) or index_terms(text)
+    )
+
+    def statements(n: int) -> int:
+        body = "".join(f"{n} of {m},,guide.txt,{TEXTS[m % 2]},\n" for m in range(n))
+        body += "".join(f"{n} lost {m},,guide.txt,gone since {m} years,\n" for m in range(n))
+        body += "".join(f"{n} number {m},,,,{chunks[2].pk}\n" for m in range(n))
+        with CaptureQueriesContext(connection) as captured:
+            told = take(store, f"question,grade,file,passage,chunk\n{body}")
+        assert (told.n_new, told.n_known) == (2 * n, 0)
+        assert [number for number, _ in told.problems] == list(range(n + 2, 2 * n + 2))
+        return len(captured)
+
+    few = statements(10)
+    looked.clear()
+    assert statements(400) <= few + 1 <= 16
+    # The passages that are gone, and each chunk once: not each chunk for each of them.
+    assert len(looked) == 400 + len(chunks)
+    assert models.GoldenTarget.objects.count() == 820
+
+
+def test_the_first_line_says_the_facts_and_the_last_one_the_grade() -> None:
+    store, chunks = golden_store()
+    take(
+        store,
+        "question,grade,file,passage,enabled,note\n"
+        f"warranty?,1,guide.txt,{TEXTS[0]},no,first\n"
+        f"warranty?,3,guide.txt,{TEXTS[0]},yes,second\n"
+        "warranty?,2,guide.txt,,yes,third\n",
+    )
+    (question,) = store.golden_questions.all()
+    assert (question.enabled, question.note) == (False, "first")
+    places = question.targets.order_by("chunk").values_list("chunk", "file", "grade")
+    assert list(places) == [
+        (chunks[0].pk, chunks[0].file_id, 3), (None, chunks[0].file_id, 2)
+    ]  # fmt: skip
+    told = take(store, f"question,grade,file,passage\nwarranty?,2,guide.txt,{TEXTS[0]}\n")
+    assert (told.n_new, told.n_known) == (0, 1)
+    assert question.targets.get(chunk=chunks[0]).grade == 2
+    assert question.targets.count() == 2
+
+
+def test_an_import_that_breaks_off_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = golden_store()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("the connection was cut")
+
+    monkeypatch.setattr(models.GoldenTarget.objects, "bulk_update", fail)
+    with pytest.raises(OperationalError):
+        take(store, f"question,file,passage\nwarranty?,guide.txt,{TEXTS[0]}\n")
+    assert not models.GoldenQuestion.objects.exists()
+    assert not models.GoldenTarget.objects.exists()
+
+
+def test_a_chunk_of_another_store_is_no_number_of_a_line() -> None:
+    store, _ = golden_store()
+    _, others = golden_store()
+    told = take(store, f"question,chunk\nx,{others[0].pk}\ny,0\nz,\n")
+    assert [(number, error.params) for number, error in told.problems] == [
+        (2, {"id": str(others[0].pk)}), (3, {"id": "0"})
+    ]  # fmt: skip
+    assert [question.query for question in store.golden_questions.all()] == ["z"]
 
 
 def test_a_file_of_a_chinese_spreadsheet_is_read() -> None:

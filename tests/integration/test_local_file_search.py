@@ -23,7 +23,7 @@ from rag.services.access import scope_of
 from rag.services.local_file_search import LocalFileSearch
 from tests.contract_file_search import LEAVE, WARRANTY, FileSearchContract, pieces_of, written
 from tests.edges.admin_desk import use_words
-from tests.factories import GroupFactory, UserFactory
+from tests.factories import FileFactory, GroupFactory, UserFactory
 from tests.indexing import indexing
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -192,3 +192,20 @@ async def test_a_stream_without_a_hit_says_so_and_ends(file_search: Any) -> None
     pieces = await pieces_of(file_search.stream(question, deadline=Deadline(10)))
     assert "".join(piece.text for piece in pieces) == "没有找到相关内容。"
     assert pieces[-1].groundings == () and pieces[-1].finish_reason == "stop"
+
+
+def test_an_upload_that_fails_takes_back_its_own_document_and_no_other(
+    scope: Scope, tmp_path: Path
+) -> None:
+    store = LocalFileSearch(scope).create_store("Shared").name
+    row = models.Store.objects.get(resource_name=store)
+    other = "0" * 64
+
+    def fail(share: float) -> None:
+        # Somebody else's document of that very name came in meanwhile.
+        FileFactory(store=row, name="b.txt", sha256=other)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        put(scope, store, written(tmp_path / "a", WARRANTY), "folder/b.txt", on_progress=fail)
+    assert list(row.files.values_list("name", "sha256")) == [("b.txt", other)]

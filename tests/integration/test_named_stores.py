@@ -9,10 +9,15 @@ from django.db import connections
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ConflictError, InvalidInputError, UnknownNameError
+from rag.core.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnknownNameError,
+)  # fmt: skip
 from rag.services.access import scope_of
 from rag.services.name_store import make_named_store
-from rag.services.stores import create_store
+from rag.services.stores import create_store, find_stores
 from tests.factories import UserFactory
 
 
@@ -74,3 +79,12 @@ def test_an_unknown_backend_lists_the_known_ones(scope: Scope) -> None:
     with pytest.raises(UnknownNameError) as caught:
         make_named_store(scope=scope, display_name="Guides", backend="other")
     assert "local" in str(caught.value) and "gemini" in str(caught.value)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["\0", "a\0b", "\ud800", "a\udcffb", "", " "])
+def test_a_name_that_no_store_can_have_is_not_found(name: str, scope: Scope) -> None:
+    guides = make_named_store(scope=scope, display_name="Guides")
+    assert find_stores(names=["Guides"], scope=scope) == [guides]
+    with pytest.raises(NotFoundError, match="There is no store"):
+        find_stores(names=["Guides", name], scope=scope)

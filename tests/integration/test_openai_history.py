@@ -109,3 +109,17 @@ def test_the_end_of_a_conversation_alone_does_not_open_all_of_it(
     assert end != whole
     question = models.Message.objects.get(key=end)
     assert [turn["content"] for turn in history_before(message=question)[0]] == ["Bye"]
+
+
+def test_spaces_around_a_question_begin_no_new_conversation(
+    agent: models.Agent, scope: Scope
+) -> None:
+    # As a question is written down when it is asked here.
+    session = models.Session.objects.create(agent=agent, user_id=scope.user_id)
+    asked = models.Message.objects.create(session=session, role="user", content="Which pump?")
+    answer = models.Message.objects.create(
+        session=session, parent=asked, role="assistant", content=" The red one. "
+    )
+    said = turns(" Which pump?\n", " The red one. ")
+    assert parent_of(agent=agent, scope=scope, turns=said) == str(answer.key)
+    assert models.Session.objects.count() == 1

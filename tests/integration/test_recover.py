@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.db import connection, connections
+from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models, tasks
@@ -17,7 +21,7 @@ from rag.providers.postgres import stats
 from rag.providers.procrastinate_queue import defer, is_waiting, leave_place, retry_stalled
 from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
 from rag.services.reindex import reindex
-from tests.factories import FileFactory, publish
+from tests.factories import FileFactory, QueryLogFactory, publish
 from tests.integration.index_desk import ask, assert_whole
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -200,3 +204,38 @@ def test_uploads_that_nobody_finished_go_after_a_day(settings: Any, tmp_path: Pa
     assert {path.name for path in tmp_path.iterdir()} == {"tmpyoung.upload.txt", "notes.txt"}
     settings.FILE_UPLOAD_TEMP_DIR = tmp_path / "gone"
     assert remove_orphans() == 0
+
+
+def test_bytes_that_go_while_they_are_looked_at_stop_no_upkeep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = f"stores/{FileFactory().store_id}"
+    old, going = (default_storage.save(f"{place}/{name}", ContentFile(b"x")) for name in "ab")
+    for name in (old, going):
+        os.utime(default_storage.path(name), (time.time() - 200_000,) * 2)
+    told = default_storage.get_modified_time
+
+    def late(name: str) -> Any:
+        if name == going:
+            default_storage.delete(name)
+        return told(name)
+
+    monkeypatch.setattr(default_storage, "get_modified_time", late)
+    assert remove_orphans() == 1
+    assert not default_storage.exists(old)
+
+
+def test_a_folder_that_cannot_be_tidied_up_leaves_the_rest_of_the_upkeep(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.RAG = {**settings.RAG, "QUERY_LOG_DAYS": 30}
+    row = QueryLogFactory()
+    models.QueryLog.objects.filter(pk=row.pk).update(created_at=timezone.now() - timedelta(days=31))
+
+    def fail() -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tasks, "remove_orphans", fail)
+    with pytest.raises(PermissionError):
+        tasks.tidy_up_task(timestamp=0)
+    assert not models.QueryLog.objects.exists()

@@ -258,3 +258,18 @@ def test_two_who_save_at_once_bind_one_store() -> None:
         thread.join()
     assert len(stores) == 4 and len(set(stores)) == 1
     assert models.Store.objects.count() == 1 and models.RagNode.objects.count() == 1
+
+
+def test_what_a_run_found_does_not_undo_what_was_saved_meanwhile(
+    store: models.Store, scope: Scope
+) -> None:
+    save_node(scope=scope, node_id="n", data=node(store, label="before", fileMode="static"))
+    running = find_node(scope=scope, node_id="n")
+    save_node(scope=scope, node_id="n", data=node(store, label="after", maxTokensPerChunk=300))
+    keep_results(node=running, query=QUESTION, documents=[WARRANTY])
+    kept = node_wire(node=find_node(scope=scope, node_id="n"))
+    assert (kept["label"], kept["maxTokensPerChunk"]) == ("after", 300)
+    assert (kept["searchQuery"], kept["foundDocuments"]) == (QUESTION, [WARRANTY])
+    find_node(scope=scope, node_id="n").delete()
+    keep_results(node=running, query=QUESTION, documents=[WARRANTY])
+    assert not models.RagNode.objects.exists()

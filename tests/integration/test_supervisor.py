@@ -234,7 +234,7 @@ def test_a_react_agent_under_a_supervisor_tells_its_calls(team: AgentWorld) -> N
 
 
 def test_an_agent_that_takes_too_long_is_left(team: AgentWorld) -> None:
-    team.set(run_timeout_s=2.0)
+    team.set(run_timeout_s=5.0)
     plan = {"contains": "team of agents", "answer": order(plants="Until when?")}
     team.use({"answers": [plan, {"contains": "seeds.txt", "answer": "a b c d", "delay_s": 20}]})
     told = team.ask("Until when can seeds be borrowed?")

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag import models
-from rag.core.errors import ConflictError, NotFoundError
+from rag.core.errors import ConflictError, NotFoundError, ProviderError
+from rag.core.origins import Listed
 from rag.providers.folder import FolderOrigin
+from rag.services.sync_deeds import Deeds
 from rag.services.sync_files import plan_of, sync_files
 from rag.services.sync_plan import KnownFile, plan_sync
 from tests.factories import FileFactory, StoreFactory
@@ -168,3 +170,71 @@ def test_a_plan_brings_any_folder_to_any_other(
     assert {digest: there[path] for path, digest in kept.items()} == {d: d for d in there.values()}
     assert set(kept) | set(plan.duplicates) == set(there)
     assert plan.n_known == len(known)
+
+
+def test_a_file_that_somebody_deletes_meanwhile_is_told_and_stops_nobody(tmp_path: Path) -> None:
+    store = StoreFactory()
+    fill(tmp_path, a_txt="one", b_txt="two", c_txt="three")
+    sync(store, tmp_path)
+    (tmp_path / "a.txt").rename(tmp_path / "x.txt")
+    fill(tmp_path, b_txt="two more", d_txt="four")
+
+    class Deleting(FolderOrigin):
+        """Deletes the store's files when it is read, after the store has been looked at."""
+
+        def listed(self) -> Any:
+            found = list(super().listed())
+            store.files.filter(name__in=("a.txt", "b.txt")).delete()
+            return iter(found)
+
+    done = sync_files(scope=OPERATOR, store=store, origin=Deleting(tmp_path), label="docs")
+    assert [line.partition(": ")[0] for line in done.failed] == ["a.txt → x.txt", "b.txt"]
+    assert all("was deleted meanwhile" in line for line in done.failed)
+    assert paths(store) == {"c.txt": "c.txt", "d.txt": "d.txt"}
+    again = sync(store, tmp_path)
+    assert (again["new"], again["failed"]) == (["b.txt", "x.txt"], [])
+
+
+def test_a_mark_of_a_file_that_was_deleted_meanwhile_is_not_kept(tmp_path: Path) -> None:
+    store = StoreFactory()
+    deeds = Deeds(OPERATOR, store, FolderOrigin(tmp_path), "docs")
+    deeds.mark(999_999, Listed("a.txt", 3, "v2"))
+    file = FileFactory(store=store, metadata={"sync": "docs", "path": "a.txt", "mark": "v1"})
+    deeds.mark(file.pk, Listed("a.txt", 3, "v2"))
+    file.refresh_from_db()
+    assert file.metadata == {"sync": "docs", "path": "a.txt", "mark": "v2"}
+
+
+def test_a_folder_that_cannot_be_read_whole_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StoreFactory()
+    fill(tmp_path, a_txt="one", sub__b_txt="two")
+    sync(store, tmp_path)
+    listed = Path.iterdir
+
+    def closed(folder: Path) -> Any:
+        if folder.name == "sub":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(ProviderError, match="sub” cannot be read: Permission denied"):
+        sync(store, tmp_path)
+    assert set(paths(store)) == {"a.txt", "sub/b.txt"}
+
+
+def test_a_document_that_goes_while_the_folder_is_listed_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, a_txt="one", b_txt="two")
+    is_file = Path.is_file
+
+    def going(path: Path) -> bool:
+        was = is_file(path)
+        if path.name == "a.txt" and was:
+            path.unlink()
+        return was
+
+    monkeypatch.setattr(Path, "is_file", going)
+    assert [one.path for one in FolderOrigin(tmp_path).listed()] == ["b.txt"]

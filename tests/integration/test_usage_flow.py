@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agents.services.replay_flow import replay_flow
 from agents.services.run_scope import scope_of_run
 from rag import models
 from rag.services.api_keys import make_key
@@ -44,3 +45,14 @@ def test_a_flow_stops_where_its_keys_budget_is_used_up(clinic: Clinic) -> None:
     )
     # Another process that goes on with it knows the key as well.
     assert scope_of_run(run=run).key_id == key.pk
+
+
+def test_who_replays_a_run_pays_for_it(clinic: Clinic) -> None:
+    user = clinic.flow.owner
+    assert user is not None
+    key, _ = make_key(user=user, name="app")
+    run = clinic.ask("高血压怎么控制")
+    first = run.events.filter(kind="node_started").order_by("seq").values_list("node", flat=True)
+    again = replay_flow(run=run, scope=replace(clinic.scope, key_id=key.pk), from_node=first[0])
+    assert again.key_id == scope_of_run(run=again).key_id == key.pk
+    assert replay_flow(run=run, scope=clinic.scope, from_node=first[0]).key_id is None

@@ -8,10 +8,13 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
+from agents.flows.shape_results import shaped
 from agents.services.follow_run import follow_run
 from agents.services.run_summary import run_summary
 from agents.services.visible_passages import visible_passages
 from rag.core.access import Scope
+from rag.core.hits import Hit
+from rag.models import Chunk
 from rag.services.access import scope_of
 from rag.services.delete_files import delete_files
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
@@ -93,3 +96,30 @@ def test_only_hits_are_looked_at() -> None:
         "content": "", "highlights": [], "is_gone": True, "chunk_id": 10**9, "rank": 1,
     }  # fmt: skip
     assert deep["a"][0]["b"]["content"] == "secret"
+
+
+def test_results_as_flows_have_them_by_default_lose_their_words_too(desk: Any) -> None:
+    user, file, run = desk
+    hits = [
+        Hit(text=chunk.text, rank=1, chunk_id=chunk.pk, revision=1, page_first=3)
+        for chunk in chunks_of(run)
+    ]
+    run.state = {"rag_results": {"docs": shaped(hits, "structured")}}
+    run.save()
+    kept = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
+    assert kept == run.state
+    delete_files(scope=Scope.operator(), file_ids=[file.pk])
+    left = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
+    first, second = left["rag_results"]["docs"]
+    assert first["content"] == "" and first["is_gone"] is True and first["metadata"]["page"] == 3
+    assert second == run.state["rag_results"]["docs"][1]
+
+
+def test_an_item_of_another_source_is_no_passage_of_ours() -> None:
+    item = {"content": "of a wiki", "score": None, "metadata": {"chunk_id": 10**9, "lang": "en"}}
+    assert visible_passages(values=[item], scope=Scope.anonymous()) == [item]
+
+
+def chunks_of(run: models.FlowRun) -> list[Any]:
+    ids = [hit["chunk_id"] for hit in run.state["rag_results"]["docs"]]
+    return [Chunk.objects.get(pk=pk) for pk in ids]

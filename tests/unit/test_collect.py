@@ -255,3 +255,27 @@ def test_an_unknown_compression_is_told(tmp_path: Path) -> None:
     (item,) = collect_items(paths=[str(path)])
     with pytest.raises(DocumentError, match="damaged"):
         content(item)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_member_is_told_however_it_is_packed(tmp_path: Path, kind: int) -> None:
+    path = make_zip(tmp_path / "a.zip", {"a.txt": b"one two three " * 400, "b.txt": b"fine"}, kind)
+    data = bytearray(path.read_bytes())
+    packed = zipfile.ZipFile(path).getinfo("a.txt").compress_size
+    # Behind the local header, its name, and what says how it is packed.
+    data[30 + 5 + 9 : 30 + 5 + packed] = b"\xa5" * (packed - 9)
+    path.write_bytes(bytes(data))
+    bad, fine = collect_items(paths=[str(path)])
+    with pytest.raises(DocumentError, match="“a.txt” in the zip is damaged"):
+        content(bad)
+    assert content(fine) == b"fine"
+
+
+def test_a_member_with_another_name_at_its_place_is_told(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", {"é.txt": b"text"})
+    data = path.read_bytes()
+    # The first of both places: the list at the end still says what it did.
+    path.write_bytes(data.replace("é".encode(), b"\xff\xff", 1))
+    (item,) = collect_items(paths=[str(path)])
+    with pytest.raises(DocumentError, match="in the zip is damaged"):
+        content(item)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from rag.core.errors import UnknownNameError
 from rag.core.hits import Hit, Leg
+from rag.core.types import CONTEXT_TYPES
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.context import Context, _Packing, build_context
-from rag.stages.context_layout import TYPES, layout_of
+from rag.stages.context_layout import layout_of
 from tests.unit.cutting import byte_level, unigram
 
 COUNTERS: dict[str, Callable[[str], int]] = {
@@ -144,6 +145,12 @@ def test_the_budget_holds_though_joined_parts_cost_more() -> None:
         assert bool(context.passages) == bool(context.text)
 
 
+@pytest.mark.parametrize("max_tokens", [0, -1, -4000])
+def test_without_any_room_all_is_left_out(max_tokens: int) -> None:
+    assert build_context([hit("kettle")], max_tokens, len) == Context("", (), True)
+    assert build_context([], max_tokens, len) == Context("", (), False)
+
+
 def test_a_marker_is_never_parted() -> None:
     text = "水泵停机 [12, 13] " * 60
     for size in range(100, 260):
@@ -155,7 +162,7 @@ def test_a_marker_is_never_parted() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     texts=st.lists(TEXTS, max_size=7), max_tokens=st.integers(1, 700),
-    context_type=st.sampled_from(TYPES), data=st.data(),
+    context_type=st.sampled_from(CONTEXT_TYPES), data=st.data(),
 )  # fmt: skip
 def test_the_budget_always_holds(
     name: str, texts: list[str], max_tokens: int, context_type: str, data: st.DataObject
@@ -196,7 +203,7 @@ def test_default_budget_with_the_default_model_s_tokens() -> None:
     assert len(context.passages) > 10
 
 
-@given(texts=st.lists(TEXTS, min_size=1, max_size=5), kind=st.sampled_from((*TYPES, "xml")))
+@given(texts=st.lists(TEXTS, min_size=1, max_size=5), kind=st.sampled_from((*CONTEXT_TYPES, "xml")))
 @settings(max_examples=60, deadline=None)
 def test_what_fits_whole_is_what_packing_makes_of_it(texts: list[str], kind: str) -> None:
     hits = [hit(text, chunk_id=number) for number, text in enumerate(texts)]

@@ -181,3 +181,13 @@ def test_any_line_is_read_or_refused_with_a_sentence(line: str) -> None:
             except InvalidInputError as error:
                 assert name in str(error)
             (root / name).write_bytes(raw)
+
+
+@pytest.mark.parametrize("grade", ["--1", "-", "1-", "²", "+1", "1.0"])
+def test_a_score_that_only_looks_like_a_number_is_told_with_its_line(
+    tmp_path: Path, grade: str
+) -> None:
+    folder = write(tmp_path)
+    (folder / "qrels.tsv").write_text(f"q1\td1\t1\nq2\td1\t{grade}\n", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="line 2: the score"):
+        read_dataset(folder)

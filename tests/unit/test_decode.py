@@ -152,6 +152,12 @@ def test_an_asked_encoding_overrules_and_must_fit() -> None:
             decode_text("Höhe".encode("cp1252"), "a", encoding)
 
 
+@pytest.mark.parametrize("encoding", ["idna", "punycode"])
+def test_an_encoding_that_passes_over_no_bad_byte_is_refused(encoding: str) -> None:
+    with pytest.raises(DocumentError, match=f"cannot be read as {encoding}"):
+        decode_text("水泵".encode() * 100, "a", encoding)
+
+
 @given(st.text(max_size=200))
 def test_utf8_is_always_read_back(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")

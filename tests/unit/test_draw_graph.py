@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from itertools import combinations
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +53,48 @@ def test_a_long_arrow_passes_beside_the_boxes_between() -> None:
     ]
     passed = float(line.partition("L")[2].split()[0])
     assert passed < x or passed > x + width
+
+
+def label_boxes(svg: str) -> list[Box]:
+    """Return about where the words of arrows stand: left, top, width and height."""
+    found = []
+    for one in ET.fromstring(svg).iter(f"{SVG}text"):
+        if one.attrib.get("class") == "graph-label":
+            wide = len(one.text or "") * 6.4
+            x, y = float(one.attrib["x"]), float(one.attrib["y"])
+            found.append((x - wide / 2, y - 11, wide, 13.0))
+    return found
+
+
+def meet(one: Box, other: Box) -> bool:
+    (x1, y1, w1, h1), (x2, y2, w2, h2) = one, other
+    return x1 < x2 + w2 and x2 < x1 + w1 and y1 < y2 + h2 and y2 < y1 + h1
+
+
+SAFETY = (
+    ("START", "judge", ""), ("judge", "review", 'risk == "high"'), ("judge", "look_up", "default"),
+    ("review", "look_up", 'review_decision == "answer"'), ("review", "END", "default"),
+    ("look_up", "answer", ""), ("answer", "END", ""),
+)  # fmt: skip
+FAN = tuple(("judge", f"n{n}", f'intent == "{"wide" * 5}{n}"') for n in range(4))
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [SAFETY, FAN, (*FAN, *((f"n{n}", "END", f"score > 0.{n}") for n in range(4)),
+                   ("END", "judge", "again"))],
+)  # fmt: skip
+def test_the_words_of_arrows_cover_neither_each_other_nor_a_box(edges: Any) -> None:
+    names = dict.fromkeys(name for source, target, _ in edges for name in (source, target))
+    svg = draw_graph([GraphNode(name) for name in names], [GraphEdge(*edge) for edge in edges])
+    labels = label_boxes(svg)
+    assert len(labels) == sum(bool(label) for _, _, label in edges)
+    assert not any(meet(a, b) for a, b in combinations(labels, 2))
+    assert not any(meet(label, box) for label in labels for box in boxes(svg))
+    width = float(ET.fromstring(svg).attrib["width"])
+    assert all(x >= 0 and x + wide <= width for x, _, wide, _ in labels)
+    # Nothing is drawn over them.
+    assert svg.rindex("<path") < svg.rindex("<rect") < svg.index('class="graph-label"')
 
 
 def test_states_taken_edges_and_kinds_are_marked() -> None:

@@ -86,7 +86,12 @@ def test_it_judges_as_the_faked_gemini_does(words: list[str]) -> None:
         assert found == expected
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text() | st.integers()))
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
+        st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
 def test_values_become_a_filter_that_they_pass(values: dict[str, Any]) -> None:
     if any(name in ("AND", "OR", "NOT") for name in values) or len(str(values)) > 2000:
         return
@@ -99,7 +104,16 @@ def test_values_become_a_filter_that_they_pass(values: dict[str, Any]) -> None:
         assert text == ""
 
 
-@pytest.mark.parametrize("value", [None, [1], {"a": 1}, True])
+@pytest.mark.parametrize("held", [[True], [1, "a"], ["true"], [None], []])
+@pytest.mark.parametrize("wanted", ["true", "1", "a"])
+def test_of_a_list_either_equal_or_unequal_holds(held: list[Any], wanted: str) -> None:
+    equal, unequal = (filter_metadata(f"tags {sign} {wanted}") for sign in ("=", "!="))
+    assert equal({"tags": held}) is not unequal({"tags": held})
+
+
+@pytest.mark.parametrize(
+    "value", [None, [1], {"a": 1}, True, float("nan"), float("inf"), float("-inf")]
+)
 def test_a_value_that_no_filter_can_say_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="cannot be filtered"):
         metadata_filter_of({"key": value})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.flows.cases import read_cases
-from agents.flows.folder import MAX_BYTES, FlowFiles, check_paths, read_folder, write_folder
+from agents.flows.folder import MAX_BYTES, FlowFiles, check_prompts, read_folder, write_folder
 from agents.flows.format_results import format_results
 from agents.flows.shape_results import fitted, follow_up_values
 from rag.core.errors import InvalidInputError, NotFoundError
@@ -59,8 +59,8 @@ def test_what_is_no_flow_says_why(tmp_path: Path) -> None:
 )
 def test_a_prompt_s_path_cannot_lead_out(path: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be the path of a prompt"):
-        check_paths({path: ""})
-    check_paths({"prompts/a.b/10-问答.md": ""})
+        check_prompts({path: ""})
+    check_prompts({"prompts/a.b/10-问答.md": ""})
 
 
 CASES = """\
@@ -159,3 +159,12 @@ def test_names_of_sources_become_names_of_values() -> None:
         "my_source_一__x": None, "my_source_一__all__x": [None, 2],
     }  # fmt: skip
     assert follow_up_values("a", []) == {"a": []}
+
+
+@pytest.mark.parametrize("name", ["cases.yaml", "script.yaml"])
+def test_cases_that_are_no_utf8_are_named(tmp_path: Path, name: str) -> None:
+    case = "cases: [{name: a, message: m}]\nscript: script.yaml\n"
+    for one, text in {"cases.yaml": case, "script.yaml": "answers: []"}.items():
+        (tmp_path / one).write_bytes(text.encode("utf-16" if one == name else "utf-8"))
+    with pytest.raises(InvalidInputError, match=f"{name}” is not UTF-8"):
+        read_cases(tmp_path)

@@ -200,3 +200,11 @@ def test_variables_of_the_right_type_set_fields_too() -> None:
     }  # fmt: skip
     assert state_fields({"intent": 1, "confidence": "high", "need_clarification": "no"}) == {}
     assert state_fields({"confidence": True}) == {}
+
+
+def test_what_refers_to_itself_or_has_no_number_for_a_name_is_refused() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    for value in ({"x": circle}, {"x": {math.nan: 1}}):
+        with pytest.raises(ConfigurationError, match="can hold only JSON"):
+            storable(value)

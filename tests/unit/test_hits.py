@@ -148,3 +148,8 @@ numbers = st.none() | st.integers(0, 10**9)
 )  # fmt: skip
 def test_any_hit_survives_json(hit: Hit) -> None:
     assert Hit.from_dict(through_json(hit)) == hit
+
+
+def test_a_score_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="score is no number"):
+        Hit.from_dict({"content": "text", "score": 10**400})

@@ -44,6 +44,12 @@ def test_a_value_is_exact_or_a_text(value: Any, safe: Any) -> None:
     assert type(json_safe(value)) is type(safe)
 
 
+def test_a_number_of_more_digits_than_python_writes_becomes_a_text() -> None:
+    assert json_safe(Decimal("7" * 4300)) == int("7" * 4300)
+    assert json_safe(Decimal("7" * 4301)) == "7" * 4301
+    assert json_safe(-(10**5000)) == f"-1{'0' * 5000}"
+
+
 _LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.decimals().filter(lambda number: not number.is_snan())
     | st.dates() | st.datetimes() | st.times() | st.timedeltas() | st.uuids() | st.complex_numbers()

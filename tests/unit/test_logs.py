@@ -86,3 +86,16 @@ def test_the_config_is_one_that_logging_takes(form: str, access: str) -> None:
 def test_another_form_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Allowed: plain, json"):
         logging_config("INFO", "xml", {})
+
+
+@pytest.mark.parametrize(
+    ("message", "seen"),
+    [
+        (("%d files of %s", 3), "%d files of %s [TypeError"),
+        (("%d", "three"), "%d [TypeError"),
+        (("%(name)s", {"other": 1}), "%(name)s [KeyError"),
+    ],
+)
+@pytest.mark.parametrize("form", [JsonLines, PlainLines])
+def test_a_line_whose_arguments_do_not_fit_fails_nobody(form: Any, message: Any, seen: str) -> None:
+    assert seen in written(form, *message)

@@ -15,7 +15,7 @@ from agents.flows.start_state import start_state
 from agents.nodes.data_query import DataQueryNode
 from agents.nodes.human_review import HumanReviewNode
 from agents.nodes.rag import RagNode
-from rag.core.errors import InvalidInputError, ProviderError
+from rag.core.errors import InvalidInputError, ProviderError, RAGError
 from tests.unit.node_world import NotedRun
 from tests.unit.test_flow_state import FLOW
 
@@ -146,6 +146,12 @@ def test_what_depends_on_a_failed_source_is_not_asked() -> None:
         "b": "Not asked: it needs “a”, which failed.",
     }
     assert update["query_context"]["counts"] == {"a": 0, "b": 0, "c": 1}
+    # The run's page reads them in another language, so the event has their templates, too.
+    faults = run.events[-1][1]["faults"]
+    assert faults["b"] == {
+        "message": "Not asked: it needs “{name}”, which failed.", "hint": "", "params": {"name": "a"}
+    }  # fmt: skip
+    assert str(RAGError.from_dict(faults["a"])) == "The source fails: down"
 
 
 def test_a_source_that_must_not_fail_ends_the_node() -> None:

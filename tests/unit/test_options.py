@@ -250,3 +250,15 @@ def test_any_values_give_options_or_a_refusal(values: dict[str, Any]) -> None:
         assert 1 <= found.top_k <= 50
         assert 0 <= found.share <= 1
         assert found.method in ("GET", "POST")
+
+
+def test_a_number_that_no_float_holds_is_out_of_range() -> None:
+    @dataclass(frozen=True)
+    class Options:
+        least: int = option(1, help="At least so many.", minimum=1)
+        share: float = option(0.5, help="A share.")
+
+    for name in ("least", "share"):
+        with pytest.raises(InvalidInputError, match=name):
+            read_options(Options, {name: 10**400}, of="x")
+    assert read_options(Options, {"least": 10**30}, of="x").least == 10**30

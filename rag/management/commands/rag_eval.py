@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rag.core.errors import RAGError
 from rag.evals.metrics import MEASURES
 from rag.management.eval_bars import EvalBars
-from rag.management.eval_store import add_store_arguments, measure_store
+from rag.management.eval_store import add_store_arguments, measure_store, refuse_others
 from rag.services.evaluate import MODES, Evaluation, evaluate
 
 
@@ -41,6 +41,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""
+        refuse_others(options)
         try:
             if options["store"]:
                 measure_store(self.stdout, options)

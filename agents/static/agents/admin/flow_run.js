@@ -45,10 +45,25 @@
     if (told) location.assign(pageOf(told.key));
   });
 
+  const stateOf = () => document.querySelector("#flow-state dd")?.textContent ?? "";
+  const wishOf = (button) => JSON.stringify({ ...button.dataset });
+  let shown = "";
+
+  // The server's own page of this run, escaped there. The keyboard stays where it was, and a new
+  // state is spoken.
+  function show(markup) {
+    if (markup === shown) return;
+    shown = markup;
+    const held = part.contains(document.activeElement) ? wishOf(document.activeElement) : null;
+    const before = stateOf();
+    part.innerHTML = markup;
+    if (held) ([...part.querySelectorAll("[data-verb]")].find((one) => wishOf(one) === held) ?? part).focus();
+    if (stateOf() !== before) document.dispatchEvent(new CustomEvent("desk-heard", { detail: stateOf() }));
+  }
+
   async function renew() {
     const answer = await fetch(`${location.pathname}?part=1`, { credentials: "same-origin" }).catch(() => null);
-    // The server's own page of this run, escaped there.
-    if (answer?.ok) part.innerHTML = await answer.text();
+    if (answer?.ok) show(await answer.text());
     later();
   }
 
@@ -58,12 +73,13 @@
 
   part?.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-verb]");
-    if (!button) return;
+    // Not disabled, which would take the focus away.
+    if (!button || button.ariaDisabled === "true") return;
     const { verb, decision, node, from } = button.dataset;
     const body = { cancel: {}, replay: { from_node: from, wait_s: 0 }, resume: { decision: decision ?? "", node: node ?? "", wait_s: 0 } }[verb];
-    button.disabled = true;
+    button.ariaDisabled = "true";
     const told = await post(`${form.dataset.api}/${verb}`, body);
-    button.disabled = false;
+    button.ariaDisabled = null;
     if (!told) return;
     if (verb === "replay") location.assign(pageOf(told.key));
     else renew();

@@ -1,6 +1,7 @@
 /* The chat page: which conversation is shown, what is asked, what comes back. */
 
 import { closeQuote, fill, make } from "./quotes.js";
+import { keepPlace } from "./place.js";
 import { Turn } from "./turns.js";
 import { call, events, Problem, useTexts } from "./wire.js";
 
@@ -77,6 +78,13 @@ async function remove(row) {
   await loadSessions();
 }
 
+/* The list of conversations covers a phone's page until one is chosen. */
+function showSessions(isOpen) {
+  document.body.classList.toggle("has-sessions", isOpen);
+  get("show-sessions").setAttribute("aria-expanded", String(isOpen));
+  if (isOpen) get("new-session").focus();
+}
+
 function showTitle(title) {
   get("title").textContent = title;
   document.title = `${title} | Citable`;
@@ -114,7 +122,7 @@ async function readMessages(id) {
 async function open(id) {
   leave();
   session = id;
-  document.body.classList.remove("has-sessions");
+  showSessions(false);
   const [row, messages] = await Promise.all([call(`/api/sessions/${id}`), readMessages(id)]);
   if (session !== id) return;
   showTitle(row.title);
@@ -170,6 +178,7 @@ async function follow(turn, { body, key }) {
   const quiet = new AbortController();
   setRunning(turn, quiet);
   say(texts.looking);
+  get("heard").textContent = "";
   toEnd();
   try {
     const onLost = () => say(texts.reconnecting);
@@ -185,6 +194,7 @@ async function follow(turn, { body, key }) {
     // The next question need not wait until the versions of this answer are known.
     setRunning(null);
     say("");
+    get("heard").textContent = turn.said();
     await settle(quiet);
   } catch (error) {
     if (quiet.signal.aborted) return;
@@ -296,17 +306,17 @@ get("stop").addEventListener("click", () => attempt(async () => {
   if (turn?.message.id) await call(`/api/agents/${encodeURIComponent(get("agent").value)}/chat/${turn.message.id}/stop`, { method: "POST" });
 }));
 get("cancel-edit").addEventListener("click", () => { stopEditing(); get("message").value = ""; });
-get("new-session").addEventListener("click", () => { document.body.classList.remove("has-sessions"); begin(); markCurrent(); });
+get("new-session").addEventListener("click", () => { showSessions(false); begin(); markCurrent(); });
 get("more-sessions").addEventListener("click", () => attempt(() => loadSessions(true)));
 get("close-evidence").addEventListener("click", closeQuote);
 get("agent").addEventListener("change", () => { fillStores(); if (session) { begin(); markCurrent(); } });
-get("show-sessions").addEventListener("click", () => {
-  const isOpen = document.body.classList.toggle("has-sessions");
-  get("show-sessions").setAttribute("aria-expanded", String(isOpen));
-});
+get("show-sessions").addEventListener("click", () => showSessions(!document.body.classList.contains("has-sessions")));
 document.addEventListener("keydown", (event) => {
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
-  if (event.key === "Escape" && !closeQuote()) document.body.classList.remove("has-sessions");
+  if (event.key === "Escape" && !closeQuote() && document.body.classList.contains("has-sessions")) {
+    showSessions(false);
+    get("show-sessions").focus();
+  }
   if (event.key === "/" && !isTyping) { event.preventDefault(); get("message").focus(); }
 });
 
@@ -327,4 +337,5 @@ fillStores();
 if (!agents.length) complain(new Problem(texts.no_agent));
 loadSessions().catch(complain);
 if (location.hash.length > 1) route(); else get("message").focus();
+keepPlace(get("message"));
 document.body.dataset.ready = "yes";

@@ -5,6 +5,12 @@ import { call, Problem } from "./wire.js";
 const get = (id) => document.getElementById(id);
 let opener = null, latest = 0;
 
+/** On a phone the panel covers the page: what it covers is out of reach then. */
+function cover(isOpen) {
+  const isOver = isOpen && getComputedStyle(get("evidence")).position === "fixed";
+  for (const one of document.querySelectorAll("body > .skip, body > header, #sessions, main")) one.inert = isOver;
+}
+
 export function make(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -23,6 +29,7 @@ export function closeQuote() {
   latest += 1;
   if (get("evidence").hidden) return false;
   get("evidence").hidden = true;
+  cover(false);
   document.body.classList.remove("has-evidence");
   (opener?.isConnected ? opener : get("message")).focus();
   return true;
@@ -37,6 +44,7 @@ export async function openQuote({ key, number, of, known, from, texts }) {
   body.replaceChildren(...about(known, texts), make("p", { class: "hint" }, texts.loading));
   get("evidence").hidden = false;
   document.body.classList.add("has-evidence");
+  cover(true);
   get("evidence").focus();
   try {
     const page = await call(`/api/quotes/${key}/${number}?of=${of}`);

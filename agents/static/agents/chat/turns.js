@@ -70,6 +70,15 @@ export class Turn {
     this.drawFoot();
   }
 
+  /** What a screen reader tells of an answer once it is whole. */
+  said() {
+    const { texts, message } = this;
+    // Not off the screen, where its last words may not stand yet.
+    const blocks = [...render(message.content, () => make("span")).childNodes].map((one) => one.textContent.trim());
+    const notices = message.notices.map((notice) => noticeText(notice, texts));
+    return [...blocks, ...notices, endText(message, texts)].filter(Boolean).join("\n");
+  }
+
   cited(number) { return this.message.citations.find((one) => one.number === number); }
 
   mark(number) {
@@ -91,8 +100,8 @@ export class Turn {
       const told = noticeText(notice, texts);
       if (told) parts.push(make("p", { class: "notice" }, told));
     }
-    if (message.status === "stopped") parts.push(make("p", { class: "notice" }, texts.stopped));
-    if (message.status === "error") parts.push(make("p", { class: "problem" }, [message.error?.message, message.error?.hint].filter(Boolean).join(" ") || texts.failed));
+    const end = endText(message, texts);
+    if (end) parts.push(make("p", { class: message.status === "error" ? "problem" : "notice" }, end));
     if (message.citations.length) parts.push(this.citations());
     if (message.sources.length) parts.push(this.sources());
     if (!this.isRunning && message.id) parts.push(this.tools());
@@ -161,6 +170,12 @@ export class Turn {
     this.foot.append(form);
     field.focus();
   }
+}
+
+/* Why an answer ended before its end, if it did. */
+function endText({ status, error }, texts) {
+  if (status === "stopped") return texts.stopped;
+  return status === "error" ? [error?.message, error?.hint].filter(Boolean).join(" ") || texts.failed : "";
 }
 
 function noticeText(notice, texts) {

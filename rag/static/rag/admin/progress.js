@@ -21,11 +21,20 @@
     bar.insertAdjacentText("afterend", ` ${words.replace("{n}", seconds)} `);
   }
 
+  // What a worker does is shown, only its end is spoken.
+  function tellDone(state) {
+    const cell = document.querySelector(`.desk-status[data-file="${Number(state.id)}"]`);
+    const name = cell?.closest("li, tr")?.querySelector("a")?.textContent ?? "";
+    if (cell) document.dispatchEvent(new CustomEvent("desk-heard", { detail: `${name}: ${cell.textContent}` }));
+  }
+
   function show(state, words) {
     for (const old of document.querySelectorAll(`.desk-status[data-file="${Number(state.id)}"]`)) {
       const row = old.closest("tr");
+      const isDone = old.dataset.busy === "1" && !state.is_busy;
       // The server has escaped everything in it.
       old.outerHTML = state.status;
+      if (isDone) tellDone(state);
       if (!row) continue;
       for (const [column, value] of [["kind", state.kind], ["n_pages", state.n_pages], ["chunks", state.chunks]]) {
         const cell = row.querySelector(`.field-${column}`);

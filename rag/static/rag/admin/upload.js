@@ -36,6 +36,7 @@
     note.className = "desk-note";
     note.textContent = result.text;
     item.replaceChildren(title, note);
+    document.dispatchEvent(new CustomEvent("desk-heard", { detail: `${result.name}: ${result.text}` }));
     if (result.outcome === "taken" && words.progress) {
       const status = document.createElement("span");
       status.className = "desk-status";

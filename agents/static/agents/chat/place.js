@@ -1,0 +1,22 @@
+/* The keyboard's place on a page that is drawn anew. In: where to go otherwise. Out: the focus kept. */
+
+const nameOf = (node) => node.title || node.getAttribute("aria-label") || node.textContent;
+const rowOf = (node) => {
+  const { key, id } = node.closest("[data-key], [data-id]")?.dataset ?? {};
+  return key ? `[data-key="${CSS.escape(key)}"]` : id ? `[data-id="${CSS.escape(id)}"]` : "body";
+};
+const isShown = (node) => node.isConnected && node.checkVisibility();
+
+/** Whoever walks by keyboard stays at the button of the same name, or gets to `otherwise`. */
+export function keepPlace(otherwise) {
+  let last = null;
+  document.addEventListener("focusin", ({ target }) => {
+    last = target.matches(":focus-visible") ? { node: target, row: rowOf(target), name: nameOf(target) } : null;
+  });
+  new MutationObserver(() => {
+    if (!last || isShown(last.node) || ![document.body, last.node].includes(document.activeElement)) return;
+    const row = document.querySelector(last.row) ?? document;
+    const same = [...row.querySelectorAll("button:enabled, a, summary")].findLast((one) => nameOf(one) === last.name && isShown(one));
+    (same ?? otherwise).focus();
+  }).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden"] });
+}

@@ -1,0 +1,76 @@
+// On every page of the desk: names for fields that have none, forms that are sent once, news that
+// a screen reader tells.
+"use strict";
+(() => {
+  const TWICE_MS = 4000;
+
+  function name(element, text) {
+    const words = (text || "").trim();
+    if (words && !element.hasAttribute("aria-label")) element.setAttribute("aria-label", words);
+  }
+
+  // A field of a table is called as its column, one without a label as what it asks for.
+  function column(field) {
+    const cell = field.closest("td");
+    const row = cell && cell.closest("tr");
+    const heads = row && row.closest("table").querySelectorAll("thead tr:last-child > *");
+    const head = heads && heads[[...row.cells].indexOf(cell)];
+    return head ? head.textContent : "";
+  }
+
+  function nameFields(within) {
+    for (const icon of within.querySelectorAll(".material-symbols-outlined")) icon.setAttribute("aria-hidden", "true");
+    for (const field of within.querySelectorAll("input:not([type=hidden]), select, textarea")) {
+      const isNamed = field.labels && [...field.labels].some((label) => label.textContent.trim());
+      if (!isNamed) name(field, field.title || field.placeholder || column(field));
+    }
+    for (const way of within.querySelectorAll("a[href], button")) {
+      const isIcon = way.firstElementChild && way.firstElementChild.matches(".material-symbols-outlined");
+      if (isIcon && way.textContent.trim() === way.firstElementChild.textContent.trim() && !way.title) {
+        const field = way.parentElement.querySelector("input[type=text], input[type=search]");
+        name(way, field ? field.getAttribute("aria-label") || field.placeholder : document.title.split("|").pop());
+      }
+    }
+  }
+
+  // The field inside a choice of many is made by a library, and is called as the choice.
+  function nameChoice({ target }) {
+    const choice = target.closest?.(".select2-container")?.previousElementSibling;
+    if (choice && choice.labels && choice.labels.length) name(target, choice.labels[0].textContent);
+  }
+
+  // A second click while the first is on its way would do the same once more. A download leaves
+  // the page as it is, so that the form can be sent again after a while.
+  function sendOnce(event) {
+    const form = event.target;
+    if (event.defaultPrevented || form.method !== "post") return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "1";
+    setTimeout(() => delete form.dataset.sent, TWICE_MS);
+  }
+
+  function hear(text) {
+    let region = document.getElementById("desk-heard");
+    if (!region) {
+      region = document.createElement("p");
+      region.id = "desk-heard";
+      region.className = "desk-heard";
+      region.setAttribute("role", "status");
+      document.body.append(region);
+    }
+    region.textContent = text;
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    nameFields(document);
+    hear("");
+    document.querySelector("body.login [name=username]")?.focus();
+  });
+  document.addEventListener("focusin", nameChoice);
+  document.addEventListener("formset:added", (event) => nameFields(event.target));
+  document.addEventListener("desk-heard", (event) => hear(event.detail));
+  window.addEventListener("submit", sendOnce);
+})();

@@ -1,0 +1,70 @@
+"""Who leaves while a question is being written down leaves no answer behind that nobody writes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from agents import models
+from agents.services import chat
+from agents.services.chat_order import ChatOrder
+from agents.services.chat_worker import ChatWorker
+from agents.services.in_db import in_db
+from tests.integration.agent_world import CITED, AgentWorld, settled, world
+
+__all__ = ["world"]
+QUESTION = "How often is the pump serviced?"
+
+
+async def left_early(world: AgentWorld, after_s: float) -> None:
+    order = ChatOrder(agent=world.agent, scope=world.scope, message=QUESTION)
+    task = asyncio.create_task(chat.begin_chat(order=order))
+    await asyncio.sleep(after_s)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(5):
+        while not await in_db(models.Message.objects.filter(role="assistant").exists):
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    await settled()
+
+
+@pytest.mark.parametrize(("finishes", "status"), [(True, "done"), (False, "stopped")])
+def test_an_answer_that_was_ordered_is_written_or_stopped(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch, settings: Any, finishes: bool, status: str
+) -> None:
+    settings.AGENTS = {**settings.AGENTS, "FINISHES_ALONE": finishes}
+    real = chat.start_chat
+
+    def slowly(**given: Any) -> Any:
+        time.sleep(0.2)
+        return real(**given)
+
+    monkeypatch.setattr(chat, "start_chat", slowly)
+    world.use(CITED)
+    async_to_sync(left_early)(world, 0.05)
+    answer = models.Message.objects.get(role="assistant")
+    assert answer.status == status
+    # The conversation can go on at once.
+    assert world.ask(QUESTION, session=str(answer.session.key)).row.status == "done"
+
+
+def test_what_cannot_be_asked_is_an_error_as_before(world: AgentWorld) -> None:
+    with pytest.raises(chat.ConflictError):
+        world.ask(QUESTION, session=str(models.Session.objects.create(user=world.user).key))
+
+
+async def test_an_answer_that_is_stopped_before_it_begins_asks_no_model(world: AgentWorld) -> None:
+    model = world.use(CITED)
+    order = ChatOrder(agent=world.agent, scope=world.scope, message=QUESTION)
+    worker = ChatWorker(await in_db(chat.start_chat, order=order))
+    worker.stop()
+    await asyncio.sleep(0.01)
+    await asyncio.create_task(worker.work())
+    answer = await in_db(models.Message.objects.get, pk=worker.chat.answer.pk)
+    assert (answer.status, model.requests) == ("stopped", [])
