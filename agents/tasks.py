@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from django.conf import settings
@@ -53,11 +54,13 @@ def clear_old_task(timestamp: int, **_: Any) -> None:
     """Delete conversations, runs and memories that are older than the settings keep them."""
     keep = settings.AGENTS
     try:
-        clear_sessions(older_than_days=float(keep["KEEP_SESSIONS_DAYS"]))
-        clear_runs(older_than_days=float(keep["KEEP_RUNS_DAYS"]))
-        clear_tokens(older_than_h=float(keep["KEEP_EVENTS_H"]))
-        clear_memories(older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
-        drop_gone_answers()
+        # Each of them runs, whatever becomes of the others; what was raised fails the job then.
+        with ExitStack() as upkeep:
+            upkeep.callback(drop_gone_answers)
+            upkeep.callback(clear_memories, older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
+            upkeep.callback(clear_tokens, older_than_h=float(keep["KEEP_EVENTS_H"]))
+            upkeep.callback(clear_runs, older_than_days=float(keep["KEEP_RUNS_DAYS"]))
+            upkeep.callback(clear_sessions, older_than_days=float(keep["KEEP_SESSIONS_DAYS"]))
     finally:
         connections.close_all()
 

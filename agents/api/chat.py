@@ -14,7 +14,7 @@ from pydantic import Field
 from agents import models
 from agents.api.callers import caller_with
 from agents.api.chat_bodies import ChatBody, Chatted, Problem
-from agents.api.sse import event_stream, worded
+from agents.api.sse import event_stream, last_seen, worded
 from agents.core.page_context import PageContext
 from agents.services.agent_for import agent_for
 from agents.services.chat import begin_chat, stop_chat
@@ -25,7 +25,7 @@ from agents.services.find_message import message_called
 from agents.services.follow_chat import follow_chat
 from agents.services.in_db import in_db
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError, NotFoundError
+from rag.core.errors import NotFoundError
 
 router = Router(tags=["agents"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
@@ -75,7 +75,7 @@ async def follow(
     """
     scope = caller_with(request, "read").scope
     message = await in_db(_answer, name, key, scope)
-    return event_stream(message.pk, _last_seen(request, after))
+    return event_stream(message.pk, last_seen(request, after))
 
 
 @router.post("/{name}/chat/{key}/stop", response={204: None, **PROBLEMS}, summary="Stop an answer")
@@ -111,15 +111,6 @@ def _answer(name: str, key: str, scope: Scope) -> models.Message:
     if agent is None or agent.name != name or message.role != models.Message.Role.ASSISTANT:
         raise NotFoundError("There is no message “{key}”.", key=key)
     return message
-
-
-def _last_seen(request: HttpRequest, after: int) -> int:
-    given = request.headers.get("Last-Event-ID", "").strip()
-    if not given:
-        return after
-    if not given.isascii() or not given.isdigit() or len(given) > 9:
-        raise InvalidInputError("“{value}” is no id of an event.", value=given[:40])
-    return int(given)
 
 
 def _told(message: models.Message) -> dict[str, Any]:

@@ -31,10 +31,11 @@ class AgentAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An agent that others may ask; ``description`` says for what."""
+    """An agent that others may ask; ``description`` says for what, ``role`` what it is to them."""
 
     name: str
     description: str
+    role: str = "specialist"
 
 
 class Team(Protocol):

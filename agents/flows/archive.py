@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.zip_name import zip_name
 
 MAX_ARCHIVE = 20_000_000
-_UNREADABLE = (NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
+_UNREADABLE = (lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 

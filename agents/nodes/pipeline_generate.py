@@ -5,7 +5,9 @@ What is not sure is said to be unknown; what fails is an error and never an answ
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents.core.pipeline import PipelineRun, PipelineState
@@ -17,6 +19,9 @@ from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
 from rag.stages.context import Context, Passage, build_context
+
+# Of what is left of a step's time a second question to the model may take so much.
+SHARE_OF_REST = 0.9
 
 
 async def generate(state: PipelineState, run: PipelineRun) -> PipelineState:
@@ -45,9 +50,11 @@ async def generate(state: PipelineState, run: PipelineRun) -> PipelineState:
         return await said(unknown_text(query, hits), "unknown", run)
     asked = state.get("rewritten_query") or query
     request = request_of(answer_messages(state, context, run), asked, context.passages, run)
-    teller = Teller(context.passages, run)
+    teller, started = Teller(context.passages, run), time.monotonic()
     await write(request, teller, run)
-    return await settle(request, teller, query, run)
+    # A repair has what is left of the step's time, which would take the answer with it.
+    left_s = SHARE_OF_REST * (request.timeout_s - time.monotonic() + started)
+    return await settle(replace(request, timeout_s=max(0.0, left_s)), teller, query, run)
 
 
 def request_of(

@@ -11,7 +11,7 @@ from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompt_file import prompt_file
 from agents.flows.fill_prompt import fill_prompt
 from agents.nodes.pipeline_data import data, language_of
-from agents.nodes.pipeline_generate import request_of
+from agents.nodes.pipeline_generate import SHARE_OF_REST, request_of
 from agents.nodes.pipeline_prompt import question_text, turns_before
 from agents.nodes.pipeline_texts import unknown_text
 from agents.nodes.pipeline_write import Teller, done, settle, write
@@ -21,8 +21,6 @@ from agents.nodes.react_round import Round, ask_round
 from agents.nodes.react_texts import limit_text
 from rag.core.types import Message
 from rag.stages.context import Passage
-
-_SHARE_OF_REST = 0.9
 
 
 async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
@@ -83,7 +81,7 @@ async def answer(state: PipelineState, run: PipelineRun) -> PipelineState:
         await teller.take_back()
         return await _unknown(teller, state)
     # A repair has what is left of the step's time, which would take the answer with it.
-    left_s = _SHARE_OF_REST * (request.timeout_s - time.monotonic() + started)
+    left_s = SHARE_OF_REST * (request.timeout_s - time.monotonic() + started)
     end = await settle(replace(request, timeout_s=max(0.0, left_s)), teller, query, run)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
 

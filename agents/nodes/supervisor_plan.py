@@ -92,7 +92,8 @@ async def _asked(request: ChatRequest, run: PipelineRun) -> ChatReply:
 
 def _messages(state: PipelineState, free: Sequence[Member]) -> list[Message]:
     told = "\n".join(
-        f"<agent name={attribute(member.name)}>{data(member.description)}</agent>"
+        f"<agent name={attribute(member.name)} role={attribute(member.role)}>"
+        f"{data(member.description)}</agent>"
         for member in free
     )
     turns = "\n".join(

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from agents.core.chat import ChatEvent, Transcript
 from agents.core.json_state import storable
@@ -78,9 +78,11 @@ class ChatLog:
         while await asyncio.sleep(WRITE_S, True):
             try:
                 await self._store()
-            except DatabaseError:
-                # Tried again in a tenth of a second; who listens misses nothing.
-                log.exception("events of message %s are not stored yet", self._message_id)
+            except (DatabaseError, InterfaceError) as error:
+                # Tried again in a tenth of a second; who listens misses nothing. What the database
+                # says may quote the row.
+                kind = type(error).__name__
+                log.error("events of message %s are not stored yet: %s", self._message_id, kind)
 
     async def _store(
         self, last: ChatEvent | None = None, along: Callable[[], bool] | None = None
@@ -96,7 +98,7 @@ class ChatLog:
                 return False
             try:
                 is_ours = await in_rows(store_events, self._message_id, events, along, calls)
-            except DatabaseError:
+            except (DatabaseError, InterfaceError):
                 for call in calls:
                     self.calls.add(call)
                 raise

@@ -13,7 +13,7 @@ from agents.core.pipeline import Found, PipelineState, Reordered
 from agents.core.react import Tools
 from agents.core.remembered import Remembered
 from agents.core.state import Turn
-from agents.services.apart import in_rows, in_threads
+from agents.services.apart import in_rows, in_threads, in_waits
 from agents.services.asked_model import AskedModel
 from agents.services.chat_search import search_stores
 from agents.services.context_page import read_page
@@ -99,7 +99,7 @@ class ChatRun(AskedModel):
         """Rank by the chat model, which a stop ends at once, or by the endpoint."""
         method, timeout_s = self.config.rerank, self.config.rerank_timeout_s
         if uses_endpoint(method=method):
-            ranked = await in_threads(
+            ranked = await in_waits(
                 rerank_hits, query=query, hits=hits, method=method, timeout_s=timeout_s
             )
             return Reordered(ranked, method)

@@ -56,7 +56,7 @@ class AgentTeam:
     def members(self) -> Sequence[Member]:
         """Return who can be asked, in the order of the config."""
         return [
-            Member(row.name, f"{row.display_name} {row.description}".strip())
+            Member(row.name, f"{row.display_name} {row.description}".strip(), row.agent_role)
             for row in self._rows.values()
         ]
 

@@ -47,12 +47,11 @@ def read_ranking(answer: str, n_texts: int) -> list[float] | None:
     """
     match = _OBJECT.search(answer)
     try:
-        found = json.loads(match[0])["ranking"] if match else None
-        scores = {row["id"]: row["score"] for row in found or []}
+        found = json.loads(match[0])["ranking"] if match else []
+        scores = {row["id"]: row["score"] for row in found}
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    is_whole = found is not None and len(found) == n_texts
-    if not is_whole or set(scores) != set(range(1, n_texts + 1)):
+    if len(found) != n_texts or set(scores) != set(range(1, n_texts + 1)):
         return None
     if not all(type(score) in (int, float) and 0 <= score <= BEST for score in scores.values()):
         return None

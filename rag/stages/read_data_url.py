@@ -17,7 +17,12 @@ def read_data_url(url: str, *, name: str, max_bytes: int) -> bytes:
     head, comma, body = url.partition(",")
     if not comma or not head.lower().startswith("data:"):
         raise InvalidInputError("The data address of “{name}” has no content.", name=name)
-    raw = unquote_to_bytes(body)
+    try:
+        raw = unquote_to_bytes(body)
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            "The text “{name}” holds half a character.", hint="Enter it again.", name=name
+        ) from error
     if head.lower().rstrip().endswith(";base64"):
         packed = raw.translate(None, b" \t\r\n").replace(b"-", b"+").replace(b"_", b"/")
         try:

@@ -5,6 +5,7 @@ Sizes are counted while unpacking: those that a zip declares may lie.
 
 from __future__ import annotations
 
+import lzma
 import re
 import zipfile
 import zlib
@@ -55,7 +56,8 @@ def zip_kind(path: Path, name: str) -> str:
             _inspect(bundle, members, kind, name)
             return kind
     except (
-        zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError
+        zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError,
+        NotImplementedError,
     ) as error:  # fmt: skip
         raise DocumentError(
             "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name

@@ -49,7 +49,8 @@ def pages(desk: Desk) -> list[str]:
     store = f"/admin/rag/store/{desk.store.pk}"
     return [
         "/admin/", "/admin/rag/store/add/", f"{store}/change/", f"{store}/upload/",
-        f"{store}/search/?q=pump&compare=1", f"/admin/rag/chunk/store/{desk.store.pk}/preview/", "/admin/rag/file/",
+        f"{store}/search/?q=pump&compare=1", f"/admin/rag/chunk/store/{desk.store.pk}/preview/",
+        "/admin/rag/file/",
         f"/admin/rag/chunk/{desk.chunk.pk}/change/", "/admin/rag/goldenquestion/add/",
         "/admin/rag/goldenquestion/import/", "/admin/rag/querylog/", "/admin/agents/agent/add/",
         "/admin/agents/flow/add/", "/chat",
@@ -70,6 +71,8 @@ def test_a_walk_through_the_desk(desk: Desk, browser: Browser, tmp_path: Path) -
     look = {"language": "zh-hans", "color_scheme": "dark", "viewport": PHONE}
     with visitor(browser, desk.url, desk.user, **look) as somebody:
         _all_can_be_read_and_named(somebody, pages(desk)[::2])
+    with visitor(browser, desk.url, desk.user, color_scheme="dark") as somebody:
+        _what_is_refused_can_be_read(somebody, desk, tmp_path)
         assert somebody.odd == []
 
 
@@ -78,6 +81,29 @@ def _all_can_be_read_and_named(somebody: Visitor, paths: list[str]) -> None:
         somebody.go(path)
         found = somebody.page.evaluate(READABILITY)
         assert found == {"pale": [], "nameless": [], "wide": 0}, path
+
+
+def _what_is_refused_can_be_read(somebody: Visitor, desk: Desk, folder: Path) -> None:
+    page = somebody.page
+    (folder / "q.csv").write_text("question,grade\nbad,9\n", encoding="utf-8")
+    somebody.go("/admin/rag/goldenquestion/import/")
+    page.select_option("[name=store]", label="Manuals")
+    page.set_input_files("[name=file]", folder / "q.csv")
+    page.click(".desk-search [type=submit]")
+    row = page.locator(".desk-table tr")
+    expect(row.locator("th")).to_have_text("2")
+    expect(row.locator("td")).to_contain_text("The grade is 9.")
+    number, reason = row.locator("th").bounding_box(), row.locator("td").bounding_box()
+    assert number and reason and number["x"] + number["width"] <= reason["x"]
+    somebody.go("/admin/rag/store/add/")
+    page.fill("[name=max_tokens_per_chunk]", "1")
+    page.click("[name=_save]")
+    expect(page.locator(".errorlist").first).to_be_visible()
+    assert page.evaluate(READABILITY) == {"pale": [], "nameless": [], "wide": 0}
+    somebody.go("/admin/rag/file/")
+    page.check("#result_list tbody input[type=checkbox]")
+    expect(page.locator(".action-counter")).to_be_visible()
+    assert page.evaluate(READABILITY) == {"pale": [], "nameless": [], "wide": 0}
 
 
 def _who_saves_second_is_told(somebody: Visitor, desk: Desk, browser: Browser) -> None:

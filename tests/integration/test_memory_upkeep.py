@@ -192,6 +192,22 @@ def test_old_sessions_and_runs_go_by_setting(settings: Any, tasks: Any) -> None:
     assert models.MessageEvent.objects.count() == models.Memory.objects.count() == 2
 
 
+def test_what_cannot_be_cleared_keeps_nothing_else(
+    settings: Any, tasks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: Any) -> None:
+        raise PermissionError("no")
+
+    user = UserFactory()
+    keep_facts(Origin(Scope(user.pk)), [Fact("a", "red")])
+    models.Memory.objects.update(updated_at=timezone.now() - timedelta(days=40))
+    settings.AGENTS = {**settings.AGENTS, "KEEP_MEMORIES_DAYS": 30.0}
+    monkeypatch.setattr(agent_tasks, "clear_sessions", fail)
+    with pytest.raises(PermissionError):
+        tasks.clear_old_task(0)
+    assert not models.Memory.objects.exists()
+
+
 def test_a_switch_off_hides_and_keeps() -> None:
     scope = Scope(UserFactory().pk)
     keep_facts(Origin(scope), [Fact("a", "red")])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection, transaction
 
 from rag import models
 from rag.core.ports import IndexQuery
@@ -123,3 +123,22 @@ def test_making_a_partition_twice_changes_nothing_and_dropping_takes_all() -> No
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM rag_chunk_vec")
         assert cursor.fetchone() == (0,)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("concurrently", [True, False])
+def test_a_build_that_fails_leaves_its_memory_to_nobody(concurrently: bool) -> None:
+    def memory() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW maintenance_work_mem")
+            return str(cursor.fetchone()[0])
+
+    store = make_store(make_space("fake:32", DIM))
+    fill(store, 3)
+    before = memory()
+    with pytest.raises(DatabaseError, match="dimensions"):
+        build_hnsw(store.space_id, DIM + 1, concurrently=concurrently)
+    assert memory() == before != "2GB"
+    with pytest.raises(DatabaseError, match="dimensions"), transaction.atomic():
+        build_hnsw(store.space_id, DIM + 1, concurrently=False)
+    assert memory() == before

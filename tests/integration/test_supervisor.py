@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -69,8 +70,11 @@ def model(plan: str, merged: str = "", seeds: str = BORROWED, pump: str = CITED)
 
 
 def test_a_question_for_one_is_passed_on_word_by_word(team: AgentWorld, engine: str) -> None:
-    team.use(model(order(plants="Until when can seeds be borrowed?")))
+    Agent.objects.filter(name="plants").update(agent_role=Agent.Role.ASSISTANT)
+    chat = team.use(model(order(plants="Until when can seeds be borrowed?")))
     told = team.ask("Until when can seeds be borrowed?")
+    told_roles = re.findall(r'name="(\w+)" role="(\w+)"', chat.requests[0].messages[-1].content)
+    assert told_roles == [("pumps", "specialist"), ("plants", "assistant")]
     assert told.of("agent_call") == [
         {"id": "1.1", "agent": "plants", "question": "Until when can seeds be borrowed?"}
     ]

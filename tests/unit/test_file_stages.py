@@ -77,6 +77,12 @@ def test_a_data_address_that_is_broken_or_too_large_is_refused() -> None:
         read_data_url("data:,12345678901", name="x.txt", max_bytes=10)
 
 
+@pytest.mark.parametrize("head", ["data:,", "data:;base64,"])
+def test_half_a_character_in_a_data_address_is_refused(head: str) -> None:
+    with pytest.raises(InvalidInputError, match="“x.txt” holds half a character"):
+        read_data_url(f"{head}a\ud800", name="x.txt", max_bytes=10)
+
+
 def test_a_text_with_the_rare_words_of_the_question_ranks_first() -> None:
     texts = ["the lamp is blue and the lamp is big", "保固期為兩年", "the lamp", "nothing else"]
     scores = rank_texts("how blue is the lamp", texts)

@@ -47,6 +47,18 @@ def test_a_damaged_zip_is_refused_or_read_never_more(seed: int, place: int) -> N
         assert str(error)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_text_is_told_however_it_is_packed(method: int) -> None:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", method) as archive:
+        archive.writestr("flow.yaml", "name: x\n" * 50)
+    raw = bytearray(written.getvalue())
+    begin = raw.index(b"flow.yaml") + len("flow.yaml") + 12
+    raw[begin : begin + 20] = bytes(byte ^ 0xFF for byte in raw[begin : begin + 20])
+    with pytest.raises(InvalidInputError, match="The archive cannot be read"):
+        read_archive(bytes(raw))
+
+
 def zipped(**texts: str | bytes) -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -30,7 +30,7 @@ def test_a_ranking_gives_each_text_its_score(order: list[int], scores: list[int]
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "no json", "{}", '{"ranking": 3}', '{"ranking": []}', '{"ranking": [{"id": 1, "score": 5}]}',
+    ["", "no json", "{}", '{"ranking": 3}', '{"ranking": 0}', '{"ranking": false}', '{"ranking": []}', '{"ranking": [{"id": 1, "score": 5}]}',
      '{"ranking": [{"id": 1, "score": 5}, {"id": 1, "score": 5}]}',
      '{"ranking": [{"id": 1, "score": 5}, {"id": 3, "score": 5}]}',
      '{"ranking": [{"id": 1, "score": 5}, {"id": 2, "score": 11}]}',

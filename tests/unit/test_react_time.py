@@ -1,4 +1,4 @@
-"""What a react agent has written stands, however long a repair of its quotes would take."""
+"""What an agent has written stands, however long a repair of its quotes would take."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import Pipeline, PipelineState
 from agents.graphs.plain import PlainEngine
+from agents.nodes.pipeline import rag_pipeline
 from agents.nodes.react_pipeline import BY_DEADLINE_S, react_pipeline
 from rag.core.deadline import Deadline
 from rag.core.hits import Hit
@@ -87,3 +88,15 @@ def test_steps_that_heed_the_deadline_have_no_limit_at_the_same_moment() -> None
     limits = {step.name: step.timeout for stage in react_pipeline().stages for step in stage}
     most_s = AgentConfig.from_dict({"run_timeout_s": 900}).run_timeout_s
     assert limits["think"] == limits["act"] == BY_DEADLINE_S > most_s
+
+
+def test_a_repair_that_hangs_costs_no_rag_answer() -> None:
+    run: Any = Loop(generate_timeout_s=0.3)
+    whole = rag_pipeline()
+    state: PipelineState = {
+        "query": "How often is the pump serviced?", "confidence": 1.0, "reranked_results": [HIT],
+    }  # fmt: skip
+    last = Pipeline(whole.stages[whole.stage_of("generate") :])
+    end = asyncio.run(PlainEngine(last).run(state, run))
+    assert end["final_answer"] == run.text == "Yearly[1]." and end["outcome"] == "answered"
+    assert [notice["step"] for notice in run.of("notice")] == ["repair"]

@@ -197,6 +197,18 @@ def test_an_even_text_that_packs_well_is_no_bomb(sniff) -> None:
     assert sniff(data, "a.docx") == "docx"
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_member_is_damage_however_it_is_packed(sniff, method: int) -> None:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:
+        bundle.writestr("mimetype", "application/epub+zip")
+        bundle.writestr("a.xhtml", "<html>right</html>" * 99, compress_type=method)
+    data = bytearray(out.getvalue())
+    begin = data.index(b"a.xhtml") + len("a.xhtml") + 12
+    data[begin : begin + 20] = bytes(byte ^ 0xFF for byte in data[begin : begin + 20])
+    assert "is damaged" in refusal(sniff, bytes(data), "a.epub")
+
+
 def test_a_broken_checksum_is_damage(sniff) -> None:
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from multiprocessing import cpu_count
 
 from django.db import connection
+from psycopg.pq import TransactionStatus
 
+_RUNS = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
 M = 16
 EF_CONSTRUCTION = 128
 MAX_PLAIN_DIM = 3900
@@ -75,11 +77,15 @@ def build_hnsw(
         # that answers one core is left to it, or searches take twice as long meanwhile.
         n_workers = cpu_count() - (2 if concurrently else 1)
         cursor.execute(f"SET max_parallel_maintenance_workers = {max(0, min(4, n_workers))}")
-        cursor.execute(f"DROP INDEX {how} IF EXISTS {name}")
-        cursor.execute(
-            f"CREATE INDEX {how} {name} ON rag_chunk_vec_s{int(space_id)}"
-            f" USING hnsw ((embedding::halfvec({int(dim)})) halfvec_cosine_ops)"
-            f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION}){where}"
-        )
-        cursor.execute("RESET maintenance_work_mem")
-        cursor.execute("RESET max_parallel_maintenance_workers")
+        try:
+            cursor.execute(f"DROP INDEX {how} IF EXISTS {name}")
+            cursor.execute(
+                f"CREATE INDEX {how} {name} ON rag_chunk_vec_s{int(space_id)}"
+                f" USING hnsw ((embedding::halfvec({int(dim)})) halfvec_cosine_ops)"
+                f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION}){where}"
+            )
+        finally:
+            # A transaction that failed takes them back itself, and runs nothing more.
+            if connection.connection.info.transaction_status in _RUNS:
+                cursor.execute("RESET maintenance_work_mem")
+                cursor.execute("RESET max_parallel_maintenance_workers")
