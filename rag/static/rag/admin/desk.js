@@ -66,6 +66,8 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     nameFields(document);
+    // Unfold would look for the text field that its own file fields have.
+    for (const file of document.querySelectorAll(".desk-card input[type=file]")) file.hasChangeListener = true;
     hear("");
     document.querySelector("body.login [name=username]")?.focus();
   });
