@@ -39,11 +39,10 @@ def beat(message: models.Message) -> str:
 
 def finish(message: models.Message, values: Mapping[str, Any]) -> bool:
     """Write how an answer ended; return False when it is no longer this worker's."""
-    mine = models.Message.objects.filter(pk=message.pk, worker=message.worker)
-    if not mine.update(worker=None, seen_at=None, **values):
-        return False
+    # The session first, as who deletes it does: in two orders they would wait for each other.
     models.Session.objects.filter(pk=message.session_id).update(updated_at=timezone.now())
-    return True
+    mine = models.Message.objects.filter(pk=message.pk, worker=message.worker)
+    return bool(mine.update(worker=None, seen_at=None, **values))
 
 
 def end_abandoned(*, message_id: int | None = None) -> int:

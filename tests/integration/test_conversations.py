@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
+from django.db import connection, transaction
 
 from agents import models
 from agents.core.chat import LAST_KINDS
 from agents.services.chat import begin_chat
+from agents.services.chat_claim import finish
 from agents.services.chat_order import ChatOrder
 from agents.services.cited_text import cited_text
 from agents.services.follow_chat import follow_chat
-from agents.services.in_db import in_db
+from agents.services.in_db import in_db, release
 from agents.services.session_title import read_title
 from agents.services.sessions import change_session, delete_session
 from rag import models as rag_models
@@ -163,6 +165,28 @@ def test_an_answer_that_is_being_written_leaves_nothing(world: AgentWorld) -> No
     kinds = async_to_sync(ask_and_delete)()
     assert not LAST_KINDS & set(kinds)
     assert models.Session.objects.count() == 0 and tables_with(MARK) == []
+
+
+def test_an_answer_ends_while_its_session_is_deleted(world: AgentWorld) -> None:
+    world.use(CITED)
+    row = world.ask(PUMP).row
+    deleted = threading.Thread(target=lambda: (delete_session(session=row.session), release()))
+
+    def pause(execute: Any, *statement: Any) -> Any:
+        found = execute(*statement)
+        if not deleted.ident:
+            deleted.start()
+            with connection.cursor() as cursor:
+                for _ in range(500):
+                    cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                    if cursor.fetchone()[0]:
+                        break
+        return found
+
+    with transaction.atomic(), connection.execute_wrapper(pause):
+        finish(row, {"content": MARK})
+    deleted.join(10)
+    assert not models.Session.objects.exists() and tables_with(MARK) == []
 
 
 def test_an_answer_again_looks_where_the_first_one_looked(world: AgentWorld) -> None:

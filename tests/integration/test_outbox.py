@@ -250,7 +250,7 @@ def test_rows_are_read_as_they_are_now(file: models.File) -> None:
     assert isinstance(words.numbers, dict) and len(words.numbers) == raw.count(":")
     for key, weight in words.numbers.items():
         assert f"{key}:{weight:g}"[:12] in raw
-    assert gone_chunks(WORDS, [first, second, 0]) == [second, 0]
+    assert set(gone_chunks(WORDS, [first, second, 0])) == {second, 0}
     assert gone_chunks(space, [first, second, 0]) == [second, 0]
     assert feedable_spaces()[space] == 64
 

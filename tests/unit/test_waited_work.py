@@ -46,6 +46,8 @@ async def test_who_is_late_is_told_so() -> None:
     deadline, seen = Deadline(0.1), list[type[BaseException]]()
 
     def work() -> None:
+        # Past the time at once: else it may notice by itself before anybody waits in vain.
+        time.sleep(0.3)
         while True:
             time.sleep(0.01)
             try:
