@@ -75,7 +75,7 @@ def delete_session(*, session: models.Session, keeps_memories: bool = False) -> 
     for worker in filter(None, (AT_WORK.get(pk) for pk in running)):
         worker.stop()
     with transaction.atomic():
-        # The session first, as who ends an answer does: in two orders they would wait for each other.
+        # The session first, as who ends an answer does, or both would wait for each other.
         models.Session.objects.select_for_update().filter(pk=session.pk).first()
         # Whoever writes an event or a memory of it at this moment waits, and is refused then.
         messages = session.messages.order_by("pk").select_for_update()
