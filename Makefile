@@ -18,7 +18,7 @@ serve: .venv/runtime  ## web server on http://127.0.0.1:8000 and a queue worker,
 	@$(BIN)/python manage.py rag_serve
 
 test: .venv/tools  ## the whole suite
-	@$(BIN)/python -m pytest -rfEs -n $(WORKERS)
+	@$(BIN)/python -m pytest -rfEs -n $(WORKERS) --dist worksteal
 
 smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini
