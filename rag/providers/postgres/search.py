@@ -11,6 +11,9 @@ from rag.providers.postgres.filters import filters
 from rag.providers.postgres.hybrid import Legs, find_hits
 from rag.providers.postgres.route import Branch, plan_branches
 
+# From so many chunks on a search looks at twice as many candidates.
+LARGE = 300_000
+
 
 class PostgresIndex:
     """The search port on Postgres: exact BM25 and halfvec in one round trip."""
@@ -41,10 +44,12 @@ def _legs(query: IndexQuery, branches: Sequence[Branch]) -> Legs:
 
 
 def _ef_search(query: IndexQuery) -> int:
-    # What a filter leaves lies further out, where a short list of candidates misses some.
+    # What a filter leaves lies further out, and so does much of a larger graph: a short list of
+    # candidates misses some.
+    wider = 2 if sum(target.n_chunks for target in query.targets) > LARGE else 1
     if query.files or query.settings.content_types:
-        return 400
-    return 200 if any(target.share < 0.9 for target in query.targets) else 120
+        return 400 * wider
+    return (200 if any(target.share < 0.9 for target in query.targets) else 120) * wider
 
 
 def _vector_leg(query: IndexQuery, branch: Branch) -> str:
