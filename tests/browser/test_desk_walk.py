@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from playwright.sync_api import Browser, Page, expect
+from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models as agent_models
 from rag import models
@@ -73,7 +75,12 @@ def test_a_walk_through_the_desk(desk: Desk, browser: Browser, tmp_path: Path) -
         _all_can_be_read_and_named(somebody, pages(desk)[::2])
     with visitor(browser, desk.url, desk.user, color_scheme="dark") as somebody:
         _what_is_refused_can_be_read(somebody, desk, tmp_path)
+        _a_bulk_action_says_what_it_will_do_and_its_job_is_cancelled(somebody, desk)
         assert somebody.odd == []
+    stranger = UserFactory(is_staff=True)
+    stranger.user_permissions.set(Permission.objects.filter(content_type__app_label="rag"))
+    with visitor(browser, desk.url, stranger) as somebody:
+        _a_stranger_sees_nothing(somebody, desk)
 
 
 def _all_can_be_read_and_named(somebody: Visitor, paths: list[str]) -> None:
@@ -232,3 +239,40 @@ def _the_quote_covers_a_phone(somebody: Visitor) -> None:
         )
     page.keyboard.press("Escape")
     assert page.evaluate("() => document.activeElement.className").startswith("cite")
+
+
+def _a_bulk_action_says_what_it_will_do_and_its_job_is_cancelled(
+    somebody: Visitor, desk: Desk
+) -> None:
+    page = somebody.page
+
+    def choose(address: str, action: str) -> None:
+        somebody.go(address)
+        page.locator("#result_list .action-select").first.check()
+        page.select_option("[name=action]", action)
+        page.locator("button[name=index]").click()
+
+    choose(f"/admin/rag/file/?q=pump.txt&store={desk.store.pk}", "retry")
+    expect(page.locator("form.desk-card")).to_contain_text("pump.txt")
+    assert not jobs().exists()
+    page.click("form.desk-card [type=submit]")
+    expect(page.locator("body")).to_contain_text("queued")
+    assert jobs().get().status == "todo"
+    choose("/admin/procrastinate/procrastinatejob/?q=pump", "cancel")
+    expect(page.locator("body")).to_contain_text("1 job")
+    assert jobs().get().status == "cancelled"
+
+
+def jobs() -> Any:
+    """Return the indexing of the store's first file, waiting or not."""
+    return ProcrastinateJob.objects.filter(args__file_id=models.File.objects.earliest("pk").pk)
+
+
+def _a_stranger_sees_nothing(somebody: Visitor, desk: Desk) -> None:
+    page = somebody.page
+    for rows in ("store", "file", "chunk", "querylog", "goldenquestion"):
+        somebody.go(f"/admin/rag/{rows}/")
+        assert page.locator("#result_list tbody tr").count() == 0, rows
+    for address in (f"store/{desk.store.pk}/search/?q=pump", f"chunk/{desk.chunk.pk}/change/"):
+        page.goto(f"{somebody.url}/admin/rag/{address}")
+        assert "pump" not in page.locator("body").inner_text()
