@@ -15,6 +15,9 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models as agent_models
 from rag import models
+from rag.core.access import Scope
+from rag.services.evaluate_store import evaluate_store
+from rag.services.search import search
 from tests.browser.visitor import Visitor, visitor
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import OPEN
@@ -76,6 +79,7 @@ def test_a_walk_through_the_desk(desk: Desk, browser: Browser, tmp_path: Path) -
     with visitor(browser, desk.url, desk.user, color_scheme="dark") as somebody:
         _what_is_refused_can_be_read(somebody, desk, tmp_path)
         _a_bulk_action_says_what_it_will_do_and_its_job_is_cancelled(somebody, desk)
+        _a_question_is_traced_and_a_run_drawn(somebody, desk)
         assert somebody.odd == []
     stranger = UserFactory(is_staff=True)
     stranger.user_permissions.set(Permission.objects.filter(content_type__app_label="rag"))
@@ -276,3 +280,21 @@ def _a_stranger_sees_nothing(somebody: Visitor, desk: Desk) -> None:
     for address in (f"store/{desk.store.pk}/search/?q=pump", f"chunk/{desk.chunk.pk}/change/"):
         page.goto(f"{somebody.url}/admin/rag/{address}")
         assert "pump" not in page.locator("body").inner_text()
+
+
+def _a_question_is_traced_and_a_run_drawn(somebody: Visitor, desk: Desk) -> None:
+    page = somebody.page
+    # By words alone: the question needs no model.
+    words = desk.store.retrieval_settings.but(mode="keyword", top_k=3)
+    search(query="pump serviced", scope=Scope.operator(), stores=[desk.store], settings=words)
+    somebody.go("/admin/rag/querylog/?q=serviced")
+    page.click("#result_list tbody th a")
+    page.wait_for_url(re.compile("/querylog/.*/change/"))
+    expect(page.locator("body")).to_contain_text("pump.txt")
+    before, after = (evaluate_store(store=desk.store, settings=words) for _ in range(2))
+    somebody.go(f"/admin/rag/evaluationrun/?store={desk.store.pk}")
+    expect(page.locator("svg.desk-chart").first).to_be_visible()
+    somebody.go(f"/admin/rag/evaluationrun/{after.pk}/compare/?before={before.pk}")
+    expect(page.locator("body")).to_contain_text("0 better, 0 worse, 1 the same")
+    somebody.go(f"/admin/rag/file/{desk.chunk.file_id}/text/")
+    expect(page.locator("body")).to_contain_text("serviced")
