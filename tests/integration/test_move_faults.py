@@ -117,7 +117,10 @@ def count(run: models.ReindexRun) -> int:
 def wait_until_free(run: models.ReindexRun) -> None:
     """The server learns of a dead process when its socket closes, a moment later."""
     for _ in range(200):
-        if not ask("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted"):
+        if not ask(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND database ="
+            " (SELECT oid FROM pg_database WHERE datname = current_database())"
+        ):
             return
         time.sleep(0.02)
 

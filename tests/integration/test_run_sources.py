@@ -280,6 +280,8 @@ def test_our_stores_are_searched_with_the_rights_of_the_asker() -> None:
 def _n_backends() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [APPLICATION]
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = %s AND datname = current_database()",
+            [APPLICATION],
         )
         return int(cursor.fetchone()[0])

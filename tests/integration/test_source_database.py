@@ -60,7 +60,9 @@ def n_backends() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [APPLICATION]
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE application_name = %s AND datname = current_database()",
+            [APPLICATION],
         )
         return int(cursor.fetchone()[0])
 

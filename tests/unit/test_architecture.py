@@ -204,6 +204,19 @@ def test_there_is_enough_of_tests() -> None:
     assert n_tests >= TESTS_PER_SOURCE_LINE * n_source, f"{n_tests} for {n_source}"
 
 
+def test_a_test_looks_at_its_own_database_only() -> None:
+    # The test processes share one server, whose views tell of the others' databases, too.
+    foreign = [
+        f"{name}:{node.lineno}"
+        for name in suite()
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if any(f"FROM {view}" in node.value for view in ("pg_locks", "pg_stat_activity"))
+        and "current_database()" not in node.value
+    ]
+    assert foreign == []
+
+
 @pytest.mark.parametrize("command", [["check"], ["migrate", "--plan"]])
 def test_a_command_without_ai_work_loads_no_ai_library(command: list[str]) -> None:
     code = (
