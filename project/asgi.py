@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -17,6 +18,8 @@ Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+# One question makes tens of thousands of objects; Python would look for cycles every 700.
+gc.set_threshold(20_000, 20, 20)
 django_application = get_asgi_application()
 
 from agents.services.continue_run import leave_runs, runs_left  # noqa: E402

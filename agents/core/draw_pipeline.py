@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.core.pipeline import END, Pipeline
+from agents.core.pipeline_ways import is_decided, ways_from
 
 START = "START"
 
@@ -34,24 +35,15 @@ def pipeline_mermaid(pipeline: Pipeline) -> str:
 
 
 def _edges(pipeline: Pipeline) -> list[dict[str, str]]:
-    stages = [[step.name for step in stage] for stage in pipeline.stages] or [[]]
-    edges = [_edge(START, name) for name in stages[0]]
-    for number, names in enumerate(stages):
-        branch = pipeline.branch_after(number) if names else None
-        following = stages[number + 1] if number + 1 < len(stages) else [END]
-        for name in names:
-            if branch is None:
-                edges += [_edge(name, target) for target in following]
-            else:
-                # All steps of a stage begin with the one that is named.
-                begun = [
-                    step
-                    for target in branch.targets
-                    for step in ([END] if target == END else stages[pipeline.stage_of(target)])
-                ]
-                edges += [_edge(name, target, "conditional") for target in begun]
+    stages = [[step.name for step in stage] for stage in pipeline.stages]
+    edges = []
+    for number, names in enumerate([[START], *stages], start=-1):
+        kind = "conditional" if is_decided(pipeline, number) else "always"
+        # All steps of a stage begin together.
+        begun = [name for way in ways_from(pipeline, number) for name in [*stages, [END]][way]]
+        edges += [
+            {"source": source, "target": target, "kind": kind}
+            for source in names
+            for target in begun
+        ]
     return edges
-
-
-def _edge(source: str, target: str, kind: str = "always") -> dict[str, str]:
-    return {"source": source, "target": target, "kind": kind}

@@ -30,7 +30,7 @@ class PipelineState(TypedDict, total=False):
     says what came of it: answered, partial (a limit was met), unknown, unavailable, small_talk,
     about_store or remembered (from what the person told). ``memories`` and ``page_context`` are
     texts that go into the prompt as data, ``page_hits`` what the page sends along to be cited;
-    ``has_memory`` and ``has_page`` say whether there is any.
+    ``has_history``, ``has_memory`` and ``has_page`` say whether there is any to be read.
 
     In a loop of tools ``agent_scratchpad`` is what the model has been told and said, ``wanted``
     the calls that it waits for, ``tool_calls`` those that were made, ``passages`` what they found,
@@ -58,6 +58,7 @@ class PipelineState(TypedDict, total=False):
     memories: str
     page_context: str
     page_hits: list[Hit]
+    has_history: bool
     has_memory: bool
     has_page: bool
     complexity: str
@@ -167,7 +168,8 @@ StepFunction = Callable[[PipelineState, PipelineRun], Awaitable[PipelineState]]
 Fallback = Callable[[PipelineState, RAGError], PipelineState]
 
 
-def _always(state: PipelineState) -> bool:
+def always(state: PipelineState) -> bool:
+    """Say that a step is on, whatever the state is."""
     return True
 
 
@@ -183,7 +185,7 @@ class Step:
     run: StepFunction
     timeout: str | float = 30.0
     fallback: Fallback | None = None
-    is_on: Callable[[PipelineState], bool] = _always
+    is_on: Callable[[PipelineState], bool] = always
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
-from agents.core.pipeline import END, Pipeline, PipelineRun, PipelineState, Step
-from agents.core.pipeline_step import next_step, run_step
+from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
+from agents.core.pipeline_step import run_step
+from agents.core.pipeline_ways import way_on
 from rag.core.errors import LimitError
 
 # A loop of tools takes two stages a turn, and has 50 turns at most.
@@ -25,16 +26,12 @@ class PlainEngine:
 
     async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
         """Return the state at the end; raise what a step without a fallback raises."""
-        stages, number = self.pipeline.stages, 0
+        stages, number = self.pipeline.stages, way_on(self.pipeline, -1, state)
         for _ in range(MAX_STAGES):
-            if number >= len(stages):
+            if number == len(stages):
                 return state
             state = {**state, **await run_stage(stages[number], state, run)}
-            branch = self.pipeline.branch_after(number)
-            target = next_step(branch, state) if branch else ""
-            if target == END:
-                return state
-            number = self.pipeline.stage_of(target) if target else number + 1
+            number = way_on(self.pipeline, number, state)
         raise too_many_stages()
 
 

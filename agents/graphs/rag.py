@@ -11,8 +11,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langsmith import tracing_context
 
-from agents.core.pipeline import END, Branch, Pipeline, PipelineRun, PipelineState, Step
-from agents.core.pipeline_step import next_step
+from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
+from agents.core.pipeline_ways import is_decided, way_on, ways_from
 from agents.graphs.plain import MAX_STAGES, run_stage, too_many_stages
 
 
@@ -53,17 +53,13 @@ def _graph(pipeline: Pipeline) -> Any:
     names = [" + ".join(step.name for step in stage) for stage in pipeline.stages] + [GRAPH_END]
     for name, stage in zip(names, pipeline.stages, strict=False):
         graph.add_node(name, _node(stage))
-    graph.add_edge(START, names[0])
-    for number, name in enumerate(names[:-1]):
-        branch = pipeline.branch_after(number)
-        if branch is None:
-            graph.add_edge(name, names[number + 1])
+    for number, name in enumerate([START, *names[:-1]], start=-1):
+        ways = ways_from(pipeline, number)
+        if is_decided(pipeline, number):
+            found = {way: names[way] for way in ways}
+            graph.add_conditional_edges(name, _choice(pipeline, number), found)
         else:
-            ways = {
-                target: GRAPH_END if target == END else names[pipeline.stage_of(target)]
-                for target in branch.targets
-            }
-            graph.add_conditional_edges(name, _choice(branch), ways)
+            graph.add_edge(name, names[ways[0]])
     return graph
 
 
@@ -76,9 +72,9 @@ def _node(stage: tuple[Step, ...]) -> Callable[..., Awaitable[Any]]:
     return visit
 
 
-def _choice(branch: Branch) -> Callable[[Any], Awaitable[str]]:
+def _choice(pipeline: Pipeline, number: int) -> Callable[[Any], Awaitable[int]]:
     # What is not awaitable the engine calls on another thread.
-    async def choose(state: Any) -> str:
-        return next_step(branch, state["fields"])
+    async def choose(state: Any) -> int:
+        return way_on(pipeline, number, state["fields"])
 
     return choose

@@ -33,7 +33,7 @@ def rag_pipeline() -> Pipeline:
 def first_stages() -> tuple[tuple[Step, ...], ...]:
     """Return the stages before anything is looked for: load_history, route, rewrite."""
     return (
-        (Step("load_history", load_history, 10.0, _without_history),),
+        (Step("load_history", load_history, 10.0, _without_history, _has_history),),
         (Step("route", route, 10.0, _to_retrieval),),
         (Step("rewrite", rewrite, "rewrite_timeout_s", _as_asked, _rewrites), *beside_steps()),
     )
@@ -48,8 +48,13 @@ def _way(state: PipelineState) -> str:
     return "rewrite" if state.get("route", "retrieve") == "retrieve" else "generate"
 
 
+def _has_history(state: PipelineState) -> bool:
+    return bool(state.get("has_history"))
+
+
 def _rewrites(state: PipelineState) -> bool:
-    return bool(state.get("enable_rewrite"))
+    # The first question of a session leans on nothing.
+    return bool(state.get("enable_rewrite") and state.get("history"))
 
 
 def _without_history(state: PipelineState, error: RAGError) -> PipelineState:

@@ -6,8 +6,6 @@ from agents.core.pipeline import PipelineRun, PipelineState
 
 
 async def load_history(state: PipelineState, run: PipelineRun) -> PipelineState:
-    """Return ``history`` and ``summary``; a history that was given is used as it is."""
-    if state.get("history"):
-        return {}
+    """Return ``history`` and ``summary``."""
     history, summary = await run.load_history()
     return {"history": history, "summary": summary}

@@ -14,7 +14,7 @@ from agents.nodes.pipeline_data import attribute, data, language_of
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services.judge_hits import word_share
+from rag.services.word_share import word_share
 
 MAX_AT_ONCE, MAX_QUESTION = 4, 2000
 _SHOWN = 1200

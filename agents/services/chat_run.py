@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.core.agent import Team
+from agents.core.agent import Emit, Team
 from agents.core.agent_config import AgentConfig
 from agents.core.page_context import PageContext, PageRead
 from agents.core.pipeline import Found, PipelineState, Reordered
@@ -24,7 +24,6 @@ from rag.services.rerank import ranked_by, ranking_request, rerank_hits, uses_en
 from rag.services.stand_alone import stand_alone
 from rag.services.store_facts import asks_for_facts, store_facts
 
-Emit = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 History = Callable[[], tuple[list[Turn], str]]
 
 
@@ -59,11 +58,13 @@ class ChatRun(AskedModel):
     def opened(self, query: str, history: Sequence[Turn]) -> PipelineState:
         """Return the state that the run begins with."""
         config = self.config
+        self.n_before = None if self.history else len(history)
         return {
-            "query": query, "history": list(history), "top_k": config.default_top_k,
+            "query": query, "history": list(history), "has_history": self.history is not None,
             "enable_rewrite": config.enable_query_rewrite, "enable_rerank": config.enable_rerank,
-            "vector_threshold": config.vector_threshold, "has_page": bool(self.page),
             "has_memory": config.enable_memory and self.scope.user_id is not None,
+            "top_k": config.default_top_k, "vector_threshold": config.vector_threshold,
+            "has_page": bool(self.page),
         }  # fmt: skip
 
     async def load_history(self) -> tuple[list[Turn], str]:

@@ -7,7 +7,7 @@ import re
 from agents.core.page_context import PageContext
 from rag.core.hits import Hit
 from rag.services.count_tokens import count_tokens
-from rag.services.judge_hits import word_share
+from rag.services.word_share import word_share
 
 PIECE = 1500
 _BREAK = re.compile(r"\n\s*\n|(?<=[。！？!?])|(?<=\.)\s+|\n")

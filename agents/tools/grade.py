@@ -14,8 +14,8 @@ from rag.core.plugins import register
 from rag.core.tools import ToolCall
 from rag.services import wiring
 from rag.services.can_write import can_write
-from rag.services.judge_hits import word_share
 from rag.services.rerank import rerank_hits
+from rag.services.word_share import word_share
 
 MAX_TEXTS, MAX_CHARACTERS = 20, 20_000
 RELEVANT = 0.5

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 from rag import models
 from rag.conf import conf
 from rag.core.hits import Hit
-from rag.stages.analyze import analyze_query
-from rag.stages.terms import index_terms, query_terms
+from rag.services.word_share import word_share
 
 Scale = Sequence[tuple[float, float]]
 # Cosine to likeness, by provider. Measured for e5 with the demo's 35 questions and 15 about other
@@ -45,7 +43,6 @@ def judge_hits(
     to the embedding model that its hits were found with; without it the stores are read.
     """
     scales = _scales(_live_models(hits) if models_of is None else models_of)
-    asked = _asked(query)
     kept, best = [], 0.0
     for hit in hits:
         likeness = _likeness(hit, scales)
@@ -54,24 +51,15 @@ def judge_hits(
         passes = likeness >= vector_threshold or (words > 0 and words >= bm25_threshold)
         if passes or not is_told:
             kept.append(hit)
-            share = _share(asked, hit.text) if words > 0 else 0.0
+            named = hit.matched_terms
+            share = word_share(query=query, text=hit.text, matched=named) if words > 0 else 0.0
             best = max(best, likeness, share, 0.0 if is_told else 1.0)
     return Judged(tuple(kept), round(best, 3), len(hits) - len(kept))
-
-
-def word_share(*, query: str, text: str) -> float:
-    """Return which part of a question's telling words a text holds, 0 to 1."""
-    return _share(_asked(query), text)
 
 
 def likeness(*, model: str, cosine: float) -> float:
     """Return what a cosine of an embedding model means, 0 to 1: 0.5 is doubtful."""
     return _on(_scale(model), cosine)
-
-
-@lru_cache(maxsize=256)
-def _asked(query: str) -> dict[str, float]:
-    return query_terms(" ".join(analyze_query(query, {}).keywords) or query)
 
 
 def _live_models(hits: Sequence[Hit]) -> dict[int, str]:
@@ -105,15 +93,3 @@ def _on(scale: Scale, cosine: float) -> float:
         if cosine <= high:
             return first + (last - first) * (cosine - low) / (high - low)
     return scale[-1][1]
-
-
-def _share(asked: dict[str, float], text: str) -> float:
-    held, whole = _held(text), sum(asked.values())
-    found = sum(weight for term, weight in asked.items() if term in held)
-    return found / whole if whole else 0.0
-
-
-# Hits are judged when they are found, and again by an agent.
-@lru_cache(maxsize=256)
-def _held(text: str) -> frozenset[str]:
-    return frozenset(index_terms(text))

@@ -19,10 +19,11 @@ from rag.core.types import RetrievalSettings
 from rag.providers.rerank_http import HttpReranker
 from rag.services import rerank as rerank_module
 from rag.services.cached_search import cached_search
-from rag.services.judge_hits import judge_hits, word_share
+from rag.services.judge_hits import judge_hits
 from rag.services.rerank import rerank_hits
 from rag.services.retrieve import retrieve
 from rag.services.search import search
+from rag.services.word_share import word_share
 from tests.factories import FileFactory, publish
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 from tests.integration.agent_world import AgentWorld, world

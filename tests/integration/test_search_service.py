@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services import wiring
 from rag.services.access import scope_of
+from rag.services.judge_hits import judge_hits
 from rag.services.search import MAX_QUERY, search
 from rag.services.stores import create_store, delete_store, find_stores
 from rag.services.with_known_words import with_known_words
@@ -65,6 +67,30 @@ def test_hits_carry_their_place_and_both_legs(store: models.Store) -> None:
     assert best.revision == 1
     assert set(result.timings_ms) >= {"access", "embed", "sql", "total"}
     assert result.settings_hash == RetrievalSettings().hash
+
+
+def test_words_that_the_index_names_are_as_good_as_those_read_off_the_texts() -> None:
+    store = StoreFactory(is_public=True)
+    publish(
+        FileFactory(store=store), "The pump's filters are serviced yearly; type HX-4471-B stops.",
+        "水泵过热时，等待冷却十五分钟后再重启过滤器。", "中华人民共和国民法典规定物业服务的费用", "Nothing here.",
+    )  # fmt: skip
+    asked = (
+        "How often are filters of the pump serviced?", "HX-4471-B", "水泵", "过滤器多久重启一次？",
+        "物业服务费用由谁规定", "the of",
+    )  # fmt: skip
+    n_named = 0
+    for query in asked:
+        hits = find(store, query, top_k=4).hits
+        n_named += sum(bool(hit.matched_terms) for hit in hits)
+        bare = [replace(hit, matched_terms=()) for hit in hits]
+        for named, unnamed in zip(hits, bare, strict=True):
+            assert judge_hits(query=query, hits=[named]) == replace(
+                judge_hits(query=query, hits=[unnamed]), hits=(named,)
+            )
+    assert n_named >= len(asked) - 1
+    # A character inside a word is found in the text, and is no word of it.
+    assert judge_hits(query="泵", hits=find(store, "泵", top_k=1).hits).confidence == 1.0
 
 
 def test_the_store_s_own_settings_are_the_default(store: models.Store) -> None:

@@ -14,7 +14,8 @@ import pytest
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
 from agents.core.pipeline import END, Branch, Found, Pipeline, PipelineState, Step
-from agents.graphs.plain import PlainEngine
+from agents.graphs import plain, rag
+from agents.graphs.plain import PlainEngine, run_stage
 from agents.graphs.rag import GraphEngine
 from agents.nodes.pipeline import rag_pipeline
 from agents.nodes.pipeline_search import search
@@ -79,6 +80,38 @@ def test_of_steps_side_by_side_only_those_that_are_on_are_told(engine: Any) -> N
     assert [data["step"] for _, data in lent.told] == ["b", "d"]
     alone = Pipeline(((steps[0], steps[2]), (note("d"),)))
     assert run(engine, alone, {"query": ">"})["query"] == ">d"
+
+
+@ENGINES
+def test_stages_that_are_off_take_no_turn(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_query(state: PipelineState) -> bool:
+        return bool(state["query"])
+
+    turns = []
+
+    async def counted(stage: Any, state: Any, lent: Any) -> Any:
+        turns.append(stage[0].name)
+        return await run_stage(stage, state, lent)
+
+    for module in (plain, rag):
+        monkeypatch.setattr(module, "run_stage", counted)
+    optional = [replace(note(name), is_on=with_query) for name in "abcde"]
+    pipeline = Pipeline(tuple((step,) for step in (*optional[:3], note("x"), *optional[3:])))
+    assert run(engine, pipeline, {"query": ""})["query"] == "xde"
+    assert turns == ["x", "d", "e"]
+    off = replace(note("b"), is_on=lambda state: False)
+    forked = Pipeline(((note("a"),), (off,), (off_too(off),), (note("d"),)))
+    turns.clear()
+    assert run(engine, forked, {"query": ""})["query"] == "ad" and turns == ["a", "d"]
+    # A branch decides behind its own stage, whether that one is on or not.
+    decided = forked.with_branch("b", Branch(lambda state: END, (END, "c")))
+    assert run(engine, decided, {"query": ""})["query"] == "a"
+    nothing = Pipeline(((off,),))
+    assert run(engine, nothing, {"query": "?"}) == {"query": "?"}
+
+
+def off_too(step: Step) -> Step:
+    return replace(step, name="c")
 
 
 @ENGINES
@@ -215,6 +248,9 @@ def test_the_rag_pipeline_is_drawn_as_it_runs() -> None:
     ]  # fmt: skip
     assert {"source": "route", "target": "generate", "kind": "conditional"} in drawn["edges"]
     assert {"source": "generate", "target": "END", "kind": "always"} in drawn["edges"]
+    for name in ("load_history", "route"):
+        assert {"source": "START", "target": name, "kind": "conditional"} in drawn["edges"]
+    assert {"source": "route", "target": "search", "kind": "conditional"} in drawn["edges"]
     for name in ("rewrite", "recall", "page"):
         assert {"source": "route", "target": name, "kind": "conditional"} in drawn["edges"]
         assert {"source": name, "target": "search", "kind": "always"} in drawn["edges"]
