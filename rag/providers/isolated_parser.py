@@ -61,7 +61,7 @@ class IsolatedParser:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if code == 0 and (folder / "facts").exists():
                 return _read(folder)
-            complaint = (folder / "complaint").read_text(encoding="utf-8", errors="replace")
+            complaint = _tail(folder / "complaint")
             # A library that cannot have more memory aborts; the kernel kills; Python returns.
             if code is not None and (code < 0 or code == OUT_OF_MEMORY or "Memory" in complaint):
                 raise DocumentError(
@@ -69,11 +69,18 @@ class IsolatedParser:
                     hint="Split it, or save it anew in a simpler form.",
                     name=name, mb=self.memory_bytes // 1024**2,
                 )  # fmt: skip
-            _log.error("The parser failed on %r: %s", name, complaint[-4000:])
+            _log.error("The parser failed on %r: %s", name, complaint)
             raise DocumentError(
                 "“{name}” cannot be read: its parser failed.",
                 hint="Save it anew, or in another format, and upload that.", name=name,
             )  # fmt: skip
+
+
+def _tail(path: Path) -> str:
+    """Return the end of what a process complained about, which may be gigabytes."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4000))
+        return file.read().decode("utf-8", "replace")
 
 
 def _read(folder: Path) -> ParsedDocument:

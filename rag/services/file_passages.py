@@ -22,8 +22,8 @@ from rag.services import wiring
 from rag.services.count_tokens import count_tokens
 from rag.stages.chunk import chunk_document
 from rag.stages.context import Context, build_context
+from rag.stages.mime_type import IMAGES
 from rag.stages.rank_texts import rank_texts
-from rag.stages.sniff_media import IMAGES
 
 # How many chunks are compared by meaning: each costs some milliseconds.
 MAX_COMPARED = 48

@@ -14,7 +14,7 @@ Whats = models.ReindexRun.What
 FileStatus = models.File.Status
 # What the parsers of this version call themselves; a test holds it against them.
 PARSERS = frozenset({
-    "epub/1", "html/1", "libreoffice/2", "mail/1", "plain/2", "pypdfium2/2", "xberg/2",
+    "epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/3", "xberg/3",
 })  # fmt: skip
 
 

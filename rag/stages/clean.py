@@ -14,7 +14,9 @@ _LINE_END = re.compile(r"\r\n?|[\x0b\x85\u2028\u2029]")
 # pdfium writes U+0002 for a hyphen that ends a line, and sometimes keeps the line end after it.
 _BEFORE_NAME = re.compile("(?<=[0-9A-Z])\x02[ \t]*\n?[ \t]*(?=[0-9A-Z])")
 _SOFT_BREAK = re.compile("\x02[ \t]*\n?[ \t]*")
-_DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+# Control characters, halves of characters, marks of byte order, and hyphens that only say where a
+# line might end: nobody sees them, and a word that holds one would not be found.
+_DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\ud800-\udfff\ufeff\ufffe\uffff]")
 # Between two of these it is safe to cut: no line end, no mark on a letter, no hyphen's half.
 _CUT = re.compile("(?<=[!-~\u4e00-\u9fff])[!-~\u4e00-\u9fff]")
 _SUSPECT = re.compile("[\u0080-\u00bf\u00d7\u00f7\ufffd\ue000-\uf8ff]")

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 
 from rag.core.errors import DocumentError
-from rag.stages.encodings import SUPERSETS
+from rag.stages.encodings import SUPERSETS, declared_codec, keeps_ascii
 
 PIECE = 1 << 20
 SAMPLE = 64 * 1024
@@ -42,7 +42,9 @@ def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, s
         return _as_asked(data, name, encoding)
     for bom, codec in _BOMS:
         if data.startswith(bom):
-            return data.decode(codec, "replace"), codec
+            if marked := _mostly(data, codec):
+                return marked
+            data = data.removeprefix(bom)  # It lies.
     head = data[:SAMPLE]
     # UTF-16 has bytes that no other text has; without them, letters in pairs look Chinese.
     if _count_odd(head) > (0.01 * len(head) if len(head) > 200 else 0) and (wide := _utf16(data)):
@@ -62,6 +64,28 @@ def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, s
             hint="Save it as UTF-8 and upload that.", name=name,
         )  # fmt: skip
     return found
+
+
+def decode_declared(data: bytes, name: str, label: str) -> tuple[str, str]:
+    """Return text and encoding of bytes that came with a label, believed where they agree with it.
+
+    Many labels are wrong for UTF-8, which hardly any other text is by chance.
+    """
+    codec = declared_codec(label)
+    is_marked = any(data.startswith(bom) for bom, _ in _BOMS)
+    if codec and not is_marked and _n_wide_utf8(data) < (1 if _is_single_byte(codec) else 3):
+        with suppress(DocumentError):
+            return decode_text(data, name, codec)
+    return decode_text(data, name)
+
+
+def _n_wide_utf8(data: bytes) -> int:
+    """Return how many characters beyond ASCII a sample holds as UTF-8, none when it is not."""
+    try:
+        sample = codecs.getincrementaldecoder("utf-8")().decode(_telling(data))
+    except UnicodeDecodeError:
+        return 0
+    return sum(character > "\x7f" for character in sample)
 
 
 def _as_asked(data: bytes, name: str, encoding: str) -> tuple[str, str]:
@@ -131,7 +155,8 @@ def _detected(data: bytes) -> tuple[str, str] | None:
     sample = _telling(data)
     guess = str(chardet.detect(sample)["encoding"] or "").lower()
     codec = SUPERSETS.get(guess, guess)
-    if not _keeps_ascii(codec):
+    # Noise looks like the codes of mainframes.
+    if not keeps_ascii(codec):
         codec = ""
     if _is_single_byte(codec) and (chinese := _as_chinese(sample)):
         codec = chinese
@@ -151,14 +176,6 @@ def _makes_words(sample: bytes, codec: str) -> bool:
     wide = [character for character in text if character > "\x7f"]
     n_letters = sum(character.isalpha() for character in wide)
     return len(wide) < max(20, 0.5 * len(text)) or n_letters >= 0.8 * len(wide)
-
-
-def _keeps_ascii(codec: str) -> bool:
-    """Return whether it is known and no code of mainframes, which noise looks like."""
-    try:
-        return bool(codec) and b"AZ az 09.".decode(codec) == "AZ az 09."
-    except (LookupError, UnicodeError):
-        return False
 
 
 def _is_single_byte(codec: str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of encodings. In: what a person calls one. Out: the codec that reads files of that kind."""
+"""Names of encodings. In: what a person or a file calls one. Out: the codec to read it with."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ USUAL = {
     "utf-16": "UTF-16", "shift_jis": "Shift JIS · 日本語", "euc_jp": "EUC-JP · 日本語",
     "euc_kr": "EUC-KR · 한국어", "cp1252": "Windows-1252", "cp1251": "Windows-1251 · кириллица",
 }  # fmt: skip
+# What is declared as one of these is written in the other ([WHATWG Encoding] 4.2).
+_DECLARED = {"iso8859-1": "cp1252", "ascii": ""}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}")
 
 
@@ -38,3 +40,22 @@ def encoding_name(name: str) -> str:
             encoding=name, known=", ".join(USUAL),
         ) from error  # fmt: skip
     return SUPERSETS.get(codec, codec)
+
+
+def declared_codec(label: str) -> str:
+    """Return the codec for what a page or a mail declares, empty for what tells nothing."""
+    try:
+        codec = codecs.lookup(label).name
+        # Some read names of hosts or base64, and no other bytes.
+        bytes(range(256)).decode(codec, "replace")
+    except (LookupError, ValueError):
+        return ""
+    return _DECLARED.get(codec, SUPERSETS.get(codec, codec))
+
+
+def keeps_ascii(codec: str) -> bool:
+    """Return whether it is known and writes ASCII as such, which UTF-16 and mainframes do not."""
+    try:
+        return bool(codec) and b"AZ az 09.".decode(codec) == "AZ az 09."
+    except (LookupError, UnicodeError):
+        return False

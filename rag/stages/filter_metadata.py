@@ -9,6 +9,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rag.core.errors import InvalidInputError
@@ -26,10 +27,35 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The test of ``key sign wanted``, such as ``year > 2020``."""
+
+    key: str
+    sign: str
+    wanted: str | float
+
+    def __call__(self, values: Mapping[str, Any]) -> bool:
+        return _holds(values.get(self.key), _SIGNS[self.sign], self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The test of several tests: all of them must pass (AND), or one (OR)."""
+
+    tests: tuple[Test, ...]
+    is_all: bool
+
+    def __call__(self, values: Mapping[str, Any]) -> bool:
+        passed = (test(values) for test in self.tests)
+        return all(passed) if self.is_all else any(passed)
+
+
 def filter_metadata(text: str) -> Test:
     """Return the test of a filter; raise InvalidInputError with the place that cannot be read.
 
-    A key that a document lacks passes no comparison. A list equals each text that it holds.
+    A key that a document lacks passes no comparison. A list equals each text that it holds. Whoever
+    looks for files elsewhere may look into a ``Comparison`` or ``Joined``; other tests are opaque.
     """
     reader = _Reader(text, _tokens(text))
     test = reader.sequence(0)
@@ -100,14 +126,14 @@ class _Reader:
         while self.peek() == "AND":
             self.take()
             tests.append(self._either(depth))
-        return lambda values: all(test(values) for test in tests)
+        return tests[0] if len(tests) == 1 else Joined(tuple(tests), is_all=True)
 
     def _either(self, depth: int) -> Test:
         tests = [self._term(depth)]
         while self.peek() == "OR":
             self.take()
             tests.append(self._term(depth))
-        return lambda values: any(test(values) for test in tests)
+        return tests[0] if len(tests) == 1 else Joined(tuple(tests), is_all=False)
 
     def _term(self, depth: int) -> Test:
         n_not = 0
@@ -127,8 +153,7 @@ class _Reader:
         key, sign, wanted = self.take(), self.take(), self.take()
         if sign not in _SIGNS or key[0] in "\"'()=<>!" or wanted in "()=<>!":
             self.fail(f"{key} {sign} {wanted}")
-        value, compare = _value(wanted), _SIGNS[sign]
-        return lambda values: _holds(values.get(key), compare, value)
+        return Comparison(key, sign, _value(wanted))
 
 
 def _unreadable(token: str, place: int) -> InvalidInputError:

@@ -12,7 +12,7 @@ from rag.core.errors import DocumentError
 from rag.stages.sniff import sniff_kind
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
-_KINDS = {
+MIME_TYPES = {
     "pdf": "application/pdf",
     "doc": "application/msword",
     "docx": f"{_OOXML}wordprocessingml.document",
@@ -23,7 +23,9 @@ _KINDS = {
     "eml": "message/rfc822",
     "md": "text/markdown",
     "csv": "text/csv",
+    "txt": "text/plain",
 }
+IMAGES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _TEXTS = {
     ".tsv": "text/tab-separated-values", ".json": "application/json", ".ipynb": "application/json",
     ".xml": "text/xml", ".css": "text/css", ".js": "text/javascript", ".py": "text/x-python",
@@ -36,8 +38,8 @@ _OTHERS = {
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odp": "application/vnd.oasis.opendocument.presentation",
 }  # fmt: skip
-_IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
-           (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"))  # fmt: skip
+_MARKS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpg"), (b"GIF87a", "gif"),
+          (b"GIF89a", "gif"))  # fmt: skip
 _BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -49,26 +51,29 @@ def mime_type_of(path: Path, name: str) -> str:
     with path.open("rb") as file:
         head = file.read(4096)
     suffix = PurePath(name).suffix.lower()
-    if image := _image_type(head):
-        return image
+    if image := image_kind(head):
+        return IMAGES[image]
     try:
         kind = sniff_kind(path, name)
     except DocumentError:
         if suffix in _OTHERS:
             return _OTHERS[suffix]
         raise
-    if kind in _KINDS and suffix not in _TEXTS:
-        return _KINDS[kind]
-    if b"\0" in head and kind not in _KINDS and not head.startswith(_BOMS):
+    if kind != "txt" and suffix not in _TEXTS:
+        return MIME_TYPES[kind]
+    if b"\0" in head and kind == "txt" and not head.startswith(_BOMS):
         raise DocumentError(
             "“{name}” is neither text nor a kind of document that is known.",
             hint="Save it as PDF, Word or text.", name=name,
         )  # fmt: skip
-    return _TEXTS.get(suffix, "text/plain") if kind in ("txt", "csv", "html") else _KINDS[kind]
+    if kind in ("txt", "csv", "html"):
+        return _TEXTS.get(suffix, MIME_TYPES["txt"])
+    return MIME_TYPES[kind]
 
 
-def _image_type(head: bytes) -> str:
-    for mark, mime_type in _IMAGES:
+def image_kind(head: bytes) -> str:
+    """Return png, jpg, gif or webp by a file's first bytes, empty for all else."""
+    for mark, kind in _MARKS:
         if head.startswith(mark):
-            return mime_type
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
+            return kind
+    return "webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""

@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rag.core.errors import InvalidInputError
+from rag.stages.mime_type import IMAGES, MIME_TYPES, image_kind
 from rag.stages.sniff import sniff_kind
 
-DOCUMENTS = {
-    "pdf": "application/pdf",
-    "txt": "text/plain",
-    "md": "text/markdown",
-    "doc": "application/msword",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-}
-IMAGES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
+DOCUMENTS = {kind: MIME_TYPES[kind] for kind in ("pdf", "txt", "md", "doc", "docx")}
 
 
 def sniff_media(path: Path, name: str) -> tuple[str, str]:
@@ -24,8 +18,7 @@ def sniff_media(path: Path, name: str) -> tuple[str, str]:
     """
     with path.open("rb") as file:
         head = file.read(16)
-    image = _image_kind(head)
-    if image:
+    if image := image_kind(head):
         return image, IMAGES[image]
     kind = sniff_kind(path, name)
     if kind not in DOCUMENTS:
@@ -35,13 +28,3 @@ def sniff_media(path: Path, name: str) -> tuple[str, str]:
             name=name, kind=kind, known=", ".join([*DOCUMENTS, *IMAGES]),
         )  # fmt: skip
     return kind, DOCUMENTS[kind]
-
-
-def _image_kind(head: bytes) -> str:
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "jpg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "gif"
-    return "webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""

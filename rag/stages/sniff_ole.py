@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 from rag.core.errors import DocumentError
+from rag.stages.refuse import damaged, locked
 
 _END = 0xFFFFFFFA
 _CONVERT = "Save it as {wanted} and upload that."
@@ -20,24 +21,18 @@ def ole_kind(path: Path, name: str) -> str:
     try:
         streams = _streams(path.read_bytes())
     except (struct.error, ValueError, IndexError) as error:
-        raise _damaged(name) from error
+        raise damaged(name) from error
     if "EncryptedPackage" in streams or "EncryptionInfo" in streams:
-        raise DocumentError(
-            "“{name}” needs a password.",
-            hint="Remove the password and upload it again.", name=name,
-        )  # fmt: skip
+        raise locked(name)
     if "WordDocument" in streams:
         start = streams["WordDocument"]
         flags = int.from_bytes(start[_FIB_FLAGS : _FIB_FLAGS + 2], "little")
         if flags & _FIB_ENCRYPTED:
-            raise DocumentError(
-                "“{name}” needs a password.",
-                hint="Remove the password and upload it again.", name=name,
-            )  # fmt: skip
+            raise locked(name)
         return "doc"
     wanted = next((suffix for stream, suffix in _OLD.items() if stream in streams), "")
     if not wanted:
-        raise _damaged(name)
+        raise damaged(name)
     raise DocumentError(
         "“{name}” is in an old office format.", hint=_CONVERT, name=name, wanted=wanted
     )
@@ -85,9 +80,3 @@ def _sector(data: bytes, number: int, size: int) -> bytes:
 
 def _u32(data: bytes, offset: int) -> int:
     return int(struct.unpack_from("<I", data, offset)[0])
-
-
-def _damaged(name: str) -> DocumentError:
-    return DocumentError(
-        "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-    )

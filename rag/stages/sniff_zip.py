@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path
 
 from rag.core.errors import DocumentError
+from rag.stages.refuse import damaged, locked
 
 MAX_MEMBERS = 5_000
 MAX_TOTAL = 300 * 1024**2
@@ -46,10 +47,7 @@ def zip_kind(path: Path, name: str) -> str:
             members = bundle.infolist()
             names = {member.filename for member in members}
             if any(member.flag_bits & _ENCRYPTED for member in members):
-                raise DocumentError(
-                    "“{name}” needs a password.",
-                    hint="Remove the password and upload it again.", name=name,
-                )  # fmt: skip
+                raise locked(name)
             kind = _kind_of(bundle, names, name)
             if len(members) > MAX_MEMBERS:
                 raise _bomb(name, len(members), path.stat().st_size)
@@ -59,9 +57,7 @@ def zip_kind(path: Path, name: str) -> str:
         zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError,
         NotImplementedError,
     ) as error:  # fmt: skip
-        raise DocumentError(
-            "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-        ) from error
+        raise damaged(name) from error
 
 
 def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:

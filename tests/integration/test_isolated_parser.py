@@ -15,7 +15,7 @@ import pytest
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers import limited_process
+from rag.providers import isolated_parser, limited_process
 from rag.providers.isolated_parser import IsolatedParser
 from tests import hostile
 from tests.unit.test_parse_docx import level, number, numbering, style, styles, with_pages
@@ -131,6 +131,17 @@ def test_a_failure_of_the_parser_itself_is_told_and_logged(
     with pytest.raises(DocumentError, match="cannot be read: its parser failed"):
         IsolatedParser().parse(tmp_path / "missing", "a.txt")
     assert "FileNotFoundError" in caplog.text
+
+
+def test_of_endless_complaints_only_the_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "complaint"
+    with path.open("wb") as file:
+        file.truncate(3 * 1024**3)
+        file.seek(0, os.SEEK_END)
+        file.write("水 MemoryError".encode()[1:])
+    assert isolated_parser._tail(path).strip("\0") == "\ufffd\ufffd MemoryError"
+    path.write_text("short")
+    assert isolated_parser._tail(path) == "short"
 
 
 def test_the_child_knows_no_django_and_little_of_the_environment(tmp_path: Path) -> None:

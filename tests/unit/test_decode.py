@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import DocumentError
-from rag.stages.decode import decode_text
+from rag.stages.decode import decode_declared, decode_text
 
 SIMPLIFIED = (
     "北桥公共温室每周二至周日开放，时间为上午九点半至下午五点半。营养液由底部水箱泵送到顶层，再逐层流回水箱，"
@@ -142,6 +142,51 @@ def test_bytes_in_no_encoding_are_refused_with_advice() -> None:
         except DocumentError as error:
             refused += str(error) == advice
     assert refused >= 25
+
+
+@pytest.mark.parametrize("codec", ["gb18030", "big5hkscs"])
+def test_a_mark_that_lies_is_passed_over(codec: str) -> None:
+    text = f"{TRADITIONAL if codec == 'big5hkscs' else SIMPLIFIED}{ENGLISH}\n" * 3
+    assert decode_text(b"\xef\xbb\xbf" + text.encode(codec), "a.txt") == (text, codec)
+
+
+def test_noise_behind_a_mark_is_binary() -> None:
+    for bom in (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"):
+        with pytest.raises(DocumentError, match="is binary"):
+            decode_text(bom + random.Random(3).randbytes(3000), "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "label", "found"),
+    [
+        (GERMAN, "utf-8", "iso-8859-1", "utf-8"),
+        (GERMAN, "cp1252", "iso-8859-1", "cp1252"),
+        (SIMPLIFIED, "utf-8", "gbk", "utf-8"),
+        (SIMPLIFIED, "utf-8-sig", "gbk", "utf-8-sig"),
+        ("隆隆", "gbk", "gb2312", "gb18030"),  # These bytes would be two letters in UTF-8.
+        ("水", "gbk", "GB2312", "gb18030"),
+        (TRADITIONAL, "big5", "gb2312", "gb18030"),
+        (ENGLISH, "ascii", "shift_jis", "shift_jis"),
+        (RUSSIAN, "koi8-r", "KOI8-R", "koi8-r"),
+        (SIMPLIFIED, "gb18030", "us-ascii", "gb18030"),
+        (SIMPLIFIED, "gb18030", "no-such", "gb18030"),
+        (SIMPLIFIED, "gb18030", "", "gb18030"),
+    ],
+)
+def test_a_label_is_believed_where_the_bytes_agree(
+    text: str, codec: str, label: str, found: str
+) -> None:
+    decoded, encoding = decode_declared(text.encode(codec), "a", label)
+    assert encoding == found
+    assert decoded == text or codec == "big5"
+
+
+@given(st.binary(max_size=200), st.text(max_size=20))
+def test_any_label_gives_text_or_a_refusal(data: bytes, label: str) -> None:
+    try:
+        assert isinstance(decode_declared(data, "a", label)[0], str)
+    except DocumentError as error:
+        assert "“a”" in str(error)
 
 
 def test_an_asked_encoding_overrules_and_must_fit() -> None:

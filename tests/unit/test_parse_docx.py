@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag.core.documents import Notice
-from rag.stages.parse import docx_edit
+from rag.stages.parse import docx_edit, parse_document
 from rag.stages.parse.docx_edit import PAGE_MARK, EditedDocx, edit_docx
 from rag.stages.parse.docx_numbers import read_numbering, read_styles
 from rag.stages.parse.docx_spell import spell_number
@@ -18,6 +18,11 @@ from tests import hostile
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 STRICT = 'xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"'
+M = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+FORMULA = (
+    f"<m:oMath {M}><m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup>"
+    "</m:sSup></m:oMath>"
+)
 BREAK = "<w:r><w:lastRenderedPageBreak/><w:t>next</w:t></w:r>"
 
 
@@ -200,6 +205,17 @@ def test_an_older_state_of_a_paragraph_does_not_count(tmp_path: Path) -> None:
     assert edited(tmp_path, data)[1] == "␌0⟐1. a\nb"
 
 
+@pytest.mark.parametrize("mark", ["del", "moveFrom"])
+def test_a_paragraph_that_is_gone_takes_no_number(tmp_path: Path, mark: str) -> None:
+    gone = f"{number(1)}<w:rPr><w:{mark}/></w:rPr>"
+    data = hostile.docx(
+        hostile.paragraph("a", "", number(1)) + f"<w:p><w:pPr>{gone}</w:pPr></w:p>"
+        + hostile.paragraph("c", "", number(1)),
+        numbering=numbering(level(0, "%1.")),
+    )  # fmt: skip
+    assert edited(tmp_path, data)[1] == "␌0⟐1. a\n\n␌0⟐2. c"
+
+
 @pytest.mark.parametrize("space", [W, STRICT])
 def test_another_prefix_or_namespace_makes_no_difference(tmp_path: Path, space: str) -> None:
     body = (
@@ -307,3 +323,60 @@ def test_malformed_parts_are_a_value_error(tmp_path: Path, part: str) -> None:
     path.write_bytes(hostile.package("word/document.xml", "x", parts))
     with pytest.raises(ValueError):
         edit_docx(path)
+
+
+def run(text: str) -> str:
+    return f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+@pytest.mark.parametrize(
+    ("runs", "shown"),
+    [
+        # What was moved stood in both places.
+        (f"<w:moveFrom>{run('B ')}</w:moveFrom>{run('A ')}<w:moveTo>{run('B')}</w:moveTo>", "A B"),
+        (f"{run('seen')}<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>", "seen"),
+        ('<w:r><w:rPr><w:vanish w:val="0"/></w:rPr><w:t>seen</w:t></w:r>', "seen"),
+        # Their marks came out as [^2] and [cmt:0]; what somebody writes in brackets is text.
+        (f'{run("Claim[^1]")}<w:r><w:footnoteReference w:id="2"/></w:r>{run(".")}', "Claim[^1]."),
+        (f'{run("a")}<w:r><w:commentReference w:id="0"/></w:r>{run("b")}', "ab"),
+        # Words that only a page parts were one.
+        ('<w:r><w:t>end</w:t><w:br w:type="page"/><w:t>begin</w:t></w:r>', "end\nbegin"),
+        ('<w:r><w:br w:type="page"/><w:t>Title</w:t></w:r>', "Title"),
+        ("<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r>", "a\nb\nc"),
+        # Formulas stood before their paragraph.
+        (f"{run('where ')}{FORMULA}{run(' is small.')}", "where x^2 is small."),
+        (f"<m:oMathPara {M}>{FORMULA}</m:oMathPara>", "x^2"),
+        # The reading stood before its word.
+        (
+            f"<w:r><w:ruby><w:rt>{run('すい')}</w:rt><w:rubyBase>{run('水')}</w:rubyBase></w:ruby>"
+            f"</w:r>{run('の')}",
+            "水(すい)の",
+        ),
+        (f"<w:r><w:ruby><w:rubyBase>{run('水')}</w:rubyBase></w:ruby></w:r>", "水"),
+    ],
+)
+def test_a_paragraph_says_what_word_shows(tmp_path: Path, runs: str, shown: str) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(hostile.docx(f"<w:p>{runs}</w:p>"))
+    assert parse_document(path, "a.docx").text == shown
+
+
+def test_pages_that_end_in_what_is_left_out_still_count(tmp_path: Path) -> None:
+    body = f"<w:p>{run('one')}<w:moveFrom>{BREAK}</w:moveFrom>{run('two')}</w:p>"
+    result, text = edited(tmp_path, with_pages(body, 2))
+    assert result.has_pages
+    assert text == f"one{PAGE_MARK}two"
+
+
+def test_notes_and_remarks_are_text_of_their_own(tmp_path: Path) -> None:
+    def notes(kind: str, text: str) -> str:
+        return f'<w:{kind}s {W}><w:{kind} w:id="2"><w:p>{run(text)}</w:p></w:{kind}></w:{kind}s>'
+
+    body = "".join(f'<w:r><w:{kind}Reference w:id="2"/></w:r>' for kind in ("footnote", "comment"))
+    path = tmp_path / "a.docx"
+    data = hostile.docx(
+        f"<w:p>{run('Claim')}{body}</w:p>",
+        footnotes=notes("footnote", "The note."), comments=notes("comment", "A remark."),
+    )  # fmt: skip
+    path.write_bytes(data)
+    assert parse_document(path, "a.docx").text == "Claim\n\nThe note.\n\nA remark."

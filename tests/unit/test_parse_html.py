@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from email.message import EmailMessage
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.parse import parse_document
+from rag.stages.parse import parse_document, table_grid
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html
 from tests import hostile
@@ -83,10 +85,55 @@ def test_a_page_gives_all_that_it_shows_in_order() -> None:
         ("a<!-- comment -->b<![CDATA[c]]>", ["ab"]),
         ("<li>outside of a list", ["outside of a list"]),
         ("<ol start='x'><li>a</ol>", ["1. a"]),
+        ("<ol start='²'><li>a</ol><ol start=0><li>b</ol>", ["1. a", "0. b"]),
+        ("<div hidden>a<div>b</div>still hidden</div>shown", ["shown"]),
+        ("<svg><title>icon</title><g><g></g>x</g></svg>text", ["text"]),
+        ("<a><img alt=Home></a><a><img alt=News></a>", ["Home News"]),
+        ("Donau&shy;dampf&shy;schiff", ["Donaudampfschiff"]),
+        ("水<img src=x>泵<img alt=''>站", ["水泵站"]),
+        ("10<sup>-2</sup> m<sup> 3 </sup>, H<sub>2</sub>O<sup><a>1</a></sup>", ["10⁻² m³, H₂O¹"]),
+        ("M<sup>me</sup> x<sup>[1]</sup> a<sup>2<p>b</sup>c", ["Mme x[1] a2", "bc"]),
     ],
 )  # fmt: skip
 def test_bad_markup_loses_no_words(html: str, expected: list[str]) -> None:
     assert [text for _, _, text in blocks_of(html)] == expected
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>を", "漢字(かんじ)を"),
+        ("<ruby>水<rt>すい</ruby>の", "水(すい)の"),
+        ("<ruby><rb>漢<rb>字<rt>かん<rt>じ</ruby>x", "漢字(かんじ)x"),
+        ("<ruby>水<rp>(<rt>すい<rp>)</ruby>の", "水(すい)の"),
+        ("<p><ruby>水<rt>すい<p>next", "水(すい)"),
+        ("<ruby>水</ruby>泵", "水泵"),
+    ],
+)  # fmt: skip
+def test_a_word_with_its_reading_above_stays_whole(html: str, expected: str) -> None:
+    assert blocks_of(html)[0][2] == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("<tr><th colspan=2>Name<th>Tel<tr><td>a<td>b<td>1", ["Name |  | Tel", "a | b | 1"]),
+        ("<tr><td rowspan=2>A<td>B<tr><td>C<tr><td>D<td>E", ["A | B", " | C", "D | E"]),
+        ("<tr><td>a<td rowspan=3 colspan=2>b<td>c<tr><td>d<td>e", ["a | b |  | c", "d |  |  | e"]),
+        ("<tr><td colspan=0>a<td rowspan=x>b<tr><td>c<td>d", ["a | b", "c | d"]),
+        ("<td colspan=2>a<td>b<tr><td>c<td>d<td>e", ["a |  | b", "c | d | e"]),
+    ],
+)
+def test_merged_cells_leave_the_others_under_their_headings(rows: str, expected: list[str]) -> None:
+    ((kind, _, text),) = blocks_of(f"<table>{rows}</table>")
+    assert kind == "table"
+    assert [line.removeprefix("| ").removesuffix(" |") for line in text.split("\n")] == expected
+
+
+def test_a_cell_that_claims_a_million_columns_gets_a_few() -> None:
+    ((_, _, text),) = blocks_of("<table><td colspan=1000000 rowspan=99999999>a<td>b</table>")
+    assert text.count("|") == table_grid.MAX_SPAN + 2
+    assert blocks_of("<table><td>a<td>b</table>")[0][2] == "| a | b |"
 
 
 @given(
@@ -112,6 +159,11 @@ def test_bad_markup_loses_no_words(html: str, expected: list[str]) -> None:
                 "</div>",
                 "<ol>",
                 "</ol>",
+                "<td colspan=3>",
+                "<td rowspan=2>",
+                "<ruby>",
+                "<rt>",
+                "</ruby>",
             ]
         ),
         max_size=25,
@@ -133,6 +185,10 @@ def test_every_word_survives_any_nesting(tags: list[str]) -> None:
         ("utf-8", '<meta charset="gbk">'),
         ("utf-16", ""),
         ("utf-8", '<meta charset="no-such-thing">'),
+        ("utf-8", '<meta charset="iso-8859-1">'),
+        ("utf-8", '<meta charset="utf-16">'),
+        ("utf-8", '<meta charset="cp037">'),
+        ("utf-8-sig", '<meta charset="gbk">'),
     ],
 )
 def test_a_page_s_encoding_is_declared_or_told(tmp_path: Path, codec: str, meta: str) -> None:
@@ -248,6 +304,31 @@ def test_a_book_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
     assert document.warnings == (Notice("A chapter of the book is missing from the file."),)
 
 
+def test_pictures_among_the_chapters_are_passed_over_and_none_is_read_twice(tmp_path: Path) -> None:
+    manifest = (
+        '<item id="c" href="c.jpg" media-type="image/jpeg"/>'
+        '<item id="1" href="1.xhtml" media-type="application/xhtml+xml"/>'
+    )
+    spine = "".join(f'<itemref idref="{which}"/>' for which in "c11")
+    data = book(spine, {"c.jpg": "\0" * 900, "1.xhtml": "words"}, manifest)
+    assert parsed(tmp_path, data, "a.epub").text == "words"
+
+
+@pytest.mark.parametrize(("locked", "is_open"), [("OEBPS/1.xhtml", False), ("OEBPS/a.ttf", True)])
+def test_a_book_whose_chapters_are_encrypted_is_protected(
+    tmp_path: Path, locked: str, is_open: bool
+) -> None:
+    out = BytesIO(book('<itemref idref="1"/>', {"1.xhtml": "x"}, '<item id="1" href="1.xhtml"/>'))
+    with zipfile.ZipFile(out, "a") as bundle:
+        reference = f'<e:CipherReference URI="{locked}"/>'
+        bundle.writestr("META-INF/encryption.xml", f'<x xmlns:e="u">{reference}</x>')
+    if is_open:
+        assert parsed(tmp_path, out.getvalue(), "a.epub").text == "x"
+        return
+    with pytest.raises(DocumentError, match="“a.epub” is protected in a way that cannot be opened"):
+        parsed(tmp_path, out.getvalue(), "a.epub")
+
+
 @pytest.mark.parametrize("broken", ["META-INF/container.xml", "OEBPS/a.opf"])
 def test_a_broken_book_is_damaged(tmp_path: Path, broken: str) -> None:
     parts = {
@@ -257,6 +338,10 @@ def test_a_broken_book_is_damaged(tmp_path: Path, broken: str) -> None:
     }
     with pytest.raises(DocumentError, match="is damaged"):
         parsed(tmp_path, hostile.zipped({**parts, broken: "<not closed"}), "a.epub")
+    for encoding in ("no-such", "gbk"):
+        told = f"<?xml version='1.0' encoding='{encoding}'?>{parts[broken]}"
+        with pytest.raises(DocumentError, match="is damaged"):
+            parsed(tmp_path, hostile.zipped({**parts, broken: told}), "a.epub")
     del parts[broken]
     with pytest.raises(DocumentError, match="is damaged"):
         parsed(tmp_path, hostile.zipped(parts), "a.epub")

@@ -101,14 +101,14 @@ def test_a_style_makes_a_heading_and_a_mark_an_item() -> None:
     long = Node("paragraph", "x" * 500, style="heading 2")
     assert shown(long, levels) == long
     assert shown(Node("paragraph", "␌2⟐(a) text[^3] more"), levels) == Node(
-        "list", "(a) text more", depth=2, is_ordered=True
+        "list", "(a) text[^3] more", depth=2, is_ordered=True
     )
     header = Node("paragraph", "␌0⟐1. x", layer="header")
     assert shown(header, levels) == replace(header, text="1. x")
     assert shown(Node("table", rows=(("␌0⟐1. x",),)), levels).rows == (("1. x",),)
 
 
-def workbook(*sheets: tuple[str, list[list[str]]]) -> bytes:
+def workbook(*sheets: tuple[str, list[list[str]]], **states: str) -> bytes:
     def sheet(rows: list[list[str]]) -> str:
         cells = "".join(
             f'<row r="{r}">' + "".join(
@@ -120,7 +120,7 @@ def workbook(*sheets: tuple[str, list[list[str]]]) -> bytes:
         return f'<worksheet xmlns="{S}"><sheetData>{cells}</sheetData></worksheet>'
 
     listed = "".join(
-        f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>'
+        f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}" state="{states.get(name, "visible")}"/>'
         for n, (name, _) in enumerate(sheets, start=1)
     )
     links = "".join(
@@ -155,6 +155,20 @@ def test_a_price_list_of_many_thousand_rows_passes(tmp_path: Path) -> None:
     document = parsed(tmp_path, workbook(("P", rows)), "big.xlsx")
     assert "| HX-19999 | part 19999 | 19999 | x | y | z |" in document.text
     assert document.warnings == ()
+
+
+def test_hidden_sheets_keep_their_places_and_names(tmp_path: Path) -> None:
+    rows = [["a", "b"], ["1", "2"]]
+    data = workbook(("A", rows), ("H", rows), ("Z", rows), H="hidden", Z="veryHidden")
+    document = parsed(tmp_path, data, "a.xlsx")
+    table = "| a | b |\n| 1 | 2 |"
+    assert document.text == f"A\n\n{table}\fH\n\n{table}\fZ\n\n{table}"
+    assert [page.label for page in document.pages] == ["A", "H", "Z"]
+
+
+def test_empty_rows_and_columns_are_not_text(tmp_path: Path) -> None:
+    far = [["m", *[""] * 20, "x"], *[[""] * 22] * 300, [*[""] * 21, "far"]]
+    assert parsed(tmp_path, workbook(("A", far)), "a.xlsx").text == "A\n\n| m | x |\n|  | far |"
 
 
 def test_an_empty_workbook_holds_no_text(tmp_path: Path) -> None:
@@ -287,7 +301,7 @@ def test_what_libreoffice_makes_is_read_as_a_word_file(
 
     def parse(path: Path, name: str, kind: str) -> ParsedDocument:
         seen.append((path.read_bytes() == made.read_bytes(), name, kind))
-        return ParsedDocument("docx", "converted words", "xberg/2")
+        return ParsedDocument("docx", "converted words", "xberg/3")
 
     monkeypatch.setattr(doc, "parse_office", parse)
     # The last argument but one is the folder to write to.
@@ -295,4 +309,4 @@ def test_what_libreoffice_makes_is_read_as_a_word_file(
         [], f'while [ "$2" ]; do out="$1"; shift; done; /bin/cp {made} "$out/source.docx"'
     )
     assert seen == [(True, "a.doc", "docx")]
-    assert (document.kind, document.parser) == ("doc", "libreoffice/2")
+    assert (document.kind, document.parser) == ("doc", "libreoffice/3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from pathlib import Path
 
@@ -213,6 +214,61 @@ def test_only_a_user_password_locks(tmp_path: Path, user: str, is_open: bool) ->
         return
     with pytest.raises(DocumentError, match="“a.pdf” needs a password. Remove the password"):
         parse_document(path, "a.pdf")
+
+
+def test_a_damaged_file_that_is_locked_needs_its_password(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(hostile.text_pdf([[SENTENCE]]))
+    with pikepdf.open(path, allow_overwriting_input=True) as document:
+        document.save(path, encryption=pikepdf.Encryption(owner="owner", user="secret"))
+    # pdfium no longer finds what the file is; qpdf does, and asks.
+    path.write_bytes(path.read_bytes().replace(b"startxref", b"startxxxx"))
+    with pytest.raises(DocumentError, match="“a.pdf” (needs a password|is damaged)"):
+        parse_document(path, "a.pdf")
+    path.write_bytes(b"junk junk\n" * 120 + path.read_bytes())
+    with pytest.raises(DocumentError, match="“a.pdf” needs a password"):
+        parse_document(path, "a.pdf")
+
+
+def test_a_page_that_pdfium_cannot_read_costs_that_page_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = pdf.pdfium.PdfPage.get_textpage
+
+    def fail_once(page: pdf.pdfium.PdfPage) -> pdf.pdfium.PdfTextPage:
+        monkeypatch.setattr(pdf.pdfium.PdfPage, "get_textpage", read)
+        raise pdf.pdfium.PdfiumError("Failed to load text page.")
+
+    monkeypatch.setattr(pdf.pdfium.PdfPage, "get_textpage", fail_once)
+    document = parsed(tmp_path, hostile.text_pdf([["gone"], [SENTENCE]]))
+    assert document.text == f"\f{SENTENCE}"
+    assert [*map(str, document.warnings)] == ["Damage on page 1: nothing of it is searchable."]
+
+
+def test_what_is_attached_to_a_document_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(hostile.text_pdf([[SENTENCE]]))
+    with pikepdf.open(path, allow_overwriting_input=True) as document:
+        document.attachments["data.csv"] = b"a,b"
+        document.save(path)
+    document = parse_document(path, "a.pdf")
+    assert document.text == SENTENCE
+    assert "Attachments are not read" in str(document.warnings[0])
+
+
+def test_a_soft_hyphen_that_is_drawn_is_a_hyphen(tmp_path: Path) -> None:
+    data = hostile.text_pdf([["a well\\255known pump, part HX\\255400"]]).replace(
+        b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding"
+    )
+    assert parsed(tmp_path, data).text == "a well-known pump, part HX-400"
+
+
+def test_many_bookmarks_on_long_pages_are_placed_quickly() -> None:
+    page = "a pump " * 3000
+    started = time.thread_time()
+    found = placed([("pump", 1, n % 2) for n in range(60)], page, page)
+    assert len(found) == 60
+    assert time.thread_time() - started < 2
 
 
 def test_junk_in_front_is_repaired_with_a_word(tmp_path: Path) -> None:

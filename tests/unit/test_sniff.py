@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -61,6 +62,9 @@ def epub(mimetype: bytes = b"application/epub+zip", chapter: str = "<html/>") ->
         (b"<!DOCTYPE html><html><p>x</p></html>", "x.doc", "html"),
         (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- c --><html><p>x</p></html>", "x.txt", "html"),
         ("\ufeff<html><p>宽</p></html>".encode("utf-16-le"), "x.txt", "html"),
+        (b"<!-- a -->\n<!-- b > c -->\n<html><p>x</p></html>", "x.txt", "html"),
+        (b"<!-- a -- b --><p>only a piece</p>", "x.txt", "txt"),
+        (b"\nFrom: A\nReceived: B\nSubject: no mail\n\nx", "x.eml", "txt"),
         (b"<p>only a piece</p>", "x.html", "html"),
         (b"<p>only a piece</p>", "x.txt", "txt"),
         (b"# How to write <html>\n\n<body> is ...\n", "x.md", "md"),
@@ -118,6 +122,23 @@ def test_a_refusal_says_what_is_wrong_and_what_to_do(
     assert f"“{name}”" in sentence
     assert reason in sentence
     assert advice in sentence
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<!-- x -->\n" * 4000 + b"text",
+        b"a" * 60_000 + b"\n\nb",
+        b"<!--" * 15_000,
+        b"<?xml " * 10_000,
+        b"a:\n " * 15_000 + b"\n\nb",
+    ],
+    ids=["comments", "one-word", "open", "declared", "folded"],
+)
+def test_no_text_takes_long_to_be_told(sniff, data: bytes) -> None:
+    started = time.thread_time()
+    assert sniff(data, "a.txt") == "txt"
+    assert time.thread_time() - started < 0.5
 
 
 @pytest.mark.parametrize(

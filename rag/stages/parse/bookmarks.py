@@ -15,6 +15,7 @@ _NUMBER = re.compile(
     r"\s*(?:[\dA-Z]{1,3}(?:\.\d{1,3})*\.?|[IVX]{1,5}\.?|第.{1,5}[编章節节條条]"
     r"|[A-Z]\w+ \d{1,3}[.:]?)?\s*"
 )
+_NOTHING = re.compile(r"[^\S\n]*(?:\n|\Z)")
 
 
 def place_bookmarks(
@@ -27,14 +28,14 @@ def place_bookmarks(
     page does not hold is left out, since a heading is a span of the text.
     """
     found: dict[int, Block] = {}
-    squeezed: dict[int, _Squeezed] = {}
+    squeezed: dict[int, _Squeezed] = {}  # That of one page: a thousand would fill the memory.
     for title, level, index in bookmarks:
         letters = _squeeze(title)[0]
         if not letters or not 0 <= index < len(pages):
             continue
         page = pages[index]
         if index not in squeezed:
-            squeezed[index] = _Squeezed(text[page.start : page.end])
+            squeezed = {index: _Squeezed(text[page.start : page.end])}
         for start, end in squeezed[index].spans(letters):
             at = page.start + start
             if not any(_overlap(block, at, page.start + end) for block in found.values()):
@@ -68,8 +69,7 @@ class _Squeezed:
         for at in _positions(self.squeezed, letters):
             start, end = self.places[at], self.places[at + len(letters) - 1] + 1
             line = self.text.rfind("\n", 0, start) + 1
-            rest, _, _ = self.text[end:].partition("\n")
-            if _NUMBER.fullmatch(self.text, line, start) and not rest.strip():
+            if _NUMBER.fullmatch(self.text, line, start) and _NOTHING.match(self.text, end):
                 lead = self.text[line:end]
                 whole.append((end - len(lead.lstrip()), end))
             else:

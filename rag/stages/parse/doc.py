@@ -88,4 +88,4 @@ def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
             raise DocumentError(
                 "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
             )
-        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/2")
+        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/3")

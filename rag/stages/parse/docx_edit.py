@@ -6,7 +6,6 @@ and pictures are left out. The file is walked once and never held as a tree.
 
 from __future__ import annotations
 
-import io
 import re
 import zipfile
 from dataclasses import dataclass, field
@@ -16,7 +15,10 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from rag.core.documents import Notice
+from rag.stages.parse.docx_math import spell_formula
 from rag.stages.parse.docx_numbers import Numbering, Style, read_numbering, read_styles
+from rag.stages.parse.docx_pack import pack_docx
+from rag.stages.parse.package_links import main_part
 
 # No document holds it; parsers drop private and control characters, which would be shorter.
 PAGE_MARK = "␌⟐␌"
@@ -24,10 +26,9 @@ PAGE_MARK = "␌⟐␌"
 ITEM_MARK = re.compile(r"␌([0-8])⟐")
 MAX_BODY = 64 * 1024**2
 _PAGES = re.compile(rb"<(?:\w+:)?Pages>(\d{1,6})</")
-_MAIN_TARGET = re.compile(
-    rb'officeDocument"[^>]*Target="/?([^"]+)"|Target="/?([^"]+)"[^>]*officeDocument"'
-)
-_NUMBERED = re.compile(rb"<((?:\w+:)?)numPr\b[^>]*?(?:/>|>.*?</\1numPr>)", re.S)
+_TEXT = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>([^<]*)")
+# What was moved away stands where it went; marks of notes would be text in brackets.
+_UNSEEN = frozenset({"moveFrom", "commentReference", "footnoteReference", "endnoteReference"})
 _PREFIX = re.compile(rb"<((?:[\w.-]+:)?)")
 
 
@@ -42,10 +43,10 @@ class EditedDocx:
 
 
 def edit_docx(path: Path) -> EditedDocx:
-    """Return the document with labels and page marks; raises ValueError when it is malformed."""
+    """Return the document as it is shown; raises ValueError or LookupError when malformed."""
     with zipfile.ZipFile(path) as bundle:
         parts = set(bundle.namelist())
-        main = _main_part(bundle)
+        main = main_part(bundle, "word/document.xml")
         folder = str(PurePosixPath(main).parent)
         body = bundle.read(main)
         styles_part, numbering_part = f"{folder}/styles.xml", f"{folder}/numbering.xml"
@@ -67,7 +68,7 @@ def edit_docx(path: Path) -> EditedDocx:
             raise ValueError(str(error)) from error
         has_pages = 0 < walk.n_breaks == _n_pages(bundle, parts) - 1
         edited = _apply(body, walk.edits, with_pages=has_pages)
-        data = _repack(bundle, main, edited)
+        data = pack_docx(bundle, main, edited)
     levels = {style.name: style.level for style in styles.values() if style.level}
     return EditedDocx(data, levels, has_pages, tuple(walk.warnings))
 
@@ -94,6 +95,7 @@ class _Walk:
     _own: dict[str, str] = field(default_factory=dict)
     _n_boxes: int = 0
     _n_contents: int = 0
+    _hidden_run: int = -1
     _body: bytes = b""
     _parser: expat.XMLParserType | None = None
 
@@ -116,6 +118,12 @@ class _Walk:
             self._own["style"] = _val(attributes)
         elif tag in ("numId", "ilvl") and self._open[-4:-1] == ["p", "pPr", "numPr"]:
             self._own[tag] = _val(attributes)
+        elif tag in ("del", "moveFrom") and self._open[-4:-1] == ["p", "pPr", "rPr"]:
+            self._own["gone"] = "yes"
+        elif tag == "vanish" and self._open[-3:-1] == ["r", "rPr"] and _is_on(attributes):
+            self._hidden_run = self._starts[-3]
+        elif tag == "br":
+            self._own["br"] = next((v for k, v in attributes.items() if k.endswith(" type")), "")
         elif tag == "txbxContent":
             self._n_boxes += 1
         elif tag == "lastRenderedPageBreak" and not self._n_boxes and parent == "r":
@@ -141,6 +149,15 @@ class _Walk:
             if style.is_contents:
                 self._remove(start, at)
             self._own = {}
+        elif tag in _UNSEEN or (tag == "r" and start == self._hidden_run):
+            self._remove(start, at, is_within="p" in self._open)
+        elif tag == "oMathPara" or (tag == "oMath" and parent != "oMathPara"):
+            self._remove(start, at, is_within=True)
+            end = self._end_of(start, at)
+            text = self._run(escape(spell_formula(self._body[start:end])), self._starts[-1])
+            self.edits.append(_Edit(end, end, text))
+        elif tag in ("t", "cr", "br", "rt", "rubyBase"):
+            self._end_text(tag, start, at)
         elif tag == "lastRenderedPageBreak" and parent == "r" and not self._n_boxes:
             prefix = self._prefix(start)
             text = f"<{prefix}t>{PAGE_MARK}</{prefix}t>".encode()
@@ -151,12 +168,26 @@ class _Walk:
             self._n_contents = 0
             self._remove(start, at)
 
+    def _end_text(self, tag: str, start: int, at: int) -> None:
+        """Keep words apart that only a page or a column parts, and whole that have a reading."""
+        prefix, end = self._prefix(start), self._end_of(start, at)
+        if tag == "t":
+            self._own["text"] = "yes"
+        elif tag == "rt":
+            self._own["reading"] = b"".join(_TEXT.findall(self._body, start, at)).decode()
+            self._remove(start, at, is_within=True)
+        elif tag == "rubyBase":
+            if reading := self._own.pop("reading", ""):
+                self.edits.append(_Edit(at, at, self._run(f"({reading})", start)))
+        elif tag == "cr" or (self._own["br"] in ("page", "column") and "text" in self._own):
+            self.edits.append(_Edit(start, end, f"<{prefix}br/>".encode()))
+
     def _label(self, at: int) -> None:
         style_id = self._own.get("style", "")
         style = self.styles.get(style_id, Style())
         number_id = self._own.get("numId", style.number_id)
-        is_copy = "Fallback" in self._open
-        if not number_id or number_id == "0" or style.is_contents or is_copy:
+        is_unseen = "Fallback" in self._open or "gone" in self._own or style.is_contents
+        if not number_id or number_id == "0" or is_unseen:
             return
         depth = int(self._own.get("ilvl") or style.depth)
         by_style = style_id if "numId" not in self._own and "ilvl" not in self._own else ""
@@ -165,22 +196,24 @@ class _Walk:
             label = "- "
         if label:
             label = label if style.level else f"␌{min(8, depth)}⟐{label}"
-            prefix = self._prefix(self._starts[-1])
-            text = f'<{prefix}t xml:space="preserve">{escape(label)}</{prefix}t>'
-            text = f"<{prefix}r>{text}</{prefix}r>"
-            self.edits.append(_Edit(at, at, text.encode()))
+            self.edits.append(_Edit(at, at, self._run(escape(label), self._starts[-1])))
 
-    def _remove(self, start: int, end_tag: int) -> None:
+    def _remove(self, start: int, end_tag: int, *, is_within: bool = False) -> None:
         n_marks = 0
         while self.edits and self.edits[-1].start >= start:
             n_marks += self.edits.pop().is_page
         if n_marks:  # The pages that it filled still count.
             prefix = self._prefix(start)
-            mark = (
-                f"<{prefix}p><{prefix}r><{prefix}t>{PAGE_MARK}</{prefix}t></{prefix}r></{prefix}p>"
-            )
-            self.edits += [_Edit(start, start, mark.encode(), is_page=True)] * n_marks
+            mark = self._run(PAGE_MARK, self._starts[-1] if is_within else start)
+            mark = mark if is_within else f"<{prefix}p>".encode() + mark + f"</{prefix}p>".encode()
+            self.edits += [_Edit(start, start, mark, is_page=True)] * n_marks
         self.edits.append(_Edit(start, self._end_of(start, end_tag), b""))
+
+    def _run(self, text: str, beside: int) -> bytes:
+        """Return a run of escaped text, in the namespace of the element that begins there."""
+        prefix = self._prefix(beside)
+        text = f'<{prefix}t xml:space="preserve">{text}</{prefix}t>'
+        return f"<{prefix}r>{text}</{prefix}r>".encode()
 
     def _end_of(self, start: int, end_tag: int) -> int:
         """Return where an element ends; of an empty one expat tells no end tag."""
@@ -197,11 +230,8 @@ def _val(attributes: dict[str, str]) -> str:
     return next((v for key, v in attributes.items() if key.rpartition(" ")[2] == "val"), "")
 
 
-def _main_part(bundle: zipfile.ZipFile) -> str:
-    """Return the name of the part that holds the text; some services call it document2.xml."""
-    match = _MAIN_TARGET.search(bundle.read("_rels/.rels"))
-    target = (match[1] or match[2]).decode() if match else ""
-    return target if target in bundle.namelist() else "word/document.xml"
+def _is_on(attributes: dict[str, str]) -> bool:
+    return _val(attributes) not in ("0", "false", "off")
 
 
 def _n_pages(bundle: zipfile.ZipFile, parts: set[str]) -> int:
@@ -217,23 +247,3 @@ def _apply(body: bytes, edits: list[_Edit], *, with_pages: bool) -> bytes:
         out += [body[position : edit.start], edit.text]
         position = edit.end
     return b"".join([*out, body[position:]])
-
-
-def _repack(bundle: zipfile.ZipFile, main: str, body: bytes) -> bytes:
-    """Return the package with ``body`` as word/document.xml and without pictures."""
-    old, new = PurePosixPath(main).name.encode(), b"document.xml"
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as package:
-        for member in bundle.infolist():
-            name = member.filename
-            if name == main:
-                package.writestr("word/document.xml", body)
-            elif PurePosixPath(name).name == "styles.xml":
-                package.writestr(name, _NUMBERED.sub(b"", bundle.read(name)))
-            elif name in ("[Content_Types].xml", "_rels/.rels"):
-                package.writestr(name, bundle.read(name).replace(old, new))
-            elif name.endswith(f"_rels/{PurePosixPath(main).name}.rels"):
-                package.writestr("word/_rels/document.xml.rels", bundle.read(name))
-            elif "/media/" not in name and "/embeddings/" not in name:
-                package.writestr(member, bundle.read(name))
-    return out.getvalue()

@@ -10,9 +10,13 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from rag.core.documents import Notice, ParsedDocument
-from rag.core.errors import DocumentError
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
+from rag.stages.refuse import damaged, protected
+
+# A book may list its cover as a chapter.
+_NO_TEXT = ("image/", "audio/", "video/", "font/")
+_ENCRYPTION = "META-INF/encryption.xml"
 
 
 def parse_epub(path: Path, name: str) -> ParsedDocument:
@@ -26,35 +30,47 @@ def parse_epub(path: Path, name: str) -> ParsedDocument:
                 item.get("full-path", "") for item in container.iter() if _is(item, "rootfile")
             )
             opf = ElementTree.fromstring(bundle.read(opf_path))
-            for chapter in _spine(opf, posixpath.dirname(opf_path)):
-                if chapter not in known:
-                    canonical.warnings.append(
-                        Notice("A chapter of the book is missing from the file.")
-                    )
-                    continue
+            chapters = _spine(opf, posixpath.dirname(opf_path))
+            if not known.issuperset(chapters):
+                canonical.warnings.append(Notice("A chapter of the book is missing from the file."))
+            if not _locked(bundle, known).isdisjoint(chapters):
+                raise protected(name)
+            for chapter in filter(known.__contains__, chapters):
                 text, _ = decode_html(bundle.read(chapter), name)
                 add_html(text, canonical)
         title = next((item.text or "" for item in opf.iter() if _is(item, "title")), "")
     except (
-        ElementTree.ParseError, KeyError, StopIteration, zipfile.BadZipFile, zlib.error, EOFError
+        ElementTree.ParseError, LookupError, ValueError, StopIteration, zipfile.BadZipFile,
+        zlib.error, EOFError,
     ) as error:  # fmt: skip
-        raise DocumentError(
-            "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-        ) from error
-    return canonical.finish("epub", "epub/1", title=title)
+        raise damaged(name) from error
+    return canonical.finish("epub", "epub/2", title=title)
 
 
 def _spine(opf: ElementTree.Element, folder: str) -> list[str]:
-    """Return the chapters' members in reading order, without the table of contents."""
+    """Return the chapters' members in reading order, each once, without contents and pictures."""
     hrefs = {
-        item.get("id", ""): posixpath.normpath(
-            posixpath.join(folder, unquote(item.get("href", "")))
-        )
+        item.get("id", ""): _member(folder, item.get("href", ""))
         for item in opf.iter()
         if _is(item, "item") and "nav" not in item.get("properties", "").split()
-    }
+        and not item.get("media-type", "").startswith(_NO_TEXT)
+    }  # fmt: skip
     order = [item.get("idref", "") for item in opf.iter() if _is(item, "itemref")]
-    return [hrefs[which] for which in order if which in hrefs]
+    return list(dict.fromkeys(hrefs[which] for which in order if which in hrefs))
+
+
+def _member(folder: str, reference: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, unquote(reference)))
+
+
+def _locked(bundle: zipfile.ZipFile, known: set[str]) -> set[str]:
+    """Return the members that are encrypted; often these are fonts alone."""
+    if _ENCRYPTION not in known:
+        return set()
+    root = ElementTree.fromstring(bundle.read(_ENCRYPTION))
+    return {
+        _member("", item.get("URI", "")) for item in root.iter() if _is(item, "CipherReference")
+    }
 
 
 def _is(element: ElementTree.Element, tag: str) -> bool:

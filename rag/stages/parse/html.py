@@ -10,13 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from rag.core.documents import ParsedDocument
-from rag.core.errors import DocumentError
-from rag.stages.decode import decode_text
+from rag.stages.decode import decode_declared, decode_text
+from rag.stages.encodings import keeps_ascii
 from rag.stages.parse.canonical import CanonicalText
+from rag.stages.parse.table_grid import TableGrid, table_row
 
 _DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""", re.I)
-_SUPERSETS = {"gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
-              "iso-8859-1": "cp1252", "latin-1": "cp1252"}  # fmt: skip
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _AROUND_BREAK = re.compile(r" *\n *")
 _BREAKS = frozenset(
@@ -32,6 +31,11 @@ _VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "
                   | {"source", "track", "wbr"})  # fmt: skip
 _UNCLOSED = frozenset({"p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot"}
                       | {"html", "body"})  # fmt: skip
+_RUBY = frozenset({"ruby", "rb", "rt", "rtc", "rp"})
+_RAISED = {
+    "sup": str.maketrans("0123456789+-=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ"),
+    "sub": str.maketrans("0123456789+-=()", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎"),
+}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # A cell of this length is a part of the page's layout.
 LONG_CELL = 600
@@ -42,19 +46,17 @@ def parse_html(path: Path, name: str, encoding: str = "") -> ParsedDocument:
     text, found = decode_html(path.read_bytes(), name, encoding)
     canonical = CanonicalText()
     title = add_html(text, canonical)
-    return canonical.finish("html", "html/1", encoding=found, title=title)
+    return canonical.finish("html", "html/2", encoding=found, title=title)
 
 
 def decode_html(data: bytes, name: str, encoding: str = "") -> tuple[str, str]:
     """Return text and encoding; a declared encoding is taken where the bytes agree with it."""
-    declared = _DECLARED.search(data[:4096])
-    if not encoding and declared and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        codec = declared[1].decode("ascii").lower()
-        try:
-            return decode_text(data, name, _SUPERSETS.get(codec, codec))
-        except DocumentError:
-            pass  # It lies: the cascade decides.
-    return decode_text(data, name, encoding)
+    if encoding:
+        return decode_text(data, name, encoding)
+    found = _DECLARED.search(data[:4096])
+    label = found[1].decode("ascii") if found else ""
+    # What could be found is written in ASCII, whatever it says.
+    return decode_declared(data, name, label if keeps_ascii(label) else "")
 
 
 def add_html(text: str, canonical: CanonicalText) -> str:
@@ -79,10 +81,12 @@ class _Reader(HTMLParser):
         self._item = ""
         self._items: list[str] = []
         self._n_tables = 0
-        self._rows: list[list[str]] = []
+        self._grid = TableGrid()
+        self._ruby, self._readings = "", list[str]()
+        self._n_level = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "title":
+        if tag == "title" and not self._unseen:
             self._in_title = not self.title
             return
         # What may lack its end tag would hide all that follows.
@@ -93,8 +97,8 @@ class _Reader(HTMLParser):
             return
         if tag == "br":
             self._text.append("\n")
-        elif tag == "img":
-            self._text.append(dict(attrs).get("alt") or "")
+        elif tag == "img" and (alt := dict(attrs).get("alt")):
+            self._text.append(f" {alt} ")
         if tag in _BREAKS:
             self._flush()
         if tag in _HEADINGS and not self._n_tables:
@@ -103,31 +107,38 @@ class _Reader(HTMLParser):
         elif tag == "pre":
             self._n_pre += 1
         elif tag in ("ul", "ol"):
-            start = dict(attrs).get("start") or "1"
-            number = int(start) if start.isdigit() and len(start) < 9 else 1
-            self._lists.append(number if tag == "ol" else None)
+            self._lists.append(_number(dict(attrs).get("start")) if tag == "ol" else None)
         elif tag == "li":
             self._item = self._next_mark()
         elif tag == "table":
             self._end_list()
             self._n_tables += 1
         elif tag == "tr" and self._n_tables == 1:
-            self._rows.append([])
+            self._grid.begin_row()
         elif tag in ("td", "th") and self._n_tables == 1:
-            self._rows = self._rows or [[]]
-            self._rows[-1].append("")
+            found = dict(attrs)
+            self._grid.begin_cell(_number(found.get("colspan")), _number(found.get("rowspan")))
+        elif tag in _RUBY:
+            self._ruby = tag
+        elif tag in _RAISED:
+            self._n_level = len(self._text)
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
             self._in_title = False
         if self._unseen:
             if tag in self._unseen:
-                del self._unseen[self._unseen.index(tag) :]
+                while self._unseen.pop() != tag:
+                    pass
             return
         if tag in _BREAKS:
             self._flush()
         if tag in _HEADINGS:
             self._kind, self._level = "paragraph", 0
+        elif tag in _RAISED:
+            self._end_raised(_RAISED[tag])
+        elif tag in _RUBY:
+            self._end_reading(is_last=tag == "ruby")
         elif tag == "pre":
             self._n_pre = max(0, self._n_pre - 1)
         elif tag in ("ul", "ol") and self._lists:
@@ -142,8 +153,9 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title += data
-        elif not self._unseen:
-            self._text.append(data if self._n_pre else _SPACE.sub(" ", data))
+        elif not self._unseen and self._ruby != "rp":
+            text = self._readings if self._ruby in ("rt", "rtc") else self._text
+            text.append(data if self._n_pre else _SPACE.sub(" ", data))
 
     def flush_all(self) -> None:
         """Put out what no closing tag has ended."""
@@ -151,15 +163,29 @@ class _Reader(HTMLParser):
         self._end_list()
         self._end_table()
 
+    def _end_raised(self, signs: dict[int, int]) -> None:
+        """Write figures as they are shown: ten to the second is no 102."""
+        raised = "".join(self._text[self._n_level :]).strip()
+        if raised and all(ord(sign) in signs for sign in raised):
+            self._text[self._n_level :] = [raised.translate(signs)]
+
+    def _end_reading(self, *, is_last: bool) -> None:
+        """Put what is printed above characters behind them, so that their word stays whole."""
+        self._ruby = ""
+        if is_last and self._readings:
+            self._text.append(f"({''.join(self._readings).strip()})")
+            self._readings = []
+
     def _flush(self) -> None:
+        self._end_reading(is_last=True)
         text, self._text = "".join(self._text), []
         if not self._n_pre:
             text = _AROUND_BREAK.sub("\n", re.sub(" {2,}", " ", text)).strip()
         if not text.strip():
             return
-        if self._n_tables and self._rows and self._rows[-1]:
-            self._rows[-1][-1] = f"{self._rows[-1][-1]}\n{text}".strip()
-        elif self._lists and not self._n_pre:
+        if self._n_tables and self._grid.add_text(text):
+            return
+        if self._lists and not self._n_pre:
             indent = "  " * (len(self._lists) - 1)
             mark, self._item = self._item or "  ", ""
             self._items.append(indent + mark + text.replace("\n", f"\n{indent}  "))
@@ -180,7 +206,7 @@ class _Reader(HTMLParser):
             self._items = []
 
     def _end_table(self) -> None:
-        rows, self._rows = [row for row in self._rows if any(row)], []
+        rows, self._grid = [row for row in self._grid.rows if any(row)], TableGrid()
         cells = [cell for row in rows for cell in row]
         if max(map(len, rows), default=0) == 1 or any(len(cell) > LONG_CELL for cell in cells):
             for cell in cells:
@@ -189,9 +215,8 @@ class _Reader(HTMLParser):
             self.canonical.add("table", "\n".join(map(table_row, rows)))
 
 
-def table_row(cells: list[str]) -> str:
-    """Return one line for a row; line ends within cells become spaces."""
-    return "| " + " | ".join(_SPACE.sub(" ", cell).strip() for cell in cells) + " |"
+def _number(value: str | None) -> int:
+    return int(value) if value and value.isdecimal() and len(value) < 9 else 1
 
 
 def _is_hidden(attrs: list[tuple[str, str | None]]) -> bool:

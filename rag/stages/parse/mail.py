@@ -4,40 +4,60 @@ from __future__ import annotations
 
 import email
 import email.policy
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from email.message import EmailMessage
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.decode import decode_text
+from rag.stages.decode import decode_declared, decode_text
+from rag.stages.encodings import declared_codec
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
+from rag.stages.refuse import damaged
 
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
 MAX_DEPTH = 20
+_LABEL = re.compile(r"=\?(gb2312|gbk|big5|iso-8859-1)\?(?=[bq]\?)", re.I)
+
+
+class _AnyHeader(email.policy.EmailPolicy):
+    """Reads headers of bare bytes in any encoding, and labels that name a subset of theirs."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        title, value = super().header_source_parse(sourcelines)
+        value = value if value.isascii() else _bare_text(value.encode("utf-8", "surrogateescape"))
+        return title, _LABEL.sub(lambda found: f"=?{declared_codec(found[1])}?", value)
+
+
+_POLICY = _AnyHeader()
 
 
 def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
     """Return the message; attachments are named, not read. Raises DocumentError when damaged."""
     canonical = CanonicalText()
     try:
-        message = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+        message = _message(path.read_bytes())
         attached: list[str] = []
         _add_message(canonical, message, name, encoding, attached)
         subject = _header(message, "Subject")
     except (RecursionError, ValueError, LookupError, AttributeError, IndexError) as error:
         # The standard library's reader stumbles over malformed headers in all of these ways.
-        raise DocumentError(
-            "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-        ) from error
+        raise damaged(name) from error
     if attached:
         canonical.add("list", "\n".join(["Attachments:", *(f"- {title}" for title in attached)]))
         canonical.warnings.append(
             Notice("Attachments are not read; upload them as files of their own.")
         )
-    return canonical.finish("eml", "mail/1", title=subject)
+    return canonical.finish("eml", "mail/2", title=subject)
+
+
+def _message(data: bytes) -> EmailMessage:
+    return cast(EmailMessage, email.message_from_bytes(data, policy=_POLICY))
 
 
 def _add_message(
@@ -48,15 +68,24 @@ def _add_message(
     for part in _shown_parts(message, 0):
         if part.get_content_type() == "message/rfc822":
             for inner in cast(list[EmailMessage], part.get_payload()):
-                _add_message(canonical, inner, name, encoding, attached)
+                _add_message(canonical, _unpacked(part, inner), name, encoding, attached)
         elif _is_attachment(part):
             attached.append(_file_name(part))
         else:
             _add_text(canonical, part, name, encoding)
 
 
+def _unpacked(part: EmailMessage, inner: EmailMessage) -> EmailMessage:
+    """Return the message within a part; some programs pack it, which the standard forbids."""
+    packing = str(part.get("Content-Transfer-Encoding") or "").strip().lower()
+    if inner.keys() or packing not in ("base64", "quoted-printable"):
+        return inner
+    inner["Content-Transfer-Encoding"] = packing
+    return _message(_bytes(inner))
+
+
 def _shown_parts(part: EmailMessage, depth: int) -> Iterator[EmailMessage]:
-    """Yield the leaves; of alternatives the first readable one, which is the plainest."""
+    """Yield the leaves; of alternatives those of the first readable one, which is the plainest."""
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if not part.is_multipart() or part.get_content_type() == "message/rfc822":
@@ -64,13 +93,16 @@ def _shown_parts(part: EmailMessage, depth: int) -> Iterator[EmailMessage]:
         return
     children = [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
     if part.get_content_type() == "multipart/alternative":
-        leaves = [leaf for child in children for leaf in _shown_parts(child, depth + 1)]
-        texts = [leaf for leaf in leaves if not _is_attachment(leaf) and _bytes(leaf).strip()]
-        yield from texts[:1]
-        yield from (leaf for leaf in leaves if _is_attachment(leaf))
+        leaves = [list(_shown_parts(child, depth + 1)) for child in children]
+        yield from next(filter(None, (list(filter(_is_text, own)) for own in leaves)), [])
+        yield from filter(_is_attachment, chain.from_iterable(leaves))
         return
     for child in children:
         yield from _shown_parts(child, depth + 1)
+
+
+def _is_text(part: EmailMessage) -> bool:
+    return not _is_attachment(part) and bool(_bytes(part).strip())
 
 
 def _is_attachment(part: EmailMessage) -> bool:
@@ -79,16 +111,13 @@ def _is_attachment(part: EmailMessage) -> bool:
 
 
 def _add_text(canonical: CanonicalText, part: EmailMessage, name: str, encoding: str) -> None:
-    declared = encoding or part.get_content_charset() or ""
-    data = _bytes(part)
-    read = decode_html if part.get_content_subtype() == "html" else decode_text
-    try:
-        text, _ = read(data, name, {"gb2312": "gb18030", "gbk": "gb18030"}.get(declared, declared))
-    except DocumentError:
-        if encoding:
-            raise
-        text, _ = read(data, name)  # The message lies about its characters.
-    if part.get_content_subtype() == "html":
+    is_page = part.get_content_subtype() == "html"
+    label = part.get_content_charset()
+    if label and not encoding:
+        text, _ = decode_declared(_bytes(part), name, label)
+    else:
+        text, _ = (decode_html if is_page else decode_text)(_bytes(part), name, encoding)
+    if is_page:
         add_html(text, canonical)
         return
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
@@ -98,6 +127,16 @@ def _add_text(canonical: CanonicalText, part: EmailMessage, name: str, encoding:
 def _bytes(part: EmailMessage) -> bytes:
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
+
+
+def _bare_text(value: bytes) -> str:
+    # A few words are too short for the detector; accented letters are never all in pairs.
+    for codec in ("utf-8", "gb2312"):
+        with suppress(UnicodeDecodeError):
+            return value.decode(codec)
+    with suppress(DocumentError):
+        return decode_text(value)[0]
+    return value.decode("utf-8", "replace")
 
 
 def _header(message: EmailMessage, title: str) -> str:

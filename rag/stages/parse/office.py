@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
+from xml.etree import ElementTree
 
 from rag.core.documents import ParsedDocument
-from rag.core.errors import DocumentError
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.docx_edit import ITEM_MARK, PAGE_MARK, edit_docx
-from rag.stages.parse.html import table_row
+from rag.stages.parse.pptx_edit import edit_pptx
+from rag.stages.parse.table_grid import table_row
 from rag.stages.parse.xberg_nodes import Node, OfficeContent, read_office
+from rag.stages.refuse import mistaken
 
-PARSER = "xberg/2"
-_FOOTNOTE_MARK = re.compile(r"\[\^\d+\]")
+PARSER = "xberg/3"
 # Longer paragraphs in a heading's style are no titles.
 MAX_HEADING = 200
 _MARGINS = ("header", "footer")
@@ -36,7 +38,7 @@ def add_nodes(canonical: CanonicalText, nodes: Iterable[Node], *, number_lists: 
             canonical.add("list", _list_text(list(group), number_lists))
             continue
         for node in group:
-            text = "\n".join(map(table_row, map(list, node.rows))) if node.rows else node.text
+            text = "\n".join(map(table_row, node.rows)) if node.rows else node.text
             canonical.add(kind, text, node.level)
     margins = (" ".join(node.text.split()) for node in nodes if node.layer in _MARGINS)
     for text in dict.fromkeys(margins):
@@ -44,13 +46,8 @@ def add_nodes(canonical: CanonicalText, nodes: Iterable[Node], *, number_lists: 
 
 
 def _docx(path: Path, name: str) -> ParsedDocument:
-    try:
+    with _damage_told(name):
         edited = edit_docx(path)
-    except (ValueError, KeyError) as error:
-        raise DocumentError(
-            "“{name}” is damaged or not what its content claims.",
-            hint="Open it, save it anew and upload that.", name=name,
-        ) from error  # fmt: skip
     content = read_office(edited.data, "docx", name)
     nodes = [_as_shown(node, edited.heading_levels) for node in content.nodes]
     canonical = _begin(content)
@@ -71,7 +68,7 @@ def _as_shown(node: Node, levels: dict[str, int]) -> Node:
         rows = (tuple(ITEM_MARK.sub("", cell) for cell in row) for row in node.rows)
         return replace(node, rows=tuple(rows))
     mark = ITEM_MARK.search(node.text)
-    text = _FOOTNOTE_MARK.sub("", ITEM_MARK.sub("", node.text))
+    text = ITEM_MARK.sub("", node.text)
     if node.style in levels and len(text) <= MAX_HEADING:
         return replace(node, kind="heading", level=levels[node.style], text=text)
     if mark and node.layer == "body":
@@ -106,42 +103,58 @@ def _pages_at_marks(nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 def _pptx(path: Path, name: str) -> ParsedDocument:
-    content = read_office(path.read_bytes(), "pptx", name)
+    with _damage_told(name):
+        edited = edit_pptx(path)
+    content = read_office(edited.data, "pptx", name)
     canonical = _begin(content)
-    last = max((node.page or 1 for node in content.nodes), default=0)
-    for number in range(1, last + 1):
-        slide = [node for node in content.nodes if (node.page or 1) == number]
-        canonical.start_page(_first_heading(slide))
-        add_nodes(canonical, slide, number_lists=True)
+    slides: dict[int, list[Node]] = defaultdict(list)
+    for node in content.nodes:
+        slides[node.page or 1].append(node)
+    for number in range(1, max(len(edited.remarks), *slides, 0) + 1):
+        canonical.start_page(_first_heading(slides[number]))
+        add_nodes(canonical, slides[number], number_lists=True)
+        for remark in islice(edited.remarks, number - 1, number):
+            canonical.add("paragraph", "\n".join(remark))
     return canonical.finish("pptx", PARSER, title=content.title)
 
 
 def _xlsx(path: Path, name: str) -> ParsedDocument:
     content = read_office(path.read_bytes(), "xlsx", name)
     canonical = _begin(content)
-    nodes = list(content.nodes)
-    for sheet in content.sheets or ("",):
+    # What is hidden has it behind its name there, and is no less a sheet.
+    names = {f"{sheet}{mark}": sheet for sheet in content.sheets for mark in (" (hidden)", "")}
+    own: dict[str, list[Node]] = {sheet: [] for sheet in content.sheets or ("",)}
+    sheet = next(iter(own))
+    for node in content.nodes:
+        if node.kind == "heading" and node.text in names:
+            sheet = names[node.text]
+        else:
+            own[sheet].append(replace(node, rows=_filled(node.rows)))
+    for sheet, nodes in own.items():
         canonical.start_page(sheet)
-        if nodes and nodes[0].kind == "heading" and nodes[0].text == sheet:
-            title = nodes.pop(0)
-            is_end = _is_title_of(content.sheets)
-            count = next((at for at, node in enumerate(nodes) if is_end(node)), len(nodes))
-            own, nodes = nodes[:count], nodes[count:]
-            own = [replace(node, rows=_without_copy(node.rows)) for node in own]
-            if any(node.text.strip() or any(map(any, node.rows)) for node in own):
-                add_nodes(canonical, [replace(title, level=1), *own], number_lists=False)
-    add_nodes(canonical, nodes, number_lists=False)
+        if any(node.text.strip() or node.rows for node in nodes):
+            add_nodes(canonical, [Node("heading", sheet, 1), *nodes], number_lists=False)
     return canonical.finish("xlsx", PARSER, title=content.title)
 
 
-def _is_title_of(sheets: Sequence[str]) -> Callable[[Node], bool]:
-    return lambda node: node.kind == "heading" and node.text in sheets
+def _filled(rows: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows and columns that hold anything: one cell far off would make a million.
 
-
-def _without_copy(rows: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the rows; the only row of a sheet comes twice, as header and as data."""
+    The only row of a sheet comes twice, as header and as data.
+    """
+    rows = tuple(row for row in rows if any(map(str.strip, row)))
+    filled = [n for n, column in enumerate(zip(*rows, strict=True)) if any(map(str.strip, column))]
+    rows = tuple(tuple(row[n] for n in filled) for row in rows)
     stripped = [[cell.strip() for cell in row] for row in rows]
     return rows[:1] if len(rows) == 2 and stripped[0] == stripped[1] else rows
+
+
+@contextmanager
+def _damage_told(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, LookupError, ElementTree.ParseError) as error:
+        raise mistaken(name) from error
 
 
 def _begin(content: OfficeContent) -> CanonicalText:

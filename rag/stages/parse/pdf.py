@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rag.stages.clean import clean_text, is_garbled
 from rag.stages.parse.bookmarks import place_bookmarks
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.pdf_reflow import reflow_lines
+from rag.stages.refuse import damaged, locked, protected
 
 MAX_PAGES = 20_000
 MIN_LETTERS = 20
@@ -26,6 +28,7 @@ MIN_LETTERS = 20
 MANY_SHAPES = 100
 N_LISTED = 20
 MAX_BOOKMARKS = 5_000
+_ATTACHED = Notice("Attachments are not read; upload them as files of their own.")
 _REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
 _STATES = ("full", "scan", "garbled", "broken", "blank")
 
@@ -59,12 +62,13 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
     if not states["full"]:
         _refuse(states, name)
         if is_repaired or states["broken"] or _has_errors(path):
-            raise _damaged(name)
+            raise damaged(name)
     joined = "\f".join(texts)
     blocks = place_bookmarks(_toc(document), pages, joined)
     return ParsedDocument(
-        "pdf", joined, "pypdfium2/2", tuple(pages), blocks, "", _title(document),
-        (*([_REPAIRED] if is_repaired else []), *_warnings(states, len(pages), n_pages)),
+        "pdf", joined, "pypdfium2/3", tuple(pages), blocks, "", _title(document),
+        (*([_REPAIRED] if is_repaired else []), *_warnings(states, len(pages), n_pages),
+         *([_ATTACHED] if document.count_attachments() else [])),
     )  # fmt: skip
 
 
@@ -74,15 +78,9 @@ def _open(path: Path, name: str) -> tuple[pdfium.PdfDocument, bool]:
         return pdfium.PdfDocument(path), False
     except pdfium.PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
-            raise DocumentError(
-                "“{name}” needs a password.",
-                hint="Remove the password and upload it again.", name=name,
-            ) from error  # fmt: skip
+            raise locked(name) from error
         if error.err_code == raw.FPDF_ERR_SECURITY:
-            raise DocumentError(
-                "“{name}” is protected in a way that cannot be opened.",
-                hint="Remove the protection and upload it again.", name=name,
-            ) from error  # fmt: skip
+            raise protected(name) from error
     return _repaired(path, name), True
 
 
@@ -91,42 +89,44 @@ def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
     import pikepdf  # Only damaged files need it; it costs a fifth of a second.
 
     try:
-        with pikepdf.open(path) as damaged:
+        with pikepdf.open(path) as broken:
             out = io.BytesIO()
-            damaged.save(out)
+            broken.save(out)
         return pdfium.PdfDocument(out.getvalue())
-    except (pikepdf.PdfError, pdfium.PdfiumError, RuntimeError, ValueError) as error:
-        raise _damaged(name) from error
-
-
-def _damaged(name: str) -> DocumentError:
-    return DocumentError(
-        "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
-    )
+    except pikepdf.PasswordError as error:
+        raise locked(name) from error
+    except (pikepdf.PikepdfError, pdfium.PdfiumError, RuntimeError, ValueError) as error:
+        raise damaged(name) from error
 
 
 def _page_text(document: pdfium.PdfDocument, number: int, has_form: bool) -> tuple[str, str]:
     """Return a page's text and its state: full, scan, garbled, broken or blank."""
     try:
-        page = document[number]
+        with (
+            closing(_load(document, number, has_form)) as page,
+            closing(page.get_textpage()) as text_page,
+        ):
+            # Many fonts call their hyphen a soft one; what a page holds is drawn.
+            drawn = text_page.get_text_bounded().replace("\xad", "-")
+            text = clean_text(drawn).replace("\f", "\n")
+            n_letters = sum(character.isalnum() for character in text)
+            is_bare = n_letters < MIN_LETTERS and _is_picture(page, is_blank=not n_letters)
     except pdfium.PdfiumError:
         return "", "broken"
-    try:
-        if has_form and page.flatten() == raw.FLATTEN_SUCCESS:
-            # What is filled in counts as text only after the page is loaded anew.
-            page.close()
-            page = document[number]
-        text_page = page.get_textpage()
-        text = clean_text(text_page.get_text_bounded()).replace("\f", "\n")
-        text_page.close()
-        if is_garbled(text):
-            return "", "garbled"
-        n_letters = sum(character.isalnum() for character in text)
-        if n_letters < MIN_LETTERS and _is_picture(page, is_blank=not n_letters):
-            return reflow_lines(text), "scan"
-    finally:
-        page.close()
+    if is_garbled(text):
+        return "", "garbled"
+    if is_bare:
+        return reflow_lines(text), "scan"
     return reflow_lines(text), "full" if n_letters else "blank"
+
+
+def _load(document: pdfium.PdfDocument, number: int, has_form: bool) -> pdfium.PdfPage:
+    page = document[number]
+    if has_form and page.flatten() == raw.FLATTEN_SUCCESS:
+        # What is filled in counts as text only after the page is loaded anew.
+        page.close()
+        page = document[number]
+    return page
 
 
 def _is_picture(page: pdfium.PdfPage, *, is_blank: bool) -> bool:
@@ -168,7 +168,7 @@ def _has_errors(path: Path) -> bool:
             # A page without fonts needs none when it is blank; qpdf mends such trifles itself.
             problems = [text for text in document.check_pdf_syntax() if "repairing" not in text]
             return bool(problems or not document.pages)
-    except (pikepdf.PdfError, RuntimeError, ValueError):
+    except (pikepdf.PikepdfError, RuntimeError, ValueError):
         return True
 
 

@@ -33,7 +33,7 @@ def parse_plain(path: Path, name: str, kind: str, encoding: str = "") -> ParsedD
             Notice("Only the first {n} headings and paragraphs are told apart.", n=MAX_BLOCKS)
         )
     title = _title(text, blocks) if kind == "md" else ""
-    return ParsedDocument(kind, text, "plain/2", (), blocks, found, title, tuple(warnings))
+    return ParsedDocument(kind, text, "plain/3", (), blocks, found, title, tuple(warnings))
 
 
 def _table(text: str) -> tuple[Block, ...]:

@@ -14,13 +14,9 @@ from typing import Any
 
 from rag.core.documents import Notice
 from rag.core.errors import DocumentError
+from rag.stages.mime_type import MIME_TYPES
+from rag.stages.refuse import mistaken
 
-MIME = {
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "doc": "application/msword",
-}
 # Ten times what xberg allows: a price list has more than its hundred thousand.
 MAX_CELLS = 1_000_000
 
@@ -63,7 +59,7 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
         security_limits=xberg.SecurityLimits(max_table_cells=MAX_CELLS),
     )  # fmt: skip
     source = xberg.ExtractInput(
-        kind=xberg.ExtractInputKind.BYTES, bytes=data, mime_type=MIME[kind],
+        kind=xberg.ExtractInputKind.BYTES, bytes=data, mime_type=MIME_TYPES[kind],
         filename=f"document.{kind}",
     )  # fmt: skip
     try:
@@ -74,10 +70,10 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
                 "“{name}” is too complex to be read.",
                 hint="Split it, or save it anew in a simpler form.", name=name,
             ) from error  # fmt: skip
-        raise _damaged(name) from error
+        raise mistaken(name) from error
     result = results[0] if results else None
     if result is None or result.document is None:
-        raise _damaged(name)
+        raise mistaken(name)
     facts = json.loads(str(result.metadata.format or "{}"))
     return OfficeContent(
         tuple(_nodes(result.document.nodes)), result.metadata.title or "",
@@ -118,10 +114,3 @@ def _rows(grid: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     for cell in grid["cells"]:
         rows[cell["row"]][cell["col"]] = cell["content"]
     return tuple(tuple(row) for row in rows)
-
-
-def _damaged(name: str) -> DocumentError:
-    return DocumentError(
-        "“{name}” is damaged or not what its content claims.",
-        hint="Open it, save it anew and upload that.", name=name,
-    )  # fmt: skip
