@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
-from agents.admin.flow_edit import NEW, NEW_PROMPTS, EditFlow, told, worked
+from agents.admin.flow_edit import NEW, NEW_PROMPTS, EditFlow, drawn, told, worked
 from agents.admin.flow_files import typed_files
 from agents.admin.flow_page import picture_of
 from agents.admin.flow_versions import FlowGraphPage, FlowVersions, export_view
@@ -24,6 +24,7 @@ from agents.services.flow_settings import change_flow, delete_flow
 from rag.admin.cells import label, page_link
 from rag.admin.group_choices import GroupSelect, limit_groups
 from rag.admin.scoped import ScopedAdmin, scope_for
+from rag.admin.seen import SeenForm
 from rag.admin.sentences import error_sentence
 from rag.core.access import Scope
 from rag.core.errors import RAGError
@@ -31,10 +32,18 @@ from rag.core.errors import RAGError
 SETTINGS = ("title", "is_public", "runner_groups", "editor_groups")
 
 
+class FlowForm(SeenForm):
+    """A flow's title, and who may run and change it."""
+
+    audit_kinds = ("flow", "flow runners", "flow editors")
+
+
 @admin.register(models.Flow)
 class FlowAdmin(ScopedAdmin):
     """The flows that one may run; what one may edit can be changed."""
 
+    form = FlowForm
+    change_form_before_template = "admin/rag/seen.html"
     list_display = (
         "name",
         "title",
@@ -152,6 +161,7 @@ class FlowAdmin(ScopedAdmin):
                 return answer
             status = 422
         context["prompts"] = sorted(context["files"].prompts.items())
+        context["picture"] = drawn(context["files"])
         page = {
             **self.admin_site.each_context(request), "opts": self.opts, "title": _("Add a flow"),
             "is_new": True, "findings": told([]), **context,

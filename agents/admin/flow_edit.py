@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -21,6 +23,7 @@ from agents.flows.finding import Finding
 from agents.flows.folder import FlowFiles
 from agents.services.flow_picture import text_picture
 from agents.services.flow_versions import activate_version, check_files, save_flow_version
+from rag.admin.asked import asked_number
 from rag.admin.scoped import scope_for
 from rag.admin.sentences import error_sentence
 from rag.core.errors import RAGError
@@ -55,9 +58,10 @@ class EditFlow(FlowPage):
             version = self.chosen_version()
             kwargs["files"] = FlowFiles(version.yaml, version.prompts) if version else FlowFiles("")
             kwargs["version"] = version
+            kwargs["seen"] = _newest_number(self.flow)
         files = kwargs["files"]
         return super().get_context_data(
-            **kwargs, prompts=sorted(files.prompts.items()), picture=_picture(files)
+            **kwargs, prompts=sorted(files.prompts.items()), picture=drawn(files)
         )
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
@@ -72,12 +76,17 @@ def worked(
 ) -> tuple[HttpResponse | None, dict[str, Any]]:
     """Do what a form asks for: check, save, activate. Return where to go, or what to show again."""
     scope, action = scope_for(request), request.POST.get("action", "check")
-    context: dict[str, Any] = {"files": files, "note": request.POST.get("note", "")}
+    seen = asked_number(request.POST.get("seen"))
+    context: dict[str, Any] = {"files": files, "note": request.POST.get("note", ""), "seen": seen}
     try:
         findings = check_files(files=files, scope=scope)
         if action == "check":
             return None, {**context, "findings": told(findings), "is_checked": True}
-        version = save_flow_version(files=files, scope=scope, note=context["note"][:200])
+        with transaction.atomic():
+            newer = _newer_version(flow, seen, files)
+            if newer is not None:
+                return None, {**context, "newer": newer, "opened": seen, "seen": newer.number}
+            version = save_flow_version(files=files, scope=scope, note=context["note"][:200])
         if flow is not None and version.flow_id != flow.pk:
             messages.warning(request, _("The YAML names another flow: this is its page."))
         if action == "activate":
@@ -93,6 +102,24 @@ def worked(
         context |= {"error": error_sentence(error), "place": place}
         return None, {**context, "findings": _found(files, scope)}
     return redirect(reverse("admin:agents_flow_versions", args=[version.flow_id])), {}
+
+
+def _newer_version(
+    flow: models.Flow | None, seen: int, files: FlowFiles
+) -> models.FlowVersion | None:
+    """Return what somebody else has saved since the form was shown, unless it is the same."""
+    if flow is None or not seen:
+        return None
+    # Whoever saves at this moment is waited for, and waits for us.
+    models.Flow.objects.select_for_update().get(pk=flow.pk)
+    newest = flow.versions.select_related("created_by").order_by("-number").first()
+    if newest is None or newest.number <= seen:
+        return None
+    return None if FlowFiles(newest.yaml, newest.prompts) == files else newest
+
+
+def _newest_number(flow: models.Flow) -> int:
+    return flow.versions.aggregate(n=Max("number"))["n"] or 0
 
 
 def told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -116,9 +143,10 @@ def _found(files: FlowFiles, scope: Any) -> list[dict[str, Any]]:
         return []
 
 
-def _picture(files: FlowFiles) -> Any:
+def drawn(files: FlowFiles) -> Any:
+    """Return the graph that the texts say, empty where they say none."""
     try:
-        drawn = text_picture(yaml=files.yaml, prompts=files.prompts)
+        picture = text_picture(yaml=files.yaml, prompts=files.prompts)
     except RAGError:
         return ""
-    return mark_safe(drawn)
+    return mark_safe(picture)

@@ -21,6 +21,15 @@ from rag.admin.scoped import ReadOnlyAdmin, scope_for
 from rag.admin.sentences import error_sentence
 from rag.core.access import Scope
 
+STEPS = {
+    "load_history": _("earlier turns"), "recall": _("memories"), "page": _("what the page sent"),
+    "rewrite": _("putting the question"), "route": _("choosing the way"),
+    "search": _("searching"), "rerank": _("ranking again"), "look": _("searching"),
+    "generate": _("writing"), "plan": _("planning"), "ask": _("asking others"),
+    "merge": _("putting together"), "think": _("thinking"), "act": _("using tools"),
+    "answer": _("writing"),
+}  # fmt: skip
+
 _STATUS = models.Message.Status
 COLOURS = {
     _STATUS.RUNNING: "busy", _STATUS.DONE: "good", _STATUS.STOPPED: "idle", _STATUS.ERROR: "bad",
@@ -171,7 +180,8 @@ class MessageAdmin(ReadOnlyAdmin):
     @admin.display(description=_("times in ms"))
     def times(self, message: models.Message) -> SafeString:
         """Return the time of each step."""
-        return format_html_join(" · ", "{} {}", message.timings_ms.items()) or SafeString("–")
+        rows = ((STEPS.get(name, name), ms) for name, ms in message.timings_ms.items())
+        return format_html_join(" · ", "{} {}", rows) or SafeString("–")
 
     @admin.display(description=_("error"))
     def failure(self, message: models.Message) -> str:

@@ -36,6 +36,7 @@ class RagFilesNode:
         """
         context = template_context(state, run.outputs())
         started = monotonic()
+        faults: dict[str, Any] = {}
         try:
             output = await run.ask_files(
                 FilesAsked(config.data, context, config.node_id, config.timeout)
@@ -46,6 +47,7 @@ class RagFilesNode:
             if config.on_error == "fail":
                 raise
             output = {"error": str(error), "documents": [], "documentCount": 0}
+            faults = {run.node: error.as_dict()}
         found = {run.node: _results(output)}
         kept, cut = fitted(found, config.max_tokens, run.count_tokens)
         described = _described(config, run, output, len(kept[run.node]))
@@ -58,6 +60,8 @@ class RagFilesNode:
         await run.emit("rag_results", {
             "result_key": config.result_key, "results": kept,
             **{name: described[name] for name in ("counts", "durations_ms", "errors", "notes")},
+            # As a template: whoever looks at the run reads it in another language.
+            "faults": faults,
         })  # fmt: skip
         answer = str(output.get("answer") or "")
         return {

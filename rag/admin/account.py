@@ -13,6 +13,8 @@ from django.http import HttpRequest
 from django.utils.translation import ngettext
 
 from rag import models
+from rag.admin.permission_words import PermissionWords
+from rag.admin.same_moment import SameMoment
 from rag.admin.scoped import StorableChangeList
 
 if TYPE_CHECKING:
@@ -41,10 +43,10 @@ RIGHTS = ("is_superuser", "groups", "user_permissions")
 
 
 @admin.register(User)
-class UserAdmin(_Users):
+class UserAdmin(SameMoment, PermissionWords, _Users):
     """Accounts; only a superuser hands out rights or touches another superuser."""
 
-    form = UserChangeForm  # type: ignore[assignment]
+    form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "is_superuser")
@@ -74,7 +76,7 @@ class UserAdmin(_Users):
 
 
 @admin.register(Group)
-class GroupAdmin(_Groups):
+class GroupAdmin(SameMoment, PermissionWords, _Groups):
     """Groups; one that restricts files cannot go, or everybody would read them."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[StorableChangeList]:

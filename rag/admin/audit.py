@@ -7,31 +7,48 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
+from rag.admin.audit_words import KINDS, column_word
 from rag.admin.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
+
+
+class KindFilter(admin.SimpleListFilter):
+    """By what was changed."""
+
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return all kinds: the table is not asked which of them it has."""
+        return [(kind, models.AuditEntry(kind=kind).what) for kind in KINDS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the changes of the chosen kind."""
+        return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
 @admin.register(models.AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     """All changes for superusers; others see those of stores that they may edit."""
 
-    list_display = ("at", "action", "kind", "label", "changed", "who", "edge", "address")
-    list_filter = ("action", "kind", "edge", "at")
+    list_display = ("at", "action", "what", "label", "changed", "who", "edge", "address")
+    list_filter = ("action", KindFilter, "edge", "at")
     search_fields = ("label", "username", "request", "command")
     search_help_text = _("Part of a name or user, a request's id, or a command.")
     sortable_by = ("at",)
     date_hierarchy = None
     fields = (
-        "at", "action", "kind", "object_id", "label", "store_id", "was", "is_now", "edge",
+        "at", "action", "what", "object_id", "label", "store_id", "was", "is_now", "edge",
         "username", "user_id", "key_id", "address", "request", "command",
     )  # fmt: skip
-    readonly_fields = ("was", "is_now")
+    readonly_fields = ("what", "was", "is_now")
 
     class Media:
         css = {"all": ("rag/admin/insight.css",)}
@@ -43,10 +60,16 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         stores = models.Store.objects.editable(scope).values("pk")
         return queryset.filter(store_id__in=stores)
 
+    @admin.display(description=_("kind"))
+    def what(self, row: models.AuditEntry) -> str:
+        """Return what kind of thing was changed."""
+        return row.what
+
     @admin.display(description=_("changed"))
     def changed(self, row: models.AuditEntry) -> str:
         """Return the names of the fields that differ."""
-        return Truncator(", ".join(sorted({*row.before, *row.after}))).chars(80)
+        names = sorted({*row.before, *row.after})
+        return Truncator(", ".join(column_word(row.kind, name) for name in names)).chars(80)
 
     @admin.display(description=_("user"))
     def who(self, row: models.AuditEntry) -> str:

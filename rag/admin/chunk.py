@@ -97,12 +97,12 @@ class ChunkAdmin(ScopedAdmin):
         readable = models.Store.objects.readable(scope_for(request))
         if chosen := asked_number(request.GET.get("store")):
             readable = readable.filter(pk=chosen)
-        stores = list(readable.order_by("pk").values_list("pk", flat=True))
+        # What a newer revision replaced is in no index, and is read.
+        is_live = request.GET.get(LiveFilter.parameter_name) != "no"
+        stores = list(readable.order_by("pk").values_list("pk", flat=True)) if is_live else []
         # One more than is shown tells that there are more.
-        found = find_first_chunks(
-            chunks=queryset, stores=stores, words=search_term, limit=REACH + 1
-        )
-        return found, False
+        few = find_first_chunks(chunks=queryset, stores=stores, words=search_term, limit=REACH + 1)
+        return few, False
 
     def complete_rows(self, rows: list[Any]) -> None:
         """Fetch the beginnings of the texts that are shown."""

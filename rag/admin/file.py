@@ -40,6 +40,7 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
     """Files that one may read; they come by upload, so none is added here."""
 
     form = FileForm
+    change_form_before_template = "admin/rag/seen.html"
     told_remote = "remote_name"
     list_display = (
         "name",
@@ -205,7 +206,7 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
         files = [
             {
                 "id": row.pk, "is_busy": is_busy(row), "status": status_cell(row),
-                "kind": row.kind or "-", "n_pages": str(self.n_pages(row)),
+                "kind": row.kind or "–", "n_pages": str(self.n_pages(row)),
                 "chunks": str(row.n_chunks),
             }
             for row in rows

@@ -20,6 +20,7 @@ from rag.services.bulk_files import fresh_vectors, move_files, switch_files
 from rag.services.export_chunks import export_chunks
 from rag.services.files import retry_files
 from rag.services.reindex_estimate import estimate_reindex
+from rag.services.stream_lines import stream_lines
 
 # More is a matter for a command: a request should not take minutes.
 MAX_MOVED = 200
@@ -110,8 +111,9 @@ class FileBulk:
     @admin.action(description=gettext_lazy("Export chunks (JSON lines)"), permissions=["view"])
     def export(self, request: HttpRequest, queryset: QuerySet[Any]) -> StreamingHttpResponse:
         """Return the chunks of the chosen files as a download."""
-        lines = list(export_chunks(scope=scope_for(request), file_ids=_ids(queryset)))
-        response = StreamingHttpResponse(iter(lines), content_type="application/x-ndjson")
+        lines = export_chunks(scope=scope_for(request), file_ids=_ids(queryset))
+        pieces = stream_lines(lines=lines)
+        response = StreamingHttpResponse(pieces, content_type="application/x-ndjson")
         response["Content-Disposition"] = 'attachment; filename="chunks.jsonl"'
         return response
 

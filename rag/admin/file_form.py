@@ -1,21 +1,26 @@
-"""What a person may say about a file."""
+"""What a person may say about a file. In: what was typed. Out: values that the services accept."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from rag import models
+from rag.admin.seen import SeenForm
 from rag.admin.sentences import error_sentence
 from rag.core.errors import RAGError
 from rag.services.ingest import clean_name
 from rag.stages.encodings import USUAL
 
 
-class FileForm(forms.ModelForm):  # type: ignore[type-arg]
+class FileForm(SeenForm):
     """Name, type, metadata and restriction of a file, and how a text is read."""
+
+    audit_kinds = ("file", "file restriction")
 
     encoding_override = forms.ChoiceField(
         label=_("read as"), required=False, widget=UnfoldAdminSelectWidget,
@@ -32,6 +37,10 @@ class FileForm(forms.ModelForm):  # type: ignore[type-arg]
             known = USUAL if codec in {"", *USUAL} else {**USUAL, codec: codec}
             field = cast(forms.ChoiceField, self.fields["encoding_override"])
             field.choices = [("", _("told from the content")), *known.items()]
+
+    def rows(self) -> QuerySet[Any]:
+        """Return the files without their texts, which the form does not show."""
+        return models.File.objects.light()
 
     def clean_name(self) -> str:
         """Return the name as an upload would keep it."""

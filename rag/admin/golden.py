@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
@@ -17,10 +18,11 @@ from rag import models
 from rag.admin.asked import asked_number
 from rag.admin.cells import label, page_link
 from rag.admin.filters import StoreFilter
-from rag.admin.golden_form import TargetForm, TargetSet
+from rag.admin.golden_form import GoldenForm, TargetForm, TargetSet
 from rag.admin.golden_import import GoldenImport
 from rag.admin.scoped import ScopedAdmin, scope_for
 from rag.services.golden_export import export_questions
+from rag.services.stream_lines import stream_lines
 
 if TYPE_CHECKING:
     from django.contrib.admin import TabularInline as _TabularInline
@@ -54,9 +56,15 @@ class TargetInline(TabularInline):
     model = models.GoldenTarget
     form = TargetForm
     formset = TargetSet
-    fields = ("chunk", "file", "grade")
+    fields = ("chunk", "file", "grade", "seen")
     autocomplete_fields = ("chunk", "file")
+    hide_title = True
     extra = 1
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields; what the form showed is for who may send it back."""
+        may = self.has_change_permission(request, obj)
+        return [name for name in self.fields if may or name != "seen"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows with their names, without texts."""
@@ -96,6 +104,8 @@ class TargetInline(TabularInline):
 class GoldenQuestionAdmin(ScopedAdmin):
     """Questions to the stores that one may edit."""
 
+    form = GoldenForm
+    change_form_before_template = "admin/rag/seen.html"
     list_display = ("question", "store", "n_expected", "origin", "is_on", "updated_at", "ways")
     list_select_related = ("store",)
     list_filter = (StoreFilter, ExpectsFilter, "enabled", "origin")
@@ -196,7 +206,8 @@ class GoldenQuestionAdmin(ScopedAdmin):
 
 
 def _download(rows: QuerySet[Any]) -> StreamingHttpResponse:
-    lines = ["\ufeff", *export_questions(questions=rows)]
-    response = StreamingHttpResponse(iter(lines), content_type="text/csv; charset=utf-8")
+    lines = chain(["\ufeff"], export_questions(questions=rows))
+    pieces = stream_lines(lines=lines)
+    response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="golden-questions.csv"'
     return response

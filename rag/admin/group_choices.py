@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.contrib.admin.widgets import get_select2_language
+from django.contrib.admin import site
+from django.contrib.admin.widgets import AutocompleteSelect, get_select2_language
 from django.contrib.auth.models import Group
 from django.db.models import Model, Q
 from django.http import HttpRequest
@@ -23,12 +24,15 @@ class GroupSelect(SelectMultiple):
 
     @property
     def media(self) -> forms.Media:
-        """Return Unfold's scripts with the words of the language after them."""
+        """Return the scripts of Django's own choices, and Unfold's that begins this one.
+
+        Unfold names another copy of the library, and the second one forgets the words that the
+        first was taught.
+        """
         language = get_select2_language()
         self.attrs["data-language"] = language or "en"
-        words = [f"admin/js/vendor/select2/i18n/{language}.js"] if language else []
-        before = ["admin/js/vendor/select2/select2.full.js", *words, "admin/js/jquery.init.js"]
-        return super().media + forms.Media(js=before)
+        media = AutocompleteSelect(Group._meta.get_field("permissions"), site).media
+        return media + forms.Media(js=["admin/js/jquery.init.js", "unfold/js/select2.init.js"])
 
 
 def limit_groups(field: Any, request: HttpRequest, db_field: Any) -> Any:

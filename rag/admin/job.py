@@ -12,11 +12,12 @@ from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from procrastinate.contrib.django.models import ProcrastinateEvent, ProcrastinateJob
 
 from rag.admin.cells import label
-from rag.admin.job_words import concerns, names_of, task_words
+from rag.admin.job_words import EVENTS, concerns, names_of, task_words
 from rag.admin.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
 from rag.services.control_jobs import cancel_jobs, retry_jobs
@@ -209,5 +210,8 @@ class JobAdmin(ReadOnlyAdmin):
     def events(self, job: Any) -> SafeString:
         """Return what happened, one line each."""
         rows = ProcrastinateEvent.objects.filter(job=job.pk).order_by("pk")
-        lines = "\n".join(f"{row.at:%Y-%m-%d %H:%M:%S} {row.type}" for row in rows if row.at)
+        lines = "\n".join(
+            f"{localtime(row.at):%Y-%m-%d %H:%M:%S} {EVENTS.get(row.type, row.type)}"
+            for row in rows if row.at
+        )  # fmt: skip
         return format_html('<pre class="desk-text">{}</pre>', lines)

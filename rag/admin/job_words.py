@@ -30,6 +30,18 @@ TASKS = {
     "agents.drop_gone": _("upkeep: forget what was deleted"),
     "agents.embed_memories": _("upkeep: make memories searchable"),
 }
+EVENTS = {
+    "deferred": _("put into the queue"),
+    "deferred_for_retry": _("put into the queue once more"),
+    "retried": _("put into the queue once more"),
+    "scheduled": _("waits for its time"),
+    "started": _("taken up"),
+    "succeeded": _("succeeded"),
+    "failed": _("failed"),
+    "cancelled": _("cancelled"),
+    "abort_requested": _("asked to stop"),
+    "aborted": _("aborted"),
+}
 _ROWS: dict[str, tuple[type[Any], str, str]] = {
     "file_id": (models.File, "name", "rag_file"),
     "store_id": (models.Store, "name", "rag_store"),

@@ -45,10 +45,10 @@ class QueryLogAdmin(ReadOnlyAdmin):
     search_fields = ("query",)
     sortable_by = ("created_at",)
     fields = (
-        "query", "kind", "user", "created_at", "way", "top_k", "settings_hash", "hits", "score",
+        "query", "kind", "user", "created_at", "way", "top_k", "searched_by", "hits", "score",
         "sureness", "whole_answer",
     )  # fmt: skip
-    readonly_fields = ("way", "hits", "score", "sureness", "whole_answer")
+    readonly_fields = ("way", "searched_by", "hits", "score", "sureness", "whole_answer")
     change_form_outer_before_template = "admin/rag/query_trace.html"
 
     class Media:
@@ -126,6 +126,11 @@ class QueryLogAdmin(ReadOnlyAdmin):
         """Return how it was searched, in words."""
         return MODE_NAMES.get(row.mode, row.mode) or "–"
 
+    @admin.display(description=_("settings' hash"))
+    def searched_by(self, row: models.QueryLog) -> str:
+        """Return the hash of the settings: equal ones searched alike."""
+        return row.settings_hash or "–"
+
     @admin.display(description=_("hits"))
     def hits(self, row: models.QueryLog) -> Any:
         """Return how many chunks were found; none is marked."""
@@ -146,7 +151,7 @@ class QueryLogAdmin(ReadOnlyAdmin):
     @admin.display(description=_("citations"))
     def cited(self, row: models.QueryLog) -> SafeString | str:
         """Return how many of the citations stand word for word in their sources."""
-        if not row.answer:
+        if not row.answer and not row.citations:
             return "–"
         n_good = sum(one.get("verdict") == "verified" for one in row.citations)
         is_good = bool(row.citations) and n_good == len(row.citations)

@@ -45,7 +45,8 @@ def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
         ],
         "citations": [
             {**one, "label": label(*VERDICTS.get(one.get("verdict"), (one.get("verdict"), "idle"))),
-             "may_read": one.get("file_id") in names}
+             "may_read": one.get("file_id") in names,
+             "file_name": one.get("file_name") or names.get(one.get("file_id"), "")}
             for one in row.citations
         ],
         "times": [

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db.models import Model, QuerySet
+from django.db.models import JSONField, Model, QuerySet, TextField
 from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import ngettext
+from unfold.widgets import UnfoldAdminExpandableTextareaWidget
 
 from rag.admin.paginator import EstimatingPaginator
+from rag.admin.same_moment import SameMoment
 from rag.core.access import Scope
 from rag.services.access import scope_of
 
@@ -58,7 +60,7 @@ class ScopedChangeList(StorableChangeList):
         self.model_admin.complete_rows(self.result_list)  # type: ignore[attr-defined]
 
 
-class ScopedAdmin(ModelAdmin):
+class ScopedAdmin(SameMoment, ModelAdmin):
     """A ModelAdmin that shows what the Scope may read and changes what it may edit.
 
     The model's queryset must have ``readable(scope)`` and ``editable(scope)``, or the subclass
@@ -70,6 +72,12 @@ class ScopedAdmin(ModelAdmin):
     # A count behind each choice reads the whole table once a choice.
     show_facets = ShowFacets.NEVER
     list_after_template = "admin/rag/list_end.html"
+    # As high as what is in it, and no higher than a line or two where that is nothing.
+    formfield_overrides = {
+        TextField: {"widget": UnfoldAdminExpandableTextareaWidget},
+        JSONField: {"widget": UnfoldAdminExpandableTextareaWidget},
+    }
+    empty_value_display = "–"
     list_per_page = 50
     list_max_show_all = 200
     compressed_fields = True

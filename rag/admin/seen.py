@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils import formats, timezone
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
@@ -27,10 +27,13 @@ class SeenForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.instance._state.adding:
-            self.fields.pop("seen", None)
-        else:
+        if not self.instance._state.adding:
             self.initial["seen"] = json.dumps(_plain(self.stored(self.instance)))
+
+    def rows(self) -> QuerySet[Any]:
+        """Return the rows among which the form's own is looked up once more."""
+        rows: QuerySet[Any] = type(self.instance)._default_manager.all()
+        return rows
 
     def stored(self, row: Model) -> dict[str, Any]:
         """Return the values that the form shows of a row."""
@@ -39,10 +42,10 @@ class SeenForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any] | None:
         """Return all values; an error where somebody else changed what this form showed."""
         cleaned = super().clean()
-        if "seen" in self.fields:
+        if "seen" in self.fields and not self.instance._state.adding:
             seen = _read(self.data.get(self.add_prefix("seen")))
             # Whoever saves at this moment is waited for, and waits for us.
-            rows = type(self.instance)._default_manager.select_for_update(of=("self",))
+            rows = self.rows().select_for_update(of=("self",))
             row = rows.filter(pk=self.instance.pk).first()
             if row is None:
                 raise forms.ValidationError(_("This was deleted meanwhile."))
@@ -128,4 +131,6 @@ def _said(field: forms.Field, value: Any) -> str:
         value = dict(field.choices).get(value, value)  # type: ignore[arg-type]
     elif hasattr(field, "described"):
         value = field.described(value)
+    elif isinstance(field, forms.JSONField) and value:
+        value = json.dumps(value, ensure_ascii=False)
     return Truncator("–" if value in (None, "", {}, []) else str(value)).chars(300)

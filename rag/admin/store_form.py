@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from rag import models
 from rag.admin.seen import SeenForm
@@ -29,7 +30,7 @@ class StoreForm(SeenForm):
             "provider:model, such as e5:multilingual-e5-small. Empty: the installation's own. "
             "It decides what counts as similar and cannot be changed later."
         ),
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        widget=UnfoldAdminTextInputWidget,
     )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,6 +42,11 @@ class StoreForm(SeenForm):
             self.fields["backend"].required = False
         if "slug" in self.fields:
             self.fields["slug"].required = False
+            self.fields["slug"].help_text = _(
+                "The name in addresses and for the API. Empty: made from the name."
+            )
+        if "display_name" in self.fields:
+            self.fields["display_name"].help_text = _("As readers see it. Empty: the name.")
 
     def clean_backend(self) -> str:
         """Return where the store is kept, here when nothing was chosen."""

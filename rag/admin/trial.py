@@ -22,6 +22,10 @@ STEPS = {
     "model": gettext_lazy("chat model"), "cite": gettext_lazy("checking citations"),
     "total": gettext_lazy("in all"),
 }  # fmt: skip
+WAYS = {
+    "exact": gettext_lazy("compared one by one"), "hnsw": gettext_lazy("by the index"),
+    "partial": gettext_lazy("by the store's own index"),
+}  # fmt: skip
 INTENTS = {
     "find_specific": gettext_lazy("find something named"), "lookup": gettext_lazy("look up"),
     "understand": gettext_lazy("understand"), "explore": gettext_lazy("explore"),
@@ -52,7 +56,7 @@ def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
         "hits": [_shown(hit, trial, others) for hit in retrieval.hits],
         "mode": MODE_NAMES.get(result.mode, result.mode),
         "times": [(STEPS.get(name, name), times[name]) for name in STEPS if name in times],
-        "route": ", ".join(sorted(set(result.routes.values()))),
+        "route": ", ".join(str(WAYS.get(way, way)) for way in sorted(set(result.routes.values()))),
         "intent": INTENTS.get(analysis.intent, analysis.intent),
         "complexity": COMPLEXITIES.get(analysis.complexity, analysis.complexity),
         "analysis": analysis,

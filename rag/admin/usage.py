@@ -58,9 +58,9 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     sortable_by = ("created_at",)
     fields = (
         "created_at", "kind", "provider", "model", "input_tokens", "output_tokens", "is_estimated",
-        "money", "outcome", "duration_ms", "prompt_sha256", "user", "key", "store", "agent", "run",
+        "money", "outcome", "duration_ms", "prompt", "user", "key", "store", "agent", "run",
     )  # fmt: skip
-    readonly_fields = ("money", "prompt_sha256")
+    readonly_fields = ("money", "prompt")
     list_before_template = "admin/rag/usage_sums.html"
 
     class Media:
@@ -72,6 +72,11 @@ class UsageRecordAdmin(ReadOnlyAdmin):
         sums = [(title, name, _sums(name, scope, now)) for name, title in GROUPS]
         context = {**(extra_context or {}), "usage_sums": sums, "usage_days": DAYS}
         return super().changelist_view(request, context)
+
+    @admin.display(description=_("hash of the prompt"))
+    def prompt(self, row: models.UsageRecord) -> str:
+        """Return the SHA-256 of what was sent: the text itself is not kept here."""
+        return row.prompt_sha256 or "–"
 
     @admin.display(description=_("cost"))
     def money(self, row: models.UsageRecord) -> str:

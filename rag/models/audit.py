@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+
+# Kinds that are called otherwise where people read them.
+_CALLED = {"key": "API key", "space": "embedding space"}
 
 
 class AuditEntry(models.Model):
@@ -53,5 +57,10 @@ class AuditEntry(models.Model):
         verbose_name_plural = _("audit")
         ordering = ["-id"]
 
+    @property
+    def what(self) -> str:
+        """Return the kind in the reader's language."""
+        return gettext(_CALLED.get(self.kind, self.kind))
+
     def __str__(self) -> str:
-        return f"{self.get_action_display()} {self.kind} {self.label}"
+        return f"{self.get_action_display()} {self.what} {self.label}"

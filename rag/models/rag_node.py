@@ -18,8 +18,12 @@ class RagNodeQuerySet(models.QuerySet["RagNode"]):
     """Nodes as a caller may see them."""
 
     def of(self, scope: Scope) -> Self:
-        """Return the caller's own nodes: ids are made by clients, so others may bear the same."""
-        return self.filter(Q(owner_id=scope.user_id) & Q(owner__isnull=False))
+        """Return the caller's own nodes, whose store may be read: they hold what it answered.
+
+        Ids are made by clients, so nodes of others may bear the same.
+        """
+        own = self.filter(Q(owner_id=scope.user_id) & Q(owner__isnull=False))
+        return own.filter(Q(store=None) | Q(store__in=Store.objects.readable(scope)))
 
 
 class RagNode(models.Model):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,19 +68,27 @@ def _rows(data: bytes) -> Iterator[tuple[int, Mapping[str, str]]]:
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    names = [str(name).strip().lower() for name in reader.fieldnames or ()]
-    if "question" not in names:
-        raise InvalidInputError(
-            "The file has no column “question”.", hint="Columns: {names}.", names=", ".join(FIELDS)
-        )
-    reader.fieldnames = names
     try:
+        reader.fieldnames = _names(reader.fieldnames or ())
         for n, row in enumerate(reader):
             if n >= MAX_LINES:
                 raise LimitError("The file has more than {n} lines.", hint="Split it.", n=MAX_LINES)
             yield reader.line_num, {name: _plain(row.get(name)) for name in FIELDS}
     except csv.Error as error:
-        raise InvalidInputError("The CSV cannot be read: {reason}.", reason=error) from error
+        raise InvalidInputError(
+            "Line {line} of the CSV cannot be read: a cell has more than {limit} characters.",
+            hint="A quotation mark that is never closed makes one cell of all that follows it.",
+            line=reader.reader.line_num, limit=csv.field_size_limit(),
+        ) from error  # fmt: skip
+
+
+def _names(cells: Iterable[str]) -> list[str]:
+    names = [str(name).strip().lower() for name in cells]
+    if "question" not in names:
+        raise InvalidInputError(
+            "The file has no column “question”.", hint="Columns: {names}.", names=", ".join(FIELDS)
+        )
+    return names
 
 
 def _plain(cell: object) -> str:

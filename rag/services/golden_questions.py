@@ -92,6 +92,11 @@ def _resolved(store: models.Store, wanted: Sequence[Wanted]) -> list[models.Gold
             file_id = file_of.get(one.chunk_id)
             if file_id is None or one.file_id not in (None, file_id):
                 raise NotFoundError("There is no chunk {id}.", id=one.chunk_id)
+        elif one.file_id is None:
+            raise InvalidInputError(
+                "A target names neither a chunk nor a file.",
+                hint="Name the chunk, or the file of which any chunk counts.",
+            )
         else:
             file_id = one.file_id
             if file_id not in known:

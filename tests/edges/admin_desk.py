@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -56,3 +57,12 @@ def post_action(client: Client, model: str, action: str, ids: list[int], **more:
     """Run a list action on rows and return the response after the redirect."""
     data = {"action": action, "_selected_action": ids, **more}
     return client.post(at(f"rag_{model}_changelist"), data, follow=True)
+
+
+def streamed(response: Any) -> bytes:
+    """Return the bytes of a download that comes piece by piece."""
+
+    async def read() -> bytes:
+        return b"".join([piece async for piece in response.streaming_content])
+
+    return bytes(async_to_sync(read)())

@@ -18,7 +18,7 @@ from rag.services.access import scope_of
 from rag.services.bulk_files import move_files
 from rag.services.ingest import ingest_file
 from rag.services.search import search
-from tests.edges.admin_desk import client_of, page, post_action, use_words, words
+from tests.edges.admin_desk import client_of, page, post_action, streamed, use_words, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -137,7 +137,7 @@ def test_chunks_are_exported_as_lines_of_json(store: models.Store, client: Clien
     file = filed(store, "a.txt", "one", "二")
     models.Chunk.objects.filter(text="one").update(enabled=False)
     response = post_action(client, "file", "export", [file.pk])
-    rows = [json.loads(line) for line in b"".join(response.streaming_content).splitlines()]
+    rows = [json.loads(line) for line in streamed(response).splitlines()]
     assert [(row["text"], row["enabled"], row["file_name"]) for row in rows] == [
         ("one", False, "a.txt"), ("二", True, "a.txt"),
     ]  # fmt: skip

@@ -145,6 +145,19 @@ def test_the_list_finds_words_as_written(
         assert found(file, words_asked) == ordinals, words_asked
 
 
+@pytest.mark.parametrize("read_up_to", [20_000, 0])
+def test_words_of_replaced_chunks_are_found_too(
+    client: Client, file: Any, read_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", read_up_to)
+    replaced = publish(file, "the lonely quasar", "a pump")[0]
+    publish(file, "a pump", "a valve")
+    for query, pks in (({"live": "no"}, [replaced.pk]), ({}, [])):
+        address = at("rag_chunk_changelist", q="quasar", **query)
+        rows = client.get(address).context["cl"].result_list
+        assert [row.pk for row in rows] == pks
+
+
 def test_signs_of_the_database_are_only_signs(file: Any) -> None:
     publish(file, "100% sure", "100 sure", "a_b", "aXb")
     assert found(file, "100%") == [0]

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from rag import models
 from rag.services.evaluate_store import evaluate_store
 from rag.services.evaluation_order import work_evaluation
-from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
+from tests.edges.admin_desk import at, client_of, page, post_action, streamed, use_words, words
 from tests.factories import EDITOR, GroupFactory, UserFactory
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
@@ -119,11 +119,11 @@ def test_questions_are_switched_exported_and_filtered(world: Any) -> None:
     post_action(client, "goldenquestion", "enable", [one.pk])
     assert models.GoldenQuestion.objects.get(enabled=True) == one
     chosen = post_action(client, "goldenquestion", "export_chosen", [one.pk])
-    text = b"".join(chosen.streaming_content).decode()
+    text = streamed(chosen).decode()
     assert TEXTS[0] in text
     assert "script" not in text
     whole = client.get(at("rag_goldenquestion_export", store=store.pk))
-    assert b"script" in b"".join(whole.streaming_content)
+    assert b"script" in streamed(whole)
 
 
 def test_a_csv_is_taken_and_its_bad_lines_are_told(world: Any) -> None:
@@ -221,7 +221,7 @@ def test_readers_and_strangers_find_nothing(world: Any) -> None:
             assert "secret" not in page(client, f"rag_{model}_changelist")
             assert "secret" not in page(client, f"rag_{model}_changelist", store=store.pk)
         exported = client.get(at("rag_goldenquestion_export"))
-        assert b"secret" not in b"".join(exported.streaming_content)
+        assert b"secret" not in streamed(exported)
         for address in (
             at("rag_goldenquestion_change", question.pk),
             at("rag_evaluationrun_change", run.pk),

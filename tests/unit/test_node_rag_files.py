@@ -94,6 +94,9 @@ def test_what_fails_ends_the_run_or_is_told() -> None:
     assert update["flow_msgs"] == [] and update["rag_results"] == {"node": []}
     assert update["prompt_vars"]["node"]["documentCount"] == 0
     assert "the store is away" in update["query_context"]["errors"]["node"]
+    # As a template too: whoever looks at the run reads it in another language.
+    told = dict(run.events)["rag_results"]
+    assert "the store is away" in str(told["faults"]["node"]["params"].values())
 
 
 @pytest.mark.parametrize("error", [CancelledError("x"), ConfigurationError("no key")])

@@ -31,10 +31,14 @@
   function show(state, words) {
     for (const old of document.querySelectorAll(`.desk-status[data-file="${Number(state.id)}"]`)) {
       const row = old.closest("tr");
+      const line = old.closest("#desk-results > li");
       const isDone = old.dataset.busy === "1" && !state.is_busy;
       // The server has escaped everything in it.
       old.outerHTML = state.status;
       if (isDone) tellDone(state);
+      // What the upload said is past: the file's own state stands in its place.
+      line?.querySelector(":scope > .desk-note")?.remove();
+      if (line?.querySelector(".desk-bad")) line.className = "desk-card desk-refused";
       if (!row) continue;
       for (const [column, value] of [["kind", state.kind], ["n_pages", state.n_pages], ["chunks", state.chunks]]) {
         const cell = row.querySelector(`.field-${column}`);
