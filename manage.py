@@ -18,6 +18,8 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     try:
         execute_from_command_line(sys.argv)
+    except KeyboardInterrupt as error:
+        _end(error, "Stopped by Ctrl+C.", 130)
     except RAGError as error:
         _end(error, str(error))
     except OperationalError as error:
@@ -32,10 +34,11 @@ def main() -> None:
         _end(error, "The database is not prepared. Run: manage.py migrate")
 
 
-def _end(error: Exception, sentence: str) -> NoReturn:
+def _end(error: BaseException, sentence: str, code: int = 1) -> NoReturn:
     if "--traceback" in sys.argv:
         raise error
-    sys.exit(f"Error: {sentence}")
+    sys.stderr.write(f"Error: {sentence}\n")
+    sys.exit(code)
 
 
 if __name__ == "__main__":

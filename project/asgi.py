@@ -11,7 +11,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 Message = Mapping[str, Any]
@@ -20,11 +20,14 @@ Send = Callable[[Message], Awaitable[None]]
 
 # One question makes tens of thousands of objects; Python would look for cycles every 700.
 gc.set_threshold(20_000, 20, 20)
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 from agents.services.continue_run import leave_runs, runs_left  # noqa: E402
-from project.mcp_door import PATHS, mcp_application  # noqa: E402  models need the one above
+from project.http_door import HttpDoor  # noqa: E402
+from project.mcp_door import PATHS, mcp_application  # noqa: E402  models need the line above
 from rag.services.warm_up import warm_up  # noqa: E402
+
+django_application = HttpDoor()
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:

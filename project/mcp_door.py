@@ -6,7 +6,6 @@ No middleware of Django's runs here: host, origin and key are checked by the sam
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
 from agents.services.in_db import in_db
+from project.http_door import Receive, Send, read_request, read_whole
 from rag.api.callers import caller_by_key, require
 from rag.api.problems import problem, problem_of_status
 from rag.core.account import Request, open_request
@@ -26,14 +26,15 @@ from rag.core.errors import ForbiddenError, RAGError
 from rag.services.access import Caller
 
 PATHS = frozenset({"/mcp", "/mcp/"})
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 
 async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one request of a caller whose key may read."""
     async with ThreadSensitiveContext():
-        request = ASGIRequest(scope, io.BytesIO())
+        request = read_request(scope, io.BytesIO())
+        if isinstance(request, HttpResponse):
+            await _send(request, send)
+            return
         language = get_language_from_request(request)
         open_request(Request("api", address=request.META.get("REMOTE_ADDR", "")))
         with override(language):
@@ -44,7 +45,22 @@ async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -
         # The SDK is heavy and belongs to these requests alone.
         from agents.api.mcp_server import LANGUAGE, SCOPE, serve_mcp
 
-        await serve_mcp({**scope, SCOPE: caller.scope, LANGUAGE: language}, receive, send)
+        body = await read_whole(scope, receive)
+        if isinstance(body, HttpResponse):
+            await _send(body, send)
+            return
+        asked = {**scope, SCOPE: caller.scope, LANGUAGE: language}
+        await serve_mcp(asked, _first(body, receive), send)
+
+
+def _first(body: bytes, receive: Receive) -> Receive:
+    """Return a receiving end that gives the body, and then what comes after it."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def received() -> Any:
+        return next(messages, None) or await receive()
+
+    return received
 
 
 async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:

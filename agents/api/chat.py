@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.utils.translation import get_language
 from ninja import Router
@@ -22,7 +23,7 @@ from agents.services.chat_order import ChatOrder
 from agents.services.error_code import error_of_event
 from agents.services.find_agent import find_agent
 from agents.services.find_message import message_called
-from agents.services.follow_chat import follow_chat
+from agents.services.hear_chat import hear_chat
 from agents.services.in_db import in_db
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
@@ -48,14 +49,14 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
     """
     scope = caller_with(request, "read").scope
-    # On the request's own thread and connection, which ``begin_chat`` gives back.
-    order = await sync_to_async(_order)(name, scope, body)
-    started = await begin_chat(order=order)
+    started = await begin_chat(order=partial(_order, name, scope, body))
     if body.stream:
         return event_stream(started.answer.pk)
     last: Mapping[str, Any] = {}
-    async for event in follow_chat(message_id=started.answer.pk):
-        last = event.data
+    # Who leaves meanwhile cancels this, which stops the answer where that is wished.
+    async with aclosing(hear_chat(message_id=started.answer.pk)) as events:
+        async for event in events:
+            last = event.data
     message = await in_db(message_called, key=str(started.answer.key), scope=scope)
     if message.status == models.Message.Status.ERROR:
         raise error_of_event(last)

@@ -43,6 +43,10 @@ class _InFlow(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no type
         """Return the flow of the address; raise NotFoundError."""
         return find_flow(name=self.kwargs["flow"], scope=self.scope)
 
+    def first_rows(self, rows: Any, limit: int) -> Any:
+        """Return the first of the rows, which are in order, for a page."""
+        return rows[:limit]
+
     def page(self, rows: Any, asked: Any) -> list[Any]:
         """Return the rows of one page, as the query of the address wants them."""
         asked = asked(data=self.request.query_params.dict())

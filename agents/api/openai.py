@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +17,6 @@ from agents.api.openai_parameters import read_parameters
 from agents.api.openai_stream import Completion, streamed_answer, whole_answer
 from agents.services.apart import in_waits
 from agents.services.chat import begin_chat
-from agents.services.in_db import in_db
 from agents.services.openai_answer import OpenAIAnswer
 from agents.services.openai_embed import embed_texts, texts_of
 from agents.services.openai_models import NamedModel, find_model, list_models
@@ -51,13 +51,13 @@ async def chat_completions(request: HttpRequest, body: ChatCompletionBody) -> An
     scope = caller_with(request, "read").scope
     ignored = read_parameters(body.model_extra or {})
     asked, stops = body.asked(), body.stops
-    order = await in_db(order_of, asked=asked, scope=scope)
-    started = await begin_chat(order=order)
+    started = await begin_chat(order=partial(order_of, asked=asked, scope=scope))
+    agent = started.order.agent
     # A stream cannot take back what it sent: answers that may be repaired wait for their end.
-    is_repaired = order.agent.config.get("citation_failure") == "repair"
+    is_repaired = agent.config.get("citation_failure") == "repair"
     holds = is_repaired or not (body.stream or stops)
     completion = Completion(
-        message=started.answer, model=order.agent.name, ignored=ignored,
+        message=started.answer, model=agent.name, ignored=ignored,
         answer=OpenAIAnswer(stops, body.citable.footnotes, holds),
         prompt="\n".join([asked.instructions, *(turn["content"] for turn in asked.turns)]),
         language=get_language() or settings.LANGUAGE_CODE,

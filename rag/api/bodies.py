@@ -14,20 +14,22 @@ from rest_framework.parsers import JSONParser
 
 from rag.core.errors import InvalidInputError, LimitError
 
-_MAX_DEPTH = 50
+# Each name of an object costs a check wherever it comes by; real requests have a few thousand.
+_MAX_DEPTH, _MAX_NAMES = 50, 100_000
 
 
 def read_json(body: bytes, limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE) -> Any:
     """Return the value of a JSON text in UTF-8.
 
     Raises LimitError over ``limit`` bytes (5 MB); InvalidInputError for what is no JSON, is nested
-    too deep, or holds NULs, halves of characters or numbers without end.
+    too deep, or holds NULs, halves of characters, numbers without end or too many names.
     """
     if len(body) > limit:
         raise LimitError("The request is larger than {limit} MB.", limit=limit // 1024**2)
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_no_number)
-        _check(value, 0)
+        if _check(value, 0) > _MAX_NAMES:
+            raise ValueError(f"its objects have more than {_MAX_NAMES} names")
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(
             "The request is not valid JSON: {reason}.", hint="Send JSON in UTF-8.", reason=error
@@ -53,9 +55,11 @@ class BodyParser(Parser):
         return read_json(request.body)
 
 
-def _check(value: Any, depth: int) -> None:
+def _check(value: Any, depth: int) -> int:
+    """Return how many names the objects have in all."""
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deep")
+    n_names = 0
     if isinstance(value, str):
         if "\0" in value:
             raise ValueError("a text holds a NUL")
@@ -66,10 +70,11 @@ def _check(value: Any, depth: int) -> None:
     elif isinstance(value, dict):
         for name, inner in value.items():
             _check(name, depth + 1)
-            _check(inner, depth + 1)
+            n_names += 1 + _check(inner, depth + 1)
     elif isinstance(value, list):
         for inner in value:
-            _check(inner, depth + 1)
+            n_names += _check(inner, depth + 1)
+    return n_names
 
 
 def _no_number(name: str) -> Any:

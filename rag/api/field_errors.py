@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from django.utils.translation import gettext, gettext_noop
@@ -34,12 +35,17 @@ _SENTENCES = {
     "too_short": gettext_noop("At least {min_length} are needed."),
     "too_long": gettext_noop("At most {max_length} are allowed."),
 }
+# A request with thousands of wrong fields is wrong in the same way; all would be megabytes.
+MAX_TOLD = 100
 
 
 def pydantic_fields(errors: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return ninja's errors as sentences by field or parameter; ``""`` is the body as a whole."""
+    """Return ninja's errors as sentences by field or parameter; ``""`` is the body as a whole.
+
+    The first ``MAX_TOLD`` are told.
+    """
     found: dict[str, list[str]] = {}
-    for error in errors:
+    for error in islice(errors, MAX_TOLD):
         # The location begins with where the value came from and the argument's name.
         where, argument, *inside = (str(part) for part in error["loc"])
         name = ".".join(inside) or ("" if where == "body" else argument)
@@ -53,10 +59,10 @@ def pydantic_fields(errors: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]
 
 
 def flat_fields(detail: Any, prefix: str = "") -> dict[str, list[str]]:
-    """Return DRF's nested details flat: ``{"metadata.a": ["…"]}``."""
+    """Return DRF's nested details flat: ``{"metadata.a": ["…"]}``; ``MAX_TOLD`` of each level."""
     if isinstance(detail, Mapping):
         found: dict[str, list[str]] = {}
-        for name, inner in detail.items():
+        for name, inner in islice(detail.items(), MAX_TOLD):
             own = "" if name in ("non_field_errors", "__all__") else str(name)
             dotted = f"{prefix}.{own}".strip(".")
             for field, sentences in flat_fields(inner, dotted).items():
@@ -64,10 +70,10 @@ def flat_fields(detail: Any, prefix: str = "") -> dict[str, list[str]]:
         return found
     if isinstance(detail, (list, tuple)):
         flat: dict[str, list[str]] = {}
-        for index, inner in enumerate(detail):
+        # Of a list's parts the right ones are empty.
+        wrong = ((index, inner) for index, inner in enumerate(detail) if inner not in ({}, [], ()))
+        for index, inner in islice(wrong, MAX_TOLD):
             is_nested = isinstance(inner, (Mapping, list, tuple))
-            if is_nested and not inner:
-                continue
             place = f"{prefix}.{index}".strip(".") if is_nested else prefix
             for field, sentences in flat_fields(inner, place).items():
                 flat.setdefault(field, []).extend(sentences)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -12,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
 from rag.api.bodies import read_json
+from rag.api.field_errors import MAX_TOLD
 from rag.core.errors import InvalidInputError
 from rag.services.access import Caller
 
@@ -23,10 +25,10 @@ class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has
         """Return the values; each field that would be ignored is an error."""
         if isinstance(data, Mapping):
             fields = self.fields
+            wrong = (name for name in data if name not in fields or fields[name].read_only)
             errors = {
                 name: [_("This cannot be set.") if name in fields else _("There is no such field.")]
-                for name in data
-                if name not in fields or fields[name].read_only
+                for name in islice(wrong, MAX_TOLD)
             }
             if errors:
                 raise serializers.ValidationError(errors)

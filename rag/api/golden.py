@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from django.http import StreamingHttpResponse
@@ -22,6 +23,7 @@ from rag.services.golden_csv import MAX_BYTES, import_questions
 from rag.services.golden_export import export_questions
 from rag.services.golden_questions import Wanted, save_question, set_targets
 from rag.services.search import checked_query
+from rag.services.stream_lines import stream_lines
 
 
 @extend_schema_view(
@@ -112,8 +114,9 @@ class GoldenQuestionViews(ScopedViews):
         rows = asked.narrow(self.get_queryset(), asked.validated_data)
         if "store" in asked.validated_data:
             rows = rows.filter(store=store_called(asked.validated_data["store"], self.scope))
-        lines = iter(["\ufeff", *export_questions(questions=rows)])
-        response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+        lines = chain(["\ufeff"], export_questions(questions=rows))
+        pieces = stream_lines(lines=lines)
+        response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")
         response["Content-Disposition"] = 'attachment; filename="golden-questions.csv"'
         return response
 

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rag import models
 from rag.api.fields import StrictSerializer
 from rag.api.filters import StoreList
+from rag.services.golden_questions import MAX_TARGETS
 
 _ID = {"min_value": 1, "max_value": 2**63 - 1}
 
@@ -27,7 +28,7 @@ class GoldenQuestionBody(StrictSerializer, serializers.ModelSerializer):  # type
 
     store = serializers.CharField(source="store_id", help_text="The store's id, slug or name.")
     query = serializers.CharField(max_length=4000)
-    targets = _TargetBody(many=True, required=False)
+    targets = _TargetBody(many=True, required=False, max_length=MAX_TARGETS)
 
     class Meta:
         model = models.GoldenQuestion
@@ -49,7 +50,7 @@ class GoldenChange(StrictSerializer):
     query = serializers.CharField(required=False, max_length=4000)
     enabled = serializers.BooleanField(required=False)
     note = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
-    targets = _TargetBody(many=True, required=False)
+    targets = _TargetBody(many=True, required=False, max_length=MAX_TARGETS)
 
 
 class GoldenList(StoreList):

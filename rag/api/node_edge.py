@@ -22,6 +22,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from rag.api.bodies import read_json
 from rag.api.callers import caller_by_cookie, caller_by_key, require
+from rag.api.database_faults import database_fault
 from rag.api.problems import told
 from rag.core import errors
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, RAGError
@@ -89,6 +90,9 @@ def told_error(error: Exception) -> tuple[int, str]:
         return 400, " ".join(error.messages)
     if isinstance(error, (MultiPartParserError, SuspiciousOperation, UnreadablePostError)):
         return 400, gettext("The request cannot be read.")
+    met = database_fault(error)
+    if met is not None:
+        return told_error(met)
     _log.error("A node's route failed: %s", type(error).__name__, exc_info=error)
     return 500, gettext("Something went wrong here.") + " " + gettext("The server's log says what.")
 

@@ -6,12 +6,13 @@ Nothing is counted and nothing skipped by OFFSET: the millionth row costs as muc
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
+from django.utils.timezone import is_aware, make_aware
 from django.utils.translation import gettext_lazy as _
 from rest_framework.exceptions import ValidationError as FieldError
 from rest_framework.pagination import BasePagination
@@ -34,9 +35,8 @@ class KeysetPagination(BasePagination):  # type: ignore[misc]  # DRF has no type
         if view.filters.get("cursor"):
             queryset = queryset.filter(_after(queryset.model, ordering, view.filters["cursor"]))
         sign = "-" if ordering.startswith("-") else ""
-        rows = list(
-            queryset.order_by(ordering, *([] if name == "id" else [f"{sign}id"]))[: limit + 1]
-        )
+        ordered = queryset.order_by(ordering, *([] if name == "id" else [f"{sign}id"]))
+        rows = list(view.first_rows(ordered, limit + 1))
         self.next = None
         if len(rows) > limit:
             rows.pop()
@@ -83,11 +83,13 @@ def _after(model: type[Model], ordering: str, cursor: str) -> Q:
             or "\0" in str(value)
         ):
             raise ValueError
-        # JSON can spell half of a character, which no database holds.
+        # JSON can spell half of a character, and a zone's shift of a day, which no database holds.
         str(value).encode()
+        if isinstance(value, datetime):
+            value = (value if is_aware(value) else make_aware(value)).astimezone(UTC)
         if isinstance(value, int) and abs(value) >= 2**63:
             raise ValueError
-    except (ValueError, TypeError, RecursionError, binascii.Error, ValidationError) as error:
+    except (ArithmeticError, ValueError, TypeError, RecursionError, ValidationError) as error:
         raise FieldError({"cursor": [_("The cursor does not belong to this list.")]}) from error
     step = "lt" if ordering.startswith("-") else "gt"
     if name == "id":

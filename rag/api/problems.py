@@ -23,6 +23,7 @@ from ninja.errors import HttpError
 from ninja.errors import ValidationError as BodyError
 from rest_framework import exceptions
 
+from rag.api.database_faults import database_fault
 from rag.api.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
 from rag.core.disk import is_full
@@ -51,6 +52,7 @@ _OF_STATUS: dict[int, tuple[str, RAGError]] = {
     404: ("not_found", RAGError("There is nothing at this address, or nothing you may see.")),
     405: ("method_not_allowed", RAGError("The method {method} is not possible here.")),
     406: ("not_acceptable", RAGError("There is no such form of the answer.", hint="Ask for JSON.")),
+    408: ("timeout", RAGError("The request did not arrive in time.", hint="Send it again.")),
     413: ("too_large", RAGError("The request is too large.")),
     415: ("unsupported_media_type", RAGError(
         "The request's type of content is not accepted here.",
@@ -80,7 +82,10 @@ def problem(request: HttpRequest, error: Exception) -> JsonResponse | None:
     status = _status(error)
     if status in (503, 507):
         _log.error("%s: %s", _OF_STATUS[status][1].message, error)
-    return None if status is None else problem_of_status(request, status)
+    if status is not None:
+        return problem_of_status(request, status)
+    met = database_fault(error)
+    return None if met is None else _of_error(met)
 
 
 def problem_of_status(request: HttpRequest, status: int) -> JsonResponse:

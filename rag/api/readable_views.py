@@ -103,6 +103,10 @@ class ReadableViews(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has n
         """Return the rows, narrowed by what only this resource can be asked for."""
         return rows
 
+    def first_rows(self, rows: QuerySet[Any], limit: int) -> QuerySet[Any]:
+        """Return the first of the rows, which are in order, for a page."""
+        return rows[:limit]
+
     def retrieve(self, request: Any, pk: str) -> Response:
         """Return one row."""
         return self.one(self.get_object())

@@ -39,7 +39,10 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
         raise ForbiddenError("You may read “{name}”, not change it.", name=store.name)
     file_ids = _files(store, body)
     if body.dry_run:
-        told = estimate_reindex(store=store, what=body.what, file_ids=file_ids, model=body.model)
+        told = estimate_reindex(
+            store=store, what=body.what, file_ids=file_ids, model=body.model,
+            only_stale=body.stale_only,
+        )  # fmt: skip
         return 200, {"estimate": EstimateOut.from_orm(told)}
     run, is_new = start_run(
         scope=caller.scope, store=store, what=body.what, file_ids=file_ids, model=body.model,

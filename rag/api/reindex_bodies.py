@@ -25,7 +25,10 @@ class ReindexBody(Schema):
     filter: str = Field("", max_length=2000, description='Files by metadata, as `lang = "zh"`.')
     stale_only: bool = Field(False, description="Only what would become otherwise.")
     model: str = Field("", max_length=200, description="provider:model; for embeddings.")
-    workers: int = Field(1, ge=1, le=32, description="Batches that are embedded at a time.")
+    workers: int | None = Field(
+        None, ge=1, le=32,
+        description="Batches embedded at a time, processes that cut words. Unset: 1 and all cores.",
+    )  # fmt: skip
     per_second: float = Field(0, ge=0, description="Most chunks a second; 0: no limit.")
     margin: float = Field(0.01, ge=0, le=1, description="How much nDCG@10 may fall.")
     swap: bool = Field(True, description="False: build and judge only.")

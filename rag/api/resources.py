@@ -18,7 +18,7 @@ from rag.core.errors import ForbiddenError
 from rag.services.add_chunk import add_chunk, delete_chunks
 from rag.services.edit_chunk import edit_chunk
 from rag.services.files import set_chunks_enabled
-from rag.services.find_chunks import find_chunks
+from rag.services.find_chunks import find_first_chunks
 from rag.services.stores import create_store, delete_store
 from rag.services.update_store import update_store
 
@@ -119,10 +119,18 @@ class ChunkViews(ScopedViews):
     list_filter = ChunkList
     lookup_value_regex = "[0-9]{1,19}"
 
-    def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows that hold all words."""
-        rows, words = super().further(rows), self.filters.get("words", "")
-        return find_chunks(chunks=rows, scope=self.scope, words=words) if words else rows
+    def first_rows(self, rows: QuerySet[Any], limit: int) -> QuerySet[Any]:
+        """Return the first rows that hold all words."""
+        if words := self.filters.get("words", ""):
+            stores = models.Store.objects.readable(self.scope)
+            if "store" in self.filters:
+                stores = stores.filter(pk=store_called(self.filters["store"], self.scope).pk)
+            # What a newer revision replaced is in no index.
+            ids = list(stores.values_list("pk", flat=True)) if self.filters["is_live"] else []
+            rows = find_first_chunks(
+                chunks=rows, stores=ids, words=words, limit=limit, in_order=True
+            )
+        return super().first_rows(rows, limit)
 
     def create(self, request: Any) -> Response:
         """Add a chunk."""

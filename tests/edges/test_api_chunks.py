@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.types import RetrievalSettings
+from rag.services import find_chunks
 from rag.services.search import search
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import WRITER, client_for, error_of, ok
@@ -199,6 +200,28 @@ def test_lists_are_filtered(file: Any) -> None:
         error_of(client.get(f"/api/chunks?{query}"), 400)
 
 
+@pytest.mark.parametrize("ordering", ["id", "-id", "ordinal"])
+@pytest.mark.parametrize("read_up_to", [0, 100])
+def test_pages_of_a_word_hold_each_chunk_once_in_order(
+    file: Any, monkeypatch: pytest.MonkeyPatch, ordering: str, read_up_to: int
+) -> None:
+    monkeypatch.setattr(find_chunks, "READ_UP_TO", read_up_to)
+    publish(file, *(f"{('pump', 'valve')[n % 2]} number {n}" for n in range(14)))
+    publish(FileFactory(store=StoreFactory()), "the pump of somebody else")
+    client, seen = client_for(file.store.owner), list[str]()
+    address = f"/api/chunks?words=pump&limit=3&file={file.pk}&ordering={ordering}"
+    while address:
+        page = ok(client.get(address))
+        seen += [row["text"] for row in page["results"]]
+        address = page["next"]
+    wanted = [f"pump number {n}" for n in range(0, 14, 2)]
+    assert seen == (wanted[::-1] if ordering == "-id" else wanted)
+    # What was replaced is in no index, and found all the same.
+    publish(file, "another text")
+    rows = ok(client.get("/api/chunks?words=pump&is_live=false&limit=50"))["results"]
+    assert sorted(row["text"] for row in rows) == sorted(wanted)
+
+
 @pytest.mark.parametrize(
     "ordering", ["id", "-id", "name", "-name", "size", "-created_at", "updated_at"]
 )
@@ -266,3 +289,31 @@ def test_a_forged_cursor_is_a_field_error(content: str) -> None:
     cursor = base64.urlsafe_b64encode(content.encode()).decode()
     response = client_for(UserFactory()).get("/api/files", {"cursor": cursor[:1999]})
     assert list(error_of(response, 400)["fields"]) == ["cursor"]
+
+
+@pytest.mark.parametrize(
+    ("ordering", "value"),
+    [
+        ("id", "Infinity"), ("size", "-Infinity"), ("size", "NaN"), ("size", "1e300"),
+        ("created_at", '"0001-01-01T00:00:00+23:59"'), ("-created_at", '"9999-12-31T23:59-23:59"'),
+    ],
+)  # fmt: skip
+def test_a_cursor_with_what_no_column_holds_is_a_field_error(ordering: str, value: str) -> None:
+    import base64
+
+    cursor = base64.urlsafe_b64encode(f'["{ordering}",{value},1]'.encode()).decode()
+    asked = {"cursor": cursor, "ordering": ordering}
+    response = client_for(UserFactory()).get("/api/files", asked)
+    assert list(error_of(response, 400)["fields"]) == ["cursor"]
+
+
+def test_a_cursor_s_time_means_the_same_in_every_zone() -> None:
+    import base64
+
+    store = StoreFactory(owner=UserFactory())
+    file = FileFactory(store=store)
+    client = client_for(store.owner)
+    for value, found in (("2020-01-01T00:00:00+23:59", [file.pk]), ("2999-12-31T00:00:00", [])):
+        cursor = base64.urlsafe_b64encode(f'["created_at","{value}",0]'.encode()).decode()
+        page = ok(client.get("/api/files", {"cursor": cursor, "ordering": "created_at"}))
+        assert [row["id"] for row in page["results"]] == found

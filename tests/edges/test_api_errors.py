@@ -198,6 +198,36 @@ def test_nested_details_become_flat() -> None:
     assert flat_fields(detail) == {"a": ["x", "y"], "b.c": ["z"], "d.1.e": ["w"], "": ["v"]}
 
 
+def test_of_thousands_of_wrong_fields_the_first_hundred_are_told(client: KeyClient) -> None:
+    many = {f"k{number}": number for number in range(5000)}
+    stores = {"name": "x", **many}
+    question = {"query": "x", "stores": ["x"], **many}
+    targets = {"store": "x", "query": "x", "targets": [{"a": 1}] * 5000}
+    told = [
+        error_of(client.send("post", "/api/stores", stores), 400)["fields"],
+        error_of(client.send("post", RETRIEVE, question), 422)["fields"],
+    ]
+    assert [list(fields) for fields in told] == [[f"k{number}" for number in range(100)]] * 2
+    writer = client_for(UserFactory(permissions=("add_goldenquestion",)))
+    refused = error_of(writer.send("post", "/api/golden-questions", targets), 400)["fields"]
+    assert list(refused) == ["targets"]
+
+
+def test_what_is_right_in_a_list_takes_no_room_from_what_is_wrong() -> None:
+    detail: list[Any] = [{}, [], ()] * 1000
+    assert flat_fields({"a": [*detail, {"b": ["x"]}]}) == {"a.3000.b": ["x"]}
+    assert len(flat_fields([{"b": ["x"]}] * 5000)) == 100
+    assert len(flat_fields({str(number): ["x"] for number in range(5000)})) == 100
+
+
+def test_objects_with_more_names_than_any_request_has_are_refused() -> None:
+    body = '{"a": [' + ",".join(['{"b": 1, "c": 2}'] * 50_000) + "]}"
+    with pytest.raises(InvalidInputError, match="more than 100000 names"):
+        read_json(body.encode())
+    # Long lists of plain values cost nothing.
+    assert len(read_json(b"[" + b"1," * 200_000 + b"1]")) == 200_001
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(st.characters(), max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

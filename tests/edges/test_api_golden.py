@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from rag import models
 from rag.services.evaluation_order import work_evaluation
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_desk import streamed, use_words
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.golden_world import TEXTS, golden, golden_store
@@ -84,7 +84,7 @@ def test_a_question_cannot_become_another_one(world: Any) -> None:
         ({"store": "{slug}", "query": "x", "targets": [{"chunk": 0}]}, 400),
         ({"store": "{slug}", "query": "x", "targets": [{"grade": 4, "file": 1}]}, 400),
         ({"store": "{slug}", "query": "x", "targets": [{"chunk": 2**62}]}, 404),
-        ({"store": "{slug}", "query": "x", "targets": [{}]}, 404),
+        ({"store": "{slug}", "query": "x", "targets": [{}]}, 400),
         ({"store": "{slug}", "query": "x", "origin": "hand"}, 400),
         ({"store": "nowhere", "query": "x"}, 404),
     ],
@@ -114,7 +114,7 @@ def test_readers_and_strangers_see_no_question_and_no_run(world: Any) -> None:
             error_of(client.get(address), 404)
             error_of(client.delete(address.removesuffix("/results")), 404)
         exported = client.get(f"{QUESTIONS}/export")
-        assert b"warranty" not in b"".join(exported.streaming_content)
+        assert b"warranty" not in streamed(exported)
         refused = client.send("post", QUESTIONS, {"store": store.slug, "query": "mine"})
         assert refused.status_code in (403, 404)
         assert client.send("post", RUNS, {"store": store.slug}).status_code in (403, 404)
@@ -145,7 +145,7 @@ def test_csv_goes_out_and_comes_in(world: Any) -> None:
     store, chunks, client = world
     golden(store, "warranty", [chunks[0]], grade=2)
     response = client.get(f"{QUESTIONS}/export?store={store.slug}")
-    text = b"".join(response.streaming_content)
+    text = streamed(response)
     assert response["Content-Type"].startswith("text/csv")
     assert TEXTS[0].encode() in text
     store.golden_questions.all().delete()

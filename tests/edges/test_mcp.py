@@ -282,3 +282,14 @@ def test_many_clients_call_at_once(desk: Desk) -> None:
         return await asyncio.gather(*map(one, range(12)))
 
     assert [result.is_error for result in asyncio.run(all_of_them())] == [False] * 12
+
+
+def test_what_cannot_be_read_or_is_too_long_is_refused_with_a_sentence(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("project.http_door.MAX_BODY", 1024**2)
+    own = {"authorization": f"Bearer {desk.secret}"}
+    odd = httpx2.post(f"{desk.url}/mcp", headers={**own, "content-type": "a/b; a*=nonsense''x"})
+    assert (odd.status_code, odd.json()["error"]["code"]) == (400, "malformed")
+    long = httpx2.post(f"{desk.url}/mcp", headers=own, content=bytes(1024**2 + 1))
+    assert (long.status_code, long.json()["error"]["code"]) == (413, "too_large")
