@@ -6,6 +6,7 @@ Nobody waits for it and it breaks nothing: what fails is logged, and the next th
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from django.db import DatabaseError
 
@@ -13,28 +14,36 @@ from agents import models
 from agents.flows.model_options import model_options
 from agents.memory.keep import project_of
 from agents.memory.semantic import SCHEMA
-from agents.memory.session import Ask
 from agents.services.apart import in_rows
 from agents.services.chat_run import ChatRun
 from agents.services.memory_agent import RAGAgentMemory
 from agents.services.session_title import title_session
 from agents.services.summarize import summarize
 from rag.core.errors import RAGError
-from rag.core.ports import ChatRequest
-from rag.core.types import Message
+from rag.services.log_citations import log_citations
 
-FACTS_TIMEOUT_S = 60.0
 log = logging.getLogger(__name__)
 
 
 async def after_answer(*, message: models.Message, run: ChatRun) -> None:
     """Do all of it, one thing after the other; raises nothing that is known to happen."""
-    for work in (summarize, title_session, remember):
+    for work in (note_citations, summarize, title_session, remember):
         try:
             await work(message=message, run=run)
         except (RAGError, DatabaseError) as error:
             # An answer that was deleted meanwhile leaves nothing behind: its keys refuse.
             log.warning("%s failed after answer %s: %s", work.__name__, message.pk, _kind(error))
+
+
+async def note_citations(*, message: models.Message, run: ChatRun) -> None:
+    """Note with the searches of the answer which of their hits it cites."""
+
+    def noted() -> None:
+        rows = models.Message.objects.filter(pk=message.pk).values_list("citations", flat=True)
+        for citations in rows:
+            log_citations(scope=run.scope, since=message.created_at, citations=citations)
+
+    await in_rows(noted)
 
 
 async def remember(*, message: models.Message, run: ChatRun) -> None:
@@ -50,24 +59,14 @@ async def remember(*, message: models.Message, run: ChatRun) -> None:
     shown = [one for one in row.sources if one.get("doc_id")]
     chunk_ids = [one["chunk_id"] for one in shown if one.get("chunk_id")]
     is_kept = row.outcome == "answered" and shown and len(chunk_ids) == len(shown)
+    options = model_options(run.model_id, None, SCHEMA)
     memory = RAGAgentMemory(
         run.scope, project_of(row.session.agent), message=row,
-        ask=_asker(run) if run.can_write else None,
+        ask=partial(run.told, options=options) if run.can_write else None,
     )  # fmt: skip
     await memory.store_interaction(
         row.parent.content, row.content if is_kept else "", chunk_ids=chunk_ids
     )
-
-
-def _asker(run: ChatRun) -> Ask:
-    async def ask(system: str, user: str) -> str:
-        request = ChatRequest(
-            [Message("system", system), Message("user", user)], temperature=0.0, max_tokens=1024,
-            timeout_s=FACTS_TIMEOUT_S, options=model_options(run.model_id, None, SCHEMA),
-        )  # fmt: skip
-        return (await run.ask(request)).text
-
-    return ask
 
 
 def _exchange(message: models.Message) -> models.Message | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from rag.core.errors import ProviderTimeoutError
 from rag.core.ports import ChatModel, ChatRequest
-from rag.core.types import ChatReply
+from rag.core.types import ChatReply, Message
 from rag.services.can_write import can_write
 from rag.services.count_tokens import count_tokens
 
@@ -60,6 +60,18 @@ class AskedModel:
                 model=self.chat.id, timeout_s=f"{request.timeout_s:g}",
             ) from None  # fmt: skip
         return ChatReply("".join(texts), last.model or self.chat.id, last.finish_reason)
+
+    async def told(
+        self, system: str, user: str, *, max_tokens: int = 1024, timeout_s: float = 60.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> str:  # fmt: skip
+        """Return what the model says to two texts, as steadily as it can; else as ``ask``."""
+        messages = [Message("system", system), Message("user", user)]
+        request = ChatRequest(
+            messages, temperature=0.0, max_tokens=max_tokens, timeout_s=timeout_s,
+            options=options or {},
+        )  # fmt: skip
+        return (await self.ask(request)).text
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield the pieces as they come and add up their tokens."""

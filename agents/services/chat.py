@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from django.conf import settings
 
@@ -24,9 +25,10 @@ _TASKS: set[asyncio.Task[None]] = set()
 _RUNNING = models.Message.Status.RUNNING
 
 
-async def begin_chat(*, order: ChatOrder) -> StartedChat:
+async def begin_chat(*, order: ChatOrder | Callable[[], ChatOrder]) -> StartedChat:
     """Write the question down and let the answer be written while the caller does something else.
 
+    ``order`` may be what makes it: that runs on the thread and the connection that write it down.
     Raises what ``start_chat`` raises; what fails later is the answer's last event. Who is cancelled
     meanwhile leaves an answer that nobody hears: it is written to its end or stopped, as
     ``hear_chat`` has it.
@@ -40,12 +42,12 @@ async def begin_chat(*, order: ChatOrder) -> StartedChat:
         raise
 
 
-async def _begun(order: ChatOrder) -> StartedChat:
-    chat = await in_db(start_chat, order=order)
+async def _begun(order: ChatOrder | Callable[[], ChatOrder]) -> StartedChat:
+    chat = await in_db(_started, order)
     worker = ChatWorker(chat)
     await worker.log.append("start", {
         "message": str(chat.answer.key), "question": str(chat.question.key),
-        "session": str(chat.answer.session.key), "agent": order.agent.name,
+        "session": str(chat.answer.session.key), "agent": chat.order.agent.name,
     })  # fmt: skip
     context = context_of(chat=chat, calls=worker.log.calls)
     task = asyncio.create_task(worker.work(), context=context, name=str(chat.answer.key))
@@ -67,6 +69,10 @@ async def stop_chat(*, key: str, scope: Scope) -> models.Message:
     if not await in_db(_mark_stopped, message):
         raise ConflictError("The answer has ended already.")
     return message
+
+
+def _started(order: ChatOrder | Callable[[], ChatOrder]) -> StartedChat:
+    return start_chat(order=order() if callable(order) else order)
 
 
 def _mark_stopped(message: models.Message) -> bool:

@@ -15,6 +15,7 @@ from agents import models
 from agents.core.chat import Transcript
 from agents.services.claim import STALE_S
 from rag.core.errors import ProviderError
+from rag.services.live_key import is_live_key
 
 _STATUS = models.Message.Status
 log = logging.getLogger(__name__)
@@ -23,14 +24,17 @@ _TOLD = ("content", "citations", "sources", "notices")
 GAP = 1000
 
 
-def beat(message: models.Message) -> str:
+def beat(message: models.Message, key_id: int | None = None) -> str:
     """Give a sign of life; return the status, which somebody else may have changed.
 
+    What was asked with a key that lets nobody in any more is stopped.
     A database that cannot be asked changes nothing: only a longer silence loses an answer.
     """
     mine = models.Message.objects.filter(pk=message.pk, worker=message.worker)
     try:
         mine.filter(status=_STATUS.RUNNING).update(seen_at=timezone.now())
+        if key_id is not None and not is_live_key(key_id=key_id):
+            return _STATUS.STOPPED
         return mine.values_list("status", flat=True).first() or ""
     except Error as error:
         log.warning("an answer gave no sign of life: %s", type(error).__name__)

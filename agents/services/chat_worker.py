@@ -104,9 +104,10 @@ class ChatWorker:
         await self.log.close(kind, last, along=partial(finish, self.chat.answer, row))
 
     async def _watch(self) -> None:
+        key_id = self.chat.order.scope.key_id
         while await asyncio.sleep(BEAT_S, True):
-            if await in_rows(beat, self.chat.answer) != _STATUS.RUNNING:
-                # Stopped by another process.
+            if await in_rows(beat, self.chat.answer, key_id) != _STATUS.RUNNING:
+                # Stopped by another process, or with its key.
                 self._is_stopped = True
                 self._cancel()
                 return

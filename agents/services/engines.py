@@ -15,6 +15,11 @@ from rag.core.errors import UnknownNameError
 from rag.services.count_tokens import count_tokens
 
 ENGINES = ("langgraph", "plain")
+# Whatever a library raises that cannot be loaded, or does not fit what it is built with.
+_UNFIT = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, MemoryError,
+    NameError, OSError, RuntimeError, SyntaxError, SystemError, TypeError, ValueError,
+)  # fmt: skip
 log = logging.getLogger(__name__)
 
 
@@ -32,7 +37,8 @@ class Engine(Protocol):
 def engine_for(pipeline: Pipeline, name: str = "") -> Engine:
     """Return the engine of a name, empty for the setting; UnknownNameError for another.
 
-    A graph engine that cannot be loaded is replaced by the plain one, which the log says.
+    A graph engine that cannot be loaded, or cannot compile the pipeline, is replaced by the plain
+    one, which the log says; what a step of a run raises is none of this.
     """
     name = name or str(settings.AGENTS["ENGINE"])
     if name not in ENGINES:
@@ -44,10 +50,11 @@ def _graph_engine(pipeline: Pipeline) -> Engine:
     try:
         # Heavy: 0.9 s and 71 MB, only where an agent is asked.
         from agents.graphs.rag import GraphEngine
-    except ImportError as error:
-        log.error("agents run on the plain engine, LangGraph cannot be loaded: %s", error)
+
+        return GraphEngine(pipeline)
+    except _UNFIT:
+        log.exception("agents run on the plain engine, LangGraph cannot be used")
         return PlainEngine(pipeline)
-    return GraphEngine(pipeline)
 
 
 @lru_cache(maxsize=8)

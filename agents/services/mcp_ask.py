@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext_noop
@@ -14,7 +15,6 @@ from agents.services.chat_order import ChatOrder
 from agents.services.error_code import error_of_event
 from agents.services.find_agent import find_agent
 from agents.services.hear_chat import hear_chat
-from agents.services.in_db import in_db
 from agents.services.openai_answer import OpenAIAnswer
 from rag.core.access import Scope
 from rag.core.options import option, read_options
@@ -45,8 +45,7 @@ async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, 
 
     Who cancels stops the answer, unless ``AGENT_FINISHES_ALONE`` is set. Raises RAGError.
     """
-    order = await in_db(_order, arguments, scope)
-    started = await begin_chat(order=order)
+    started = await begin_chat(order=partial(_order, arguments, scope))
     answer = OpenAIAnswer(has_footnotes=True, holds=True)
     async with aclosing(hear_chat(message_id=started.answer.pk)) as events:
         async for event in events:

@@ -46,9 +46,11 @@ def order_of(*, asked: Asked, scope: Scope) -> ChatOrder:
                 "The message has {n} characters.", hint="Allowed: {limit}.",
                 n=len(text), limit=limit, param="messages",
             )  # fmt: skip
-    stores_of(agent=agent, scope=scope, names=asked.stores)
     adjusted = _adjusted(agent, asked)
-    adjusted.settings  # noqa: B018  a wrong value is told before anything is written
+    if len(asked.turns) > 1:
+        # What is wrong is told before the turns are written; ``start_chat`` looks only after that.
+        stores_of(agent=agent, scope=scope, names=asked.stores)
+        adjusted.settings  # noqa: B018
     parent = parent_of(agent=agent, scope=scope, turns=asked.turns[:-1])
     return ChatOrder(
         agent=adjusted, scope=scope, message=question, parent=parent, stores=asked.stores

@@ -18,7 +18,7 @@ from django.utils import timezone
 from agents import models
 from agents.core.events import FlowEvent
 from agents.core.json_state import packed, storable, unpacked
-from agents.services.in_db import in_db
+from agents.services.in_db import in_db_patiently
 from agents.services.write_events import write_event
 
 _Visit = tuple[str, int]
@@ -78,7 +78,7 @@ class EventLog:
             row.seq = self._seq + 1
             if along is None:
                 await write_event(row)
-            elif not await in_db(_save, row, along):
+            elif not await in_db_patiently(_save, row, along):
                 return
             self._seq = row.seq
             self._remember(row)

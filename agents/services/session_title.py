@@ -11,8 +11,6 @@ from agents.memory.subject import HAN, plain
 from agents.services.apart import in_rows
 from agents.services.chat_run import ChatRun
 from agents.services.open_session import MAX_TITLE
-from rag.core.ports import ChatRequest
-from rag.core.types import Message
 
 TIMEOUT_S, SHOWN = 30.0, 1000
 _RULE = models.Session.TitledBy.RULE
@@ -34,11 +32,7 @@ async def title_session(*, message: models.Message, run: ChatRun) -> None:
     question, answer = (escape(plain(text[:SHOWN])) for text in talk)
     data = f"<question>{question}</question>\n<answer>{answer}</answer>"
     prompt = prompt_file(f"title_{'zh' if HAN.search(question) else 'en'}")
-    request = ChatRequest(
-        [Message("system", prompt), Message("user", data)], temperature=0.0, max_tokens=256,
-        timeout_s=TIMEOUT_S,
-    )  # fmt: skip
-    title = read_title((await run.ask(request)).text)
+    title = read_title(await run.told(prompt, data, max_tokens=256, timeout_s=TIMEOUT_S))
     if title:
         await in_rows(_write, message, title)
 

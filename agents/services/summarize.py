@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from agents import models
 from agents.core.prompt_file import prompt_file
-from agents.memory.session import Ask, Budget, roll_summary
+from agents.memory.session import Budget, roll_summary
 from agents.services.apart import in_rows
 from agents.services.chat_run import ChatRun
 from agents.services.history import Said, branch_of
-from rag.core.ports import ChatRequest
-from rag.core.types import Message
-
-TIMEOUT_S = 60.0
 
 
 async def summarize(*, message: models.Message, run: ChatRun) -> None:
@@ -33,20 +29,9 @@ async def summarize(*, message: models.Message, run: ChatRun) -> None:
         before, [one.turn for one in fallen[known + 1 :]],
         Budget(run.config.summary_tokens, run.count_tokens),
         (prompt_file("summary_zh"), prompt_file("summary_en")),
-        _asker(run) if run.can_write else None,
+        run.told if run.can_write else None,
     )  # fmt: skip
     await in_rows(_write, fallen[-1], text)
-
-
-def _asker(run: ChatRun) -> Ask:
-    async def ask(system: str, user: str) -> str:
-        request = ChatRequest(
-            [Message("system", system), Message("user", user)], temperature=0.0, max_tokens=1024,
-            timeout_s=TIMEOUT_S,
-        )  # fmt: skip
-        return (await run.ask(request)).text
-
-    return ask
 
 
 def _write(said: Said, text: str) -> None:

@@ -34,7 +34,8 @@ def _check_source(scope: Scope, source: DataSourceConfig) -> None:
     for name, shape in schema_of(plugin.Options)["properties"].items():
         secret = source.options.get(name)
         if shape.get("x-secret") and secret:
-            HousePorts().secret(secret)
+            called = source.options.get("endpoint") or source.options.get("url")
+            HousePorts().secret(secret, url=str(called or ""))
     one, many = _STORES.get(source.type, ("", ""))
     names = [source.options.get(one) or "", *(source.options.get(many) or [])]
     if any(names):

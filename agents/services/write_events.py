@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from django.db import IntegrityError, transaction
+from django.db import Error, IntegrityError, transaction
 
 from agents import models
-from agents.services.in_db import in_db
+from agents.services.in_db import in_db_patiently
 
 
 @dataclass(slots=True)
@@ -29,7 +30,10 @@ _DESKS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Desk] = WeakKeyDictionary(
 
 
 async def write_event(row: models.RunEvent) -> None:
-    """Return when the row is committed; raise IntegrityError when its number is taken."""
+    """Return when the row is committed; raise IntegrityError when its number is taken.
+
+    Raises what the database says when it is gone for longer than ``in_db_patiently`` waits.
+    """
     loop = asyncio.get_running_loop()
     desk = _DESKS.setdefault(loop, _Desk())
     future: asyncio.Future[None] = loop.create_future()
@@ -43,13 +47,18 @@ async def write_event(row: models.RunEvent) -> None:
 async def _write(desk: _Desk) -> None:
     while desk.waiting:
         batch, desk.waiting = desk.waiting, []
+        faults: Sequence[Error | None]
         try:
-            faults = await in_db(_save, [row for row, _ in batch])
+            faults = await in_db_patiently(_save, [row for row, _ in batch])
+        except Error as error:
+            # Others wait by now, whose time is not over.
+            faults = [error] * len(batch)
         except BaseException as error:
             # Each of those who wait must hear of it, or would wait for ever.
-            for _, future in batch:
+            for _, future in batch + desk.waiting:
                 if not future.done():
                     future.set_exception(error)
+            desk.waiting = []
             raise
         for (_, future), fault in zip(batch, faults, strict=True):
             if future.done():
@@ -75,5 +84,11 @@ def _saved(row: models.RunEvent) -> IntegrityError | None:
         with transaction.atomic():
             row.save(force_insert=True)
     except IntegrityError as error:
-        return error
+        return None if _is_stored(row) else error
     return None
+
+
+def _is_stored(row: models.RunEvent) -> bool:
+    # By a commit whose answer was lost: its key was given to this row alone.
+    same = models.RunEvent.objects.filter(pk=row.pk, run_id=row.run_id, seq=row.seq)
+    return row.pk is not None and same.exists()

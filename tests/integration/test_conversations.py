@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, transaction
+from django.utils import timezone
 
 from agents import models
 from agents.core.chat import LAST_KINDS
@@ -21,8 +22,12 @@ from agents.services.in_db import in_db, release
 from agents.services.session_title import read_title
 from agents.services.sessions import change_session, delete_session
 from rag import models as rag_models
+from rag.core.access import Scope
 from rag.core.errors import NotFoundError, ProviderError
-from tests.factories import FileFactory, StoreFactory, publish
+from rag.models import QueryLog
+from rag.services.cited_files import cited_files
+from rag.services.log_citations import log_citations
+from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, settled, world
 
 __all__ = ["world"]
@@ -192,6 +197,25 @@ def test_an_answer_ends_while_its_session_is_deleted(world: AgentWorld) -> None:
         finish(row, {"content": MARK})
     deleted.join(10)
     assert not models.Session.objects.exists() and tables_with(MARK) == []
+
+
+def test_what_an_answer_cites_is_known_to_the_log_of_searches(world: AgentWorld) -> None:
+    publish(FileFactory(store=world.store, name="other.txt"), "The pump hums at night.")
+    world.use(CITED)
+    row = world.ask(PUMP).row
+    assert [one["verdict"] for one in row.citations] == ["verified"]
+    logged = QueryLog.objects.get(kind="search")
+    (noted,) = logged.citations
+    told = row.citations[0]
+    assert noted == {name: told[name] for name in ("number", "verdict", "file_id", "chunk_id")}
+    assert cited_files(rows=QueryLog.objects.all()) == [(told["file_id"], 1)]
+    # Another one's search, and one from before, are none of it.
+    QueryLog.objects.update(citations=[])
+    stranger = Scope(user_id=UserFactory().pk)
+    for scope, since in ((stranger, row.created_at), (world.scope, timezone.now())):
+        assert log_citations(scope=scope, since=since, citations=row.citations) == 0
+    assert log_citations(scope=world.scope, since=row.created_at, citations=[]) == 0
+    assert log_citations(scope=world.scope, since=row.created_at, citations=row.citations) == 1
 
 
 def test_an_answer_again_looks_where_the_first_one_looked(world: AgentWorld) -> None:

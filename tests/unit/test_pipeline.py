@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -271,8 +272,48 @@ def test_the_setting_chooses_the_engine(settings: Any, monkeypatch: pytest.Monke
     assert engine_for(rag_pipeline()).name == "plain"
     with pytest.raises(UnknownNameError, match="langgraph, plain"):
         engine_for(rag_pipeline(), "other")
-    monkeypatch.setitem(__import__("sys").modules, "agents.graphs.rag", None)
+    monkeypatch.setitem(sys.modules, "agents.graphs.rag", None)
     assert engine_for(rag_pipeline(), "langgraph").name == "plain"
+
+
+@pytest.mark.parametrize(
+    "fault", [AttributeError, KeyError, NameError, RuntimeError, SyntaxError, TypeError, ValueError]
+)
+def test_an_engine_that_cannot_compile_is_replaced_and_a_failing_step_is_not(
+    fault: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(state: PipelineState, lent: Any) -> PipelineState:
+        raise fault("the step")
+
+    pipeline = Pipeline(((Step("a", fails),),))
+    whole = engine_for(pipeline, "langgraph")
+    assert whole.name == "langgraph"
+    with pytest.raises(fault, match="the step"):
+        asyncio.run(whole.run({}, Run()))  # type: ignore[arg-type]
+
+    def unfit(pipeline: Pipeline) -> Any:
+        raise fault("an argument that nobody knows")
+
+    monkeypatch.setattr(rag, "_graph", unfit)
+    engine = engine_for(Pipeline(((note("a"),), (note("b"),))), "langgraph")
+    assert engine.name == "plain"
+    assert asyncio.run(engine.run({"query": "x"}, Run()))["query"] == "xab"  # type: ignore[arg-type]
+    assert "an argument that nobody knows" in caplog.text
+
+
+@pytest.mark.parametrize("fault", [OSError, RuntimeError, SyntaxError])
+def test_an_engine_that_breaks_while_it_is_loaded_is_replaced(
+    fault: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "agents.graphs.rag":
+                raise fault("its library is half installed")
+
+    monkeypatch.delitem(sys.modules, "agents.graphs.rag")
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    assert engine_for(rag_pipeline(), "langgraph").name == "plain"
+    assert "half installed" in caplog.text
 
 
 def test_the_config_has_the_defaults_of_its_description() -> None:
