@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -30,6 +31,7 @@ class Conf:
     gemini_base_url: str
     gemini_api_version: str
     gemini_model: str
+    gemini_max_file_mb: int
     timeout_s: float
     upload_timeout_s: float
     default_store_backend: str
@@ -38,7 +40,7 @@ class Conf:
     hnsw_min_chunks: int
     models_dir: Path
     plugins: tuple[str, ...]
-    secrets: Mapping[str, str] = field(repr=False)
+    secrets: Mapping[str, str | Mapping[str, Any]] = field(repr=False)
     source_databases: tuple[str, ...]
     fetch_hosts: tuple[str, ...]
     redis_url: str = field(repr=False)
@@ -59,6 +61,12 @@ class Conf:
     usage_days: int
     api_requests_per_minute: int
     api_failures_per_minute: int
+
+    @property
+    def secret_values(self) -> list[str]:
+        """Return what the named secrets are, wherever they may be sent."""
+        known = self.secrets.values()
+        return [str(one.get("value", "") if isinstance(one, Mapping) else one) for one in known]
 
 
 @lru_cache(maxsize=1)

@@ -144,7 +144,7 @@ class IndexQuery:
     ``vectors`` maps a space to its query vector (missing or empty: no vector leg); ``terms`` maps
     a term to its weight (empty: no lexical leg); ``codes`` are the terms that look like a part
     number or figure. ``phrase`` is a short text to be found inside words too. ``files`` None means
-    all files.
+    all files that pass the settings' metadata; given, they alone count.
     """
 
     targets: Sequence[StoreTarget]

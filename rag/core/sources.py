@@ -84,8 +84,11 @@ class SourcePorts(Protocol):
         """
         ...
 
-    def secret(self, name: str) -> str:
-        """Return a named secret of the installation; an unknown name is an error."""
+    def secret(self, name: str, *, url: str = "") -> str:
+        """Return a named secret of the installation, which is about to be sent to ``url``.
+
+        An unknown name is an error, and so is a host that the secret is not meant for.
+        """
         ...
 
 

@@ -33,7 +33,7 @@ class LentPorts:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = secrets
 
-    def secret(self, name: str) -> str:
+    def secret(self, name: str, *, url: str = "") -> str:
         """Return a secret of the test."""
         if name not in self._secrets:
             raise UnknownNameError("secret", name, self._secrets)

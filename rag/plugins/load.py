@@ -113,7 +113,7 @@ def _reason(error: BaseException) -> str:
     kind = "" if isinstance(error, RAGError) else f"{type(error).__name__}: "
     text = " ".join(f"{kind}{error}".split())
     settings = conf()
-    secrets = [*settings.secrets.values(), settings.openai_api_key, settings.gemini_api_key]
+    secrets = [*settings.secret_values, settings.openai_api_key, settings.gemini_api_key]
     for secret in sorted(filter(None, map(str, secrets)), key=len, reverse=True):
         text = text.replace(secret, "…")
     return _URL_LOGIN.sub("…@", text)[:500]

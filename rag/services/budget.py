@@ -16,6 +16,7 @@ from django.utils import timezone
 from rag import models
 from rag.core.account import Account
 from rag.core.errors import ForbiddenError
+from rag.providers.postgres.connections import release_db
 from rag.services.budget_period import period_start, refusal
 from rag.services.usage_prices import Price, price_of
 
@@ -29,27 +30,32 @@ def admit(
 ) -> models.BudgetHold | None:
     """Return what holds so many tokens for a call; None where the key has no budget.
 
-    Raises LimitError, which says when the budget begins anew, when it is used up;
-    ForbiddenError where a budget in money meets a model without a price.
+    This thread's connections go back to the pool, whatever comes of it. Raises LimitError, which
+    says when the budget begins anew, when it is used up; ForbiddenError where a budget in money
+    meets a model without a price.
     """
     key_id = account.key_id
-    if key_id is None or model.partition(":")[0] in UNBILLED:
-        return None
-    if not models.Budget.objects.filter(key_id=key_id).exists():
-        return None
-    price, now = price_of(model=model), timezone.now()
-    with transaction.atomic():
-        rows = models.Budget.objects.select_for_update().filter(key_id=key_id)
-        budgets = list(rows.order_by("pk"))
-        models.BudgetHold.objects.filter(key_id=key_id, expires_at__lt=now).delete()
-        for budget in budgets:
-            _check(budget, model, price, now)
-        return models.BudgetHold.objects.create(
-            key_id=key_id, tokens=input_tokens + output_tokens,
-            cost=price.cost(input_tokens, output_tokens) if price else None,
-            currency=price.currency if price else "",
-            expires_at=now + timedelta(seconds=timeout_s + MARGIN_S),
-        )  # fmt: skip
+    try:
+        if key_id is None or model.partition(":")[0] in UNBILLED:
+            return None
+        if not models.Budget.objects.filter(key_id=key_id).exists():
+            return None
+        price, now = price_of(model=model), timezone.now()
+        with transaction.atomic():
+            rows = models.Budget.objects.select_for_update().filter(key_id=key_id)
+            budgets = list(rows.order_by("pk"))
+            models.BudgetHold.objects.filter(key_id=key_id, expires_at__lt=now).delete()
+            for budget in budgets:
+                _check(budget, model, price, now)
+            return models.BudgetHold.objects.create(
+                key_id=key_id, tokens=input_tokens + output_tokens,
+                cost=price.cost(input_tokens, output_tokens) if price else None,
+                currency=price.currency if price else "",
+                expires_at=now + timedelta(seconds=timeout_s + MARGIN_S),
+            )  # fmt: skip
+    finally:
+        # A service is called next, or a refusal is the last that this thread does.
+        release_db()
 
 
 def check_budget(*, key_id: int | None) -> bool:

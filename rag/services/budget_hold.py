@@ -13,7 +13,6 @@ from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.account import current_account
 from rag.core.deadline import Deadline
-from rag.providers.postgres.connections import release_db
 from rag.services.budget import admit
 from rag.services.record_usage import give_back
 
@@ -22,12 +21,10 @@ INPUT_TOKENS, OUTPUT_TOKENS = 10_000, 2_000
 
 def hold_answer(*, scope: Scope, deadline: Deadline, model: str = "") -> models.BudgetHold | None:
     """Return what holds an answer of a model of Gemini; raise what ``admit`` raises."""
-    hold = admit(
+    return admit(
         account=current_account().of(scope), model=f"gemini:{model or conf().gemini_model}",
         input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, timeout_s=deadline.timeout_s,
     )  # fmt: skip
-    release_db()
-    return hold
 
 
 @contextmanager

@@ -39,15 +39,17 @@ _DROP_TERMS = """
 SELECT rag_unindex(array_agg(l.chunk_id)) FROM rag_chunk_lex l
 LEFT JOIN rag_chunk c ON c.id = l.chunk_id AND c.is_live WHERE c.id IS NULL
 """
-# Whoever is restricted in the files must be so in what searches read.
-_OPEN = """
+# Files of which the index knows other groups than they are restricted to, or any though they are
+# open. Of such rows alone the chunk is looked up: those that have none are told by themselves.
+_MISFITS = """
 WITH r AS (SELECT file_id, array_agg(group_id ORDER BY group_id) AS groups
-  FROM rag_file_restricted_to GROUP BY 1)
-SELECT array_agg(DISTINCT file_id) FROM (
-  SELECT r.file_id FROM r JOIN rag_chunk_lex l USING (file_id)
-    WHERE l.restricted IS DISTINCT FROM r.groups
-  UNION ALL SELECT r.file_id FROM r JOIN rag_chunk_vec v USING (file_id)
-    WHERE v.restricted IS DISTINCT FROM r.groups) x
+  FROM rag_file_restricted_to GROUP BY 1),
+m AS MATERIALIZED (SELECT chunk_id, file_id, groups IS NULL AS is_open FROM (
+  SELECT chunk_id, file_id, restricted FROM rag_chunk_lex UNION ALL
+  SELECT chunk_id, file_id, restricted FROM rag_chunk_vec) x LEFT JOIN r USING (file_id)
+  WHERE restricted IS DISTINCT FROM groups)
+SELECT DISTINCT file_id, is_open FROM m
+WHERE EXISTS (SELECT FROM rag_chunk c WHERE c.id = m.chunk_id AND c.is_live OFFSET 0) ORDER BY 1
 """
 
 
@@ -77,15 +79,18 @@ def rows_without_chunks() -> Iterator[Finding]:
 
 
 def restrictions() -> Iterator[Finding]:
-    """Tell files whose restriction the index does not know: others may find them."""
-    ((file_ids,),) = _rows(_OPEN)
-    if file_ids:
-        yield Finding(
-            "restrictions", "error",
-            f"the index does not know whom {len(file_ids)} files are restricted to",
-            "Bring the index in line now.", facts={"files": file_ids[:20]},
-            fix=partial(_restrict, file_ids),
-        )  # fmt: skip
+    """Tell files whose restriction the index does not know, and open files that it hides."""
+    found = _rows(_MISFITS)
+    for is_open, what in (
+        (False, "the index does not know whom {n} files are restricted to"),
+        (True, "the index hides {n} files that are restricted to nobody"),
+    ):
+        if file_ids := [file_id for file_id, has_none in found if has_none == is_open]:
+            yield Finding(
+                "restrictions", "error", what.format(n=len(file_ids)),
+                "Bring the index in line now.", facts={"files": file_ids[:20]},
+                fix=partial(_restrict, file_ids),
+            )  # fmt: skip
 
 
 def _rows(statement: str) -> list[tuple[Any, ...]]:
@@ -108,9 +113,8 @@ def _remove(name: str, statement: str) -> str:
     return f"removed {name} without chunks"
 
 
-def _restrict(file_ids: Sequence[int]) -> str:
+def _restrict(file_ids: list[int]) -> str:
     with transaction.atomic(), connection.cursor() as cursor:
-        held = "SELECT FROM rag_file WHERE id = ANY(%s) FOR NO KEY UPDATE"
-        cursor.execute(held, [list(file_ids)])
-        cursor.execute("SELECT rag_restrict(%s)", [list(file_ids)])
-    return f"restricted {len(file_ids)} files in the index"
+        cursor.execute("SELECT FROM rag_file WHERE id = ANY(%s) FOR NO KEY UPDATE", [file_ids])
+        cursor.execute("SELECT rag_restrict(%s)", [file_ids])
+    return f"brought {len(file_ids)} files in line in the index"

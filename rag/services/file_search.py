@@ -18,11 +18,14 @@ def gemini_file_search() -> FileSearch:
         settings.gemini_base_url,
         settings.gemini_api_version,
         settings.timeout_s,
+        settings.gemini_max_file_mb,
     )
 
 
 @lru_cache(maxsize=4)
-def _gemini(model: str, key: str, base_url: str, api_version: str, timeout_s: float) -> FileSearch:
+def _gemini(
+    model: str, key: str, base_url: str, api_version: str, timeout_s: float, max_file_mb: int
+) -> FileSearch:  # fmt: skip
     # The SDK is heavy and belongs to this provider alone.
     from rag.providers.gemini.attach import Sending
     from rag.providers.gemini.client import GeminiEndpoint
@@ -30,6 +33,6 @@ def _gemini(model: str, key: str, base_url: str, api_version: str, timeout_s: fl
 
     endpoint = GeminiEndpoint(key, base_url, api_version)
     # Its models refuse Office files, so these are read here.
-    sending = Sending(parser=wiring.parser())
+    sending = Sending(parser=wiring.parser(), max_file_mb=max_file_mb)
     options = GeminiFileSearchOptions(timeout_s=timeout_s, sending=sending)
     return GeminiFileSearch(model, endpoint, options=options)

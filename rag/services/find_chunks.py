@@ -7,72 +7,93 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
 from rag import models
 from rag.core.access import Scope
+from rag.providers.postgres.chunk_words import first_readers, first_sharers
 from rag.providers.postgres.keys import term_key
 from rag.providers.postgres.term_counts import count_holders
 from rag.stages.terms import query_terms
 
+Chunks = QuerySet[models.Chunk]
 READ_UP_TO = 20_000
 COMMON = 40_000
 MAX_WORDS = 8
-# The planner takes any word for a rare one and would read all chunks for it. OFFSET keeps it from
-# turning the question round: it looks into the chunks that the index names, until it has enough.
-_FIRST = """SELECT l.chunk_id FROM rag_chunk_lex l
-WHERE {shares} AND EXISTS ({holds} OFFSET 0) LIMIT %s"""
 
 
-def find_chunks(
-    *, chunks: QuerySet[models.Chunk], scope: Scope, words: str
-) -> QuerySet[models.Chunk]:
+def find_chunks(*, chunks: Chunks, scope: Scope, words: str) -> Chunks:
     """Return those of ``chunks`` whose text holds each of ``words``, in capitals or not.
 
     Up to 20,000 chunks are read. Of more the lexical index first picks those of readable stores
     that share a search term with each word, so that a million need not be read. A word that is
     in very many is not looked up there: the first that hold it are found sooner by reading.
     """
-    is_read = _are_few(chunks)
-    stores = [] if is_read else _stores(scope)
+    held = _holding(chunks, words)
+    if _are_few(chunks):
+        return held
+    stores = list(models.Store.objects.readable(scope).values_list("pk", flat=True))
     for part in _parts(words):
-        chunks = chunks.filter(text__icontains=part)
-        if not is_read and (sharers := _sharers(part, stores)) is not None:
-            chunks = chunks.filter(pk__in=sharers)
-    return chunks
+        if not _is_common(part, stores):
+            shares = "SELECT chunk_id FROM rag_chunk_lex WHERE rag_terms(w) && %s"
+            held = held.filter(pk__in=RawSQL(shares, [_keys(part, stores)]))
+    return held
 
 
 def find_first_chunks(
-    *, chunks: QuerySet[models.Chunk], stores: Sequence[int], words: str, limit: int
-) -> QuerySet[models.Chunk]:
+    *, chunks: Chunks, stores: Sequence[int], words: str, limit: int, in_order: bool = False
+) -> Chunks:
     """Return what ``find_chunks`` finds, but no more than ``limit``, whichever are found first.
 
     ``stores`` are those of the chunks. It takes as long as ``limit`` says, however common the words
     are and wherever they stand; the rows may then be counted and sorted at little cost.
+    ``in_order`` finds those that are first in the order of ``chunks``: by id the lexical index
+    names the candidates of a word that is not in very many, else chunk after chunk is read.
     """
-    held, parts = chunks, _parts(words)
-    for part in parts:
-        held = held.filter(text__icontains=part)
-    keys = [] if _are_few(chunks) else [_keys(part, stores) for part in parts]
-    if known := [row for row in keys if row]:
-        found = _look_up(held, known, limit)
+    held = _holding(chunks, words)
+    order = tuple(str(name) for name in chunks.query.order_by) if in_order else ()
+    if _are_few(chunks):
+        found = list(held.order_by(*order).values_list("pk", flat=True)[:limit])
+    elif keys := _leading_keys(words, stores, order):
+        found = first_sharers(held, keys, limit, *order)
     else:
-        found = list(held.order_by().values_list("pk", flat=True)[:limit])
+        found = first_readers(
+            chunks.order_by(*order), _holding(models.Chunk.objects.all(), words), limit
+        )
     return chunks.filter(pk__in=RawSQL("SELECT unnest(%s::bigint[])", [found]))
+
+
+def _leading_keys(words: str, stores: Sequence[int], order: Sequence[str]) -> list[list[int]]:
+    """Return the keys of each word that the index may name candidates by; none: it is no use."""
+    if order and order not in (("id",), ("-id",)):
+        return []
+    known = {part: keys for part in _parts(words) if (keys := _keys(part, stores))}
+    # To be put in order all candidates are needed, so one of the words must be rare enough.
+    if order and all(_is_common(part, stores) for part in known):
+        return []
+    return list(known.values())
+
+
+def _holding(chunks: Chunks, words: str) -> Chunks:
+    for part in _parts(words):
+        chunks = chunks.filter(text__icontains=part)
+    return chunks
 
 
 def _parts(words: str) -> list[str]:
     return words.replace("\0", " ").split()[:MAX_WORDS]
 
 
-def _are_few(chunks: QuerySet[models.Chunk]) -> bool:
+def _are_few(chunks: Chunks) -> bool:
     return chunks.order_by()[: READ_UP_TO + 1].count() <= READ_UP_TO
 
 
-def _stores(scope: Scope) -> list[int]:
-    return list(models.Store.objects.readable(scope).values_list("pk", flat=True))
+def _is_common(part: str, stores: Sequence[int]) -> bool:
+    """Return whether very many chunks share a term with a word."""
+    pairs = [(store, term_key(store, term)) for store in stores for term in _telling(part)]
+    n_holders = count_holders([store for store, _key in pairs], [key for _store, key in pairs])
+    return n_holders > COMMON
 
 
 def _keys(part: str, stores: Sequence[int]) -> list[int]:
@@ -84,22 +105,3 @@ def _telling(part: str) -> list[str]:
     # One character alone is in too many chunks, unless the word is made of such.
     telling = [term for term, weight in terms.items() if weight == 1.0 and len(term) > 1]
     return telling or list(terms)
-
-
-def _look_up(held: QuerySet[models.Chunk], keys: Sequence[list[int]], limit: int) -> list[int]:
-    same = held.filter(pk=RawSQL("l.chunk_id", [])).order_by().values("pk")
-    holds, params = same.query.sql_with_params()
-    sql = _FIRST.format(shares=" AND ".join(["rag_terms(l.w) && %s"] * len(keys)), holds=holds)
-    with transaction.atomic(), connection.cursor() as cursor:
-        # A bitmap that does not fit names pages instead of rows, and each row's terms are read.
-        cursor.execute("SET LOCAL work_mem = '64MB'")
-        cursor.execute(sql, [*keys, *params, limit])
-        return [int(pk) for (pk,) in cursor.fetchall()]
-
-
-def _sharers(part: str, stores: list[int]) -> RawSQL | None:
-    pairs = [(store, term_key(store, term)) for store in stores for term in _telling(part)]
-    keys = [key for _store, key in pairs]
-    if count_holders([store for store, _key in pairs], keys) > COMMON:
-        return None
-    return RawSQL("SELECT chunk_id FROM rag_chunk_lex WHERE rag_terms(w) && %s", [keys])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError, transaction
+from django.contrib.auth.models import User
+from django.db import DatabaseError, IntegrityError, transaction
 
 from rag import models
 from rag.core import watch
@@ -65,14 +66,34 @@ def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> N
         run=account.run[:40],
     )  # fmt: skip
     try:
-        with transaction.atomic():
-            record.save(force_insert=True)
-            if record.key_id is not None:
-                settle(record=record, hold=call.hold)
+        try:
+            _write(record, call.hold)
+        except IntegrityError:
+            # Whose it was, or where, was deleted while the model answered.
+            _leave_gone(record)
+            _write(record, call.hold)
     except DatabaseError:
         log.exception("the use of %s is not in the ledger", call.model)
     for direction, n in zip(("input", "output"), tokens, strict=True):
         watch.count("model_tokens", n or 0, provider=provider, model=model, direction=direction)
+
+
+def _write(record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
+    with transaction.atomic():
+        record.save(force_insert=True)
+        if record.key_id is not None:
+            settle(record=record, hold=hold)
+
+
+def _leave_gone(record: models.UsageRecord) -> None:
+    record.pk = None
+    for name, rows in (
+        ("user", User.objects),
+        ("key", models.ApiKey.objects),
+        ("store", models.Store.objects),
+    ):
+        if not rows.filter(pk=getattr(record, f"{name}_id")).exists():
+            setattr(record, f"{name}_id", None)
 
 
 def give_back(*, hold: models.BudgetHold | None) -> None:

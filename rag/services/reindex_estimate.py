@@ -12,14 +12,17 @@ from django.db.models import Count, Sum
 from rag import models
 from rag.conf import conf
 from rag.core.ports import Embedder
-from rag.providers.postgres.backfill import read_passages
+from rag.providers.postgres.backfill import missing_chunks, read_passages
 from rag.providers.postgres.backfill_pack import TermJob, pack_terms
 from rag.providers.postgres.backfill_terms import read_term_rows
 from rag.services.embed_query import ON_THIS_MACHINE
 from rag.services.move_target import target_embedder
+from rag.services.reindex_files import is_stale
 from rag.services.usage_prices import price_of
+from rag.stages.terms import VERSION
 
 Whats = models.ReindexRun.What
+IN_TURN = (Whats.EMBEDDINGS, Whats.LEXICAL)
 SAMPLE = 16
 # Of a vector's row beside its numbers, and of its place in the graph; see notes on HNSW sizes.
 ROW_BYTES, GRAPH_BYTES, TERM_BYTES = 120, 350, 1200
@@ -39,16 +42,28 @@ class ReindexEstimate:
 
 
 def estimate_reindex(
-    *, store: models.Store, what: str, file_ids: Sequence[int] | None = None, model: str = ""
+    *,
+    store: models.Store,
+    what: str,
+    file_ids: Sequence[int] | None = None,
+    model: str = "",
+    only_stale: bool = False,
 ) -> ReindexEstimate:
     """Measure a sample; nothing is stored, and no model service is asked.
 
     Chunks that files are cut into anew are taken to be as many as now. Disk is what comes on top:
     while a store moves, both spaces are kept.
     """
+    if only_stale and what not in IN_TURN:
+        stale = store.files.filter(is_stale()).values_list("pk", flat=True)
+        file_ids = [pk for pk in stale if file_ids is None or pk in file_ids]
     chunks = models.Chunk.objects.live().filter(store=store.pk)
     if file_ids is not None:
         chunks = chunks.filter(file__in=file_ids)
+    if only_stale and what == Whats.EMBEDDINGS:
+        chunks = chunks.filter(pk__in=missing_chunks(store.live_space_id, store.pk))
+    elif only_stale and what == Whats.LEXICAL and store.terms_version == VERSION:
+        chunks = chunks.none()
     sums = chunks.aggregate(
         n=Count("pk"), tokens=Sum("token_count"), files=Count("file", distinct=True)
     )

@@ -22,12 +22,12 @@ Whats = models.ReindexRun.What
 class RunOptions:
     """How a run goes.
 
-    ``per_second`` 0 is as fast as it can; ``margin`` is how much worse nDCG@10 may be after a
-    move; ``data`` is a folder with judged questions; ``is_forced`` swaps whatever the gate says;
-    ``is_swapped`` False stops before the swap; ``only_stale`` leaves what is as it would become.
+    ``workers`` None: one batch at a time, words on all cores. ``per_second`` 0: no limit. nDCG@10
+    may fall by ``margin``; ``data`` is a folder with judged questions; ``is_forced`` swaps whatever
+    the gate says, ``is_swapped`` False never; ``only_stale`` leaves what would stay the same.
     """
 
-    workers: int = 1
+    workers: int | None = None
     per_second: float = 0.0
     margin: float = 0.01
     data: str = ""
@@ -36,7 +36,7 @@ class RunOptions:
     only_stale: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.workers <= 32:
+        if self.workers is not None and not 1 <= self.workers <= 32:
             raise InvalidInputError(
                 "{n} workers are not possible.", hint="Allowed: 1 to 32.", n=self.workers
             )

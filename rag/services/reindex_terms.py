@@ -66,10 +66,9 @@ def reindex_terms(*, run: models.ReindexRun, on_progress: OnProgress = silent) -
 
 
 def _processes(run: models.ReindexRun, n_chunks: int) -> int:
-    if n_chunks < FEW:
-        return 0
-    wanted = int(run.options.get("workers") or 1)
-    return max(wanted, len(os.sched_getaffinity(0)))
+    """Return how many processes cut words beside this one, which writes; 0: it does both."""
+    wanted = run.options.get("workers") or len(os.sched_getaffinity(0))
+    return 0 if n_chunks < FEW or wanted == 1 else int(wanted)
 
 
 def _packs(

@@ -43,10 +43,15 @@ def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNod
     named = data.file_search_store_name
     store = find_stores(names=[named], scope=scope)[0] if named else None
     node, _ = models.RagNode.objects.get_or_create(owner_id=scope.user_id, node_id=node_id)
+    is_hidden = not models.RagNode.objects.of(scope).filter(pk=node.pk).exists()
+    if is_hidden and store is None:
+        raise NotFoundError("There is no {kind} {id}.", kind="node", id=node_id)
     if store is None and node.store_id is None:
         _bind(node, scope)
     if store is not None and store.pk != node.store_id:
-        models.RagNode.objects.filter(pk=node.pk).update(store=store)
+        # What was found in a store that may not be read any more does not come along.
+        emptied: dict[str, Any] = {"data": {}} if is_hidden else {}
+        models.RagNode.objects.filter(pk=node.pk).update(store=store, **emptied)
     with transaction.atomic():
         held = models.RagNode.objects.select_for_update(of=("self",)).select_related("store")
         node = held.get(pk=node.pk)
@@ -56,8 +61,10 @@ def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNod
 
 
 def find_node(*, scope: Scope, node_id: str) -> models.RagNode:
-    """Return the caller's own node; raise NotFoundError when there is none."""
-    found = models.RagNode.objects.of(scope).select_related("store").filter(node_id=node_id).first()
+    """Return the caller's own node; NotFoundError for none and for one of an unreadable store."""
+    # No node has such an id, and Postgres takes no NUL.
+    id_ = node_id.replace("\0", "\ufffd")
+    found = models.RagNode.objects.of(scope).select_related("store").filter(node_id=id_).first()
     if found is None:
         raise NotFoundError("There is no {kind} {id}.", kind="node", id=node_id)
     return found

@@ -6,21 +6,27 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.core.exceptions import EmptyResultSet
-from django.db.models import Exists, F, OuterRef, Subquery, Sum, Value
+from django.db.models import Case, Count, Exists, F, OuterRef, Subquery, Sum, Value, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
+from django.db.models.lookups import LessThanOrEqual
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter, StoreTarget
 from rag.core.types import RetrievalSettings
+from rag.providers.postgres.metadata_condition import metadata_condition
 from rag.providers.postgres.planned import fetch_planned
 from rag.providers.postgres.route import MAX_EXACT
 from rag.providers.postgres.spaces import VALID_INDEXES, index_name
 from rag.services.searched_space import in_searched_space
 from rag.stages.filter_metadata import filter_metadata
+
+# More files are not named to the index, which looks each one up then.
+MAX_NAMED = 2000
 
 
 def check_searchable(*, stores: Sequence[models.Store]) -> None:
@@ -72,20 +78,26 @@ def _statement(store_ids: tuple[int, ...], scope: Scope) -> tuple[str, tuple[Any
 
 
 def file_filter(*, store_ids: Sequence[int], settings: RetrievalSettings) -> FileFilter | None:
-    """Return the files that the settings' filters leave, None where that is for the index."""
+    """Return the files that the settings' filters leave, None where that is for the index.
+
+    Few are named; of many no more is asked than that they are many.
+    """
     if not settings.metadata and not settings.content_types:
         return None
-    files = models.File.objects.filter(store_id__in=store_ids)
+    files = models.File.objects.filter(store_id__in=store_ids, n_chunks__gt=0)
     if settings.metadata:
         files = files.filter(metadata__contains=dict(settings.metadata))
     if settings.content_types:
         files = files.filter(content_type__in=settings.content_types)
-    rows = files.values_list("pk", "n_chunks")
-    n_chunks = sum(n for _, n in rows)
+    # Each has a chunk, so more of them are too many for an exact search.
+    some = files.order_by().values("pk", "n_chunks")[: MAX_EXACT + 1]
+    n_chunks, ids = Sum("n_chunks", default=0), ArrayAgg("pk", default=[])
     # A graph finds little of what a rare type leaves; few files are searched exactly instead.
-    if not settings.metadata and n_chunks > MAX_EXACT:
-        return None
-    return FileFilter([pk for pk, _ in rows], n_chunks)
+    named = [When(LessThanOrEqual(n_chunks, MAX_EXACT), then=ids)]
+    if settings.metadata:
+        named.append(When(LessThanOrEqual(Count("pk"), MAX_NAMED), then=ids))
+    found = some.aggregate(n=n_chunks, ids=Case(*named))
+    return None if found["ids"] is None else FileFilter(found["ids"], found["n"])
 
 
 def files_where(*, text: str, stores: Sequence[models.Store]) -> FileFilter | None:
@@ -97,6 +109,8 @@ def files_where(*, text: str, stores: Sequence[models.Store]) -> FileFilter | No
         return None
     test = filter_metadata(text)
     files = models.File.objects.filter(store__in=stores, n_chunks__gt=0)
+    if (condition := metadata_condition(test)) is not None:
+        files = files.filter(condition)
     rows = files.values_list("pk", "metadata", "n_chunks").iterator()
     kept = {pk: n for pk, metadata, n in rows if test(metadata)}
     return FileFilter(list(kept), sum(kept.values()))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError, UnknownNameError
+from rag.core.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    InvalidInputError,
+    UnknownNameError,
+)
 from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
@@ -58,9 +64,28 @@ class HousePorts:
         with fetched_files(refs=request.files, scope=scope, deadline=deadline) as files:
             return answer_files(question=text, files=files, scope=scope, deadline=deadline)
 
-    def secret(self, name: str) -> str:
-        """Return a secret of the installation; the error for an unknown one lists the names."""
+    def secret(self, name: str, *, url: str = "") -> str:
+        """Return a secret of the installation; the error for an unknown one lists the names.
+
+        ``{"value": …, "hosts": […]}`` in RAG_SECRETS goes to these hosts alone: ForbiddenError for
+        another ``url``. Whoever may write an agent or a flow chooses where a source calls.
+        """
         secrets = conf().secrets
         if name not in secrets:
             raise UnknownNameError("secret", name, secrets)
-        return secrets[name]
+        known = secrets[name]
+        if isinstance(known, str):
+            return known
+        if not isinstance(known, Mapping) or not known.keys() >= {"value", "hosts"}:
+            raise ConfigurationError(
+                "The secret “{name}” in RAG_SECRETS cannot be read.",
+                hint="Write a text, or a value with hosts.", name=name,
+            )  # fmt: skip
+        host = urlsplit(url).hostname or "-"
+        if host not in known["hosts"]:
+            raise ForbiddenError(
+                "The secret “{name}” may not be sent to {host}.",
+                hint="Ask whoever runs the installation to add the host in RAG_SECRETS.",
+                name=name, host=host,
+            )  # fmt: skip
+        return str(known["value"])

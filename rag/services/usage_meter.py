@@ -49,7 +49,6 @@ class ChatMeter:
                 account=self.account, model=self.model, input_tokens=self._n_asked(),
                 output_tokens=self.request.max_tokens, timeout_s=self.request.timeout_s,
             )  # fmt: skip
-            release_db()
         self._span = watch.begin_span("model", model=self.model, kind=self.account.kind)
 
     def see(self, piece: ChatReply) -> None:

@@ -36,7 +36,6 @@ def metered_service(
             account=account, model=model, input_tokens=_count(texts), output_tokens=0,
             timeout_s=TIMEOUT_S,
         )  # fmt: skip
-        release_db()
     with watch.span("model", model=model, kind=kind, n_texts=len(texts)), tallied() as tally:
         try:
             yield

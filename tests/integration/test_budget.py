@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -218,3 +219,25 @@ def test_calls_side_by_side_overdraw_by_one_call_at_most() -> None:
     assert outcomes.count("ok") == model.n_calls == row.spent_tokens // 110
     assert 330 <= row.spent_tokens < 330 + 110 + 1
     assert models.BudgetHold.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("model", "max_tokens"), [(MODEL, 1), (MODEL, 0), ("extractive:x", 0)])
+def test_a_refusal_leaves_no_connection_with_its_thread(model: str, max_tokens: int) -> None:
+    key = make_key(user=UserFactory(), name="app")[0]
+    budget(key, max_tokens=max_tokens)
+    account = Account(user_id=key.user_id, key_id=key.pk)
+
+    def admitted() -> tuple[bool, bool]:
+        try:
+            # As when the calls that wait are written first.
+            models.UsageRecord.objects.exists()
+            ask = {"model": model, "input_tokens": 1, "output_tokens": 1, "timeout_s": 1.0}
+            is_held = admit(account=account, **ask) is not None
+        except LimitError:
+            is_held = False
+        return is_held, connection.connection is None
+
+    # As a thread that embeds: it ends with the error, and nobody else can give it back.
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(admitted).result(20) == (bool(max_tokens), True)

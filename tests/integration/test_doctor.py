@@ -102,6 +102,35 @@ def test_a_restriction_that_the_index_does_not_know_is_an_error(store: models.St
     assert found("restrictions") == []
 
 
+@pytest.mark.parametrize("table", ["rag_chunk_vec", "rag_chunk_lex"])
+def test_an_open_file_that_the_index_hides_is_an_error_too(store: models.Store, table: str) -> None:
+    file, group = models.File.objects.get(), GroupFactory()
+    closed = FileFactory(store=store, name="closed.txt", restricted=[group])
+    publish(closed, "The secret pump.")
+    run(f"UPDATE {table} SET restricted = %s", [group.pk])
+    (finding,) = found("restrictions")
+    assert finding.what == "the index hides 1 files that are restricted to nobody"
+    assert (finding.level, finding.facts) == ("error", {"files": [file.pk]})
+    # Whoever is in no group finds it again, and the other one still not.
+    assert mended(finding).todo == "brought 1 files in line in the index"
+    assert found("restrictions") == []
+    left = run(f"SELECT file_id, restricted FROM {table} GROUP BY 1, 2 ORDER BY 1")
+    assert left == [(file.pk, None), (closed.pk, [group.pk])]
+
+
+def test_both_ways_of_being_wrong_are_told_apart(store: models.Store) -> None:
+    file, group = models.File.objects.get(), GroupFactory()
+    closed = FileFactory(store=store, name="closed.txt", restricted=[group])
+    chunk = publish(closed, "The secret pump.", "The secret valve.")[0]
+    run("UPDATE rag_chunk_lex SET restricted = %s WHERE file_id = %s", [group.pk], file.pk)
+    run("UPDATE rag_chunk_vec SET restricted = %s WHERE chunk_id = %s", [group.pk + 1], chunk.pk)
+    assert [one.facts["files"] for one in found("restrictions")] == [[closed.pk], [file.pk]]
+    # A row without a live chunk is told by another check.
+    models.Chunk.objects.filter(file=file).update(is_live=False)
+    (finding,) = found("restrictions")
+    assert finding.what == "the index does not know whom 1 files are restricted to"
+
+
 def test_drifted_counts_are_found_and_counted_anew(
     store: models.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

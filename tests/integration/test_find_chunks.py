@@ -153,3 +153,47 @@ def test_the_index_leads_however_rare_the_planner_takes_a_word_for(
     looked_into = re.search(r"loops=(\d+)", " ".join(plan[inner:]))
     assert looked_into is not None
     assert 20 <= int(looked_into[1]) < 40, plan
+
+
+ORDERS = (("id",), ("-id",), ("ordinal", "id"), ("-ordinal", "-id"))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("common", [0, 1000])
+@pytest.mark.parametrize("read_up_to", [1, 100])
+def test_pages_in_order_hold_what_is_found_and_lose_nothing(
+    store: models.Store, monkeypatch: Any, order: tuple[str, ...], common: int, read_up_to: int
+) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", read_up_to)
+    monkeypatch.setattr(service, "COMMON", common)
+    publish(FileFactory.create(store=store), *(f"pump {n} {'€' * (n % 2)}" for n in range(9)))
+    # The index knows words, not parts of them.
+    chunks = models.Chunk.objects.exclude(text__in=["pump 4 ", "a Pumpkin"]).order_by(*order)
+    for words, part in (("pump", "pump "), ("€ PUMP", "€"), ("nothing", "nothing")):
+        wanted = [chunk.pk for chunk in chunks if part in chunk.text]
+        for limit in (2, 5, 100):
+            found = service.find_first_chunks(
+                chunks=chunks, stores=[store.pk], words=words, limit=limit, in_order=True
+            )
+            assert [chunk.pk for chunk in found] == wanted[:limit], words
+
+
+def test_a_page_by_id_is_looked_up_unless_all_words_are_common(
+    store: models.Store, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(service, "READ_UP_TO", 1)
+    monkeypatch.setattr(service, "COMMON", 2)
+    publish(FileFactory.create(store=store), *(f"pump {n} day" for n in range(5)), "rare pump")
+
+    def looks_up(words: str, order: str) -> bool:
+        with CaptureQueriesContext(connection) as captured:
+            chunks = models.Chunk.objects.order_by(order)
+            list(service.find_first_chunks(
+                chunks=chunks, stores=[store.pk], words=words, limit=2, in_order=True
+            ))  # fmt: skip
+        (sql,) = (one["sql"] for one in captured.captured_queries if "OFFSET 0)" in one["sql"])
+        return "rag_terms" in sql
+
+    assert looks_up("rare", "id") and looks_up("rare pump", "-id")
+    assert not looks_up("pump day", "id") and not looks_up("€", "id")
+    assert not looks_up("rare", "ordinal")

@@ -212,3 +212,28 @@ def test_processes_make_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "BATCH", 20)
     make_words(store)
     assert rows(store) == wanted
+
+
+@pytest.mark.parametrize(
+    ("workers", "n_chunks", "processes"),
+    [(None, 60, 4), (None, 9, 0), (1, 60, 0), (2, 60, 2), (2, 9, 0), (8, 60, 8)],
+)
+def test_as_many_processes_cut_words_as_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, workers: int | None, n_chunks: int, processes: int
+) -> None:
+    store = filled_store(2)
+    monkeypatch.setattr(service, "FEW", 10)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(4)))
+    options = RunOptions(workers=workers)
+    run, _ = start_run(scope=OPERATOR, store=store, what="lexical", options=options)
+    assert service._processes(run, n_chunks) == processes
+
+
+def test_a_run_with_one_worker_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = settled_store(60)
+    wanted = rows(store)
+    ask("UPDATE rag_chunk_lex SET len = 99 WHERE store_id = %s RETURNING 1", store.pk)
+    monkeypatch.setattr(service, "FEW", 10)
+    monkeypatch.setattr(service, "ProcessPoolExecutor", None)
+    assert make_words(store, options=RunOptions(workers=1)).report["changed"] == 60
+    assert rows(store) == wanted

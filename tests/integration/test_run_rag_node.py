@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,6 +223,26 @@ def test_another_store_may_be_named_and_results_stay(scope: Scope, store: models
     wire = node_wire(node=moved)
     assert wire["fileSearchStoreName"] == store.resource_name
     assert (wire["searchQuery"], wire["foundDocuments"]) == ("asked", ["found"])
+
+
+def test_a_node_goes_with_the_right_to_read_its_store(scope: Scope, store: models.Store) -> None:
+    saved = save_node(scope=scope, node_id="n", data=node(store))
+    keep_results(node=saved, query="asked", documents=["found"])
+    allowed = StoreFactory(owner_id=scope.user_id)
+    limited = replace(scope, only_store_ids=frozenset({allowed.pk}))
+    with pytest.raises(NotFoundError):
+        find_node(scope=limited, node_id="n")
+    with pytest.raises(NotFoundError):
+        save_node(scope=limited, node_id="n", data=node())
+    moved = save_node(scope=limited, node_id="n", data=node(allowed))
+    wire = node_wire(node=moved)
+    assert wire["fileSearchStoreName"] == allowed.resource_name
+    assert "found" not in str(wire) and "searchQuery" not in wire
+
+
+def test_an_id_that_the_database_cannot_hold_is_that_of_no_node(scope: Scope) -> None:
+    with pytest.raises(NotFoundError):
+        find_node(scope=scope, node_id="a\0b")
 
 
 def test_the_upload_status_is_that_of_the_store_s_files(scope: Scope) -> None:

@@ -11,7 +11,13 @@ from django.db import connections
 from rag import models
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError, NotFoundError, UnknownNameError
+from rag.core.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    UnknownNameError,
+)
 from rag.core.options import read_options
 from rag.core.sources import FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, SourceContract
@@ -140,6 +146,15 @@ def test_the_house_lends_vectors_secrets_and_its_network(settings: Any) -> None:
     with pytest.raises(UnknownNameError, match="Unknown secret “erp”. Known: crm") as caught:
         house.secret("erp")
     assert "s3cret-word" not in str(caught.value)
+    bound = {"value": "s3cret-word", "hosts": ["crm.example.org"]}
+    settings.RAG = {**settings.RAG, "SECRETS": {"crm": bound, "odd": {"value": "s3cret-word"}}}
+    assert house.secret("crm", url="https://crm.example.org:8443/find") == "s3cret-word"
+    for url in ("https://evil.example/crm.example.org", "https://crm.example.org@evil.example", ""):
+        with pytest.raises(ForbiddenError, match="may not be sent to") as refused:
+            house.secret("crm", url=url)
+        assert "s3cret-word" not in str(refused.value)
+    with pytest.raises(ConfigurationError, match="“odd” in RAG_SECRETS cannot be read"):
+        house.secret("odd", url="https://crm.example.org")
     for empty in ("", " \n"):
         with pytest.raises(InvalidInputError, match="The query is empty"):
             house.embed_query(empty)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from rag import models
 from rag.core.access import Scope
@@ -21,6 +22,7 @@ from rag.services import wiring
 from rag.services.access import scope_of
 from rag.services.ask import ask, stream_ask
 from rag.services.count_tokens import count_tokens
+from rag.services.record_usage import Call, record_call
 from rag.services.rerank import rerank_hits
 from rag.services.stores import create_store
 from rag.services.usage_chat import chat_for, embedder_for
@@ -210,3 +212,16 @@ def test_a_price_that_is_none_is_said_and_not_guessed(
     assert "RAG_PRICES names no price for a:b" in caplog.text
     with pytest.raises(ConfigurationError):
         read_price(name="a:b")
+
+
+def test_a_call_whose_store_was_deleted_meanwhile_is_in_the_ledger_without_it() -> None:
+    user, gone = UserFactory(), StoreFactory()
+    account = Account(user_id=user.pk, store_id=gone.pk, kind="ask")
+    models.Store.objects.filter(pk=gone.pk).delete()
+    with connection.cursor() as cursor:
+        # At once, as at the end of a transaction.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    record_call(call=Call(MODEL, account, 7, 11))
+    record = the_record()
+    assert (record.store, record.user, record.kind) == (None, user, "ask")
+    assert (record.input_tokens, record.output_tokens) == (7, 11)

@@ -24,6 +24,7 @@ from rag.stages.clean import clean_text, is_garbled
         ("e\u0301te\u0301", "été"),
         ("\u2f64 \ufb01 ＡＢ ①", "\u2f64 \ufb01 ＡＢ ①"),
         ("a\0b\x1fc\x7f\x9f\ufeff\ufffed", "abcd"),
+        ("Donau\xaddampf", "Donaudampf"),
         ("a\ud800b\udfff", "ab"),
         ("tab\tpage\fend", "tab\tpage\fend"),
         ("😀 𠀀", "😀 𠀀"),

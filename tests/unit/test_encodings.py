@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError
-from rag.stages.encodings import SUPERSETS, USUAL, encoding_name
+from rag.stages.encodings import SUPERSETS, USUAL, declared_codec, encoding_name, keeps_ascii
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,24 @@ def test_a_superset_reads_what_its_subset_wrote(narrow: str, wide: str) -> None:
     text = "水中" if narrow != "big5" else "水中華"
     codec = {"hz-gb-2312": "hz"}.get(narrow, narrow)
     assert text.encode(codec).decode(wide) == text
+
+
+@pytest.mark.parametrize(
+    ("label", "codec"),
+    [
+        ("GB2312", "gb18030"), ("x-gbk", ""), ("gbk", "gb18030"), ("big5", "big5hkscs"),
+        ("ISO-8859-1", "cp1252"), ("latin1", "cp1252"), ("us-ascii", ""), ("utf8", "utf-8"),
+        ("base64", ""), ("idna", ""), ("", ""), ("a\0b", ""), ("\ud800", ""), ("水", ""),
+    ],
+)  # fmt: skip
+def test_what_is_declared_is_a_codec_or_tells_nothing(label: str, codec: str) -> None:
+    assert declared_codec(label) == codec
+
+
+@pytest.mark.parametrize(
+    ("codec", "does"),
+    [("utf-8", True), ("gb18030", True), ("cp1252", True), ("utf-16", False), ("cp037", False),
+     ("", False), ("no-such", False), ("base64", False)],
+)  # fmt: skip
+def test_ascii_is_the_same_in_most_encodings(codec: str, does: bool) -> None:
+    assert keeps_ascii(codec) is does

@@ -27,6 +27,14 @@ def test_the_operators_guide_shows_what_it_is_about() -> None:
     assert shown >= {"rag_reindex", "rag_move", "rag_dump", "rag_load", "rag_sync"}
 
 
+def test_the_readme_lists_every_command_and_no_other() -> None:
+    readme = (GUIDES.parents[1] / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## Commands")[2].partition("## Configuration")[0]
+    shown = set(re.findall(r"`((?:rag|flow)_\w+)", table))
+    ours = {name for name in get_commands() if name.startswith(("rag_", "flow_"))}
+    assert shown == ours
+
+
 @pytest.mark.parametrize("call", calls())
 def test_a_command_of_the_guides_takes_its_arguments(call: str) -> None:
     name, *arguments = shlex.split(call, comments=True)

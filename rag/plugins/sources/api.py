@@ -103,7 +103,7 @@ class ApiSource:
         params = _texts("params", options.params, values)
         headers = {"Accept": "application/json", **_texts("headers", options.headers, values)}
         if options.auth != "none":
-            secret = query.ports.secret(options.secret).strip()
+            secret = query.ports.secret(options.secret, url=self._origin).strip()
             if options.auth == "query":
                 params[options.auth_name] = secret
             else:

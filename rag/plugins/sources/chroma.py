@@ -100,7 +100,7 @@ class ChromaSource:
             return FolderCollection(index_path(options.path), name)
         headers = {}
         if options.token:
-            headers[options.token_header] = query.ports.secret(options.token)
+            headers[options.token_header] = query.ports.secret(options.token, url=options.url)
         return ServerCollection(
             options.url, name, headers, ports=query.ports, deadline=query.deadline
         )

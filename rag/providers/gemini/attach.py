@@ -24,7 +24,7 @@ from rag.providers.gemini.as_text import readable
 from rag.providers.gemini.calls import Calls
 from rag.providers.gemini.operations import Polling
 from rag.providers.gemini.resources import check_display_name
-from rag.providers.gemini.sending import MeteredFile, check_size
+from rag.providers.gemini.sending import MAX_FILE_MB, MeteredFile, check_size
 from rag.providers.gemini.within import await_within
 from rag.providers.remote.retry import Failure, await_with_retry
 
@@ -49,12 +49,13 @@ class Attachments:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How files are sent: which total goes inline, how Gemini is asked whether it is ready, and
-    what reads those that its models do not."""
+    """How files are sent: which total goes inline, how Gemini is asked whether it is ready, what
+    reads those that its models do not, and how large one may be."""
 
     inline_bytes: int = INLINE_BYTES
     polling: Polling = field(default_factory=Polling)
     parser: Parser | None = None
+    max_file_mb: int = MAX_FILE_MB
 
 
 @asynccontextmanager
@@ -83,11 +84,12 @@ class _Choice:
 async def _all_parts(
     calls: Calls, given: Sequence[InlineFile], deadline: Deadline, choice: _Choice
 ) -> list[Part]:
+    sending = choice.sending
     for file in given:
-        check_size(file.path, check_display_name(file.name))
-    files = await readable(given, choice.sending.parser, choice.folder)
-    sizes = [check_size(file.path, file.name) for file in files]
-    inline = _inline(sizes, choice.sending.inline_bytes)
+        check_size(file.path, check_display_name(file.name), sending.max_file_mb)
+    files = await readable(given, sending.parser, choice.folder)
+    sizes = [check_size(file.path, file.name, sending.max_file_mb) for file in files]
+    inline = _inline(sizes, sending.inline_bytes)
     room = asyncio.Semaphore(N_PARALLEL)
 
     async def part_of(at: int) -> Part:
@@ -95,7 +97,7 @@ async def _all_parts(
             return await _inline_part(files[at])
         async with room:
             upload = _Upload(calls, files[at], deadline, choice.names)
-            return await upload.part(choice.sending.polling)
+            return await upload.part(sending.polling)
 
     tasks = [asyncio.create_task(part_of(at)) for at in range(len(files))]
     try:

@@ -166,7 +166,7 @@ class GeminiFileSearch:
                 await pieces.aclose()  # type: ignore[attr-defined]
 
     def _take(self, store: str, given: Upload, deadline: Deadline) -> RemoteDocument:
-        trip = prepare_trip(store, given)
+        trip = prepare_trip(store, given, self._options.sending.max_file_mb)
         told = given.on_progress or (lambda _: None)
         try:
             with reserving(deadline, CLEAN_UP_S) as earlier:

@@ -40,12 +40,12 @@ class Trip:
     document: str = ""
 
 
-def prepare_trip(store: str, upload: Upload) -> Trip:
+def prepare_trip(store: str, upload: Upload, max_mb: int) -> Trip:
     """Return what is to be sent, all of it checked; raises before anything is."""
     check_name(store)
     check_display_name(upload.display_name)
     _check_metadata(upload.metadata)
-    size = check_size(upload.path, upload.display_name)
+    size = check_size(upload.path, upload.display_name, max_mb)
     mime_type = upload.mime_type or mime_type_of(upload.path, upload.display_name)
     return Trip(store, upload, mime_type, size)
 

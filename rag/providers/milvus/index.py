@@ -7,16 +7,17 @@ through what the caller may see now, and scores it with the vectors and words th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from django.db import connection
 
+from rag import models
 from rag.core.errors import ConfigurationError, NotFoundError
 from rag.core.hits import Hit
-from rag.core.ports import IndexQuery
+from rag.core.ports import FileFilter, IndexQuery
 from rag.models.outbox import WORDS
-from rag.providers.milvus.proposals import MOST, proposal_filter, propose
+from rag.providers.milvus.proposals import MAX_FILES, MOST, proposal_filter, propose
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.connections import release_db
 from rag.providers.postgres.filters import filter_values, filters
@@ -64,6 +65,7 @@ class MilvusIndex:
         ``cut``: a filter left too few of all that Milvus returns. Raises ProviderError where Milvus
         fails: nothing stands in for it.
         """
+        query = _with_files(query)
         if not query.targets or (query.files is not None and not query.files.file_ids):
             return [], {}
         routes: dict[int, str] = {}
@@ -108,6 +110,22 @@ class MilvusIndex:
             raise ConfigurationError(
                 "Milvus was never fed.", hint="Run: manage.py rag_feed"
             ) from error
+
+
+def _with_files(query: IndexQuery) -> IndexQuery:
+    """Return the query with the files named that its metadata leave, where they are few enough:
+    Milvus does not know metadata."""
+    asked = dict(query.settings.metadata)
+    if query.files is not None or not asked:
+        return query
+    stores = [target.store_id for target in query.targets]
+    files = models.File.objects.filter(
+        store_id__in=stores, n_chunks__gt=0, metadata__contains=asked
+    ).order_by()
+    rows = list(files.values_list("pk", "n_chunks")[: MAX_FILES + 1])
+    if len(rows) > MAX_FILES:
+        return query
+    return replace(query, files=FileFilter([pk for pk, _ in rows], sum(n for _, n in rows)))
 
 
 def _legs(query: IndexQuery) -> list[_Leg]:

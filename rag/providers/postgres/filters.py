@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from rag.core.ports import IndexQuery
+
+# OFFSET keeps the planner from turning the question round and beginning with all such files.
+_METADATA = (
+    "EXISTS (SELECT FROM rag_file d WHERE d.id = x.file_id"
+    " AND d.metadata @> %(metadata)s::jsonb OFFSET 0)"
+)
 
 
 def filters(query: IndexQuery, store_ids: Sequence[int]) -> str:
@@ -30,6 +37,8 @@ def filters(query: IndexQuery, store_ids: Sequence[int]) -> str:
         parts.append("x.content_type = ANY(%(types)s)")
     if query.files is not None:
         parts.append("x.file_id = ANY(%(files)s::bigint[])")
+    elif query.settings.metadata:
+        parts.append(_METADATA)
     return " AND ".join(parts)
 
 
@@ -39,4 +48,11 @@ def filter_values(query: IndexQuery) -> dict[str, Any]:
         "groups": sorted(query.group_ids),
         "types": list(query.settings.content_types),
         "files": list(query.files.file_ids) if query.files else [],
+        "metadata": json.dumps(dict(query.settings.metadata)),
     }
+
+
+def leaves_out_files(query: IndexQuery) -> bool:
+    """Return whether some files cannot be found, whoever may read them."""
+    asked = query.settings
+    return bool(query.files is not None or asked.content_types or asked.metadata)

@@ -15,7 +15,7 @@ from django.db import connection
 
 from rag.core.hits import Hit, Leg
 from rag.core.ports import IndexQuery
-from rag.providers.postgres.filters import filter_values, filters
+from rag.providers.postgres.filters import filter_values, filters, leaves_out_files
 from rag.providers.postgres.keys import term_key
 from rag.providers.postgres.literals import vector_literal
 from rag.providers.postgres.statement import fetch_rows
@@ -78,8 +78,8 @@ def find_hits(query: IndexQuery, legs: Legs) -> list[Hit]:
     # Limits are part of the plan.
     for name in ("k", "top"):
         statement = statement.replace(f"%({name})s", str(int(params.pop(name))))
-    has_filter = bool(query.files or query.settings.content_types or query.phrase)
-    rows = fetch_rows(statement, params, ef_search=legs.ef_search, is_planned_once=not has_filter)
+    is_planned_once = not (leaves_out_files(query) or query.phrase)
+    rows = fetch_rows(statement, params, ef_search=legs.ef_search, is_planned_once=is_planned_once)
     names = {
         term_key(target.store_id, term): term for target in query.targets for term in query.terms
     }

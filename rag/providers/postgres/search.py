@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rag.conf import conf
 from rag.core.hits import Hit
 from rag.core.ports import IndexQuery
-from rag.providers.postgres.filters import filters
+from rag.providers.postgres.filters import filters, leaves_out_files
 from rag.providers.postgres.hybrid import Legs, find_hits
 from rag.providers.postgres.route import Branch, plan_branches
 
@@ -47,7 +47,7 @@ def _ef_search(query: IndexQuery) -> int:
     # What a filter leaves lies further out, and so does much of a larger graph: a short list of
     # candidates misses some.
     wider = 2 if sum(target.n_chunks for target in query.targets) > LARGE else 1
-    if query.files or query.settings.content_types:
+    if leaves_out_files(query):
         return 400 * wider
     return (200 if any(target.share < 0.9 for target in query.targets) else 120) * wider
 
