@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import CommandError, OutputWrapper
@@ -14,6 +14,7 @@ from rag.core.errors import NotFoundError
 from rag.core.types import RetrievalSettings
 from rag.evals.metrics import MEASURES
 from rag.management.eval_bars import EvalBars
+from rag.management.idle_options import refuse_idle
 from rag.services.compare_runs import MAIN, RunComparison, compare_runs
 from rag.services.evaluate import MODES, check_limit
 from rag.services.evaluate_answers import evaluate_answers
@@ -48,9 +49,7 @@ def add_store_arguments(parser: ArgumentParser) -> None:
 def refuse_others(options: dict[str, Any]) -> None:
     """Raise CommandError for an option that would do nothing with what is measured."""
     others, of = (("queries",), "--data") if options["store"] else (_OF_STORE, "--store")
-    for name in others:
-        if options[name] not in (None, "") and options[name] is not False:
-            raise CommandError(f"--{name.replace('_', '-')} goes with {of} only.")
+    refuse_idle(options, others, with_what=of)
     if options["store"] and options["mode"] == "all":
         raise CommandError("--mode all goes with --data only.")
 
@@ -73,9 +72,12 @@ def measure_store(out: OutputWrapper, options: dict[str, Any]) -> None:
 
 
 def _settings_json(text: str) -> dict[str, Any]:
-    values = json.loads(text)
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text} is no JSON: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError("no JSON object")
+        raise ArgumentTypeError(f'{text} is no JSON object, such as {{"top_k": 5}}')
     return values
 
 

@@ -157,6 +157,14 @@ def test_a_dry_run_counts_and_keeps_nothing(tmp_path: Path) -> None:
     assert models.File.objects.get().n_chunks == pytest.approx(about, rel=0.1)
 
 
+def test_a_dry_run_makes_no_store(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "The pump stops.")
+    assert ingest(tmp_path, dry_run=True).startswith("1 files, 0.0 MB: about 1 chunks")
+    assert not models.Store.objects.exists()
+    with pytest.raises(CommandError, match="stdin: give it alone"):
+        ingest("-", tmp_path)
+
+
 def test_without_waiting_the_work_is_left_to_workers(tmp_path: Path) -> None:
     said = ingest(write(tmp_path / "a.txt", "The pump stops."), no_wait=True)
     assert said == "1 files queued.\n"

@@ -52,20 +52,28 @@ def site(world: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def send(words: list[str], url: str, key: str) -> Any:
     """Send what curl would."""
-    address = next(word for word in words if word.startswith("$KB")).replace("$KB", url)
-    headers = {"authorization": f"Bearer {key}"}
+    address = next(word for word in words if word.startswith(url))
     assert words[words.index("-H") + 1] == "Authorization: Bearer $KEY"
-    if "--json" not in words:
-        return httpx2.get(address, headers=headers, timeout=30)
-    body = json.loads(words[words.index("--json") + 1])
-    return httpx2.post(address, headers=headers, json=body, timeout=30)
+    body = json.loads(words[words.index("--json") + 1]) if "--json" in words else None
+    method = words[words.index("-X") + 1] if "-X" in words else "POST" if body else "GET"
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx2.request(method, address, headers=headers, json=body, timeout=30)
 
 
 def test_the_commands(site: str, world: AgentWorld) -> None:
     key = make_key(user=world.user, name="curl", rights=["read"])[1]
-    answers = [send(words, site, key) for words in commands()]
-    assert [answer.status_code for answer in answers] == [200] * 4, [a.text for a in answers]
-    found, asked, listed, completed = (answer.json() for answer in answers)
+    values, answers = {"$KB": site}, []
+    for words in commands():
+        for name, value in values.items():
+            words = [word.replace(name, value) for word in words]
+        answers.append(send(words, site, key))
+        if words[-1].endswith('"stream": false}'):
+            told = answers[-1].json()
+            values |= {"$SESSION": told["session"], "$MESSAGE": told["message"]}
+    assert [answer.status_code for answer in answers] == [200] * 7, [a.text for a in answers]
+    found, asked, again, turns, judged, listed, completed = (answer.json() for answer in answers)
+    assert again["session"] == asked["session"] and len(turns) == 4
+    assert (judged["feedback"], judged["feedback_comment"]) == (1, "Just so.")
     assert QUOTE in found["hits"][0]["content"]
     assert asked["answer"] == "Every 30 days.[1]" and asked["citations"][0]["verdict"] == "verified"
     assert "rag" in [one["id"] for one in listed["data"]]

@@ -54,6 +54,8 @@ def test_a_dry_run_tells_the_cost_and_does_nothing(desk: Any, settings: Any) -> 
     assert not models.ReindexRun.objects.exists()
     words = {"store": "house", "what": "lexical", "dry_run": True}
     assert 0 < ok(client.send("post", "/api/reindex", words))["estimate"]["seconds"] < 5
+    stale = {**words, "stale_only": True}
+    assert ok(client.send("post", "/api/reindex", stale))["estimate"]["n_chunks"] == 0
 
 
 def test_a_move_is_steered(desk: Any) -> None:

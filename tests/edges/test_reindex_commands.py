@@ -120,6 +120,56 @@ def test_a_dry_run_tells_all_five() -> None:
     assert not models.ReindexRun.objects.exists()
 
 
+def test_a_dry_run_counts_only_what_is_stale() -> None:
+    store = filled_store(20, slug="house")
+    FileFactory(store=store, parser="", status="error")
+    dry = ("rag_reindex", "--store", "house", "--dry-run", "--stale-only")
+    models.File.objects.exclude(status="error").update(parser=min(PARSERS), n_chunks=10)
+    assert "1 files, 0 chunks" in run(*dry)
+    assert "0 chunks" in run(*dry, "--what", "embeddings")
+    vectors = f"rag_chunk_vec_s{store.space_id}"
+    ask(f"DELETE FROM {vectors} WHERE chunk_id IN (SELECT chunk_id FROM {vectors} LIMIT 3)"
+        " RETURNING 1")  # fmt: skip
+    assert " 3 chunks" in run(*dry, "--what", "embeddings")
+    models.Store.objects.update(terms_version=0)
+    assert " 20 chunks" in run(*dry, "--what", "lexical")
+
+
+def test_a_dry_run_leaves_a_file_s_encoding_as_it_is() -> None:
+    file = FileFactory(store=filled_store(1, slug="house"), name="a.txt")
+    before = file.status
+    dry = ("rag_reindex", "--store", "house", "--dry-run", "--file", "a.txt", "--encoding")
+    run(*dry, "gb18030")
+    file.refresh_from_db()
+    assert (file.encoding_override, file.status) == ("", before)
+    with pytest.raises(CommandError, match="is no encoding"):
+        run(*dry, "klingon")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--status", "--file", "a.txt"), "--file goes with a new run only"),
+        (("--cancel", "--force"), "--force goes with a new run only"),
+        (("--margin", "0.1"), "--margin goes with --model only"),
+        (("--no-swap",), "--no-swap goes with --model only"),
+        (("--model", NEW, "--stale-only"), "--stale-only goes with the present model only"),
+        (("--workers", "2"), "--workers goes with --what embeddings or lexical only"),
+        (("--what", "chunks", "--encoding", "utf-8"), "--encoding goes with --what parse or all"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words: tuple[str, ...], said: str) -> None:
+    filled_store(1, slug="house")
+    with pytest.raises(CommandError, match=said):
+        run("rag_reindex", "--store", "house", *words)
+    assert not models.ReindexRun.objects.exists()
+
+
+def test_a_store_without_runs_says_so() -> None:
+    filled_store(1, slug="house")
+    assert run("rag_reindex", "--store", "house", "--status").startswith("No run of “")
+
+
 def test_chunks_are_cut_anew_from_the_kept_text_without_the_bytes() -> None:
     store = filled_store(2, max_overlap_tokens=0)
     file = run_job(put(store, "# Pumps\n\n" + "The pump stops at noon today. " * 60, "a.md"))
@@ -143,9 +193,9 @@ def test_chunks_are_cut_anew_from_the_kept_text_without_the_bytes() -> None:
 
 def test_stale_files_are_those_that_failed_or_were_read_by_older_parsers() -> None:
     store = filled_store(2)
-    models.File.objects.update(parser="plain/2")
+    models.File.objects.update(parser="plain/3")
     old = FileFactory(store=store, parser="plain/1", n_chunks=1)
-    failed = FileFactory(store=store, parser="plain/2", status="error")
+    failed = FileFactory(store=store, parser="plain/3", status="error")
     assert set(models.File.objects.filter(is_stale())) == {old, failed}
     order, _ = start_run(scope=OPERATOR, store=store, what="parse")
     models.ReindexRun.objects.update(options={"only_stale": True})
@@ -175,7 +225,7 @@ def test_a_store_is_dumped_and_loaded(tmp_path: Path) -> None:
     assert "“Annex” (annex) has 2 files and 20 chunks, and stands on words:64 (64)." in told
     with pytest.raises(CommandError, match="exists already"):
         run("rag_load", path)
-    with pytest.raises(CommandError, match="no whole dump"):
+    with pytest.raises(CommandError, match="There is no file"):
         run("rag_load", str(tmp_path / "nothing"))
     with pytest.raises(CommandError):
         run("rag_dump", str(tmp_path / "no" / "folder"), "--store", "house")

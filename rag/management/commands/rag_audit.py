@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date, datetime, time
 from typing import Any
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare from when on entries stay."""
         parser.add_argument(
-            "--forget-before", type=date.fromisoformat, required=True, metavar="YYYY-MM-DD",
+            "--forget-before", type=_day, required=True, metavar="YYYY-MM-DD",
             help="the first day that stays",
         )  # fmt: skip
         parser.add_argument("--dry-run", action="store_true", help="only tell how many would go")
@@ -35,3 +35,10 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         done = "would be forgotten" if options["dry_run"] else "are forgotten"
         self.stdout.write(f"{n} entries {done}")
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"“{text}” is no day, such as 2026-01-31") from error

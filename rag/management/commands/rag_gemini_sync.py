@@ -40,6 +40,8 @@ class Command(BaseCommand):
                 return
         except RAGError as error:
             raise CommandError(str(error)) from error
+        if not stores:
+            self.stdout.write("No store of this installation is at Gemini.")
         n_failed = sum(not self._sync(store) for store in stores)
         if options["list"]:
             n_failed += not self._list()

@@ -16,7 +16,7 @@ from rag.services.bundle import Item
 from rag.services.collect import collect_items
 from rag.services.estimate import estimate
 from rag.services.ingest import ingest_file
-from rag.services.stores import create_store, find_stores
+from rag.services.stores import create_store, ensure_space, find_stores
 from rag.stages.encodings import encoding_name
 
 
@@ -64,11 +64,16 @@ class Command(BaseCommand):
         except NotFoundError:
             if not options["create"]:
                 raise
+            if options["dry_run"]:
+                # Measured on, and never written.
+                return models.Store(name=options["store"], space=ensure_space())
             return create_store(name=options["store"])
 
     def _paths(self, paths: list[str]) -> list[str]:
-        if paths != ["-"]:
+        if "-" not in paths:
             return paths
+        if len(paths) > 1:
+            raise CommandError("- reads a list of paths from stdin: give it alone.")
         return [line.rstrip("\n") for line in sys.stdin if line.strip()]
 
     def _ingest(self, store: models.Store, items: list[Item], options: dict[str, Any]) -> int:

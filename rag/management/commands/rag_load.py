@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from rag.core.errors import RAGError
+from rag.core.errors import ConflictError, RAGError
 from rag.services.load_store import load_store
 
 
@@ -30,12 +30,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""
+        if not options["path"].is_file():
+            raise CommandError(f"There is no file “{options['path']}”.")
         try:
             with tqdm(unit="line", file=sys.stderr) as bar:
                 store = load_store(
                     path=options["path"], name=options["name"], model=options["model"],
                     on_line=bar.update,
                 )  # fmt: skip
+        except ConflictError as error:
+            raise CommandError(f"{error} Give another name with --name.") from error
         except RAGError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(

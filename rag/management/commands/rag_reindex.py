@@ -12,18 +12,24 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError, RAGError
 from rag.management.chosen_files import chosen_files
+from rag.management.idle_options import refuse_idle
 from rag.management.progress import report_files, work_with_bar
 from rag.management.run_bar import run_with_bar, tell_run
 from rag.services.move_end import cancel_run
 from rag.services.read_as import read_as
-from rag.services.reindex_estimate import estimate_reindex
+from rag.services.reindex_estimate import IN_TURN, estimate_reindex
 from rag.services.reindex_run import RunOptions, queue_run, start_run
 from rag.services.reindex_work import resume_run, work_run
 from rag.services.stores import find_stores
+from rag.stages.encodings import encoding_name
 
 OPERATOR = Scope.operator()
 Whats = models.ReindexRun.What
-IN_TURN = (Whats.EMBEDDINGS, Whats.LEXICAL)
+# What only a new run, and what only a move to another model can be told.
+_OF_ORDER = (
+    "file", "filter", "stale_only", "what", "fresh", "model", "encoding", "workers", "per_second",
+)  # fmt: skip
+_OF_MOVE = ("margin", "data", "force", "no_swap")
 
 
 class Command(BaseCommand):
@@ -41,17 +47,25 @@ class Command(BaseCommand):
         add("--file", action="append", default=[], help="id or name of one file")
         add("--filter", default="", help="files by their metadata, such as 'lang = \"zh\"'")
         add("--stale-only", action="store_true", help="only what would become otherwise")
-        add("--what", choices=Whats.values, help="what is made anew; default: parse")
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--what", choices=Whats.values, help="what is made anew; default: parse")
+        what.add_argument("--fresh", action="store_true", help="the same as --what all")
         add("--model", default="", help="provider:model to move the store's vectors to")
-        add("--fresh", action="store_true", help="the same as --what all")
         add("--encoding", help="read the named text files by this; auto tells it from the bytes")
-        add("--dry-run", action="store_true", help="tell chunks, tokens, time, money and disk")
-        add("--resume", action="store_true", help="go on with a run that failed or died")
-        add("--status", action="store_true", help="tell how far the store's runs are")
-        add("--cancel", action="store_true", help="stop the store's run that is under way")
-        add("--workers", type=int, default=1, help="batches that are embedded at a time")
-        add("--per-second", type=float, default=0.0, help="most chunks a second; 0: no limit")
-        add("--margin", type=float, default=0.01, help="how much nDCG@10 may fall; default 0.01")
+        deed = parser.add_mutually_exclusive_group()
+        deed.add_argument(
+            "--dry-run", action="store_true", help="tell chunks, tokens, time, money and disk"
+        )
+        deed.add_argument(
+            "--resume", action="store_true", help="go on with a run that failed or died"
+        )
+        deed.add_argument("--status", action="store_true", help="tell how far the store's runs are")
+        deed.add_argument(
+            "--cancel", action="store_true", help="stop the store's run that is under way"
+        )
+        add("--workers", type=int, help="batches that are embedded at a time; default 1")
+        add("--per-second", type=float, help="most chunks a second; default 0: no limit")
+        add("--margin", type=float, help="how much nDCG@10 may fall; default 0.01")
         add("--data", default="", help="folder with judged questions to compare both models on")
         add("--force", action="store_true", help="swap whatever the gate says; recorded")
         add("--no-swap", action="store_true", help="build and judge; rag_move swaps")
@@ -70,23 +84,23 @@ class Command(BaseCommand):
             raise CommandError(f"{error}; see --status.") from error
 
     def _handle(self, store: models.Store, options: dict[str, Any]) -> None:
+        what = _what(options)
         if options["status"] or options["cancel"] or options["resume"]:
+            refuse_idle(options, (*_OF_ORDER, *_OF_MOVE), with_what="a new run")
             self._at_hand(store, options)
             return
-        what = _what(options)
+        _refuse_idle(what, options)
+        encoding = _encoding(options)
         file_ids = chosen_files(store=store, names=options["file"], where=options["filter"])
-        if options["encoding"] is not None:
-            _set_encoding(store, options["file"] and file_ids, options["encoding"])
         if options["dry_run"]:
-            self._estimate(store, what, file_ids, options["model"])
+            self._estimate(store, what, file_ids, options)
             return
+        if encoding is not None:
+            for file in store.files.light().filter(pk__in=file_ids or ()):
+                read_as(scope=OPERATOR, file=file, encoding=encoding)
         run, is_new = start_run(
             scope=OPERATOR, store=store, what=what, file_ids=file_ids, model=options["model"],
-            options=RunOptions(
-                workers=options["workers"], per_second=options["per_second"],
-                margin=options["margin"], data=options["data"], is_forced=options["force"],
-                is_swapped=not options["no_swap"], only_stale=options["stale_only"],
-            ),
+            options=_run_options(options),
         )  # fmt: skip
         if not is_new:
             self.stderr.write(f"Run {run.pk} is the same order; it goes on.")
@@ -116,8 +130,11 @@ class Command(BaseCommand):
         runs = models.ReindexRun.objects.filter(store=store, state__in=models.ReindexRun.OPEN)
         found = list(runs.select_related("store", "source", "target")) or None
         if options["status"]:
-            for run in found or models.ReindexRun.objects.filter(store=store)[:1]:
+            found = found or list(models.ReindexRun.objects.filter(store=store)[:1])
+            for run in found:
                 tell_run(self, run)
+            if not found:
+                self.stdout.write(f"No run of “{store.name}” is known.")
             return
         left = [r for r in found or () if r.state in (*models.ReindexRun.BUSY, "failed")]
         if not left:
@@ -130,9 +147,12 @@ class Command(BaseCommand):
                 self._work(resume_run(run=run), options["no_wait"])
 
     def _estimate(
-        self, store: models.Store, what: str, file_ids: list[int] | None, model: str
+        self, store: models.Store, what: str, file_ids: list[int] | None, options: dict[str, Any]
     ) -> None:
-        told = estimate_reindex(store=store, what=what, file_ids=file_ids, model=model)
+        told = estimate_reindex(
+            store=store, what=what, file_ids=file_ids, model=options["model"],
+            only_stale=options["stale_only"],
+        )  # fmt: skip
         self.stdout.write(f"{told.n_files} files, {told.n_chunks} chunks, {told.n_tokens} tokens")
         time = "unknown before it runs" if told.seconds is None else f"about {told.seconds:.0f} s"
         self.stdout.write(f"time: {time}")
@@ -146,8 +166,29 @@ def _what(options: dict[str, Any]) -> str:
     return str(options["what"] or (Whats.ALL if options["fresh"] else default))
 
 
-def _set_encoding(store: models.Store, file_ids: list[int] | None, encoding: str) -> None:
-    if not file_ids:
+def _refuse_idle(what: str, options: dict[str, Any]) -> None:
+    if options["model"]:
+        refuse_idle(options, ["stale_only"], with_what="the present model")
+    else:
+        refuse_idle(options, _OF_MOVE, with_what="--model")
+    if what not in IN_TURN:
+        refuse_idle(options, ["workers"], with_what="--what embeddings or lexical")
+    if what not in (Whats.PARSE, Whats.ALL):
+        refuse_idle(options, ["encoding"], with_what="--what parse or all")
+
+
+def _encoding(options: dict[str, Any]) -> str | None:
+    if options["encoding"] is None:
+        return None
+    if not options["file"]:
         raise InvalidInputError("--encoding is for named files.", hint="Name them with --file.")
-    for file in store.files.light().filter(pk__in=file_ids):
-        read_as(scope=OPERATOR, file=file, encoding=encoding.replace("auto", ""))
+    return encoding_name("" if options["encoding"] == "auto" else options["encoding"])
+
+
+def _run_options(options: dict[str, Any]) -> RunOptions:
+    given = {name: options[name] for name in ("workers", "per_second", "margin")}
+    return RunOptions(
+        data=options["data"], is_forced=options["force"], is_swapped=not options["no_swap"],
+        only_stale=options["stale_only"],
+        **{name: value for name, value in given.items() if value is not None},
+    )  # fmt: skip

@@ -94,7 +94,8 @@ def _refuse_taken_port(host: str, port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "ports are 0 to 65535"
             raise CommandError(
-                f"Cannot listen on {host}:{port} ({error.strerror}). Choose another with --port."
+                f"Cannot listen on {host}:{port} ({reason}). Choose another with --port."
             ) from error
