@@ -10,6 +10,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.services.reindex_work import work_run
+from rag.stages.terms import VERSION
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.move_world import NEW, filled_store, two_models
@@ -54,6 +55,7 @@ def test_a_dry_run_tells_the_cost_and_does_nothing(desk: Any, settings: Any) -> 
     assert not models.ReindexRun.objects.exists()
     words = {"store": "house", "what": "lexical", "dry_run": True}
     assert 0 < ok(client.send("post", "/api/reindex", words))["estimate"]["seconds"] < 5
+    models.Store.objects.update(terms_version=VERSION)
     stale = {**words, "stale_only": True}
     assert ok(client.send("post", "/api/reindex", stale))["estimate"]["n_chunks"] == 0
 
