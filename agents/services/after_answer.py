@@ -37,13 +37,10 @@ async def after_answer(*, message: models.Message, run: ChatRun) -> None:
 
 async def note_citations(*, message: models.Message, run: ChatRun) -> None:
     """Note with the searches of the answer which of their hits it cites."""
-
-    def noted() -> None:
-        rows = models.Message.objects.filter(pk=message.pk).values_list("citations", flat=True)
-        for citations in rows:
-            log_citations(scope=run.scope, since=message.created_at, citations=citations)
-
-    await in_rows(noted)
+    if message.citations:
+        await in_rows(
+            log_citations, scope=run.scope, since=message.created_at, citations=message.citations
+        )
 
 
 async def remember(*, message: models.Message, run: ChatRun) -> None:

@@ -84,6 +84,7 @@ class ChatWorker:
         ending = {**(run.ending if run else {}), "duration_ms": spent_ms}
         await self.log.append("usage", {**self._agent.usage, **ending})
         self._is_answered = True
+        self.chat.answer.citations = self.log.transcript.citations
         await self._end("done", _STATUS.DONE, told, query=end.get("rewritten_query", ""), **told)
 
     async def _failed(self, error: dict[str, Any], code: str) -> None:

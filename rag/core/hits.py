@@ -125,7 +125,8 @@ def _check_numbers(stored: Mapping[str, Any]) -> None:
 def _external_id(stored: Mapping[str, Any], place: Mapping[str, Any]) -> str:
     found = stored.get("document_id") or place.get("id")
     file_id = stored.get("file_id")
-    return "" if found is None or str(found) == str(file_id) else str(found)
+    is_ours = file_id is not None and str(found) == str(file_id)
+    return "" if found is None or is_ours else str(found)
 
 
 _PLAIN = (

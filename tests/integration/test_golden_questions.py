@@ -73,7 +73,7 @@ def test_the_same_words_are_one_question_that_gets_more_targets() -> None:
     [
         (Wanted(chunk_id=10**12), NotFoundError),
         (Wanted(file_id=10**12), NotFoundError),
-        (Wanted(), NotFoundError),
+        (Wanted(), InvalidInputError),
         (Wanted(file_id=1, grade=4), InvalidInputError),
     ],
 )

@@ -82,6 +82,7 @@ def test_a_result_written_by_hand_needs_only_its_text() -> None:
         text="x", rank=1, score=0.4, file_name="Diary", content_type="note", external_id="d1"
     )
     assert Hit.from_dict({"content": "x", "source": {"id": 9}}).external_id == "9"
+    assert Hit.from_dict({"content": "x", "document_id": "None"}).external_id == "None"
     assert Hit.from_dict({"content": "x", "source": None, "metadata": None}).metadata == {}
 
 
