@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 
 from django.contrib.auth.models import User
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from rag import models
 from rag.core import watch
@@ -83,6 +83,8 @@ def _write(record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
         record.save(force_insert=True)
         if record.key_id is not None:
             settle(record=record, hold=hold)
+        # Now, not with the commit: that would take the answer along, which is written with it.
+        connection.check_constraints()
 
 
 def _leave_gone(record: models.UsageRecord) -> None:

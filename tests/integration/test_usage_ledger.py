@@ -218,10 +218,10 @@ def test_a_call_whose_store_was_deleted_meanwhile_is_in_the_ledger_without_it() 
     user, gone = UserFactory(), StoreFactory()
     account = Account(user_id=user.pk, store_id=gone.pk, kind="ask")
     models.Store.objects.filter(pk=gone.pk).delete()
-    with connection.cursor() as cursor:
-        # At once, as at the end of a transaction.
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     record_call(call=Call(MODEL, account, 7, 11))
+    with connection.cursor() as cursor:
+        # As at the end of the transaction that the ledger shares with an answer.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     record = the_record()
     assert (record.store, record.user, record.kind) == (None, user, "ask")
     assert (record.input_tokens, record.output_tokens) == (7, 11)
