@@ -22,6 +22,7 @@ from project.postgres_account import Account, server_account, usable_install
 from project.postgres_cluster import create_cluster
 from project.postgres_pidfile import pid_file_state
 from project.postgres_places import PORT, USER, socket_dir
+from project.postgres_tuning import MEMORY_ENVIRONMENT
 from rag.core.errors import ConfigurationError
 
 _ATTEMPTS = 60
@@ -185,7 +186,7 @@ def _launch(programs: Path, data_dir: Path, account: Account, options: Mapping[s
         if answer == "running":
             return
         if answer == "down":
-            done = account.run(*command)
+            done = account.run(*command, environment=MEMORY_ENVIRONMENT)
             if done.returncode == 0:
                 return
             state = pid_file_state(data_dir / "pgdata")

@@ -10,6 +10,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +24,24 @@ class Account:
     uid: int | None = None
     gid: int | None = None
 
-    def run(self, *command: str | Path, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
-        """Run ``command`` as this account in ``/``; raise ConfigurationError if it cannot start."""
+    def run(
+        self, *command: str | Path, timeout_s: float = 180,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Run ``command`` as this account in ``/``; raise ConfigurationError if it cannot start.
+
+        Of this process's environment it gets PATH alone, and what ``environment`` adds.
+        """
         words = [str(word) for word in command]
         try:
             return subprocess.run(
                 words,
                 cwd="/",
-                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+                env={
+                    "PATH": os.environ.get("PATH", os.defpath),
+                    "LC_ALL": "C",
+                    **(environment or {}),
+                },
                 user=self.uid,
                 group=self.gid,
                 extra_groups=None if self.uid is None else [],

@@ -8,6 +8,11 @@ from pathlib import Path
 _MB = 1024 * 1024
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _SHARED_MEMORY = Path("/dev/shm")
+# Of the C library: a server process keeps the memory of its last statement. Given back and taken
+# again at each search it costs 300 page faults, a fifth of the search.
+MEMORY_ENVIRONMENT = {
+    "MALLOC_TRIM_THRESHOLD_": str(32 * _MB), "MALLOC_MMAP_THRESHOLD_": str(8 * _MB),
+}  # fmt: skip
 
 
 def tuned_options(memory_mb: int | None = None) -> dict[str, str]:
@@ -15,7 +20,7 @@ def tuned_options(memory_mb: int | None = None) -> dict[str, str]:
     total_mb = _memory_mb() if memory_mb is None else memory_mb
     maintenance_mb = _clamp(total_mb // 16, 64, 1024)
     return {
-        "shared_buffers": f"{_clamp(total_mb // 4, 128, 3072)}MB",
+        "shared_buffers": f"{_clamp(total_mb // 4, 128, 8192)}MB",
         "effective_cache_size": f"{_clamp(total_mb // 2, 256, 65536)}MB",
         "maintenance_work_mem": f"{maintenance_mb}MB",
         "max_wal_size": "4GB",

@@ -144,6 +144,22 @@ def test_stopping_ends_it_and_data_are_there_after_the_next_start(data: Path) ->
     assert ask(start(data), "SELECT n FROM kept") == 42
 
 
+def test_a_server_process_keeps_the_memory_of_its_last_statement(data: Path) -> None:
+    dsn = start(data)
+    with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+
+        def pages_taken(n: int) -> int:
+            fields = Path(f"/proc/{connection.info.backend_pid}/stat").read_text("ascii")
+            before = int(fields.rpartition(")")[2].split()[7])
+            for _ in range(n):
+                connection.execute("SELECT count(DISTINCT i) FROM generate_series(1, 20000) i")
+            fields = Path(f"/proc/{connection.info.backend_pid}/stat").read_text("ascii")
+            return int(fields.rpartition(")")[2].split()[7]) - before
+
+        pages_taken(5)
+        assert pages_taken(20) < 400
+
+
 def test_stopping_a_folder_that_never_was_does_nothing(root: Path) -> None:
     stop(root / "nowhere")
     assert not (root / "nowhere").exists()

@@ -20,7 +20,7 @@ def megabytes(value: str) -> int:
 @given(st.integers(64, 10_000_000))
 def test_sizes_stay_within_their_bounds(memory_mb: int) -> None:
     options = tuned_options(memory_mb)
-    assert 128 <= megabytes(options["shared_buffers"]) <= 3072
+    assert 128 <= megabytes(options["shared_buffers"]) <= 8192
     assert 64 <= megabytes(options["maintenance_work_mem"]) <= 1024
     assert 256 <= megabytes(options["effective_cache_size"]) <= 65536
 

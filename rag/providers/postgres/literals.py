@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import orjson
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -13,8 +15,9 @@ DIMENSIONS = 1_000_000_000
 
 
 def vector_literal(vector: NDArray[np.float32]) -> str:
-    """Return pgvector's text form of a vector."""
-    return "[" + ",".join(f"{x:.6g}" for x in vector.tolist()) + "]"
+    """Return pgvector's text form of a vector, each number as short as float32 allows."""
+    numbers = vector.astype("float32", order="C", copy=False)
+    return orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def sparse_literal(weights: Mapping[int, float]) -> str:

@@ -11,7 +11,7 @@ from rag.providers.postgres.filters import filters, leaves_out_files
 from rag.providers.postgres.hybrid import Legs, find_hits
 from rag.providers.postgres.route import Branch, plan_branches
 
-# From so many chunks on a search looks at twice as many candidates.
+# From so many chunks on a search looks at more candidates.
 LARGE = 300_000
 
 
@@ -46,10 +46,12 @@ def _legs(query: IndexQuery, branches: Sequence[Branch]) -> Legs:
 def _ef_search(query: IndexQuery) -> int:
     # What a filter leaves lies further out, and so does much of a larger graph: a short list of
     # candidates misses some.
-    wider = 2 if sum(target.n_chunks for target in query.targets) > LARGE else 1
+    is_large = sum(target.n_chunks for target in query.targets) > LARGE
     if leaves_out_files(query):
-        return 400 * wider
-    return (200 if any(target.share < 0.9 for target in query.targets) else 120) * wider
+        return 800 if is_large else 400
+    if any(target.share < 0.9 for target in query.targets):
+        return 400 if is_large else 200
+    return 160 if is_large else 120
 
 
 def _vector_leg(query: IndexQuery, branch: Branch) -> str:

@@ -9,7 +9,8 @@ from psycopg.pq import TransactionStatus
 
 _RUNS = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
 M = 16
-EF_CONSTRUCTION = 128
+# More cost each new chunk of a large store time, and find no more of it: 64 to 128 were tried.
+EF_CONSTRUCTION = 100
 MAX_PLAIN_DIM = 3900
 # As an expression, for whoever asks for rows at the same time.
 VALID_INDEXES = (

@@ -9,7 +9,7 @@ from django.db import connection
 
 from rag.core.errors import ConflictError
 
-_VANISHED, *_STEPS = [
+_CHECK, _UNINDEX, _STEP_BACK, _COME_FORWARD, _CHUNKS, _VECTORS, _TERMS = [
     step.partition("\n")[2]
     for step in (Path(__file__).parent / "swap.sql").read_text("utf-8").split("-- step: ")[1:]
 ]
@@ -38,12 +38,14 @@ def swap_in(target: SwapTarget) -> int:
         "revision": target.revision, "type": target.content_type,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(_VANISHED, values)
-        if cursor.fetchone()[0]:
+        cursor.execute(_CHECK, values)
+        has_old, n_vanished = cursor.fetchone()
+        if n_vanished:
             raise ConflictError(
                 "The file's chunks changed while it was indexed.", hint="Index it again."
             )
-        for statement in _STEPS:
+        among_old = (_UNINDEX, _STEP_BACK, _COME_FORWARD) if has_old else ()
+        for statement in (*among_old, _CHUNKS, _VECTORS, _TERMS):
             cursor.execute(statement, values)
         cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [target.file_id])
         return int(cursor.rowcount)

@@ -1,12 +1,12 @@
 -- Makes a file's draft its live revision; run in order, in the transaction that holds the file's row.
 -- A twin is the old chunk of an equal text, matched one to one in order.
 
--- step: Draft rows that rely on a vector which is gone by now.
+-- step: Whether there are old chunks, and how many draft rows rely on a vector which is gone by now.
 WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
     FROM rag_chunk WHERE file_id = %(file)s AND file_revision < %(revision)s AND is_live),
   new AS (SELECT ordinal, embedding, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
     FROM rag_chunk_draft WHERE file_id = %(file)s)
-  SELECT count(*) FROM new LEFT JOIN old USING (sha256, n) WHERE new.embedding IS NULL
+  SELECT EXISTS (SELECT FROM old), count(*) FROM new LEFT JOIN old USING (sha256, n) WHERE new.embedding IS NULL
     AND NOT (EXISTS (SELECT FROM rag_chunk_vec v WHERE v.chunk_id = old.id AND v.space_id = %(space)s)
       AND EXISTS (SELECT FROM rag_chunk_lex l WHERE l.chunk_id = old.id))
 
