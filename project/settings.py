@@ -8,20 +8,19 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-import environ
-
 from project import postgres_places
 from project.desk import UNFOLD as UNFOLD
-from project.logs import SECRET_SETTINGS, logging_config
+from project.environment import Environment
+from project.logs import FORMATS, LEVELS, SECRET_SETTINGS, logging_config
 from project.rest import REST_FRAMEWORK as REST_FRAMEWORK
 from project.rest import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
-environ.Env.read_env(str(BASE_DIR / ".env"))
+env = Environment()
+Environment.read_env(str(BASE_DIR / ".env"))
 
 VAR_DIR = Path(env.str("CITABLE_VAR", default=str(BASE_DIR / "var")))
-DEBUG = env.bool("DEBUG", default=False)
+DEBUG = env.flag("DEBUG", default=False)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
@@ -97,9 +96,9 @@ TEMPLATES: list[dict[str, Any]] = [
 DATABASE_URL = env.str("DATABASE_URL", default="")
 # The embedded server, None when DATABASE_URL names another; options go to ``postgres -c``.
 POSTGRES_DATA_DIR = None if DATABASE_URL else postgres_places.data_dir(VAR_DIR)
-POSTGRES_OPTIONS: dict[str, str] = env.dict("POSTGRES_OPTIONS", default={})
+POSTGRES_OPTIONS: dict[str, str] = env.pairs("POSTGRES_OPTIONS")
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": env.db_url_config(DATABASE_URL)
+    "default": env.database("DATABASE_URL", DATABASE_URL)
     if POSTGRES_DATA_DIR is None
     else {
         "NAME": "citable",
@@ -111,11 +110,17 @@ DATABASES: dict[str, dict[str, Any]] = {
 DATABASES["default"] |= {"ENGINE": "project.db", "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
 DATABASES["default"]["OPTIONS"] = {
     "connect_timeout": 10,
-    "pool": {"min_size": 0, "max_size": env.int("DATABASE_POOL_SIZE", default=8), "timeout": 10},
+    "pool": {
+        "min_size": 0,
+        "max_size": env.whole("DATABASE_POOL_SIZE", default=8, least=1),
+        "timeout": 10,
+    },
 } | DATABASES["default"].get("OPTIONS", {})
 # Other databases that sources may read, by name.
-SOURCE_DATABASES: dict[str, str] = env.json("RAG_SOURCE_DATABASES", default={})
-DATABASES |= {name: env.db_url_config(url) for name, url in SOURCE_DATABASES.items()}
+SOURCE_DATABASES: dict[str, str] = env.table("RAG_SOURCE_DATABASES")
+DATABASES |= {
+    name: env.source_database("RAG_SOURCE_DATABASES", url) for name, url in SOURCE_DATABASES.items()
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Who opens the login page itself is led to the desk.
@@ -124,11 +129,11 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="en")
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LANGUAGE_CODE = env.choice("LANGUAGE_CODE", default="en", allowed=[code for code, _ in LANGUAGES])
 LOCALE_PATHS = [BASE_DIR / "locale"]
 FORMAT_MODULE_PATH = "project.formats"
-TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+TIME_ZONE = env.time_zone("TIME_ZONE", default="UTC")
 USE_I18N = True
 USE_TZ = True
 
@@ -147,38 +152,37 @@ FILE_UPLOAD_TEMP_DIR = VAR_DIR / "incoming"
 FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 
-PROCRASTINATE_WORKER_DEFAULTS = {
-    "queues": None,
-    "concurrency": env.int("WORKER_CONCURRENCY", default=2),
+PROCRASTINATE_WORKER_DEFAULTS: dict[str, float] = {
+    "concurrency": env.whole("WORKER_CONCURRENCY", default=2, least=1),
     # A job that waited for its file's lock, or for another try, is told by nobody.
     "fetch_job_polling_interval": 1.0,
-    "shutdown_graceful_timeout": env.float("WORKER_SHUTDOWN_TIMEOUT", default=20.0),
-    "update_heartbeat_interval": env.float("WORKER_HEARTBEAT", default=10.0),
-    "stalled_worker_timeout": env.float("WORKER_STALLED_AFTER", default=30.0),
+    "shutdown_graceful_timeout": env.number("WORKER_SHUTDOWN_TIMEOUT", default=20.0),
+    "update_heartbeat_interval": env.number("WORKER_HEARTBEAT", default=10.0, least=0.1),
+    "stalled_worker_timeout": env.number("WORKER_STALLED_AFTER", default=30.0, least=0.1),
 }
-RAG = {
+RAG: dict[str, Any] = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
     "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default="extractive:sentences"),
     "ANALYSIS_MODEL": env.str("RAG_ANALYSIS_MODEL", default=""),
-    "E5_PRECISION": env.str("RAG_E5_PRECISION", default="int8"),
-    "EMBEDDING_THREADS": env.int("RAG_EMBEDDING_THREADS", default=0),
-    "EMBEDDING_DIM": env.int("RAG_EMBEDDING_DIM", default=0),
+    "E5_PRECISION": env.choice("RAG_E5_PRECISION", default="int8", allowed=("int8", "fp32")),
+    "EMBEDDING_THREADS": env.whole("RAG_EMBEDDING_THREADS", default=0),
+    "EMBEDDING_DIM": env.whole("RAG_EMBEDDING_DIM", default=0),
     "QUERY_PREFIX": env.str("RAG_QUERY_PREFIX", default=""),
     "PASSAGE_PREFIX": env.str("RAG_PASSAGE_PREFIX", default=""),
     "OPENAI_BASE_URL": env.str("RAG_OPENAI_BASE_URL", default=""),
     "OPENAI_API_KEY": env.str("RAG_OPENAI_API_KEY", default=""),
-    "CHAT_ENDPOINTS": env.json("RAG_CHAT_ENDPOINTS", default={}),
+    "CHAT_ENDPOINTS": env.table("RAG_CHAT_ENDPOINTS"),
     "GEMINI_API_KEY": env.str("GEMINI_API_KEY", default=""),
     "GEMINI_BASE_URL": env.str("GEMINI_BASE_URL", default=""),
     "GEMINI_API_VERSION": env.str("GEMINI_API_VERSION", default="v1beta"),
     "GEMINI_MODEL": env.str("GEMINI_MODEL", default="gemini-2.5-flash"),
-    "GEMINI_MAX_FILE_MB": env.int("GEMINI_MAX_FILE_MB", default=100),
-    "TIMEOUT_S": env.float("RAG_TIMEOUT_S", default=60.0),
-    "UPLOAD_TIMEOUT_S": env.float("RAG_UPLOAD_TIMEOUT_S", default=600.0),
+    "GEMINI_MAX_FILE_MB": env.whole("GEMINI_MAX_FILE_MB", default=100),
+    "TIMEOUT_S": env.number("RAG_TIMEOUT_S", default=60.0, least=0.1),
+    "UPLOAD_TIMEOUT_S": env.number("RAG_UPLOAD_TIMEOUT_S", default=600.0, least=0.1),
     "DEFAULT_STORE_BACKEND": env.str("RAG_DEFAULT_STORE_BACKEND", default="local"),
-    "FILES_TOTAL_MB": env.int("RAG_FILES_TOTAL_MB", default=200),
+    "FILES_TOTAL_MB": env.whole("RAG_FILES_TOTAL_MB", default=200),
     "MAX_FILE_BYTES": 100 * 1024 * 1024,
-    "HNSW_MIN_CHUNKS": env.int("RAG_HNSW_MIN_CHUNKS", default=10_000),
+    "HNSW_MIN_CHUNKS": env.whole("RAG_HNSW_MIN_CHUNKS", default=10_000),
     "MODELS_DIR": VAR_DIR / "models",
     "PLUGINS": (
         "rag.plugins.enhancers",
@@ -186,11 +190,13 @@ RAG = {
         "agents.tools",
         *env.list("RAG_PLUGINS", default=[]),
     ),
-    "SECRETS": env.json("RAG_SECRETS", default={}),
+    "SECRETS": env.table("RAG_SECRETS"),
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
     "REDIS_URL": env.str("REDIS_URL", default=""),
-    "SEARCH_PROVIDER": env.str("RAG_SEARCH_PROVIDER", default="postgres"),
+    "SEARCH_PROVIDER": env.choice(
+        "RAG_SEARCH_PROVIDER", default="postgres", allowed=("postgres", "milvus")
+    ),
     "MILVUS_URI": env.str("RAG_MILVUS_URI", default=""),
     "MILVUS_TOKEN": env.str("RAG_MILVUS_TOKEN", default=""),
     "S3_ENDPOINT": env.str("AWS_ENDPOINT_URL", default=""),
@@ -202,30 +208,31 @@ RAG = {
     "RERANK_KEY": env.str("RAG_RERANK_KEY", default=""),
     "RERANK_MODEL": env.str("RAG_RERANK_MODEL", default=""),
     # What a cosine of an embedding model means, from 0 to 1: {"provider:model": [[0.3, 0.5], ...]}.
-    "LIKENESS": env.json("RAG_LIKENESS", default={}),
-    "PRICES": env.json("RAG_PRICES", default={}),
-    "QUERY_LOG_DAYS": env.int("RAG_QUERY_LOG_DAYS", default=0),
-    "USAGE_DAYS": env.int("RAG_USAGE_DAYS", default=0),
-    "API_REQUESTS_PER_MINUTE": env.int("RAG_API_REQUESTS_PER_MINUTE", default=600),
-    "API_FAILURES_PER_MINUTE": env.int("RAG_API_FAILURES_PER_MINUTE", default=30),
+    "LIKENESS": env.table("RAG_LIKENESS"),
+    "PRICES": env.table("RAG_PRICES"),
+    "QUERY_LOG_DAYS": env.whole("RAG_QUERY_LOG_DAYS", default=0),
+    "USAGE_DAYS": env.whole("RAG_USAGE_DAYS", default=0),
+    "API_REQUESTS_PER_MINUTE": env.whole("RAG_API_REQUESTS_PER_MINUTE", default=600),
+    "API_FAILURES_PER_MINUTE": env.whole("RAG_API_FAILURES_PER_MINUTE", default=30),
 }
 
 LOGGING = logging_config(
-    env.str("LOG_LEVEL", default="INFO"), env.str("LOG_FORMAT", default="plain"),
+    env.choice("LOG_LEVEL", default="INFO", allowed=LEVELS),
+    env.choice("LOG_FORMAT", default="plain", allowed=FORMATS),
     {"django": SECRET_KEY, **{name: RAG[name] for name in SECRET_SETTINGS}},
 )  # fmt: skip
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 OTEL_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
 
-AGENTS = {
+AGENTS: dict[str, Any] = {
     # langgraph, or plain: the same steps by a loop of ours.
-    "ENGINE": env.str("AGENT_ENGINE", default="langgraph"),
+    "ENGINE": env.choice("AGENT_ENGINE", default="langgraph", allowed=("langgraph", "plain")),
     # Whether an answer is written to its end when nobody listens any more.
-    "FINISHES_ALONE": env.bool("AGENT_FINISHES_ALONE", default=True),
-    "PING_S": env.float("AGENT_PING_S", default=15.0),
-    "KEEP_EVENTS_H": env.float("AGENT_KEEP_EVENTS_H", default=24.0),
+    "FINISHES_ALONE": env.flag("AGENT_FINISHES_ALONE", default=True),
+    "PING_S": env.number("AGENT_PING_S", default=15.0, least=0.1),
+    "KEEP_EVENTS_H": env.number("AGENT_KEEP_EVENTS_H", default=24.0),
     # For so many days, 0 for ever: what nobody has touched for longer goes.
-    "KEEP_SESSIONS_DAYS": env.float("AGENT_KEEP_SESSIONS_DAYS", default=0.0),
-    "KEEP_RUNS_DAYS": env.float("AGENT_KEEP_RUNS_DAYS", default=0.0),
-    "KEEP_MEMORIES_DAYS": env.float("AGENT_KEEP_MEMORIES_DAYS", default=365.0),
+    "KEEP_SESSIONS_DAYS": env.number("AGENT_KEEP_SESSIONS_DAYS", default=0.0),
+    "KEEP_RUNS_DAYS": env.number("AGENT_KEEP_RUNS_DAYS", default=0.0),
+    "KEEP_MEMORIES_DAYS": env.number("AGENT_KEEP_MEMORIES_DAYS", default=365.0),
 }

@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from django.db import DatabaseError
+from django.db import DatabaseError, ProgrammingError
 
+from rag import models
 from rag.core.errors import RAGError, UnknownNameError
 from rag.services import (
     check_bytes,
@@ -54,11 +55,16 @@ CHECKS: dict[str, Check] = {
 def examine(*, only: Sequence[str] = ()) -> Iterator[tuple[str, float, list[Finding]]]:
     """Yield each check's name, its seconds and its findings; ``only`` names some.
 
-    A check that fails is a finding itself. Raises UnknownNameError.
+    A check that fails is a finding itself; of a database that cannot be read at all there is one
+    finding, named ``database``. Raises UnknownNameError.
     """
     for name in only:
         if name not in CHECKS:
             raise UnknownNameError("check", name, CHECKS)
+    started = time.monotonic()
+    if unreadable := list(_unreadable_database()):
+        yield "database", time.monotonic() - started, unreadable
+        return
     for name, check in CHECKS.items():
         if only and name not in only:
             continue
@@ -67,8 +73,24 @@ def examine(*, only: Sequence[str] = ()) -> Iterator[tuple[str, float, list[Find
             findings = list(check())
         except (DatabaseError, RAGError, OSError) as error:
             fault = f"the check could not be made: {type(error).__name__}"
-            findings = [Finding(name, "error", fault, str(error).splitlines()[0][:300])]
+            findings = [Finding(name, "error", fault, _first_line(error))]
         yield name, time.monotonic() - started, findings
+
+
+def _unreadable_database() -> Iterator[Finding]:
+    try:
+        models.Store.objects.exists()
+    except ProgrammingError as error:
+        yield Finding("database", "error", _first_line(error), "Run: manage.py migrate")
+    except DatabaseError as error:
+        yield Finding(
+            "database", "error", f"it does not answer: {_first_line(error)}",
+            "Check DATABASE_URL and the server.",
+        )  # fmt: skip
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
 
 
 def repair(*, finding: Finding) -> Finding:
