@@ -85,6 +85,29 @@ def delete(chunk: models.Chunk) -> None:
     settle(store_id=chunk.store_id)
 
 
+def edit_all(file: models.File) -> None:
+    for n, chunk in enumerate(in_order(file)):
+        edit(chunk, f"The pump {n} was replaced.")
+
+
+def off_all(file: models.File) -> None:
+    for chunk in in_order(file):
+        off(chunk)
+
+
+def delete_all(file: models.File) -> None:
+    for chunk in in_order(file):
+        delete(chunk)
+
+
+def cover_all(file: models.File) -> None:
+    """Leave none but chunks that people wrote."""
+    add(file, "Call 555 for help.", in_order(file)[0])
+    for chunk in in_order(file):
+        if chunk.origin != "added":
+            delete(chunk)
+
+
 def in_between(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], Any]) -> None:
     """Do something once between the draft and the swap of the next job."""
     deeds = [deed]
@@ -136,6 +159,20 @@ def test_the_same_text_changes_nothing(file: Any, embedder: WatchedEmbedder) -> 
     assert found(file.store, "quasar") == [chunks[2].pk]
     assert made.pk in [c.pk for c in in_order(file)]
     assert not models.ChunkConflict.objects.exists()
+
+
+@pytest.mark.parametrize("touched", [edit_all, off_all, delete_all, cover_all])
+def test_a_file_whose_every_chunk_was_touched_stays_as_it_is(
+    file: Any, touched: Callable[[models.File], None]
+) -> None:
+    touched(file)
+    before = [(c.pk, c.text, c.revision, c.enabled, c.origin) for c in checked(file)]
+    for fresh_vectors in (False, True):
+        indexed(file, fresh_vectors=fresh_vectors)
+        after = [(c.pk, c.text, c.revision, c.enabled, c.origin) for c in checked(file)]
+        assert after == before
+        file.refresh_from_db()
+        assert (file.status, file.n_chunks) == ("completed", len(before))
 
 
 def test_an_edit_moves_no_other_chunk(store: Any, embedder: WatchedEmbedder) -> None:

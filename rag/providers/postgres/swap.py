@@ -44,8 +44,8 @@ def swap_in(target: SwapTarget) -> int:
             raise ConflictError(
                 "The file's chunks changed while it was indexed.", hint="Index it again."
             )
-        among_old = (_UNINDEX, _STEP_BACK, _COME_FORWARD) if has_old else ()
-        for statement in (*among_old, _CHUNKS, _VECTORS, _TERMS):
+        among_old = (_UNINDEX, _STEP_BACK) if has_old else ()
+        for statement in (*among_old, _COME_FORWARD, _CHUNKS, _VECTORS, _TERMS):
             cursor.execute(statement, values)
         cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [target.file_id])
         return int(cursor.rowcount)

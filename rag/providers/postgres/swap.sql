@@ -1,7 +1,7 @@
 -- Makes a file's draft its live revision; run in order, in the transaction that holds the file's row.
 -- A twin is the old chunk of an equal text, matched one to one in order.
 
--- step: Whether there are old chunks, and how many draft rows rely on a vector which is gone by now.
+-- step: Whether there are old chunks to step back, and how many draft rows rely on a vector that is gone.
 WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
     FROM rag_chunk WHERE file_id = %(file)s AND file_revision < %(revision)s AND is_live),
   new AS (SELECT ordinal, embedding, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY ordinal) AS n
@@ -32,7 +32,7 @@ WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY 
     UPDATE rag_chunk SET is_live = false WHERE file_id = %(file)s AND is_live
       AND id NOT IN (SELECT id FROM kept) AND file_revision < %(revision)s
 
--- step: The kept ones come forward.
+-- step: The kept ones come forward, and those that people touched, which the caller has moved.
 UPDATE rag_chunk SET is_live = true WHERE file_id = %(file)s AND file_revision = %(revision)s
 
 -- step: New chunks.
