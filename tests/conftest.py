@@ -37,6 +37,11 @@ FAST = {
 ROOT = Path("/tmp").resolve()
 PREFIX = "citable-test-"
 POOL_SIZE = 30
+# Each has servers or models of its own; begun last, one process would work while others are done.
+LONGEST = (
+    "test_kill", "test_external_postgres", "test_rag_serve", "test_upload_kill",
+    "test_postgres_runner", "test_db_backend", "test_sentence_transformers",
+)  # fmt: skip
 run_folder = pytest.StashKey[Path]()
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None)
@@ -65,6 +70,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CITABLE_VAR"] = str(folder)
     _use(folder)
     TransactionTestCase._fixture_teardown = _remove_rows
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest modules."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
