@@ -81,12 +81,17 @@ def _unreadable_database() -> Iterator[Finding]:
     try:
         models.Store.objects.exists()
     except ProgrammingError as error:
-        yield Finding("database", "error", _first_line(error), "Run: manage.py migrate")
-    except DatabaseError as error:
+        is_empty = getattr(error.__cause__, "sqlstate", "") == "42P01"  # undefined table
+        todo = "Run: manage.py migrate" if is_empty else "Give the role of DATABASE_URL the right."
+        yield Finding("database", "error", _first_line(error), todo)
+    except (DatabaseError, OSError) as error:
         yield Finding(
             "database", "error", f"it does not answer: {_first_line(error)}",
             "Check DATABASE_URL and the server.",
         )  # fmt: skip
+    except RAGError as error:
+        # An embedded server that does not start, or one that is too old: its hint is in the text.
+        yield Finding("database", "error", str(error))
 
 
 def _first_line(error: Exception) -> str:
