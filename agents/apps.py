@@ -15,4 +15,4 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         """File the node types that ship."""
         # Configs and labels need the apps, which are complete only now.
-        from agents import nodes as nodes
+        from agents.flows import nodes as nodes

@@ -9,10 +9,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from asgiref.sync import async_to_sync
 
 from rag.core.access import Scope
-from rag.services.citation_manager import CitationManager
-from rag.services.context_builder import ContextBuilder
-from rag.services.prompt_enhancer import PromptEnhancer
-from rag.services.smart_retriever import SmartRetriever
+from rag.services.answers.citations import CitationManager
+from rag.services.answers.prompt import ContextBuilder, PromptEnhancer
+from rag.services.search.smart_retriever import SmartRetriever
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -9,13 +9,13 @@ from django.conf import settings
 from django.db import connections
 from procrastinate.contrib.django import app
 
-from agents.services.abandoned_runs import adopt_run, enqueue_abandoned_runs
-from agents.services.chat_claim import end_abandoned
-from agents.services.gone_evidence import drop_gone_evidence
-from agents.services.memory_upkeep import clear_memories, drop_gone_answers, embed_again
-from agents.services.retention import clear_runs, clear_sessions
-from agents.services.run_clearing import clear_tokens
-from agents.services.store_events import clear_events
+from agents.chat.answers.claim import end_abandoned
+from agents.chat.answers.store_events import clear_events
+from agents.chat.history.deleted_evidence import drop_gone_evidence
+from agents.chat.history.retention import clear_runs, clear_sessions
+from agents.chat.memory.upkeep import clear_memories, drop_gone_answers, embed_again
+from agents.flows.runs.event_log import clear_tokens
+from agents.flows.runs.resume import adopt_run, enqueue_abandoned_runs
 
 
 @app.task(name="agents.adopt_run", queue="flows")

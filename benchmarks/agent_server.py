@@ -51,7 +51,8 @@ def _serve(folder: Path, port: int) -> None:
 
     from benchmarks.search_world import KnownVectors
     from rag.core.registry import Registry
-    from rag.services import embed_query, wiring
+    from rag.services.search import search as embed_query
+    from rag.services.wiring import registry as wiring
 
     # As the default model does, it asks nobody else, so that a connection may be kept.
     embed_query.ON_THIS_MACHINE |= {"bench"}

@@ -40,7 +40,7 @@ from benchmarks.record import Report
 from benchmarks.search_world import build_world
 from benchmarks.spool import Spool
 from benchmarks.synthetic import SyntheticCorpus
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 
 N_QUESTIONS, N_STREAMS, N_CUTS = 200, 50, 1000
 WORDS = " ".join(f"word{number}" for number in range(60))

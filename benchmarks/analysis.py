@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.record import Report
 from rag.core.analysis import COMPLEXITIES, INTENTS, Entity, QueryAnalysis
-from rag.stages.analyze import analyze_query
+from rag.stages.query.analyze import analyze_query
 
 FOLDER = Path(__file__).resolve().parent / "data"
 N_TIMED = 500

@@ -27,11 +27,11 @@ from benchmarks.synthetic import Question, SyntheticCorpus
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.providers.postgres.generations import read_states
-from rag.services import caches
-from rag.services.cached_search import cached_search
-from rag.services.caches import place_of
-from rag.services.search import search
+from rag.providers.postgres.search.generations import read_states
+from rag.services.search import cache as caches
+from rag.services.search.cache import place_of
+from rag.services.search.cached_search import cached_search
+from rag.services.search.search import search
 from tests.fakes.valkey_server import OwnValkey
 
 N_QUESTIONS = 400

@@ -16,9 +16,9 @@ from benchmarks.search_world import KnownVectors, World
 from benchmarks.synthetic import Question
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services import cached_search as module
-from rag.services.caches import place_of
-from rag.services.search import search
+from rag.services.search import cached_search as module
+from rag.services.search.cache import place_of
+from rag.services.search.search import search
 from tests.fakes.valkey_server import OwnValkey
 
 SETTINGS = RetrievalSettings(top_k=10)

@@ -13,8 +13,9 @@ from benchmarks.record import Report
 from benchmarks.search_world import World
 from benchmarks.synthetic import PER_DOCUMENT, SyntheticCorpus
 from rag import models
-from rag.providers.postgres import drafts, stats
-from rag.providers.postgres.swap import SwapTarget, swap_in
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.write import drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_in
 
 N_SWAPS = 60
 _TABLES = ("rag_chunk", "rag_chunk_vec", "rag_chunk_lex")

@@ -15,7 +15,7 @@ import rjieba
 
 from benchmarks.citation_changes import ALTERED, says_the_same
 from benchmarks.citation_quotes import PER_ARTICLE, Half
-from rag.stages.context import Passage
+from rag.stages.prompting.context import Passage
 
 N_PASSAGES = 10
 FOREIGN_KINDS = ("of other paragraphs", "of other articles")

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 
-from rag.stages.fold import fold_quote
+from rag.stages.text.fold import fold_quote
 
 Change = Callable[[str, str, random.Random], str]
 

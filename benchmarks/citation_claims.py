@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.citation_quotes import as_passages
-from rag.stages.context import Passage
+from rag.stages.prompting.context import Passage
 
 N_PASSAGES = 10
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag.core.hits import Hit
-from rag.stages.context import Passage
-from rag.stages.sentences import sentence_spans
+from rag.stages.prompting.context import Passage
+from rag.stages.text.sentences import sentence_spans
 
 LANGUAGES = ("zh", "en")
 PER_ARTICLE = 5

@@ -35,10 +35,10 @@ from benchmarks.citation_quotes import (
 )
 from benchmarks.record import Report
 from rag.core.types import Citation
-from rag.stages.attribute import attribute_claims
-from rag.stages.cite import verify_citations
-from rag.stages.context import Passage
-from rag.stages.sentences import sentence_spans
+from rag.stages.citing.attribute import attribute_claims
+from rag.stages.citing.cite import verify_citations
+from rag.stages.prompting.context import Passage
+from rag.stages.text.sentences import sentence_spans
 
 DATA = Path("../shared/data")
 SEED = 7

@@ -37,7 +37,7 @@ def _search(file: Path, number: int, barrier: Barrier, results: Queue[float]) ->
     from benchmarks.scratch import join_database  # sets Django up, in the client's process
 
     join_database()
-    from rag.providers.postgres.search import PostgresIndex
+    from rag.providers.postgres.search.index import PostgresIndex
 
     queries = pickle.loads(file.read_bytes())
     index = PostgresIndex()

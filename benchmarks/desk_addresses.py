@@ -13,8 +13,8 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from benchmarks.desk_world import word
 from rag import models
-from rag.admin.paginator import EstimatingPaginator
-from rag.services.access import scope_of
+from rag.admin.ui.paginator import EstimatingPaginator
+from rag.services.access.callers import scope_of
 
 ROWS_A_PAGE = 50
 WORDS = {"rare": word(1500), "often": word(30), "common": word(0)}

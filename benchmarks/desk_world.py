@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 
-from rag.providers.postgres.keys import term_key
-from rag.providers.postgres.literals import DIMENSIONS
-from rag.services.stores import create_store
-from rag.stages.terms import index_terms
+from rag.providers.postgres.db.literals import DIMENSIONS
+from rag.providers.postgres.lexical.keys import term_key
+from rag.services.stores.lifecycle import create_store
+from rag.stages.text.terms import index_terms
 
 N_STORES, N_EDITED, CHUNKS_A_FILE = 20, 5, 10
 # A small store filled after all others: what its editor may see stands at one end of every list.

@@ -26,13 +26,12 @@ from pydantic import BaseModel
 
 from agents import models
 from agents.core.nodes import Pause, node_configs, register_node
-from agents.flows.definition import read_flow
-from agents.flows.folder import FlowFiles
-from agents.flows.start_state import start_state
-from agents.graphs.flow import FlowGraph, GraphBuilder
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.run_flow import arun_flow
-from agents.services.start_run import RunRequest
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.definition.definition import read_flow
+from agents.flows.definition.state import start_state
+from agents.flows.engine.graph import FlowGraph, GraphBuilder
+from agents.flows.runs.start import RunRequest, arun_flow
+from agents.flows.versions.versions import activate_version, save_flow_version
 from benchmarks.record import Report
 from rag.core.access import Scope
 from rag.core.deadline import Deadline

@@ -28,9 +28,9 @@ from benchmarks.scratch import scratch_database  # noqa: E402
 from benchmarks.synthetic import SyntheticCorpus  # noqa: E402
 from rag import models  # noqa: E402
 from rag.core.errors import RAGError  # noqa: E402
-from rag.services.collect import collect_items  # noqa: E402
-from rag.services.ingest import ingest_file  # noqa: E402
-from rag.services.stores import create_store  # noqa: E402
+from rag.services.files.archives import collect_items  # noqa: E402
+from rag.services.files.upload import ingest_file  # noqa: E402
+from rag.services.stores.lifecycle import create_store  # noqa: E402
 
 FAST_MODEL = "use:multilingual-v3"
 

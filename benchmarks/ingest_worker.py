@@ -15,8 +15,8 @@ from benchmarks.scratch import join_database
 # isort: split
 # Django is set up by now, so that models can be imported.
 from rag import models
-from rag.services import wiring
-from rag.services.work import work_off
+from rag.services.ingest.worker import work_off
+from rag.services.wiring import registry as wiring
 
 Span = tuple[float, float]
 

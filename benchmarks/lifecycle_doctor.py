@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.record import Report
-from rag.services.doctor import examine
+from rag.services.operations.doctor import examine
 
 
 def measure_doctor(report: Report) -> None:

@@ -15,10 +15,10 @@ from benchmarks.synthetic import SyntheticCorpus
 from rag import models
 from rag.core.access import Scope
 from rag.core.documents import Chunk
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.providers.postgres.traces import merge_pending_hits
-from rag.services.delete_files import delete_files
-from rag.services.draft import digest, indexed_text
+from rag.providers.postgres.write.delete_traces import merge_pending_hits
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.files.delete import delete_files
+from rag.services.ingest.draft import digest, indexed_text
 
 N_FILES, SIZE = 7, 1000
 N_ANSWERS, HITS = 20_000, 10

@@ -9,8 +9,8 @@ from django.db import connection
 from benchmarks.record import Report
 from rag import models
 from rag.core.access import Scope
-from rag.services.reindex_run import start_run
-from rag.services.reindex_work import work_run
+from rag.services.reindex.runs import start_run
+from rag.services.reindex.worker import work_run
 
 # Each chunk gets the row of one half the store away, so that what is counted of it stays right.
 _MIX = """

@@ -17,12 +17,13 @@ from rag.core.documents import Chunk
 from rag.core.hits import Hit
 from rag.core.ports import IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres import drafts, stats
-from rag.providers.postgres.keys import term_weights
-from rag.providers.postgres.search import PostgresIndex
-from rag.providers.postgres.swap import SwapTarget, swap_in
-from rag.services.draft import digest, indexed_text
-from rag.stages.terms import index_terms, is_han, query_terms
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.providers.postgres.write import drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_in
+from rag.services.ingest.draft import digest, indexed_text
+from rag.stages.text.terms import index_terms, is_han, query_terms
 
 N_DOCUMENTS = 15
 

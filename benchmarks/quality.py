@@ -27,9 +27,11 @@ from benchmarks.record import Report  # noqa: E402 - Django's settings come firs
 from rag.core.access import Scope  # noqa: E402
 from rag.core.errors import RAGError  # noqa: E402
 from rag.evals.datasets import Dataset, read_dataset  # noqa: E402
-from rag.services.evaluate import evaluate_dataset  # noqa: E402
-from rag.services.evaluation_store import ensure_store  # noqa: E402
-from rag.services.search import search  # noqa: E402
+from rag.services.evaluation.datasets import (  # noqa: E402
+    ensure_store,
+    evaluate_dataset,
+)
+from rag.services.search.search import search  # noqa: E402
 
 DATA = Path("../shared/data")
 SETS = {"xquad-zh": 0.970, "xquad-en": 0.980, "scifact": None}

@@ -12,7 +12,7 @@ from benchmarks.search_speed import TOP_K, resolved, timed
 from benchmarks.search_world import SHARES, World
 from benchmarks.synthetic import PER_DOCUMENT
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres.search import PostgresIndex
+from rag.providers.postgres.search.index import PostgresIndex
 
 N_QUESTIONS = 200
 ONE = 7

@@ -17,9 +17,9 @@ from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.core.ports import IndexQuery
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.providers.postgres.search import PostgresIndex
-from rag.services import wiring
-from rag.services.search import search
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.services.search.search import search
+from rag.services.wiring import registry as wiring
 
 TOP_K = 10
 CLIENTS = (1, 2, 4, 8)

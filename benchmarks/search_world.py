@@ -18,11 +18,11 @@ from benchmarks.synthetic import DIM, PER_DOCUMENT, Question
 from rag import models
 from rag.core.documents import Chunk
 from rag.core.registry import Registry
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.services import wiring
-from rag.services.draft import digest, indexed_text
-from rag.services.spaces import build_due_indexes
-from rag.services.stores import create_store
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.index.spaces import build_due_indexes
+from rag.services.ingest.draft import digest, indexed_text
+from rag.services.stores.lifecycle import create_store
+from rag.services.wiring import registry as wiring
 
 # Of 100 files these many have the content type, so a filter leaves that share of the chunks.
 SHARES = {"half": 50, "tenth": 10, "hundredth": 1}

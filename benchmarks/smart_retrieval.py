@@ -26,9 +26,9 @@ from rag.core.errors import RAGError  # noqa: E402
 from rag.core.hits import Hit  # noqa: E402
 from rag.evals.datasets import Dataset, read_dataset  # noqa: E402
 from rag.evals.metrics import score_rankings  # noqa: E402
-from rag.services.evaluation_store import ensure_store  # noqa: E402
-from rag.services.retrieve import Retrieval, retrieve  # noqa: E402
-from rag.services.search import search  # noqa: E402
+from rag.services.evaluation.datasets import ensure_store  # noqa: E402
+from rag.services.search.retrieve import Retrieval, retrieve  # noqa: E402
+from rag.services.search.search import search  # noqa: E402
 
 DATA = Path("../shared/data")
 TOP_K = 10

@@ -27,10 +27,9 @@ from benchmarks.swap_clients import Asking, Told, answer, ask_alone
 from benchmarks.swap_models import NEW, use_models
 from benchmarks.synthetic import SyntheticCorpus
 from rag.core.access import Scope
-from rag.services.move_store import force_run
-from rag.services.move_swap import roll_back_run
-from rag.services.reindex_run import RunOptions, start_run
-from rag.services.reindex_work import work_run
+from rag.services.reindex.move import force_run, roll_back_run
+from rag.services.reindex.runs import RunOptions, start_run
+from rag.services.reindex.worker import work_run
 
 N_QUESTIONS = 100
 IDLE_S, AFTER_FLIP_S = 15.0, 3.0

@@ -19,7 +19,7 @@ from benchmarks.swap_models import questions_of, use_models
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.search import search
+from rag.services.search.search import search
 
 PER_SECOND = 20
 Hits = tuple[int | None, ...]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.spool import Spool
 from benchmarks.synthetic import DIM, Question
 from rag.core.registry import Registry
-from rag.services import wiring
+from rag.services.wiring import registry as wiring
 
 NEW_DIM = DIM // 2
 NEW = f"bench:{NEW_DIM}"

@@ -12,7 +12,7 @@ from agents.mixins import RAGMixin
 from rag.core.access import Scope
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
-from rag.services.wiring import chat_model
+from rag.services.wiring.registry import chat_model
 
 
 class HandbookAgent(RAGMixin):

@@ -8,18 +8,18 @@ from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.security.base import AuthBase
 
-from agents.api.chat import router as agents_router
-from agents.api.flow_runs import router as flow_runs_router
-from agents.api.flows import router as flows_router
-from agents.api.quotes import router as quotes_router
-from agents.api.trace import router as trace_router
-from rag.api.bodies import BodyParser
-from rag.api.callers import caller_by_cookie, caller_by_key
-from rag.api.problems import problem
-from rag.api.rag import router as rag_router
-from rag.api.reindex import router as reindex_router
-from rag.api.usage import router as usage_router
-from rag.services.access import Caller
+from agents.api.chat.chat import router as agents_router
+from agents.api.chat.quotes import router as quotes_router
+from agents.api.chat.trace import router as trace_router
+from agents.api.flows.run import router as flows_router
+from agents.api.flows.runs import router as flow_runs_router
+from rag.api.http.bodies import BodyParser
+from rag.api.http.callers import caller_by_cookie, caller_by_key
+from rag.api.http.errors import problem
+from rag.api.operations.reindex import router as reindex_router
+from rag.api.operations.usage import router as usage_router
+from rag.api.retrieval.rag import router as rag_router
+from rag.services.access.callers import Caller
 
 
 class KeyAuth(AuthBase):

@@ -22,10 +22,10 @@ Send = Callable[[Message], Awaitable[None]]
 gc.set_threshold(20_000, 20, 20)
 django.setup(set_prefix=False)
 
-from agents.services.continue_run import leave_runs, runs_left  # noqa: E402
+from agents.flows.runs.resume import leave_runs, runs_left  # noqa: E402
 from project.http_door import HttpDoor  # noqa: E402
 from project.mcp_door import PATHS, mcp_application  # noqa: E402  models need the line above
-from rag.services.warm_up import warm_up  # noqa: E402
+from rag.services.wiring.registry import warm_up  # noqa: E402
 
 django_application = HttpDoor()
 

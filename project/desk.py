@@ -34,7 +34,7 @@ UNFOLD: dict[str, Any] = {
     ],
     "SHOW_LANGUAGES": True,
     "SHOW_VIEW_ON_SITE": False,
-    "DASHBOARD_CALLBACK": "rag.admin.dashboard.fill_dashboard",
+    "DASHBOARD_CALLBACK": "rag.admin.operations.dashboard.fill_dashboard",
     "STYLES": [lambda request: static("rag/admin/desk.css")],
     "SCRIPTS": [lambda request: static("rag/admin/desk.js")],
     "SIDEBAR": {

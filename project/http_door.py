@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.translation import get_language_from_request, override
 
-from rag.api.problems import problem, problem_of_status
+from rag.api.http.errors import problem, problem_of_status
 from rag.core.errors import LimitError
 
 MB = 1024**2

@@ -17,13 +17,13 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
-from agents.services.in_db import in_db
+from agents.runtime.db import in_db
 from project.http_door import Receive, Send, read_request, read_whole
-from rag.api.callers import caller_by_key, require
-from rag.api.problems import problem, problem_of_status
+from rag.api.http.callers import caller_by_key, require
+from rag.api.http.errors import problem, problem_of_status
 from rag.core.account import Request, open_request
 from rag.core.errors import ForbiddenError, RAGError
-from rag.services.access import Caller
+from rag.services.access.callers import Caller
 
 PATHS = frozenset({"/mcp", "/mcp/"})
 
@@ -43,7 +43,7 @@ async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -
             await _send(caller, send)
             return
         # The SDK is heavy and belongs to these requests alone.
-        from agents.api.mcp_server import LANGUAGE, SCOPE, serve_mcp
+        from agents.api.mcp.server import LANGUAGE, SCOPE, serve_mcp
 
         body = await read_whole(scope, receive)
         if isinstance(body, HttpResponse):

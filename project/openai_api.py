@@ -9,13 +9,13 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import NinjaAPI
 
-from agents.api.openai import router
-from agents.api.openai_errors import openai_error, retry_headers
+from agents.api.openai.errors import openai_error, retry_headers
+from agents.api.openai.openai import router
 from project.api import KeyAuth
-from rag.api.bodies import BodyParser
-from rag.api.envelope import envelope
-from rag.api.problems import problem, problem_of_status
-from rag.services.quotas import Quota
+from rag.api.http.bodies import BodyParser
+from rag.api.http.envelope import envelope
+from rag.api.http.errors import problem, problem_of_status
+from rag.services.access.quotas import Quota
 
 PREFIX = "/v1/"
 _KEPT = ("Allow", "Retry-After", "WWW-Authenticate")

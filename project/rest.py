@@ -6,15 +6,15 @@ from typing import Any
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "rag.api.resource_rights.KeyAuthentication",
-        "rag.api.resource_rights.CookieAuthentication",
+        "rag.api.http.authentication.KeyAuthentication",
+        "rag.api.http.authentication.CookieAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rag.api.resource_rights.RightsPermission"],
+    "DEFAULT_PERMISSION_CLASSES": ["rag.api.http.authentication.RightsPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rag.api.bodies.LimitedJSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "rag.api.pages.KeysetPagination",
+    "DEFAULT_PARSER_CLASSES": ["rag.api.http.bodies.LimitedJSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "rag.api.http.pagination.KeysetPagination",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "rag.api.problems.resource_problem",
+    "EXCEPTION_HANDLER": "rag.api.http.errors.resource_problem",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }

@@ -68,7 +68,7 @@ MIDDLEWARE = [
     "project.static_files.StaticFiles",
     "project.light_middleware.Sessions",
     "project.light_middleware.Locale",
-    "rag.api.envelope.api_envelope",
+    "rag.api.http.envelope.api_envelope",
     "project.openai_api.openai_envelope",
     "project.light_middleware.Common",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -146,7 +146,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
 # Uploads go to disk in pieces; nothing but small forms is held in memory.
-FILE_UPLOAD_HANDLERS = ["rag.admin.capped_upload.CappedUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["rag.admin.ui.upload_handler.CappedUploadHandler"]
 # On the data's own disk, where the upkeep finds what a killed process has left.
 FILE_UPLOAD_TEMP_DIR = VAR_DIR / "incoming"
 FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,10 @@ from agents.admin.chat_page import chat_page
 from agents.api import routes as agent_routes
 from project.api import api
 from project.openai_api import openai_api
-from rag.api import health, metrics, routes
+from rag.api import routes
+from rag.api.operations import health, metrics
 
-handler500 = "rag.admin.full_disk.server_error"
+handler500 = "rag.admin.ui.server_error.server_error"
 # Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),

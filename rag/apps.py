@@ -20,7 +20,7 @@ class RagConfig(AppConfig):
     def ready(self) -> None:
         """Load the plugins and register the checks; what failed is logged and the site lives."""
         # It needs the models, which are complete only now.
-        from rag.services.audit_actor import tell_on
+        from rag.services.access.audit import tell_on
 
         connection_created.connect(tell_on)
         # Both read the settings and the apps, which are complete only now.

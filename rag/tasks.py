@@ -13,18 +13,23 @@ from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
 from rag.providers.procrastinate_queue import leave_place
-from rag.services.evaluation_order import fail_evaluation, work_evaluation
-from rag.services.index_file import index_file, record_failure
-from rag.services.move_end import clear_space, retire_due
-from rag.services.outbox import drain_outbox
-from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
-from rag.services.reindex_run import queue_run
-from rag.services.reindex_work import work_run
-from rag.services.retention import forget_old_queries, forget_old_usage
-from rag.services.search_providers import is_milvus
-from rag.services.spaces import build_due_indexes
-from rag.services.usage_payer import paid_by
-from rag.services.weights import reweigh_store
+from rag.services.evaluation.jobs import fail_evaluation, work_evaluation
+from rag.services.index.lexical_weights import reweigh_store
+from rag.services.index.milvus_feed import drain_outbox
+from rag.services.index.spaces import build_due_indexes
+from rag.services.ingest.index_file import index_file, record_failure
+from rag.services.operations.recovery import (
+    forget_jobs,
+    forget_old_queries,
+    forget_old_usage,
+    recover_jobs,
+    remove_orphans,
+)
+from rag.services.reindex.move_end import clear_space, retire_due
+from rag.services.reindex.runs import queue_run
+from rag.services.reindex.worker import work_run
+from rag.services.usage.payer import paid_by
+from rag.services.wiring.registry import is_milvus
 
 logger = logging.getLogger(__name__)
 # A database that restarts is waited for; everything else that fails is told on the file.

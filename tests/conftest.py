@@ -89,7 +89,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def fresh_wiring() -> Iterator[None]:
     """Let providers be made anew from the settings of this test, and again after it."""
     # What imports Django's models may be imported only when Django is set up.
-    from rag.services import wiring
+    from rag.services.wiring import registry as wiring
 
     makers = [made for made in vars(wiring).values() if hasattr(made, "cache_clear")]
     for maker in makers:

@@ -17,12 +17,12 @@ from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.core.ports import SearchIndex
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres.search import PostgresIndex
-from rag.services import wiring
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.edit_chunk import edit_chunk
-from rag.services.files import set_chunks_enabled
-from rag.services.search import search
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.search.search import search
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
 

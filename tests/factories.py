@@ -15,11 +15,12 @@ from factory.django import DjangoModelFactory
 
 from rag import models
 from rag.core.documents import Chunk
-from rag.providers.postgres import drafts, stats
-from rag.providers.postgres.keys import term_weights
-from rag.providers.postgres.spaces import create_partition
-from rag.providers.postgres.swap import SwapTarget, swap_in
-from rag.stages.terms import index_terms, is_han
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.vectors.spaces import create_partition
+from rag.providers.postgres.write import drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_in
+from rag.stages.text.terms import index_terms, is_han
 from tests.fakes.words_embedder import WordsEmbedder
 
 DIM = 64

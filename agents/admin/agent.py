@@ -15,14 +15,14 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.admin.agent_form import CONFIG_FIELDS, PREFIX, AgentForm
-from agents.services.flow_picture import agent_picture
-from agents.services.save_agent import delete_agent, save_agent
-from rag.admin.cells import label
-from rag.admin.group_choices import GroupSelect, limit_groups
-from rag.admin.scoped import ScopedAdmin, scope_for
-from rag.admin.sentences import error_sentence
+from agents.chat.agents.factory import agent_picture
+from agents.chat.agents.save import delete_agent, save_agent
+from rag.admin.accounts.account import GroupSelect, limit_groups
+from rag.admin.ui.cells import label
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
-from rag.services.readable_stores import readable_stores
+from rag.services.stores.readable import readable_stores
 
 WHO = ("name", "display_name", "description", "agent_type", "agent_role", "is_enabled")
 HOW = ("model", "prompt", "temperature", "max_iterations", "stores")

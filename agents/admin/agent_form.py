@@ -12,8 +12,8 @@ from django import forms
 from agents import models
 from agents.admin.config_texts import choice_label, config_label
 from agents.core.agent_config import AgentConfig
-from rag.admin.options_form import OptionsForm, options_form
-from rag.admin.seen import SeenForm
+from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.options_form import OptionsForm, options_form
 from rag.core.options import schema_of
 
 PREFIX = "config_"

@@ -19,13 +19,13 @@ from agents.admin.flow_edit import NEW, NEW_PROMPTS, EditFlow, drawn, told, work
 from agents.admin.flow_files import typed_files
 from agents.admin.flow_page import picture_of
 from agents.admin.flow_versions import FlowGraphPage, FlowVersions, export_view
-from agents.flows.folder import FlowFiles
-from agents.services.flow_settings import change_flow, delete_flow
-from rag.admin.cells import label, page_link
-from rag.admin.group_choices import GroupSelect, limit_groups
-from rag.admin.scoped import ScopedAdmin, scope_for
-from rag.admin.seen import SeenForm
-from rag.admin.sentences import error_sentence
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.versions.settings import change_flow, delete_flow
+from rag.admin.accounts.account import GroupSelect, limit_groups
+from rag.admin.ui.cells import label, page_link
+from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 

@@ -19,13 +19,13 @@ from django.utils.translation import gettext_lazy
 from agents import models
 from agents.admin.flow_files import typed_files
 from agents.admin.flow_page import FlowPage
-from agents.flows.finding import Finding
-from agents.flows.folder import FlowFiles
-from agents.services.flow_picture import text_picture
-from agents.services.flow_versions import activate_version, check_files, save_flow_version
-from rag.admin.asked import asked_number
-from rag.admin.scoped import scope_for
-from rag.admin.sentences import error_sentence
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.definition.finding import Finding
+from agents.flows.versions.picture import text_picture
+from agents.flows.versions.versions import activate_version, check_files, save_flow_version
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 
 NEW = """\

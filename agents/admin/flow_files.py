@@ -5,9 +5,14 @@ from __future__ import annotations
 from django.http import HttpRequest
 
 from agents import models
-from agents.flows.archive import MAX_ARCHIVE, from_texts, read_archive
-from agents.flows.folder import FLOW_FILE, FlowFiles
-from agents.services.find_flow import find_version
+from agents.flows.definition.archive import (
+    FLOW_FILE,
+    MAX_ARCHIVE,
+    FlowFiles,
+    from_texts,
+    read_archive,
+)
+from agents.flows.versions.settings import find_version
 from rag.core.errors import InvalidInputError, LimitError
 
 

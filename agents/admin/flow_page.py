@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString, mark_safe
 
 from agents import models
-from agents.services.flow_picture import flow_picture
-from rag.admin.asked import asked_number
-from rag.admin.row_page import RowPage
-from rag.admin.sentences import error_sentence
+from agents.flows.versions.picture import flow_picture
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import RowPage
+from rag.admin.ui.paginator import asked_number
 from rag.core.errors import RAGError
 
 

@@ -16,13 +16,13 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.admin.flow_page import picture_of
-from agents.services.run_scope import may_read_run
-from agents.services.run_summary import run_summary
-from rag.admin.asked import asked_number
-from rag.admin.cells import label
-from rag.admin.row_page import RowPage
-from rag.admin.scoped import ReadOnlyAdmin, scope_for
-from rag.admin.sentences import error_sentence
+from agents.flows.runs.read import run_summary
+from agents.runtime.scopes import may_read_run
+from rag.admin.ui.cells import label
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import RowPage
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope, may_edit
 
 _STATUS = models.FlowRun.Status

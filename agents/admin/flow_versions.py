@@ -17,10 +17,10 @@ from django.utils.translation import gettext_lazy
 from agents import models
 from agents.admin.flow_files import version_files
 from agents.admin.flow_page import FlowPage, picture_of
-from agents.flows.archive import write_archive
-from agents.services.flow_versions import activate_version, diff_versions, roll_back
-from rag.admin.asked import asked_number
-from rag.admin.scoped import ScopedAdmin, scope_for
+from agents.flows.definition.archive import write_archive
+from agents.flows.versions.versions import activate_version, diff_versions, roll_back
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import NotFoundError, RAGError
 
 MAX_LISTED = 200

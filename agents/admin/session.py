@@ -15,10 +15,10 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
-from agents.services.visible_evidence import visible_evidence
-from rag.admin.cells import label
-from rag.admin.scoped import ReadOnlyAdmin, scope_for
-from rag.admin.sentences import error_sentence
+from agents.chat.history.evidence import visible_evidence
+from rag.admin.ui.cells import label
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 
 STEPS = {

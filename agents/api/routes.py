@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver
 from rest_framework.routers import SimpleRouter
 
-from agents.api.agent_resource import AgentViews
-from agents.api.flow_routes import urlpatterns as flow_urls
-from agents.api.memories import MemoryViews
-from agents.api.resources import MessageViews, SessionViews
+from agents.api.chat.agents import AgentViews
+from agents.api.chat.memories import MemoryViews
+from agents.api.chat.sessions import MessageViews, SessionViews
+from agents.api.flows.routes import urlpatterns as flow_urls
 
 _router = SimpleRouter(trailing_slash=False)
 _router.register("agents", AgentViews, "api-agents")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.core.pipeline import END, Pipeline
-from agents.core.pipeline_ways import is_decided, ways_from
+from agents.core.pipeline_run import is_decided, ways_from
 
 START = "START"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rag.core.hits import Hit
     from rag.core.ports import ChatRequest
     from rag.core.types import ChatReply, Message, ToolUse
-    from rag.stages.context import Passage
+    from rag.stages.prompting.context import Passage
 
 END = "END"
 

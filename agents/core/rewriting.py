@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from agents.core.prompt_file import prompt_file
+from agents.core.prompts import prompt_file
 from agents.core.state import Turn
 from rag.core.types import Message
 

@@ -12,10 +12,10 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services import wiring
-from rag.services.can_write import can_write
-from rag.services.rerank import rerank_hits
-from rag.services.word_share import word_share
+from rag.services.search.confidence import word_share
+from rag.services.search.rerank import rerank_hits
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.registry import can_write
 
 MAX_TEXTS, MAX_CHARACTERS = 20, 20_000
 RELEVANT = 0.5

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext_noop
 
+from agents.chat.memory.recall import recall
 from agents.core.remembered import EPISODIC, SEMANTIC
-from agents.memory.recall import recall
 from rag.core.errors import InvalidInputError
 from rag.core.options import option
 from rag.core.plugins import register

@@ -14,9 +14,9 @@ from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolCall
-from rag.services import wiring
-from rag.services.can_write import can_write
-from rag.services.stand_alone import stand_alone
+from rag.services.search.query_analysis import stand_alone
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.registry import can_write
 
 MAX_CHARACTERS = 4000
 

@@ -8,13 +8,16 @@ from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.routers import SimpleRouter
 
-from rag.api import node_resource, node_search, node_store, node_upload
 from rag.api.docs import docs
-from rag.api.evaluation import EvaluationRunViews
-from rag.api.file_resource import FileViews
-from rag.api.golden import GoldenQuestionViews
-from rag.api.problems import problem_of_status
-from rag.api.resources import ChunkViews, StoreViews
+from rag.api.file_search import nodes as node_resource
+from rag.api.file_search import upload as node_upload
+from rag.api.file_search import views as node_search
+from rag.api.file_search import views as node_store
+from rag.api.http.errors import problem_of_status
+from rag.api.resources.evaluation import EvaluationRunViews
+from rag.api.resources.files import FileViews
+from rag.api.resources.golden import GoldenQuestionViews
+from rag.api.resources.stores import ChunkViews, StoreViews
 
 _router = SimpleRouter(trailing_slash=False)
 _router.register("stores", StoreViews, "api-stores")

@@ -15,11 +15,11 @@ from rag.core.types import RetrievalSettings
 from rag.evals.metrics import MEASURES
 from rag.management.eval_bars import EvalBars
 from rag.management.idle_options import refuse_idle
-from rag.services.compare_runs import MAIN, RunComparison, compare_runs
-from rag.services.evaluate import MODES, check_limit
-from rag.services.evaluate_answers import evaluate_answers
-from rag.services.evaluate_store import evaluate_store
-from rag.services.stores import find_stores
+from rag.services.evaluation.answers import evaluate_answers
+from rag.services.evaluation.compare import MAIN, RunComparison, compare_runs
+from rag.services.evaluation.datasets import MODES, check_limit
+from rag.services.evaluation.runs import evaluate_store
+from rag.services.stores.lifecycle import find_stores
 
 _ANSWERS = ("citation_precision", "refusal_rate", "expected_cited")
 _OF_STORE = (

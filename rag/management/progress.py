@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from rag import models
 from rag.core.errors import RAGError
-from rag.services.work import Progress, work_off
+from rag.services.ingest.worker import Progress, work_off
 
 
 def work_with_bar(ids: Sequence[int]) -> None:

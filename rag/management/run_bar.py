@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 from rag import models
 from rag.core.errors import RAGError
-from rag.services.reindex_progress import RunProgress
-from rag.services.reindex_work import work_run
+from rag.services.reindex.progress import RunProgress
+from rag.services.reindex.worker import work_run
 
 States = models.ReindexRun.State
 

@@ -13,10 +13,10 @@ from itertools import islice, pairwise
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.stages.fold import fold_quote
-from rag.stages.locate import locate_quote
-from rag.stages.sentences import sentence_spans
-from rag.stages.terms import index_terms, is_han, query_terms
+from rag.stages.citing.locate import locate_quote
+from rag.stages.text.fold import fold_quote
+from rag.stages.text.sentences import sentence_spans
+from rag.stages.text.terms import index_terms, is_han, query_terms
 
 MAX_SENTENCES = 3
 # How many sentences are compared by meaning: each costs some milliseconds.

@@ -16,8 +16,8 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from agents import models as agent_models
 from rag import models
 from rag.core.access import Scope
-from rag.services.evaluate_store import evaluate_store
-from rag.services.search import search
+from rag.services.evaluation.runs import evaluate_store
+from rag.services.search.search import search
 from tests.browser.visitor import Visitor, visitor
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import OPEN

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from rag.core.registry import Registry
-from rag.services import wiring
+from rag.services.wiring import registry as wiring
 from tests.factories import DIM
 
 

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 
 BOTH = ("read", "write")
 WRITER = (

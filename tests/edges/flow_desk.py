@@ -11,10 +11,10 @@ from asgiref.sync import sync_to_async
 from django.test import AsyncClient
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.flow_versions import activate_version, save_flow_version
-from rag.services.access import scope_of
-from rag.services.api_keys import make_key
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.versions.versions import activate_version, save_flow_version
+from rag.services.access.api_keys import make_key
+from rag.services.access.callers import scope_of
 from tests.edges.api_desk import KeyClient, client_for, ok
 from tests.factories import UserFactory
 

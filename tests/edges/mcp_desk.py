@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.asgi_server import server_thread
 from tests.integration.agent_world import AgentWorld, world
 

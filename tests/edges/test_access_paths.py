@@ -19,7 +19,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.models import Agent
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import OPEN
 from tests.integration.move_world import two_models

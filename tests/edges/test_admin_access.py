@@ -11,7 +11,7 @@ from django.test import Client
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.reindex import reindex
+from rag.services.files.reparse import reindex
 from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
 from tests.factories import (
     EDITOR,

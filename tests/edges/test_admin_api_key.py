@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import ForbiddenError
-from rag.services.api_keys import authenticate_key, make_key
+from rag.services.access.api_keys import authenticate_key, make_key
 from tests.edges.admin_desk import at, client_of, page, post_action, words
 from tests.factories import StoreFactory, UserFactory
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from rag import models
-from rag.services.reindex import reindex
-from rag.services.stores import create_store
+from rag.services.files.reparse import reindex
+from rag.services.stores.lifecycle import create_store
 from tests.edges.admin_desk import at, client_of, page, streamed, use_words, words
 from tests.edges.test_access_paths import addresses
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory, publish

@@ -11,13 +11,13 @@ from django.core.files.base import ContentFile
 from django.test import Client
 
 from rag import models
-from rag.admin.bulk import time_sentence
+from rag.admin.ui.bulk import time_sentence
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError
-from rag.services.access import scope_of
-from rag.services.bulk_files import move_files
-from rag.services.ingest import ingest_file
-from rag.services.search import search
+from rag.services.access.callers import scope_of
+from rag.services.files.edit import move_files
+from rag.services.files.upload import ingest_file
+from rag.services.search.search import search
 from tests.edges.admin_desk import client_of, page, post_action, streamed, use_words, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 

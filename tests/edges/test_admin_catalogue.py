@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.utils import translation
 
-from rag.admin.sentences import error_sentence, warning_sentence
+from rag.admin.ui.messages import error_sentence, warning_sentence
 from rag.core.errors import DocumentError, UnknownNameError
 from tests.edges.catalogue import (
     LOCALE,

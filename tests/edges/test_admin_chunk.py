@@ -10,7 +10,7 @@ from django.test import Client
 
 from rag import models
 from rag.core.access import Scope
-from rag.services import find_chunks as service
+from rag.services.chunks import find as service
 from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
 from tests.factories import EDITOR, ChunkFactory, FileFactory, StoreFactory, UserFactory, publish
 

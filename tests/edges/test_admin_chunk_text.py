@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rag import models
-from rag.services.edit_chunk import edit_chunk
+from rag.services.chunks.edit import edit_chunk
 from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import OPERATOR, check_index, found

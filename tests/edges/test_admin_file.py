@@ -11,9 +11,9 @@ from django.test import Client
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.admin import file_pages
+from rag.admin.files import pages as file_pages
 from rag.core.errors import DocumentError
-from rag.services.reindex import reindex
+from rag.services.files.reparse import reindex
 from tests.edges.admin_desk import at, client_of, page, post_action, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 

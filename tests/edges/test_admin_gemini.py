@@ -13,7 +13,7 @@ from django.db import connections
 from django.test import Client
 
 from rag import models
-from rag.services.index_file import index_file
+from rag.services.ingest.index_file import index_file
 from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
 from tests.edges.node_desk import KEY, use_gemini
 from tests.factories import StoreFactory, UserFactory, upload
@@ -122,7 +122,7 @@ def test_a_row_that_cannot_be_saved_takes_the_store_there_back(
     server: GeminiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rag.core.errors import ConflictError
-    from rag.services.stores import create_store
+    from rag.services.stores.lifecycle import create_store
 
     monkeypatch.setattr(models.Store.objects, "filter", models.Store.objects.none().filter)
     StoreFactory(name="Twin", slug="twin")
@@ -229,7 +229,7 @@ def test_the_command_compares_lists_and_forgets(client: Client, server: GeminiSe
     out = io.StringIO()
     call_command("rag_gemini_sync", "--store", store.slug, stdout=out)
     assert "0 active" in out.getvalue() and "1 files are no longer there" in out.getvalue()
-    from rag.services.file_search import gemini_file_search
+    from rag.services.gemini.stores import gemini_file_search
 
     foreign = gemini_file_search().create_store("Foreign").name
     out = io.StringIO()

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rag import models
-from rag.services.evaluate_store import evaluate_store
-from rag.services.evaluation_order import work_evaluation
+from rag.services.evaluation.jobs import work_evaluation
+from rag.services.evaluation.runs import evaluate_store
 from tests.edges.admin_desk import at, client_of, page, post_action, streamed, use_words, words
 from tests.factories import EDITOR, GroupFactory, UserFactory
 from tests.integration.golden_world import TEXTS, golden, golden_store

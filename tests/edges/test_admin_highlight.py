@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.admin.highlight import split_matches
-from rag.stages.terms import index_terms, query_terms
+from rag.admin.ui.highlight import split_matches
+from rag.stages.text.terms import index_terms, query_terms
 
 
 def marked(text: str, terms: object) -> list[str]:

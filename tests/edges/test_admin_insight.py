@@ -15,14 +15,13 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
-from rag.services import dashboard as dashboard_service
-from rag.services.access import scope_of
-from rag.services.control_jobs import cancel_jobs, retry_jobs
-from rag.services.dashboard import DAYS, dashboard
-from rag.services.query_figures import QueryFigures, query_figures
-from rag.services.reindex import reindex
-from rag.services.retrieve import retrieve
-from rag.services.visible_rows import stalled_jobs
+from rag.services.access.callers import scope_of
+from rag.services.files.reparse import reindex
+from rag.services.files.visibility import stalled_jobs
+from rag.services.operations import dashboard as dashboard_service
+from rag.services.operations.dashboard import DAYS, QueryFigures, dashboard, query_figures
+from rag.services.operations.jobs import cancel_jobs, retry_jobs
+from rag.services.search.retrieve import retrieve
 from tests.edges.admin_desk import at, client_of, page, use_words, words
 from tests.factories import (
     EDITOR,

@@ -11,7 +11,7 @@ from django.test import Client
 from rag import models
 from rag.core.documents import Notice
 from rag.core.errors import DocumentError
-from rag.services.reindex import reindex
+from rag.services.files.reparse import reindex
 from tests.edges.admin_desk import at, client_of, page, use_words, words
 from tests.factories import FileFactory, QueryLogFactory, StoreFactory, UserFactory, publish
 

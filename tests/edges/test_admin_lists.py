@@ -12,10 +12,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rag import models
-from rag.admin import paginator
-from rag.admin.paginator import EstimatingPaginator
-from rag.admin.scoped import ScopedAdmin
-from rag.services.reindex import reindex
+from rag.admin.ui import paginator
+from rag.admin.ui.paginator import EstimatingPaginator
+from rag.admin.ui.scoped import ScopedAdmin
+from rag.services.files.reparse import reindex
 from tests.edges.admin_desk import at, client_of, page, use_words, words
 from tests.factories import (
     EDITOR,

@@ -13,10 +13,10 @@ from procrastinate.contrib.django.models import ProcrastinateEvent, Procrastinat
 
 from agents import models as agent_models
 from rag import models
-from rag.admin.audit_words import KINDS, column_word
-from rag.admin.job_words import EVENTS
-from rag.admin.permission_words import permission_words
-from rag.services.reindex import reindex
+from rag.admin.accounts.account import permission_words
+from rag.admin.operations.audit import KINDS, column_word
+from rag.admin.operations.job import EVENTS
+from rag.services.files.reparse import reindex
 from tests.edges.admin_desk import at, client_of, page, words
 from tests.edges.flow_desk import FLOW, PROMPTS
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish

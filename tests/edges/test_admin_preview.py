@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag import models
-from rag.admin import preview_pages
-from rag.admin.preview_borders import draw_borders
+from rag.admin.files import preview as preview_pages
+from rag.admin.files.preview import draw_borders
 from rag.core.documents import ChunkRule, ParsedDocument
-from rag.stages.chunk import chunk_document
+from rag.stages.chunking.chunk import chunk_document
 from tests.edges.admin_desk import at, client_of, page, use_words, words
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory
 from tests.fakes.words_embedder import WordTokenizer

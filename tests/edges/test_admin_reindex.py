@@ -8,7 +8,7 @@ import pytest
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.reindex_work import work_run
+from rag.services.reindex.worker import work_run
 from tests.edges.admin_desk import at, client_of, page, post_action, words
 from tests.factories import UserFactory
 from tests.integration.move_world import NEW, Failing, filled_store, golden, move, two_models

@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 
 from rag import models
-from rag.admin.cells import pages_text
+from rag.admin.ui.cells import pages_text
 from rag.core.errors import ProviderTimeoutError
-from rag.services import wiring
-from rag.services.access import scope_of
-from rag.services.retrieve import retrieve
+from rag.services.access.callers import scope_of
+from rag.services.search.retrieve import retrieve
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import at, client_of, page, use_words, words
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory, publish
 

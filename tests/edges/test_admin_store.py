@@ -12,7 +12,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ProviderError
-from rag.services import wiring
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 

@@ -11,11 +11,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from agents import models as agent_models
-from agents.flows.folder import FlowFiles
-from agents.services.flow_versions import save_flow_version
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.versions.versions import save_flow_version
 from rag import models
-from rag.services import stores
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
+from rag.services.stores import lifecycle as stores
 from tests.edges.admin_desk import at, client_of, page, use_words, words
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 from tests.integration.golden_world import golden, golden_store

@@ -80,7 +80,7 @@ def test_of_a_huge_file_no_more_than_the_limit_reaches_the_disk(
         content.seek(0)
         ingest(store=store, name=name, content=content)
 
-    from rag.admin import store_upload
+    from rag.admin.stores import upload as store_upload
 
     ingest = store_upload.ingest_file
     monkeypatch.setattr(store_upload, "ingest_file", watch)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from rag.admin import charts
+from rag.admin.ui import charts
 from tests.edges.admin_desk import client_of, page, words
 from tests.factories import QueryLogFactory, StoreFactory, UserFactory
 

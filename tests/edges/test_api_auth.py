@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from rag import models
-from rag.services.api_keys import make_key, revoke_key
+from rag.services.access.api_keys import make_key, revoke_key
 from tests.edges.api_desk import WRITER, KeyClient, client_for, error_of, ok
 from tests.factories import StoreFactory, UserFactory
 

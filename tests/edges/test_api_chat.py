@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from agents import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE, sse_events
 from tests.processes import server_process

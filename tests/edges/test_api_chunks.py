@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.types import RetrievalSettings
-from rag.services import find_chunks
-from rag.services.search import search
+from rag.services.chunks import find as find_chunks
+from rag.services.search.search import search
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import WRITER, client_for, error_of, ok
 from tests.factories import (
@@ -64,7 +64,7 @@ def test_a_chunk_that_is_switched_off_is_found_no_more(
 
 
 def client_scope(user: Any) -> Any:
-    from rag.services.access import scope_of
+    from rag.services.access.callers import scope_of
 
     return scope_of(user)
 

@@ -8,15 +8,15 @@ import pytest
 from django.db import DatabaseError, DataError, IntegrityError, OperationalError
 
 from rag import models
-from rag.api.database_faults import database_fault
-from rag.api.node_edge import told_error
+from rag.api.file_search.http import told_error
+from rag.api.http.database_errors import database_fault
 from rag.core.errors import ConflictError, InvalidInputError
 from tests.edges.api_desk import client_for, error_of
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.golden_world import golden_store
 
 CHANGED = "Somebody else changed or deleted this at the same moment."
-ADDRESSES = {"rag.api.rag.find_stores": "/api/rag/retrieve", "rag.api.resources.create_store": "/api/stores"}  # fmt: skip
+ADDRESSES = {"rag.api.retrieval.rag.find_stores": "/api/rag/retrieve", "rag.api.resources.stores.create_store": "/api/stores"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_question_that_goes_while_it_is_changed_is_a_conflict(
         models.GoldenQuestion.objects.all().delete()
         return query
 
-    monkeypatch.setattr("rag.api.golden.checked_query", gone)
+    monkeypatch.setattr("rag.api.resources.golden.checked_query", gone)
     client = client_for(store.owner)
     response = client.send("patch", f"/api/golden-questions/{question.pk}", {"query": "Why?"})
     assert error_of(response, 409)["message"] == CHANGED
@@ -88,6 +88,6 @@ def test_a_text_whose_file_goes_while_it_is_read_is_a_conflict(
     store = StoreFactory(owner=UserFactory())
     client = client_for(store.owner)
     monkeypatch.setattr(
-        "rag.api.file_resource.FileViews.get_object", lambda view: models.File(pk=2**40)
+        "rag.api.resources.files.FileViews.get_object", lambda view: models.File(pk=2**40)
     )
     assert error_of(client.get("/api/files/1/text"), 409)["message"] == CHANGED

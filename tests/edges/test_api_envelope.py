@@ -11,9 +11,9 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse, HttpResponseNotAllowed, JsonResponse, StreamingHttpResponse
 from django.test import AsyncClient, RequestFactory
 
-from rag.api.envelope import api_envelope
-from rag.services.api_keys import make_key
-from rag.services.quotas import Quota
+from rag.api.http.envelope import api_envelope
+from rag.services.access.api_keys import make_key
+from rag.services.access.quotas import Quota
 from tests.edges.api_desk import error_of
 from tests.factories import UserFactory
 

@@ -11,11 +11,11 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag.api.bodies import read_json
-from rag.api.field_errors import flat_fields, pydantic_fields
+from rag.api.http.bodies import read_json
+from rag.api.http.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
 from rag.core.errors import InvalidInputError, LimitError
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.api_desk import WRITER, KeyClient, client_for, error_of
 from tests.factories import StoreFactory, UserFactory
 
@@ -111,8 +111,8 @@ def test_a_fault_of_ours_is_told_in_json_without_its_details(
     def fail(**_: Any) -> Any:
         raise fault("password=hunter2")
 
-    monkeypatch.setattr("rag.api.rag.find_stores", fail)
-    monkeypatch.setattr("rag.api.resources.create_store", fail)
+    monkeypatch.setattr("rag.api.retrieval.rag.find_stores", fail)
+    monkeypatch.setattr("rag.api.resources.stores.create_store", fail)
     client.raise_request_exception = False
     body = {"name": "x"} if address == "/api/stores" else {"query": "x", "stores": ["x"]}
     response = client.post(address, body, content_type="application/json")
@@ -147,8 +147,8 @@ def test_one_map_serves_both(
     def fail(**_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr("rag.api.rag.find_stores", fail)
-    monkeypatch.setattr("rag.api.resources.create_store", fail)
+    monkeypatch.setattr("rag.api.retrieval.rag.find_stores", fail)
+    monkeypatch.setattr("rag.api.resources.stores.create_store", fail)
     body = {"name": "x"} if address == "/api/stores" else {"query": "x", "stores": ["x"]}
     response = client.post(address, body, content_type="application/json")
     assert error_of(response, status)["code"] == code

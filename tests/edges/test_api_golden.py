@@ -8,7 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from rag import models
-from rag.services.evaluation_order import work_evaluation
+from rag.services.evaluation.jobs import work_evaluation
 from tests.edges.admin_desk import streamed, use_words
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory

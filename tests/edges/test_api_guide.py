@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import KeyClient, error_of
 from tests.factories import UserFactory, publish, upload

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, world

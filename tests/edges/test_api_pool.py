@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 N_CLIENTS = 20

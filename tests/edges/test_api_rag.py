@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rag import models
-from rag.api.settings_schema import SettingsBody
+from rag.api.retrieval.schemas import SettingsBody
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings

@@ -13,12 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from rag import models
-from rag.admin import usage as desk
+from rag.admin.operations import usage as desk
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
-from rag.services.api_keys import make_key
-from rag.services.usage_budgets import save_budget
-from rag.services.usage_report import UsageQuestion, calls_of_run, usage_report
+from rag.services.access.api_keys import make_key
+from rag.services.usage.admin import save_budget
+from rag.services.usage.report import UsageQuestion, calls_of_run, usage_report
 from tests.edges.admin_desk import at, client_of, page, use_words
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
@@ -138,7 +138,7 @@ def test_times_and_filters_limit_what_is_summed() -> None:
 
 
 def test_a_report_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag.services.usage_report.MAX_ROWS", 1)
+    monkeypatch.setattr("rag.services.usage.report.MAX_ROWS", 1)
     record(model="a")
     record(model="b")
     with pytest.raises(InvalidInputError, match="more than 1 rows"):

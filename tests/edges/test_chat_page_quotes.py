@@ -11,9 +11,9 @@ from django.db import connection
 from django.test import Client
 
 from agents import models
-from rag.services import page_image
-from rag.services.access import scope_of
-from rag.services.edit_chunk import edit_chunk
+from rag.services.access.callers import scope_of
+from rag.services.answers import quote_page as page_image
+from rag.services.chunks.edit import edit_chunk
 from tests import hostile
 from tests.edges.admin_desk import client_of, use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish

@@ -13,12 +13,12 @@ import pytest
 from django.utils import timezone
 
 from agents import models
-from agents.services import chat_worker
+from agents.chat.answers import worker as chat_worker
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.models import ApiKey, Budget
-from rag.services.api_keys import make_key, revoke_key
-from rag.services.budget_period import period_start
+from rag.services.access.api_keys import make_key, revoke_key
+from rag.services.usage.budgets import period_start
 from tests.asgi_server import server_thread
 from tests.integration.agent_world import CITED, AgentWorld, sse_events, world
 from tests.integration.calling_model import Calling, call, calls

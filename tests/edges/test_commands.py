@@ -14,8 +14,8 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
-from rag.services import draft as draft_service
-from rag.services.search import search
+from rag.services.ingest import draft as draft_service
+from rag.services.search.search import search
 from tests.edges.admin_desk import use_words
 
 pytestmark = pytest.mark.django_db(transaction=True)

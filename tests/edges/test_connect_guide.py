@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from agents import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.asgi_server import server_thread
 from tests.integration.agent_world import CITED, OPEN, QUOTE, AgentWorld, world
 

@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from agents import models
 from project.asgi import django_application
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.factories import UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, settled, world
 

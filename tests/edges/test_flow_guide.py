@@ -18,15 +18,15 @@ from django.core.management import CommandError, call_command
 
 from agents import models
 from agents.core.nodes import NODE_TYPES
-from agents.flows.cases import Case
-from agents.flows.folder import FlowFiles
-from agents.flows.start_state import start_state
-from agents.services.flow_folders import import_flow
-from agents.services.load_flow import graph_of_files
-from agents.services.pretend_log import PretendLog
-from rag.services.access import scope_of
-from rag.services.api_keys import make_key
-from rag.services.scripted_models import model_of_script
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.definition.cases import Case
+from agents.flows.definition.state import start_state
+from agents.flows.versions.folders import import_flow
+from agents.flows.versions.load import graph_of_files
+from agents.flows.versions.run_cases import PretendLog
+from rag.services.access.api_keys import make_key
+from rag.services.access.callers import scope_of
+from rag.services.wiring.registry import model_of_script
 from tests.edges.api_desk import KeyClient
 from tests.edges.flow_desk import RIGHTS, streamed
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish

@@ -14,10 +14,10 @@ import pytest
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.flow_versions import activate_version, save_flow_version
-from rag.services.access import scope_of
-from rag.services.api_keys import make_key
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.versions.versions import activate_version, save_flow_version
+from rag.services.access.api_keys import make_key
+from rag.services.access.callers import scope_of
 from tests.edges.flow_desk import FLOW, PROMPTS
 from tests.factories import UserFactory
 from tests.integration.agent_world import sse_events

@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.asgi_server import server_thread
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish

@@ -15,7 +15,7 @@ from mcp import Client, MCPError
 
 from agents import models
 from rag.core.plugins import PLUGINS
-from rag.services.api_keys import make_key, revoke_key
+from rag.services.access.api_keys import make_key, revoke_key
 from tests.edges.mcp_desk import POST, Desk, desk, world
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, TEXTS
@@ -111,10 +111,10 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
     def broken(**_: Any) -> Any:
         raise ZeroDivisionError("secret-detail")
 
-    monkeypatch.setattr("agents.services.mcp_search.retrieve", broken)
+    monkeypatch.setattr("agents.chat.mcp.tools.retrieve", broken)
     told = desk.refusal("search", query="x")
     assert told.startswith("Something went wrong here") and "secret" not in told
-    (record,) = (one for one in caplog.records if one.name == "agents.api.mcp_server")
+    (record,) = (one for one in caplog.records if one.name == "agents.api.mcp.server")
     assert record.getMessage().startswith(f"the tool search failed for user {desk.world.user.pk},")
     assert record.exc_info is not None
 
@@ -136,8 +136,8 @@ def test_what_hangs_is_left_when_its_time_is_over(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken = threading.Event()
-    monkeypatch.setattr("agents.services.mcp_catalogue.CALL_S", 0.2)
-    monkeypatch.setattr("agents.services.mcp_search.retrieve", lambda **_: woken.wait(10))
+    monkeypatch.setattr("agents.chat.mcp.catalogue.CALL_S", 0.2)
+    monkeypatch.setattr("agents.chat.mcp.tools.retrieve", lambda **_: woken.wait(10))
     began = time.monotonic()
     assert "did not answer within 0.2 s" in desk.refusal("search", query="x")
     assert time.monotonic() - began < 5

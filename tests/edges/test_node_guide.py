@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import KeyClient
 from tests.edges.node_desk import RIGHTS, events

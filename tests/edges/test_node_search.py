@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.admin_desk import client_of, use_words
 from tests.edges.api_desk import KeyClient, client_for
 from tests.edges.node_desk import builder, events, local_store, post, refused

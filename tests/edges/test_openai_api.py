@@ -14,9 +14,9 @@ from agents import models
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.models import Budget
-from rag.services import wiring
-from rag.services.api_keys import make_key
-from rag.services.budget_period import period_start
+from rag.services.access.api_keys import make_key
+from rag.services.usage.budgets import period_start
+from rag.services.wiring import registry as wiring
 from tests.asgi_server import server_thread
 from tests.factories import DIM, StoreFactory, UserFactory
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, Heard, world

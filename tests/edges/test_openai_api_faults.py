@@ -15,7 +15,7 @@ from django.db import connection
 
 from agents import models
 from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError, RAGError
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.asgi_server import server_thread
 from tests.edges.admin_desk import use_words
 from tests.edges.api_desk import KeyClient

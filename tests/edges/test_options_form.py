@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unfold import widgets
 
-from rag.admin.options_form import OptionsForm, options_form
+from rag.admin.ui.options_form import OptionsForm, options_form
 from rag.core.options import find_faults, option, read_options, schema_of
 
 

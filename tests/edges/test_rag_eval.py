@@ -11,10 +11,10 @@ from django.core.management import CommandError, call_command
 
 from rag import models
 from rag.core.access import Scope
-from rag.services import evaluate as evaluate_service
-from rag.services.evaluate import evaluate
-from rag.services.search import search
-from rag.services.stores import create_store
+from rag.services.evaluation import datasets as evaluate_service
+from rag.services.evaluation.datasets import evaluate
+from rag.services.search.search import search
+from rag.services.stores.lifecycle import create_store
 from tests.edges.admin_desk import use_words
 
 pytestmark = pytest.mark.django_db
@@ -149,7 +149,7 @@ def test_another_model_makes_the_store_anew(data: Path, settings: Any) -> None:
 def test_other_terms_make_the_store_anew(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate(data_dir=data)
     before = models.Store.objects.get().pk
-    monkeypatch.setattr("rag.services.evaluation_store.VERSION", "words/9")
+    monkeypatch.setattr("rag.services.evaluation.datasets.VERSION", "words/9")
     evaluate(data_dir=data)
     assert models.Store.objects.get().pk != before
 

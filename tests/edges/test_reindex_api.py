@@ -9,8 +9,8 @@ from django.contrib.auth.models import Permission
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.reindex_work import work_run
-from rag.stages.terms import VERSION
+from rag.services.reindex.worker import work_run
+from rag.stages.text.terms import VERSION
 from tests.edges.api_desk import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.move_world import NEW, filled_store, two_models

@@ -10,11 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rag import models
-from rag.providers.postgres.backfill_flip import holding_run
-from rag.services.index_file import index_file
-from rag.services.reindex_files import PARSERS, is_stale, work_files
-from rag.services.reindex_run import start_run
-from rag.services.reindex_work import work_run
+from rag.providers.postgres.vectors.flip import holding_run
+from rag.services.ingest.index_file import index_file
+from rag.services.reindex.files import PARSERS, is_stale, work_files
+from rag.services.reindex.runs import start_run
+from rag.services.reindex.worker import work_run
 from tests.factories import FileFactory
 from tests.integration.index_desk import ask, live, put, run_job
 from tests.integration.move_world import (

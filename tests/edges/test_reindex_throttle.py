@@ -15,12 +15,12 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import CancelledError
-from rag.services import reindex_progress
-from rag.services.move_end import cancel_run
-from rag.services.reindex import reindex
-from rag.services.reindex_progress import RunClock
-from rag.services.reindex_run import RunOptions, start_run
-from rag.services.reindex_work import work_run
+from rag.services.files.reparse import reindex
+from rag.services.reindex import progress as reindex_progress
+from rag.services.reindex.move_end import cancel_run
+from rag.services.reindex.progress import RunClock
+from rag.services.reindex.runs import RunOptions, start_run
+from rag.services.reindex.worker import work_run
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.move_world import NEW, filled_store, start_move, texts, two_models
 

@@ -31,12 +31,12 @@ SIZE = 24 * MB
 BOUNDARY = "----half"
 PREPARE = """
 from django.contrib.auth import get_user_model
-from rag.services.stores import create_store
+from rag.services.stores.lifecycle import create_store
 get_user_model().objects.create_superuser("admin", password="pump and valve")
 print(create_store(name="books", embedding_model="use:multilingual-v3").pk)
 """
 SWEEP = """
-from rag.services.recover import remove_orphans
+from rag.services.operations.recovery import remove_orphans
 print(remove_orphans(), remove_orphans(older_than_s=0))
 """
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.test import Client
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.factories import StoreFactory, UserFactory
 from tests.processes import mortal_server
 

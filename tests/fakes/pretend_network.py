@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from rag.providers.guarded_socket import Network
+from rag.providers.http.sockets import Network
 from tests.fakes.loopback import LoopbackServer
 
 PUBLIC = "93.184.216.34"

@@ -11,16 +11,16 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
+from agents.chat.answers.chat import begin_chat
+from agents.chat.answers.follow import follow_chat
+from agents.chat.answers.order import ChatOrder
 from agents.core.chat import ChatEvent
-from agents.services.chat import begin_chat
-from agents.services.chat_order import ChatOrder
-from agents.services.follow_chat import follow_chat
 from rag.core.access import Scope
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.services import wiring
-from rag.services.access import scope_of
-from rag.services.scripted_models import model_of_script
+from rag.services.access.callers import scope_of
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.registry import model_of_script
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
@@ -126,7 +126,7 @@ async def settled() -> None:
     """Wait until no answer is at work any more, summaries included."""
     import asyncio
 
-    from agents.services import chat
+    from agents.chat.answers import chat
 
     while chat._TASKS:
         await asyncio.wait(set(chat._TASKS), timeout=10)

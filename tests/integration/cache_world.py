@@ -13,14 +13,14 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.documents import Chunk
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.providers.postgres import stats
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.services import caches
-from rag.services.cached_search import cached_search
-from rag.services.delete_files import delete_files
-from rag.services.files import set_chunks_enabled, update_file
-from rag.services.search import search
-from rag.services.stores import delete_store
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.files.delete import delete_files
+from rag.services.files.edit import set_chunks_enabled, update_file
+from rag.services.search import cache as caches
+from rag.services.search.cached_search import cached_search
+from rag.services.search.search import search
+from rag.services.stores.lifecycle import delete_store
 from tests.factories import (
     FileFactory,
     GroupFactory,

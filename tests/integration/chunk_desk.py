@@ -10,8 +10,8 @@ from django.db import connection
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services import wiring
-from rag.services.search import search
+from rag.services.search.search import search
+from rag.services.wiring import registry as wiring
 from tests.integration.index_desk import WatchedEmbedder
 
 OPERATOR = Scope.operator()

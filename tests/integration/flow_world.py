@@ -11,13 +11,12 @@ import pytest
 from django.db import connection
 
 from agents import models
-from agents.services.flow_folders import import_flow
-from agents.services.run_flow import run_flow
-from agents.services.start_run import RunRequest
+from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.versions.folders import import_flow
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 

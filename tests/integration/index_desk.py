@@ -11,9 +11,9 @@ from django.db import connection
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services import wiring
-from rag.services.ingest import ingest_file
-from rag.services.work import work_off
+from rag.services.files.upload import ingest_file
+from rag.services.ingest.worker import work_off
+from rag.services.wiring import registry as wiring
 from tests.fakes.words_embedder import WordsEmbedder
 
 
@@ -65,7 +65,7 @@ def forget_jobs() -> None:
 
 def run_job(file: models.File, **flags: Any) -> models.File | None:
     """Do the file's job here and now, as the task does; return the row if there is one."""
-    from rag.services.index_file import index_file
+    from rag.services.ingest.index_file import index_file
 
     forget_jobs()
     index_file(file_id=file.pk, **flags)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.outbox_switch import switch_outbox
-from rag.services import search_providers
+from rag.providers.postgres.outbox.switch import switch_outbox
+from rag.services.wiring import registry as search_providers
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from rag.core.access import Scope
 from rag.core.errors import ProviderError
 from rag.core.registry import Registry
 from rag.core.types import RetrievalSettings
-from rag.services import wiring
-from rag.services.reindex_run import RunOptions, start_run
-from rag.services.reindex_work import work_run
-from rag.services.search import search
+from rag.services.reindex.runs import RunOptions, start_run
+from rag.services.reindex.worker import work_run
+from rag.services.search.search import search
+from rag.services.wiring import registry as wiring
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
 

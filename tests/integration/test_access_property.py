@@ -14,16 +14,16 @@ from rag.core.access import Scope, may_read
 from rag.core.errors import NotFoundError, RAGError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
-from rag.services.access import scope_of
-from rag.services.ask import ask
-from rag.services.cached_search import cached_search
-from rag.services.find_chunks import find_chunks
-from rag.services.page_text import page_text
-from rag.services.pinned_texts import pinned_hits
-from rag.services.readable_stores import readable_stores
-from rag.services.retrieve import retrieve
-from rag.services.search import search
-from rag.services.store_facts import store_facts
+from rag.services.access.callers import scope_of
+from rag.services.answers.ask import ask
+from rag.services.answers.citations import pinned_hits
+from rag.services.answers.quote_page import page_text
+from rag.services.answers.store_facts import store_facts
+from rag.services.chunks.find import find_chunks
+from rag.services.search.cached_search import cached_search
+from rag.services.search.retrieve import retrieve
+from rag.services.search.search import search
+from rag.services.stores.readable import readable_stores
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.move_world import two_models
 

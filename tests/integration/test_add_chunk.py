@@ -10,13 +10,13 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.access import scope_of
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.edit_chunk import edit_chunk
-from rag.services.pinned_texts import pinned_hits
-from rag.services.search import search
-from rag.stages.cite import verify_citations
-from rag.stages.context import Passage
+from rag.services.access.callers import scope_of
+from rag.services.answers.citations import pinned_hits
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.search.search import search
+from rag.stages.citing.cite import verify_citations
+from rag.stages.prompting.context import Passage
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import OPERATOR, ask, check_index, found, nearest, watch_words
 
@@ -186,8 +186,8 @@ def test_a_file_with_written_chunks_is_deleted_whole(
 ) -> None:
     from django.db import connection
 
-    from rag.services.delete_files import delete_files
-    from rag.services.stores import delete_store
+    from rag.services.files.delete import delete_files
+    from rag.services.stores.lifecycle import delete_store
 
     for other in (file, FileFactory(store=file.store)):
         chunk, second, third = publish(other, *TEXTS)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents import rag_agent as engines
+from agents.chat.agents.save import save_agent
 from agents.core.extend_pipeline import withdraw
 from agents.models import Agent
-from agents.services import engines
-from agents.services.save_agent import save_agent
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatRequest

@@ -12,10 +12,10 @@ from django.utils import timezone
 from rag import models
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.types import RetrievalSettings
-from rag.services.access import caller_of_user, scope_of
-from rag.services.api_keys import authenticate_key, make_key, revoke_key
-from rag.services.search import search
-from rag.services.stores import delete_store, find_stores
+from rag.services.access.api_keys import authenticate_key, make_key, revoke_key
+from rag.services.access.callers import caller_of_user, scope_of
+from rag.services.search.search import search
+from rag.services.stores.lifecycle import delete_store, find_stores
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 

@@ -11,8 +11,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, ProviderError, RAGError, UnknownNameError
 from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings
-from rag.services.access import scope_of
-from rag.services.ask import ask, stream_ask
+from rag.services.access.callers import scope_of
+from rag.services.answers.ask import ask, stream_ask
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.openai_server import OpenAIServer, Script
@@ -260,7 +260,7 @@ async def test_who_leaves_a_stream_stops_the_model_at_once(
                 self.is_stopped = True
 
     model = Endless()
-    monkeypatch.setattr("rag.services.ask.chat_for", lambda **_: model)
+    monkeypatch.setattr("rag.services.answers.ask.chat_for", lambda **_: model)
     pieces = stream_ask(question=QUESTION, scope=OPERATOR, stores=[store])
     assert isinstance(await anext(pieces), ChatReply)
     await pieces.aclose()  # type: ignore[attr-defined]

@@ -18,10 +18,10 @@ from agents import models as agent_models
 from rag import models
 from rag.core.account import Request, open_request
 from rag.core.errors import InvalidInputError
-from rag.services import audit_actor
-from rag.services.api_keys import make_key, revoke_key
-from rag.services.audit_forget import forget_audit
-from rag.services.quotas import count_key
+from rag.services.access import audit as audit_actor
+from rag.services.access.api_keys import make_key, revoke_key
+from rag.services.access.audit import forget_audit
+from rag.services.access.quotas import count_key
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db

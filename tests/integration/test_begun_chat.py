@@ -10,10 +10,10 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.services import chat
-from agents.services.chat_order import ChatOrder
-from agents.services.chat_worker import ChatWorker
-from agents.services.in_db import in_db
+from agents.chat.answers import chat
+from agents.chat.answers.order import ChatOrder
+from agents.chat.answers.worker import ChatWorker
+from agents.runtime.db import in_db
 from tests.integration.agent_world import CITED, AgentWorld, settled, world
 
 __all__ = ["world"]

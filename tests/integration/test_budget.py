@@ -21,12 +21,11 @@ from rag.core.errors import ForbiddenError, LimitError, ProviderError
 from rag.core.file_search import GroundedAnswer
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services.api_keys import make_key
-from rag.services.budget import admit, check_budget
-from rag.services.budget_hold import held_answer, hold_answer
-from rag.services.budget_period import period_end, period_start
-from rag.services.record_usage import record_usage
-from rag.services.usage_models import MeteredChat
+from rag.services.access.api_keys import make_key
+from rag.services.usage.budgets import admit, check_budget, period_end, period_start
+from rag.services.usage.holds import held_answer, hold_answer
+from rag.services.usage.ledger import record_usage
+from rag.services.usage.metered_models import MeteredChat
 from tests.factories import UserFactory
 
 MODEL = "test:model"

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from rag import models
-from rag.providers.postgres.keys import term_key
-from rag.providers.postgres.search import PostgresIndex
+from rag.providers.postgres.lexical.keys import term_key
+from rag.providers.postgres.search.index import PostgresIndex
 from tests.integration.index_world import (
     index_query,
     make_file,

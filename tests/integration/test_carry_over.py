@@ -9,14 +9,14 @@ import pytest
 
 from rag import models
 from rag.core.documents import ParsedDocument
-from rag.providers.postgres import draft_places
-from rag.services import carry_over, index_file
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.edit_chunk import edit_chunk, restore_revision
-from rag.services.files import set_chunks_enabled
-from rag.services.match_file import match_file
-from rag.services.publish import publish_file
-from rag.services.settle_changes import settle
+from rag.providers.postgres.write import drafts as draft_places
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk, restore_revision
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.index.lexical_weights import settle
+from rag.services.ingest import carry_over, index_file
+from rag.services.ingest.carry_over import match_file
+from rag.services.ingest.index_file import publish_file
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.chunk_desk import (
     OPERATOR,

@@ -13,16 +13,18 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from agents import models
+from agents.chat.agents.run import _models_of
+from agents.chat.answers import after as summarize
+from agents.chat.answers import event_log as chat_log
+from agents.chat.answers import start as start_chat
+from agents.chat.answers.event_log import ChatLog
+from agents.chat.answers.order import ChatOrder
 from agents.core.agent_config import AgentConfig
-from agents.services import chat_log, start_chat, summarize
-from agents.services.chat_log import ChatLog
-from agents.services.chat_order import ChatOrder
-from agents.services.chat_search import _models_of
 from rag import models as rag_models
 from rag.core.account import Account
-from rag.services import embed_query
-from rag.services.record_usage import Call
-from rag.services.store_facts import asks_for_facts
+from rag.services.answers.store_facts import asks_for_facts
+from rag.services.search import search as embed_query
+from rag.services.usage.ledger import Call
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -73,7 +75,7 @@ def test_a_later_answer_reads_what_was_said_and_no_more(
 
 
 def test_the_ledger_is_written_with_the_end_of_the_answer(world: AgentWorld) -> None:
-    from rag.services import usage_models
+    from rag.services.usage import metered_models as usage_models
 
     chat = world.use(SCRIPT)
     world.use(usage_models.MeteredChat(chat))

@@ -11,11 +11,11 @@ from django.apps import apps
 from django.db import DatabaseError, connection
 
 from agents import models
-from agents.services import chat_log
-from agents.services.chat_claim import GAP, end_abandoned
-from agents.services.chat_log import ChatLog
-from agents.services.follow_chat import follow_chat
-from agents.services.store_events import clear_events
+from agents.chat.answers import event_log as chat_log
+from agents.chat.answers.claim import GAP, end_abandoned
+from agents.chat.answers.event_log import ChatLog
+from agents.chat.answers.follow import follow_chat
+from agents.chat.answers.store_events import clear_events
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agents import models
-from agents.services.chat import begin_chat, stop_chat
-from agents.services.chat_order import ChatOrder
-from agents.services.follow_chat import follow_chat
-from rag.services import wiring
+from agents.chat.answers.chat import begin_chat, stop_chat
+from agents.chat.answers.follow import follow_chat
+from agents.chat.answers.order import ChatOrder
+from rag.services.wiring import registry as wiring
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.gemini_server import Script as GeminiScript
 from tests.fakes.loopback import Fault

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from agents import models
+from agents.chat.agents.save import check_agent
 from agents.core.agent_config import AgentConfig
-from agents.services.check_agent import check_agent
 from rag.core.errors import InvalidInputError
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -9,12 +9,12 @@ import pytest
 from rag import models
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.access import scope_of
-from rag.services.add_chunk import add_chunk
-from rag.services.chunk_conflicts import drop_conflict, keep_conflict, neighbour, put_conflict
-from rag.services.chunk_revisions import chunk_revisions, diff_revisions
-from rag.services.edit_chunk import edit_chunk
-from rag.services.pinned_texts import pinned_hits
+from rag.services.access.callers import scope_of
+from rag.services.answers.citations import pinned_hits
+from rag.services.chunks.add import add_chunk
+from rag.services.chunks.conflicts import drop_conflict, keep_conflict, neighbour, put_conflict
+from rag.services.chunks.edit import edit_chunk
+from rag.services.chunks.revisions import chunk_revisions, diff_revisions
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import OPERATOR, check_index, found, watch_words
 

@@ -15,8 +15,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
-from rag.services.citation_manager import CitationManager
-from rag.services.pinned_texts import pinned_hits
+from rag.services.answers.citations import CitationManager, pinned_hits
 from tests.factories import FileFactory, GroupFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db

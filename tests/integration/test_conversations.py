@@ -12,21 +12,21 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from agents import models
+from agents.chat.answers.after import read_title
+from agents.chat.answers.chat import begin_chat
+from agents.chat.answers.claim import finish
+from agents.chat.answers.follow import follow_chat
+from agents.chat.answers.order import ChatOrder
+from agents.chat.answers.sessions import change_session, delete_session
+from agents.chat.history.quotes import cited_text
 from agents.core.chat import LAST_KINDS
-from agents.services.chat import begin_chat
-from agents.services.chat_claim import finish
-from agents.services.chat_order import ChatOrder
-from agents.services.cited_text import cited_text
-from agents.services.follow_chat import follow_chat
-from agents.services.in_db import in_db, release
-from agents.services.session_title import read_title
-from agents.services.sessions import change_session, delete_session
+from agents.runtime.db import in_db, release
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, ProviderError
 from rag.models import QueryLog
-from rag.services.cited_files import cited_files
-from rag.services.log_citations import log_citations
+from rag.services.operations.dashboard import cited_files
+from rag.services.search.query_log import log_citations
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, settled, world
 

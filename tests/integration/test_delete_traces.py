@@ -16,17 +16,17 @@ from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.providers.postgres.traces import forget_chunks, merge_pending_hits
-from rag.services.add_chunk import delete_chunks
-from rag.services.ask import ask as ask_question
-from rag.services.cached_search import cached_search
-from rag.services.delete_files import delete_files
-from rag.services.dump_store import dump_store
-from rag.services.edit_chunk import edit_chunk
-from rag.services.reindex import reindex
-from rag.services.retention import forget_old_queries
-from rag.services.retrieve import retrieve
-from rag.services.stores import delete_store
+from rag.providers.postgres.write.delete_traces import forget_chunks, merge_pending_hits
+from rag.services.answers.ask import ask as ask_question
+from rag.services.chunks.add import delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.files.delete import delete_files
+from rag.services.files.reparse import reindex
+from rag.services.operations.recovery import forget_old_queries
+from rag.services.search.cached_search import cached_search
+from rag.services.search.retrieve import retrieve
+from rag.services.stores.dump import dump_store
+from rag.services.stores.lifecycle import delete_store
 from tests.factories import FileFactory, QueryLogFactory, publish
 from tests.integration.index_desk import ask, put, run_job
 from tests.integration.move_world import OPERATOR, filled_store, move, texts, two_models

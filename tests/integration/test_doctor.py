@@ -14,12 +14,13 @@ from django.db import connection
 
 from rag import models
 from rag.core.access import Scope
-from rag.providers.postgres import spaces, stats
-from rag.services import check_index
-from rag.services.doctor import CHECKS, examine, repair
-from rag.services.doctor_finding import Finding
-from rag.services.search_targets import search_targets
-from rag.services.weights import settle_store
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.vectors import spaces
+from rag.services.index.lexical_weights import settle_store
+from rag.services.operations import check_index
+from rag.services.operations.doctor import CHECKS, examine, repair
+from rag.services.operations.finding import Finding
+from rag.services.search.targets import search_targets
 from tests.edges.admin_desk import use_words
 from tests.factories import DIM, FileFactory, GroupFactory, StoreFactory, publish
 
@@ -139,7 +140,7 @@ def test_drifted_counts_are_found_and_counted_anew(
     run("UPDATE rag_store SET n_chunks = 7 WHERE id = %s", store.pk)
     (finding,) = found("frequencies")
     assert finding.facts["wrong"] == 1 and finding.how == "exact"
-    monkeypatch.setattr("rag.services.check_terms.MAX_EXACT", 0)
+    monkeypatch.setattr("rag.services.operations.check_rows.MAX_EXACT", 0)
     (sampled,) = found("frequencies")
     assert sampled.facts["wrong"] == 1 and sampled.how.startswith("sample of ")
     (total,) = found("totals")
@@ -152,7 +153,7 @@ def test_missing_terms_are_seen_in_a_sample_too(
     store: models.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stats.roll_up([store.pk])
-    monkeypatch.setattr("rag.services.check_terms.MAX_EXACT", 0)
+    monkeypatch.setattr("rag.services.operations.check_rows.MAX_EXACT", 0)
     assert found("frequencies") == []
     run("DELETE FROM rag_term_stat")
     (finding,) = found("frequencies")
@@ -192,7 +193,7 @@ def index_of(store: models.Store) -> str:
 def test_an_index_that_finds_too_little_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    from rag.providers.postgres import filtered_recall
+    from rag.providers.postgres.search import recall as filtered_recall
 
     settings.RAG = {**settings.RAG, "HNSW_MIN_CHUNKS": 20}
     store = StoreFactory()

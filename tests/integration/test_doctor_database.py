@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from rag.services.doctor import examine
+from rag.services.operations.doctor import examine
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,8 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from rag import models
-from rag.providers.postgres import drafts, stats
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.write import drafts
 from tests.integration.index_world import (
     draft,
     make_file,

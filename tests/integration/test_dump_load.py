@@ -12,12 +12,12 @@ from django.core.files.storage import default_storage
 
 from rag import models
 from rag.core.errors import ConflictError, DocumentError
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.dump_store import dump_store
-from rag.services.edit_chunk import edit_chunk
-from rag.services.files import set_chunks_enabled
-from rag.services.index_file import index_file
-from rag.services.load_store import load_store
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.ingest.index_file import index_file
+from rag.services.stores.dump import dump_store
+from rag.services.stores.load import load_store
 from tests.factories import GroupFactory, StoreFactory
 from tests.integration.index_desk import ask, put, run_job
 from tests.integration.move_world import NEW, OPERATOR, Failing, answer, two_models

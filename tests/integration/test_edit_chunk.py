@@ -17,11 +17,11 @@ from rag.core.errors import (
     NotFoundError,
 )
 from rag.core.hits import Hit
-from rag.services import chunk_text
-from rag.services.access import scope_of
-from rag.services.edit_chunk import edit_chunk, restore_revision
-from rag.services.pinned_texts import pinned_hits
-from rag.services.search import search
+from rag.services.access.callers import scope_of
+from rag.services.answers.citations import pinned_hits
+from rag.services.chunks.edit import edit_chunk, restore_revision
+from rag.services.ingest import chunk_text
+from rag.services.search.search import search
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import (
     OPERATOR,

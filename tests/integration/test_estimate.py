@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rag import models
-from rag.services import estimate as estimate_module
-from rag.services.collect import collect_items
-from rag.services.estimate import Estimate, estimate
+from rag.services.files.archives import collect_items
+from rag.services.ingest import estimate as estimate_module
+from rag.services.ingest.estimate import Estimate, estimate
 from tests.edges.admin_desk import use_words
 from tests.factories import StoreFactory
 

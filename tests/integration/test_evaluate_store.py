@@ -10,11 +10,11 @@ from django.db import connection
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
-from rag.services import wiring
-from rag.services.compare_runs import compare_runs
-from rag.services.delete_files import delete_files
-from rag.services.evaluate_store import evaluate_store
-from rag.services.golden_targets import expected_of
+from rag.services.evaluation.compare import compare_runs
+from rag.services.evaluation.golden_targets import expected_of
+from rag.services.evaluation.runs import evaluate_store
+from rag.services.files.delete import delete_files
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, SpaceFactory, StoreFactory, publish
 from tests.integration.golden_world import TEXTS, golden, golden_store

@@ -11,16 +11,15 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import CancelledError, ForbiddenError, InvalidInputError, NotFoundError
-from rag.services import evaluate_store as measuring
-from rag.services.access import scope_of
-from rag.services.evaluate_store import evaluate_store
-from rag.services.evaluation_order import (
+from rag.services.access.callers import scope_of
+from rag.services.evaluation import runs as measuring
+from rag.services.evaluation.jobs import (
     cancel_evaluation,
     fail_evaluation,
     order_evaluation,
     work_evaluation,
 )
-from rag.services.evaluation_results import keep_results
+from rag.services.evaluation.runs import evaluate_store, keep_results
 from tests.edges.admin_desk import use_words
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.golden_world import asked_store, golden

@@ -30,8 +30,8 @@ DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
 PASSWORD = "p@ss/w:rd%1 #?&"
 SEARCH = """
 from rag.core.access import Scope
-from rag.services.search import search
-from rag.services.stores import find_stores
+from rag.services.search.search import search
+from rag.services.stores.lifecycle import find_stores
 stores = find_stores(names=["books"], scope=Scope.operator())
 for hit in search(query={query!r}, scope=Scope.operator(), stores=stores).hits[:3]:
     print(hit.file_name, hit.vector.rank, hit.lexical.rank)

@@ -16,16 +16,16 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import count_chunks, drop_collection, fed_spaces
 from rag.providers.milvus.feeding import held_chunks
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.outbox import mark_fed
-from rag.providers.postgres.outbox_switch import note_chunks, outbox_state, switch_outbox
-from rag.providers.postgres.spaces import drop_partition
-from rag.services import outbox, search_providers
-from rag.services.doctor import examine, repair
-from rag.services.doctor_finding import Finding
-from rag.services.feed import start_feeding, stop_feeding
-from rag.services.files import set_chunks_enabled
-from rag.services.outbox import catch_up, drain_outbox
-from rag.services.spaces import due_indexes
+from rag.providers.postgres.outbox.rows import mark_fed
+from rag.providers.postgres.outbox.switch import note_chunks, outbox_state, switch_outbox
+from rag.providers.postgres.vectors.spaces import drop_partition
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.index import milvus_feed as outbox
+from rag.services.index.milvus_feed import catch_up, drain_outbox, start_feeding, stop_feeding
+from rag.services.index.spaces import due_indexes
+from rag.services.operations.doctor import examine, repair
+from rag.services.operations.finding import Finding
+from rag.services.wiring import registry as search_providers
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.index_desk import ask
 from tests.integration.milvus_world import milvus_file, server
@@ -199,8 +199,8 @@ def test_a_store_moves_only_when_milvus_has_the_new_space(
         waited.append(outbox_state().n_waiting)
         models.OutboxRow.objects.all().delete()
 
-    monkeypatch.setattr("rag.services.move_store.catch_up", watched)
-    monkeypatch.setattr("rag.services.move_swap.catch_up", watched)
+    monkeypatch.setattr("rag.services.reindex.move.catch_up", watched)
+    monkeypatch.setattr("rag.services.reindex.move.catch_up", watched)
     assert search_providers.is_milvus()
     moved = move(store, is_forced=True)
     assert (moved.state, waited) == ("swapped", [0, 0])
@@ -209,7 +209,7 @@ def test_a_store_moves_only_when_milvus_has_the_new_space(
     after = answers(store)
     assert after != before
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rag.services.wiring.index", search_providers.postgres)
+        patch.setattr("rag.services.wiring.registry.index", search_providers.postgres)
         assert answers(store) == after
 
 

@@ -13,15 +13,15 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError
-from rag.services.access import scope_of
-from rag.services.delete_files import delete_files
-from rag.services.files import (
+from rag.services.access.callers import scope_of
+from rag.services.files.delete import delete_files
+from rag.services.files.edit import (
     cancel_files,
     retry_files,
     set_chunks_enabled,
     update_file,
 )
-from rag.services.reindex import reindex
+from rag.services.files.reparse import reindex
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db

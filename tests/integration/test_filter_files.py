@@ -14,10 +14,10 @@ from rag import models
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings
 from rag.providers.milvus.index import MilvusIndex
-from rag.providers.postgres.metadata_condition import metadata_condition
-from rag.providers.postgres.search import PostgresIndex
-from rag.services import search_targets as service
-from rag.stages.filter_metadata import filter_metadata
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.providers.postgres.search.metadata import metadata_condition
+from rag.services.search import targets as service
+from rag.stages.ranking.metadata_filter import filter_metadata
 from tests.integration.index_world import (
     index_query,
     make_file,

@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 
 from rag import models
 from rag.core.access import Scope
-from rag.providers.postgres import stats
-from rag.providers.postgres.keys import term_key
-from rag.providers.postgres.term_counts import count_holders
-from rag.services import find_chunks as service
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.lexical.keys import term_key
+from rag.providers.postgres.search.words import count_holders
+from rag.services.chunks import find as service
 from tests.factories import FileFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db

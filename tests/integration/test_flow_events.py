@@ -13,16 +13,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from agents import models
-from agents.api.sse import last_seen, worded
-from agents.flows.folder import FlowFiles
-from agents.services.continue_run import begin_run
-from agents.services.endings import fault_of
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.follow_run import follow_run
-from agents.services.in_db import in_db
-from agents.services.run_clearing import clear_tokens
-from agents.services.start_run import RunRequest, start_run
-from agents.services.worker import AT_WORK
+from agents.api.http.sse import last_seen, worded
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.event_log import clear_tokens
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.resume import begin_run
+from agents.flows.runs.start import RunRequest, start_run
+from agents.flows.runs.worker import AT_WORK, fault_of
+from agents.flows.versions.versions import activate_version, save_flow_version
+from agents.runtime.db import in_db
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError
 

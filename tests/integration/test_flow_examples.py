@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from agents.flows.cases import Case, read_cases
-from agents.flows.folder import read_folder
-from agents.services.change_run import resume_flow
-from agents.services.flow_folders import import_flow
-from agents.services.flow_versions import check_files
-from agents.services.run_cases import run_cases
-from agents.services.run_flow import run_flow
-from agents.services.start_run import RunRequest
+from agents.flows.definition.archive import read_folder
+from agents.flows.definition.cases import Case, read_cases
+from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.steer import resume_flow
+from agents.flows.versions.folders import import_flow
+from agents.flows.versions.run_cases import run_cases
+from agents.flows.versions.versions import check_files
 from rag.core.access import Scope
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.flow_world import FLOWS
 from tests.integration.flow_world import house as house

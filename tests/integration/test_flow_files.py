@@ -9,16 +9,15 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.continue_run import continue_run
-from agents.services.flow_versions import activate_version, check_files, save_flow_version
-from agents.services.replay_flow import replay_flow
-from agents.services.run_flow import run_flow
-from agents.services.start_run import RunRequest
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.resume import continue_run
+from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.steer import replay_flow
+from agents.flows.versions.versions import activate_version, check_files, save_flow_version
 from rag.core.access import Scope
 from rag.core.node import RAGNodeData
-from rag.services.access import scope_of
-from rag.services.save_node import find_node, save_node
+from rag.services.access.callers import scope_of
+from rag.services.answers.rag_node import find_node, save_node
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply
 from tests.integration.flow_world import house as house

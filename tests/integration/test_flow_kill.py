@@ -22,13 +22,12 @@ from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.abandoned_runs import adopt_run, enqueue_abandoned_runs
-from agents.services.claim import STALE_S, abandoned_run_ids, claim
-from agents.services.continue_run import continue_run
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.follow_run import follow_run
-from agents.services.start_run import RunRequest, start_run
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.claim import STALE_S, abandoned_run_ids, claim
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.resume import adopt_run, continue_run, enqueue_abandoned_runs
+from agents.flows.runs.start import RunRequest, start_run
+from agents.flows.versions.versions import activate_version, save_flow_version
 from agents.tasks import defer_abandoned_runs_task
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
@@ -52,8 +51,8 @@ django.setup()
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 from asgiref.sync import async_to_sync
 from agents import models
-from agents.graphs import flow
-from agents.services.continue_run import continue_run
+from agents.flows.engine import graph as flow
+from agents.flows.runs.resume import continue_run
 from rag.providers.scripted import ScriptedChatModel
 answer = ScriptedChatModel._reply
 def counted(self, piece, text, request):

@@ -14,10 +14,9 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.run_flow import arun_flow, run_flow
-from agents.services.start_run import RunRequest
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.start import RunRequest, arun_flow, run_flow
+from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.core.options import option

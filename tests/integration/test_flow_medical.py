@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from agents import models
-from agents.flows.folder import FlowFiles, read_folder
-from agents.services.flow_versions import check_files
-from agents.services.run_cases import run_cases
+from agents.flows.definition.archive import FlowFiles, read_folder
+from agents.flows.versions.run_cases import run_cases
+from agents.flows.versions.versions import check_files
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import MEDICAL, Clinic
 from tests.integration.flow_world import clinic as clinic

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.run_flow import run_flow
-from agents.services.start_run import RunRequest
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.services import wiring
+from rag.services.wiring import registry as wiring
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.openai_server import OpenAIServer, Script
 

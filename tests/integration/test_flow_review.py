@@ -9,14 +9,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.change_run import cancel_flow, decide_review, resume_flow
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.run_flow import run_flow
-from agents.services.start_run import RunRequest
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.steer import cancel_flow, decide_review, resume_flow
+from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
 

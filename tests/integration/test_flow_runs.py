@@ -13,14 +13,12 @@ from asgiref.sync import async_to_sync
 
 from agents import models
 from agents.core.events import FlowEvent
-from agents.flows.folder import FlowFiles
-from agents.services.change_run import cancel_flow, resume_flow
-from agents.services.continue_run import begin_run, continue_run
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.follow_run import follow_run
-from agents.services.replay_flow import replay_flow
-from agents.services.run_flow import arun_flow, run_flow, stream_flow
-from agents.services.start_run import RunRequest, start_run
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.resume import begin_run, continue_run
+from agents.flows.runs.start import RunRequest, arun_flow, run_flow, start_run, stream_flow
+from agents.flows.runs.steer import cancel_flow, replay_flow, resume_flow
+from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import (
     ConflictError,
@@ -32,7 +30,7 @@ from rag.core.errors import (
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery, SourceResult
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
 
@@ -158,7 +156,7 @@ async def test_who_comes_back_gets_the_rest_and_who_leaves_ends_nothing(desk: De
 def test_a_run_elsewhere_is_followed_through_the_database(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.services.follow_run.POLL_S", 0.05)
+    monkeypatch.setattr("agents.flows.runs.follow.POLL_S", 0.05)
     run = start_run(request=desk.request(delay_s=0.1))
 
     async def follow() -> list[FlowEvent]:
@@ -195,7 +193,7 @@ async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
 async def test_a_cancel_from_another_process_is_noticed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.services.pulse.BEAT_S", 0.1)
+    monkeypatch.setattr("agents.flows.runs.claim.BEAT_S", 0.1)
     run = await _in_thread(start_run, request=await _in_thread(desk.request, delay_s=20))
     await begin_run(run=run)
     await models.FlowRun.objects.filter(pk=run.pk).aupdate(status="cancelled")

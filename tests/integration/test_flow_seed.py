@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from agents.flows.cases import Case, Expected
-from agents.flows.choose_edge import choose_edge
-from agents.flows.definition import Flow
-from agents.flows.fill_prompt import fill_prompt, placeholders
-from agents.flows.folder import FlowFiles
-from agents.flows.format_results import format_results
-from agents.flows.read_output import read_output
-from agents.flows.start_state import start_state
-from agents.services.flow_versions import check_files
-from agents.services.load_flow import graph_of_files, read_flow_text
-from agents.services.pretend_log import PretendLog
+from agents.core.prompts import fill_prompt, placeholders
+from agents.core.read_output import read_output
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.definition.cases import Case, Expected
+from agents.flows.definition.choose_edge import choose_edge
+from agents.flows.definition.definition import Flow
+from agents.flows.definition.results import format_results
+from agents.flows.definition.state import start_state
+from agents.flows.versions.load import graph_of_files, read_flow_text
+from agents.flows.versions.run_cases import PretendLog
+from agents.flows.versions.versions import check_files
 from rag.core.access import Scope
-from rag.services.scripted_models import model_of_script
+from rag.services.wiring.registry import model_of_script
 from tests.factories import StoreFactory
 from tests.integration.flow_world import house as house
 

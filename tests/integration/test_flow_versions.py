@@ -9,20 +9,19 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services.find_flow import active_version, find_flow, find_version
-from agents.services.flow_folders import export_flow, import_flow
-from agents.services.flow_versions import (
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.versions.folders import export_flow, import_flow
+from agents.flows.versions.settings import active_version, find_flow, find_version
+from agents.flows.versions.versions import (
     activate_version,
     diff_versions,
     roll_back,
     save_flow_version,
 )
-from agents.services.run_flow import run_flow
-from agents.services.start_run import RunRequest
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import GroupFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

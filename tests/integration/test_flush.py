@@ -13,11 +13,11 @@ from django.db import connection
 from project.db.operations import DatabaseOperations
 from rag import models
 from rag.core.access import Scope
-from rag.providers.postgres.spaces import create_partition
-from rag.services.ingest import ingest_file
-from rag.services.search import search
-from rag.services.stores import create_store
-from rag.services.work import work_off
+from rag.providers.postgres.vectors.spaces import create_partition
+from rag.services.files.upload import ingest_file
+from rag.services.ingest.worker import work_off
+from rag.services.search.search import search
+from rag.services.stores.lifecycle import create_store
 
 TEXT = "The dosing pump is primed before every shift. 加药泵每班前须灌注。"
 

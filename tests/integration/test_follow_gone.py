@@ -8,12 +8,12 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
+from agents.chat.answers.follow import follow_chat
 from agents.core.chat import ChatEvent
-from agents.services.follow_chat import follow_chat
 from rag.core.access import Scope
-from rag.services.add_chunk import delete_chunks
-from rag.services.delete_files import delete_files
-from rag.services.stores import delete_store
+from rag.services.chunks.add import delete_chunks
+from rag.services.files.delete import delete_files
+from rag.services.stores.lifecycle import delete_store
 from tests.factories import GroupFactory
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, world
 

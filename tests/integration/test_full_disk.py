@@ -16,10 +16,10 @@ from django.db import OperationalError, connection
 from rag import models
 from rag.core.disk import is_full
 from rag.core.errors import ConfigurationError, RAGError
-from rag.services.index_file import index_file
-from rag.services.ingest import ingest_file
-from rag.services.replace_file import replace_file
-from rag.services.search import search
+from rag.services.files.replace import replace_file
+from rag.services.files.upload import ingest_file
+from rag.services.ingest.index_file import index_file
+from rag.services.search.search import search
 from tests.edges.admin_desk import at, client_of
 from tests.edges.api_desk import KeyClient, client_for, error_of
 from tests.factories import StoreFactory, UserFactory, upload

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents import tools as react_tools
 from agents.models import Agent
-from agents.services import react_tools
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec

@@ -26,7 +26,7 @@ from rag.core.errors import (
 )
 from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding, InlineFile
 from rag.providers.gemini.file_search import GeminiFileSearch
-from rag.providers.isolated_parser import IsolatedParser
+from rag.providers.sandbox.parser import IsolatedParser
 from tests.contract_file_search import pieces_of
 from tests.fakes.gemini_server import GeminiServer, Script, camel, error
 from tests.fakes.gemini_wire import parts_of

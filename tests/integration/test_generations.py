@@ -16,10 +16,10 @@ from django.db import connection, connections, transaction
 from rag import models
 from rag.core.documents import Chunk
 from rag.providers import postgres
-from rag.providers.postgres import stats
-from rag.providers.postgres.generations import fold_changes, note_change, read_states
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.services.recover import recover_jobs
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.search.generations import fold_changes, note_change, read_states
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.operations.recovery import recover_jobs
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
 from tests.integration.index_desk import ask

@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
-from rag.services import export_chunks as chunk_export
-from rag.services import golden_export
-from rag.services.golden_csv import import_questions
-from rag.services.golden_questions import Wanted, save_question
+from rag.services.evaluation import golden_csv as golden_export
+from rag.services.evaluation.golden_csv import import_questions
+from rag.services.evaluation.golden_questions import Wanted, save_question
+from rag.services.files import content as chunk_export
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
 pytestmark = pytest.mark.django_db

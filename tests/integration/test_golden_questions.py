@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, NotFoundError
-from rag.services import find_passages, golden_csv
-from rag.services.access import scope_of
-from rag.services.golden_csv import import_questions
-from rag.services.golden_export import export_questions
-from rag.services.golden_questions import Wanted, save_question, set_targets
-from rag.stages.terms import index_terms
+from rag.services.access.callers import scope_of
+from rag.services.chunks import find as find_passages
+from rag.services.evaluation import golden_csv
+from rag.services.evaluation.golden_csv import export_questions, import_questions
+from rag.services.evaluation.golden_questions import Wanted, save_question, set_targets
+from rag.stages.text.terms import index_terms
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.golden_world import TEXTS, golden, golden_store

@@ -7,12 +7,12 @@ from typing import Any
 from django.db import connection
 
 from agents import models
-from agents.services.gone_evidence import drop_gone_evidence
-from agents.services.history import history_before
-from agents.services.visible_evidence import visible_evidence
+from agents.chat.history.deleted_evidence import drop_gone_evidence
+from agents.chat.history.evidence import visible_evidence
+from agents.chat.history.history import history_before
 from rag import models as rag_models
 from rag.core.access import Scope
-from rag.services.delete_files import delete_files
+from rag.services.files.delete import delete_files
 from tests.edges.api_desk import client_for, error_of, ok
 from tests.factories import FileFactory, UserFactory, publish
 from tests.integration.agent_world import QUOTE, AgentWorld, world

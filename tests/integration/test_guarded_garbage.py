@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, RAGError
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.guarded_http import guarded_fetch
+from rag.providers.http.guard import guarded_fetch
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -28,8 +28,8 @@ from rag.core.errors import (
     UnknownNameError,
 )
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.guarded_http import GuardedHttp, guarded_download, guarded_fetch
-from rag.providers.guarded_socket import Network
+from rag.providers.http.guard import GuardedHttp, guarded_download, guarded_fetch
+from rag.providers.http.sockets import Network
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 from tests.fakes.pretend_network import PretendNetwork
 

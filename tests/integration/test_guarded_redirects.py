@@ -17,7 +17,7 @@ from rag.core.errors import (
     ProviderError,
 )
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.guarded_http import GuardedHttp, guarded_fetch
+from rag.providers.http.guard import GuardedHttp, guarded_fetch
 from tests.fakes.loopback import Call, LoopbackServer, Reply
 from tests.fakes.pretend_network import (
     PUBLIC,

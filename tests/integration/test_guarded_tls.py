@@ -19,8 +19,8 @@ from rag.core.errors import (
     RAGError,
 )
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.guarded_http import GuardedHttp
-from rag.providers.guarded_socket import Network
+from rag.providers.http.guard import GuardedHttp
+from rag.providers.http.sockets import Network
 from tests.fakes.loopback import LoopbackServer, Reply
 from tests.fakes.pretend_network import PUBLIC, Authority, PretendNetwork, TlsServer, seen_names
 

@@ -12,8 +12,8 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import LimitError, ProviderError
 from rag.core.file_search import GroundedAnswer
-from rag.services.api_keys import make_key
-from rag.services.held_stream import held_stream
+from rag.services.access.api_keys import make_key
+from rag.services.usage.holds import held_stream
 from tests.factories import UserFactory
 
 PIECES = [

@@ -17,14 +17,14 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models, tasks
 from rag.core.access import Scope
-from rag.providers.postgres import stats
-from rag.providers.postgres.locks import holding_file
-from rag.services import index_file as index_service
-from rag.services.delete_files import delete_files
-from rag.services.files import set_chunks_enabled
-from rag.services.index_file import index_file
-from rag.services.reindex import reindex
-from rag.services.stores import delete_store
+from rag.providers.postgres.db.locks import holding_file
+from rag.providers.postgres.lexical import statistics as stats
+from rag.services.files.delete import delete_files
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.files.reparse import reindex
+from rag.services.ingest import index_file as index_service
+from rag.services.ingest.index_file import index_file
+from rag.services.stores.lifecycle import delete_store
 from tests.factories import StoreFactory
 from tests.integration.index_desk import (
     WatchedEmbedder,

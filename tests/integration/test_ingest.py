@@ -22,10 +22,10 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ConfigurationError, ConflictError, InvalidInputError, LimitError
-from rag.services import take_bytes as take_service
-from rag.services.ingest import clean_name, ingest_file
-from rag.services.recover import remove_orphans
-from rag.services.stores import delete_store
+from rag.services.files import upload as take_service
+from rag.services.files.upload import clean_name, ingest_file
+from rag.services.operations.recovery import remove_orphans
+from rag.services.stores.lifecycle import delete_store
 from tests.factories import StoreFactory
 
 MB = 1024 * 1024

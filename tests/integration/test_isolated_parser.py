@@ -15,8 +15,9 @@ import pytest
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers import isolated_parser, limited_process
-from rag.providers.isolated_parser import IsolatedParser
+from rag.providers.sandbox import parser as isolated_parser
+from rag.providers.sandbox import process as limited_process
+from rag.providers.sandbox.parser import IsolatedParser
 from tests import hostile
 from tests.unit.test_parse_docx import level, number, numbering, style, styles, with_pages
 
@@ -145,7 +146,7 @@ def test_of_endless_complaints_only_the_end_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_child_knows_no_django_and_little_of_the_environment(tmp_path: Path) -> None:
-    code = "import rag.providers.parse_child, sys; print(*sorted(sys.modules))"
+    code = "import rag.providers.sandbox.parse_child, sys; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=limited_process._ROOT, capture_output=True, text=True,
         check=True, env={"PYTHONPATH": str(limited_process._ROOT)},

@@ -15,17 +15,16 @@ import pytest
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
-from agents.flows.folder import FlowFiles
-from agents.services import worker
-from agents.services.abandoned_runs import adopt_run
-from agents.services.change_run import cancel_flow
-from agents.services.continue_run import begin_run, leave_runs, runs_left
-from agents.services.flow_versions import activate_version, save_flow_version
-from agents.services.follow_run import follow_run
-from agents.services.in_db import in_db
-from agents.services.leave_run import leave_run
-from agents.services.start_run import RunRequest, start_run
-from agents.services.worker import AT_WORK
+from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs import worker
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.release import leave_run
+from agents.flows.runs.resume import adopt_run, begin_run, leave_runs, runs_left
+from agents.flows.runs.start import RunRequest, start_run
+from agents.flows.runs.steer import cancel_flow
+from agents.flows.runs.worker import AT_WORK
+from agents.flows.versions.versions import activate_version, save_flow_version
+from agents.runtime.db import in_db
 from project import asgi
 from rag.core.access import Scope
 from rag.core.hits import Hit

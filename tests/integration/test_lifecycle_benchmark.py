@@ -16,8 +16,8 @@ from benchmarks.spool import Spool
 from benchmarks.swap_clients import Told, answer
 from benchmarks.synthetic import SyntheticCorpus
 from rag import models
-from rag.providers.postgres import stats
-from rag.services import wiring
+from rag.providers.postgres.lexical import statistics as stats
+from rag.services.wiring import registry as wiring
 from tests.integration.index_desk import ask
 
 N = 60

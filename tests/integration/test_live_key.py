@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rag.services.api_keys import make_key, revoke_key
-from rag.services.live_key import is_live_key
+from rag.services.access.api_keys import is_live_key, make_key, revoke_key
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -16,13 +16,13 @@ from django.db.utils import DataError, IntegrityError
 from rag import models
 from rag.core.documents import Chunk
 from rag.core.errors import ConflictError, NotFoundError
-from rag.providers.postgres import stats
-from rag.providers.postgres.keys import term_key, term_weights
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.providers.postgres.search import PostgresIndex
-from rag.providers.postgres.spaces import build_hnsw, valid_indexes
-from rag.services.draft import digest, indexed_text
-from rag.stages.terms import index_terms
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.lexical.keys import term_key, term_weights
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.providers.postgres.vectors.spaces import build_hnsw, valid_indexes
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.ingest.draft import digest, indexed_text
+from rag.stages.text.terms import index_terms
 from tests.integration.index_world import (
     index_query,
     make_file,

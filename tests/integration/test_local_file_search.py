@@ -18,9 +18,9 @@ from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.file_search import GroundedQuestion, Upload
-from rag.services import chat_models
-from rag.services.access import scope_of
-from rag.services.local_file_search import LocalFileSearch
+from rag.services.access.callers import scope_of
+from rag.services.answers.local_backend import LocalFileSearch
+from rag.services.wiring import registry as chat_models
 from tests.contract_file_search import LEAVE, WARRANTY, FileSearchContract, pieces_of, written
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, UserFactory

@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 
 from agents import models
-from agents.services import start_chat
-from agents.services.history import MAX_TURNS, branch_of, history_before
-from agents.services.session_path import session_path
+from agents.chat.answers import start as start_chat
+from agents.chat.history.history import MAX_TURNS, branch_of, history_before
+from agents.chat.history.messages import session_path
 from rag.core.errors import ConflictError, NotFoundError
 from tests.edges.api_desk import client_for, error_of, ok
 from tests.integration.agent_world import CITED, AgentWorld, world

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.services.mcp_tools import ListStores
+from agents.chat.mcp.tools import ListStores
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.tools import ToolCall
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db

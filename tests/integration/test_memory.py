@@ -10,16 +10,16 @@ from asgiref.sync import async_to_sync
 from django.db import connections
 
 from agents import models
-from agents.core.prompt_file import prompt_file
-from agents.memory import recall as recall_module
-from agents.memory.keep import Origin, keep_facts
-from agents.memory.told_facts import Fact
-from agents.services.memory_agent import RAGAgentMemory
+from agents.chat.memory import recall as recall_module
+from agents.chat.memory.agent_memory import RAGAgentMemory
+from agents.chat.memory.facts import Fact
+from agents.chat.memory.keep import Origin, keep_facts
+from agents.core.prompts import prompt_file
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
-from rag.services import wiring
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
+from rag.services.wiring import registry as wiring
 from tests.factories import UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, world
 
@@ -192,7 +192,7 @@ def test_a_failure_to_remember_breaks_no_answer(
     told = world.ask(PUMP)
     assert (told.last.kind, told.text) == ("done", "Every 30 days.[1]")
     assert [one["step"] for one in told.of("notice")] == ["recall"]
-    monkeypatch.setattr("agents.services.memory_agent.keep_episode", lambda *_: broken())
+    monkeypatch.setattr("agents.chat.memory.agent_memory.keep_episode", lambda *_: broken())
     told = world.ask("How often is the pump serviced by the team?")
     assert told.last.kind == "done" and "remember failed" in caplog.text
 

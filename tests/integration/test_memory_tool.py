@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from agents.memory.episodic import episode_of
-from agents.memory.keep import Origin, keep_episode, keep_facts
-from agents.memory.told_facts import Fact
-from agents.services.memory_edit import choose_memory
+from agents.chat.memory.edit import choose_memory
+from agents.chat.memory.episodic import episode_of
+from agents.chat.memory.facts import Fact
+from agents.chat.memory.keep import Origin, keep_episode, keep_facts
 from agents.tools.memory_retrieve import MemoryRetrieve
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.tools import call_tool
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
-from rag.services.source_ports import HousePorts
+from rag.services.sources.ports import HousePorts
 from tests.edges.admin_desk import use_words
 from tests.factories import UserFactory
 

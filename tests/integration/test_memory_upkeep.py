@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from agents import models
 from agents import tasks as agent_tasks
+from agents.chat.history.retention import clear_runs, clear_sessions
+from agents.chat.memory.edit import choose_memory
+from agents.chat.memory.episodic import episode_of
+from agents.chat.memory.facts import Fact
+from agents.chat.memory.keep import Origin, keep_episode, keep_facts
+from agents.chat.memory.recall import recall
+from agents.chat.memory.upkeep import clear_memories, drop_gone_answers, embed_again
 from agents.core.remembered import Remembered
-from agents.memory.episodic import episode_of
-from agents.memory.keep import Origin, keep_episode, keep_facts
-from agents.memory.recall import recall
-from agents.memory.told_facts import Fact
-from agents.services.memory_edit import choose_memory
-from agents.services.memory_upkeep import clear_memories, drop_gone_answers, embed_again
-from agents.services.retention import clear_runs, clear_sessions
 from rag.core.access import Scope
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, UserFactory, publish
@@ -105,7 +105,7 @@ def test_the_same_words_under_another_subject_are_one_fact() -> None:
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.memory.keep.MAX_KEPT", {"semantic": 3, "episodic": 3})
+    monkeypatch.setattr("agents.chat.memory.keep.MAX_KEPT", {"semantic": 3, "episodic": 3})
     origin = Origin(Scope(UserFactory().pk), "a")
     for number in range(5):
         keep_facts(origin, [Fact(str(number), f"word{number}")])

@@ -12,10 +12,10 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from rag.core import watch
-from rag.services import health, metrics_store
-from rag.services.cached_search import cached_search
-from rag.services.metrics_page import metrics_page
-from rag.services.metrics_store import MetricsWatcher
+from rag.services.operations import health
+from rag.services.operations import metrics as metrics_store
+from rag.services.operations.metrics import MetricsWatcher, metrics_page
+from rag.services.search.cached_search import cached_search
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, publish
 

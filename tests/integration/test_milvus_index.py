@@ -18,12 +18,11 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.proposals import propose
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.database_mark import database_mark
-from rag.providers.postgres.outbox_switch import outbox_state, switch_outbox
-from rag.providers.postgres.search import PostgresIndex
-from rag.services.cached_search import _is_makeshift
-from rag.services.feed import start_feeding
-from rag.services.outbox import drain_outbox
+from rag.providers.postgres.db.database_mark import database_mark
+from rag.providers.postgres.outbox.switch import outbox_state, switch_outbox
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.services.index.milvus_feed import drain_outbox, start_feeding
+from rag.services.search.cached_search import _is_makeshift
 from tests.contract_search import SearchIndexContract
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder

@@ -15,10 +15,9 @@ from django.conf import settings
 from django.db import OperationalError, connection, connections
 
 from rag import models
-from rag.services.move_end import cancel_run, clear_space
-from rag.services.move_store import force_run
-from rag.services.move_swap import roll_back_run
-from rag.services.reindex_work import resume_run, work_run
+from rag.services.reindex.move import force_run, roll_back_run
+from rag.services.reindex.move_end import cancel_run, clear_space
+from rag.services.reindex.worker import resume_run, work_run
 from tests.integration.index_desk import ask
 from tests.integration.move_world import (
     NEW,
@@ -35,7 +34,7 @@ __all__ = ["two_models"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("two_models")]
 
 WORK = """
-from rag.services.reindex_work import work_run
+from rag.services.reindex.worker import work_run
 work_run(run_id=int(sys.argv[2]))
 """
 

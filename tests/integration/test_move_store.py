@@ -12,18 +12,17 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ConflictError, InvalidInputError
-from rag.providers.postgres.backfill import missing_chunks
-from rag.providers.postgres.backfill_flip import flip_store, holding_run
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.draft import draft_file
-from rag.services.edit_chunk import edit_chunk
-from rag.services.files import set_chunks_enabled
-from rag.services.index_file import index_file
-from rag.services.move_end import GRACE_S, cancel_run, clear_space, retire_due, retire_run
-from rag.services.move_store import force_run
-from rag.services.move_swap import roll_back_run, swap_run
-from rag.services.reindex_run import start_run
-from rag.services.reindex_work import resume_run, work_run
+from rag.providers.postgres.vectors.backfill import missing_chunks
+from rag.providers.postgres.vectors.flip import flip_store, holding_run
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.ingest.draft import draft_file
+from rag.services.ingest.index_file import index_file
+from rag.services.reindex.move import force_run, roll_back_run, swap_run
+from rag.services.reindex.move_end import GRACE_S, cancel_run, clear_space, retire_due, retire_run
+from rag.services.reindex.runs import start_run
+from rag.services.reindex.worker import resume_run, work_run
 from tests.factories import FileFactory, GroupFactory
 from tests.integration.index_desk import ask, put, run_job
 from tests.integration.move_world import (
@@ -291,7 +290,7 @@ def test_a_file_that_was_drafted_for_the_old_space_is_drafted_anew(
             force_run(run=run)
         return n_rows
 
-    monkeypatch.setattr("rag.services.index_file.draft_file", draft)
+    monkeypatch.setattr("rag.services.ingest.index_file.draft_file", draft)
     run_job(file)
     file.refresh_from_db()
     assert (file.status, file.error) == ("completed", None)

@@ -15,9 +15,8 @@ from rag.core.errors import (
     NotFoundError,
     UnknownNameError,
 )  # fmt: skip
-from rag.services.access import scope_of
-from rag.services.name_store import make_named_store
-from rag.services.stores import create_store, find_stores
+from rag.services.access.callers import scope_of
+from rag.services.stores.lifecycle import create_store, find_stores, make_named_store
 from tests.factories import UserFactory
 
 

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.node_desk import KEY, RIGHTS
 from tests.factories import UserFactory
 from tests.fakes.gemini_server import GeminiServer, Script

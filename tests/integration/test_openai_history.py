@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agents import models
+from agents.chat.history.history import history_before
+from agents.chat.openai.order import MAX_WRITTEN, parent_of
 from agents.core.state import Turn
-from agents.services.history import history_before
-from agents.services.openai_history import MAX_WRITTEN, parent_of
 from rag.core.access import Scope
 from tests.factories import UserFactory
 

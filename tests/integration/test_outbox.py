@@ -14,32 +14,32 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.documents import Chunk
 from rag.models.outbox import WORDS
-from rag.providers.postgres import outbox
-from rag.providers.postgres.backfill import Passage, remove_vectors, write_vectors
-from rag.providers.postgres.feed_rows import (
+from rag.providers.postgres.lexical.weights import reweigh_files
+from rag.providers.postgres.outbox import rows as outbox
+from rag.providers.postgres.outbox.feed_rows import (
     feedable_spaces,
     gone_chunks,
     read_vectors,
     read_words,
 )
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.providers.postgres.outbox import (
+from rag.providers.postgres.outbox.rows import (
     forget_fed,
+    holding_outbox,
     mark_fed,
     recent_changes,
     take_waiting,
 )
-from rag.providers.postgres.outbox_lock import holding_outbox
-from rag.providers.postgres.outbox_switch import (
+from rag.providers.postgres.outbox.switch import (
     note_chunks,
     note_everything,
     outbox_state,
     switch_outbox,
 )
-from rag.providers.postgres.weights import reweigh_files
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.edit_chunk import edit_chunk
-from rag.services.files import set_chunks_enabled
+from rag.providers.postgres.vectors.backfill import Passage, remove_vectors, write_vectors
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.files.edit import set_chunks_enabled
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder

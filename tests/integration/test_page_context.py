@@ -9,12 +9,12 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
+from agents.chat.agents.page import read_page, shown_url
+from agents.chat.history.quotes import cited_text
 from agents.core.page_context import PageContext
-from agents.services.cited_text import cited_text
-from agents.services.context_page import read_page, shown_url
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
-from rag.services.count_tokens import count_tokens
+from rag.services.tokens import count_tokens
 from tests.factories import UserFactory
 from tests.fakes.loopback import Fault, LoopbackServer, Reply
 from tests.integration.agent_world import AgentWorld, world
@@ -114,7 +114,7 @@ def test_a_page_helps_where_the_search_knows_nothing(
     def broken(**_: Any) -> Any:
         raise NotFoundError("gone")
 
-    monkeypatch.setattr("agents.services.chat_search.retrieve", broken)
+    monkeypatch.setattr("agents.chat.agents.run.retrieve", broken)
     assert world.ask("How often is the valve tested?", context=page).row.outcome == "answered"
 
 

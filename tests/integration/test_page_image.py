@@ -12,9 +12,9 @@ from django.core.files.base import ContentFile
 from rag.core.access import Scope
 from rag.core.drawn_page import DrawnPage
 from rag.core.errors import DocumentError, InvalidInputError, LimitError, NotFoundError
-from rag.providers.page_renderer import PageRenderer
-from rag.services import page_image as service
-from rag.services.page_image import page_image
+from rag.providers.sandbox.page_renderer import PageRenderer
+from rag.services.answers import quote_page as service
+from rag.services.answers.quote_page import page_image
 from tests import hostile
 from tests.factories import FileFactory
 

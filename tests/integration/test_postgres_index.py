@@ -12,9 +12,10 @@ from django.db import IntegrityError, connection, transaction
 
 from rag import models
 from rag.core.errors import ConflictError
-from rag.providers.postgres import keys, stats
-from rag.providers.postgres.search import PostgresIndex
-from rag.stages.terms import index_terms, query_terms
+from rag.providers.postgres.lexical import keys
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.stages.text.terms import index_terms, query_terms
 from tests.integration.index_world import (
     index_query,
     make_file,
@@ -197,7 +198,7 @@ def test_statistics_by_deltas_equal_a_recount(store: models.Store) -> None:
 def test_keys_that_collide_across_stores_do_not_break_the_statement(monkeypatch: Any) -> None:
     space = make_space()
     stores = [make_store(space, name) for name in ("one", "two")]
-    monkeypatch.setattr("rag.providers.postgres.hybrid.term_key", lambda store, term: 7)
+    monkeypatch.setattr("rag.providers.postgres.search.hybrid.term_key", lambda store, term: 7)
     for store in stores:
         publish(make_file(store), ["pump"], [unit(1)])
     assert len(find(index_query(stores, "pump filter", unit(1)))) == 2

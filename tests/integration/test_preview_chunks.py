@@ -10,10 +10,10 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.documents import ChunkRule
 from rag.core.errors import InvalidInputError, NotFoundError
-from rag.services import preview_chunks as service
-from rag.services.add_chunk import add_chunk, delete_chunks
-from rag.services.edit_chunk import edit_chunk
-from rag.services.preview_chunks import preview_chunks
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.edit import edit_chunk
+from rag.services.ingest import preview as service
+from rag.services.ingest.preview import preview_chunks
 from tests.factories import FileFactory, StoreFactory, UserFactory
 from tests.integration.chunk_desk import OPERATOR, watch_words
 from tests.integration.index_desk import ask, live, put, run_job

@@ -14,10 +14,10 @@ from rag.core.registry import Registry
 from rag.providers.openai_compatible.embedder import EmbedderOptions, OpenAICompatibleEmbedder
 from rag.providers.remote.batches import BatchLimits
 from rag.providers.remote.retry import RetryPolicy
-from rag.services import wiring
-from rag.services.index_file import index_file
-from rag.services.move_store import force_run
-from rag.services.reindex_work import resume_run, work_run
+from rag.services.ingest.index_file import index_file
+from rag.services.reindex.move import force_run
+from rag.services.reindex.worker import resume_run, work_run
+from rag.services.wiring import registry as wiring
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply, _Handler, _Server
 from tests.fakes.openai_server import OpenAIServer
 from tests.integration.index_desk import ask, live, put, run_job

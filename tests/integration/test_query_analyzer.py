@@ -13,8 +13,9 @@ from rag.core.analysis import CONTENT_TYPES, Entity
 from rag.core.ports import ChatRequest
 from rag.core.registry import Registry
 from rag.core.types import ChatReply
-from rag.services import query_analyzer, wiring
-from rag.services.query_analyzer import QueryAnalyzer, vocabulary_of
+from rag.services.search import query_analysis as query_analyzer
+from rag.services.search.query_analysis import QueryAnalyzer, vocabulary_of
+from rag.services.wiring import registry as wiring
 from tests.factories import StoreFactory
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.loopback import Fault

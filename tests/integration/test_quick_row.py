@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from rag import models
-from rag.providers.postgres.quick_row import add_quickly
+from rag.providers.postgres.write.query_log_row import add_quickly
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db

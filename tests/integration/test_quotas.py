@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from rag import models
 from rag.models.api_key import RequestWindow
-from rag.providers.postgres.windows import count_on_subject
-from rag.services.api_keys import make_key
-from rag.services.quotas import Quota, count_failure, count_key, count_user
+from rag.providers.postgres.db.windows import count_on_subject
+from rag.services.access.api_keys import make_key
+from rag.services.access.quotas import Quota, count_failure, count_key, count_user
 from tests.factories import UserFactory
 
 

@@ -16,13 +16,13 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings
-from rag.services import cached_search as module
-from rag.services import wiring
-from rag.services.access import scope_of
-from rag.services.ask import ask
-from rag.services.cached_search import cached_search
-from rag.services.caches import place_of
-from rag.services.search import MAX_QUERY, search
+from rag.services.access.callers import scope_of
+from rag.services.answers.ask import ask
+from rag.services.search import cached_search as module
+from rag.services.search.cache import place_of
+from rag.services.search.cached_search import cached_search
+from rag.services.search.search import MAX_QUERY, search
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import use_words
 from tests.factories import DIM, FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
@@ -254,7 +254,9 @@ def test_what_rules_found_for_a_model_that_failed_is_not_kept(
     world: World, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.RAG = {**settings.RAG, "ANALYSIS_MODEL": "extractive:none"}
-    monkeypatch.setattr("rag.services.query_analyzer._paused_until", {"extractive:none": 1e12})
+    monkeypatch.setattr(
+        "rag.services.search.query_analysis._paused_until", {"extractive:none": 1e12}
+    )
     assert [is_cached(world.find()) for _ in range(2)] == [False, False]
     assert is_cached((world.find(settings=KEYWORD), world.find(settings=KEYWORD))[1])
 

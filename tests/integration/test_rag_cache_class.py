@@ -14,10 +14,10 @@ from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.core.types import RetrievalSettings
 from rag.providers.cache.redis_cache import connect
-from rag.services import wiring
-from rag.services.caches import place_of
-from rag.services.embed_query import embed_query
-from rag.services.rag_cache import RAGCache
+from rag.services.search.cache import place_of
+from rag.services.search.rag_cache import RAGCache
+from rag.services.search.search import embed_query
+from rag.services.wiring import registry as wiring
 from tests.fakes.valkey_server import OwnValkey
 from tests.fakes.words_embedder import WordsEmbedder
 from tests.integration.cache_world import World, forget_cached, make_world

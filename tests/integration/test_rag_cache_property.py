@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres import stats
-from rag.providers.postgres.generations import fold_changes
-from rag.services.access import scope_of
-from rag.services.cached_search import cached_search
-from rag.services.caches import place_of
-from rag.services.search import search
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.search.generations import fold_changes
+from rag.services.access.callers import scope_of
+from rag.services.search.cache import place_of
+from rag.services.search.cached_search import cached_search
+from rag.services.search.search import search
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.cache_world import forget_cached, plain

@@ -17,11 +17,11 @@ from redis import Redis
 from rag import models
 from rag.core.errors import ProviderError
 from rag.providers.cache import single_flight
-from rag.providers.postgres.connections import release_db
-from rag.services import cached_search as module
-from rag.services import caches
-from rag.services.caches import place_of
-from rag.services.search import search
+from rag.providers.postgres.db.connections import release_db
+from rag.services.search import cache as caches
+from rag.services.search import cached_search as module
+from rag.services.search.cache import place_of
+from rag.services.search.search import search
 from tests.edges.admin_desk import use_words
 from tests.factories import StoreFactory
 from tests.fakes.valkey_server import OwnValkey

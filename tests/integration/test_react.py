@@ -277,9 +277,9 @@ def test_a_failed_model_is_an_error_and_no_answer(react: AgentWorld) -> None:
 
 
 def test_stopping_stops_the_loop(react: AgentWorld) -> None:
-    from agents.services.chat import begin_chat, stop_chat
-    from agents.services.chat_order import ChatOrder
-    from agents.services.follow_chat import follow_chat
+    from agents.chat.answers.chat import begin_chat, stop_chat
+    from agents.chat.answers.follow import follow_chat
+    from agents.chat.answers.order import ChatOrder
     from tests.integration.agent_world import settled
 
     async def ask_and_stop() -> list[str]:

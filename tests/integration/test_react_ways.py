@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents import tools as react_tools
 from agents.models import Agent
-from agents.services import react_tools
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
@@ -320,7 +320,7 @@ def test_a_first_search_that_fails_leaves_the_loop_to_try(
     def broken(**_: Any) -> Any:
         raise ProviderError("The embedder is gone.")
 
-    monkeypatch.setattr("agents.services.chat_search.retrieve", broken)
+    monkeypatch.setattr("agents.chat.agents.run.retrieve", broken)
     react.use(Calling(calls(call("vector_retrieve", query="pump serviced", top_k=1)), CITED))
     told = react.ask(ASKED)
     assert told.of("notice")[0]["step"] == "look"

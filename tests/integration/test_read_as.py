@@ -12,11 +12,11 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError
-from rag.services.bundle import Item
-from rag.services.estimate import estimate
-from rag.services.ingest import ingest_file
-from rag.services.read_as import read_as
-from rag.services.reindex import reindex
+from rag.services.files.archives import Item
+from rag.services.files.reparse import reindex
+from rag.services.files.replace import read_as
+from rag.services.files.upload import ingest_file
+from rag.services.ingest.estimate import estimate
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.index_desk import forget_jobs, live, run_job, watch
 

@@ -17,10 +17,10 @@ from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models, tasks
-from rag.providers.postgres import stats
+from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.procrastinate_queue import defer, is_waiting, leave_place, retry_stalled
-from rag.services.recover import forget_jobs, recover_jobs, remove_orphans
-from rag.services.reindex import reindex
+from rag.services.files.reparse import reindex
+from rag.services.operations.recovery import forget_jobs, recover_jobs, remove_orphans
 from tests.factories import FileFactory, QueryLogFactory, publish
 from tests.integration.index_desk import ask, assert_whole
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.hits import Hit
-from rag.services.refine import _runs, refine
-from rag.stages.merge import MAX_GAP
+from rag.services.search.retrieve import _runs, refine
+from rag.stages.ranking.merge import MAX_GAP
 from tests.factories import FileFactory
 
 pytestmark = pytest.mark.django_db

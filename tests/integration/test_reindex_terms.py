@@ -10,14 +10,14 @@ import pytest
 from django.db import transaction
 
 from rag import models
-from rag.providers.postgres import stats
-from rag.providers.postgres.backfill_pack import TermJob, TermPack, pack_terms
-from rag.providers.postgres.backfill_terms import read_term_rows, write_terms
-from rag.services import reindex_terms as service
-from rag.services.edit_chunk import edit_chunk
-from rag.services.reindex_run import RunOptions, start_run
-from rag.services.reindex_work import work_run
-from rag.stages.terms import VERSION, index_terms
+from rag.providers.postgres.lexical import statistics as stats
+from rag.providers.postgres.lexical.backfill import read_term_rows, write_terms
+from rag.providers.postgres.lexical.backfill_pack import TermJob, TermPack, pack_terms
+from rag.services.chunks.edit import edit_chunk
+from rag.services.reindex import steps as service
+from rag.services.reindex.runs import RunOptions, start_run
+from rag.services.reindex.worker import work_run
+from rag.stages.text.terms import VERSION, index_terms
 from tests.integration.index_desk import ask, assert_whole
 from tests.integration.move_world import OPERATOR, answers, filled_store, two_models
 
@@ -80,7 +80,7 @@ def test_another_way_of_cutting_words_changes_rows_and_statistics(
         return Counter({f"{term}!": n for term, n in index_terms(text).items()})
 
     with monkeypatch.context() as patch:
-        patch.setattr("rag.providers.postgres.packed_text.index_terms", shouted)
+        patch.setattr("rag.providers.postgres.lexical.keys.index_terms", shouted)
         assert make_words(store).report["changed"] == 60
     assert rows(store) != wanted
     assert_whole(store)

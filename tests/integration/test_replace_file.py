@@ -14,8 +14,8 @@ from django.db import OperationalError, connections
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, LimitError
-from rag.services import replace_file as service
-from rag.services.replace_file import file_to_replace, replace_file
+from rag.services.files import replace as service
+from rag.services.files.replace import file_to_replace, replace_file
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.index_desk import assert_whole, live, put, run_job, watch, work
 

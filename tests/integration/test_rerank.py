@@ -17,13 +17,12 @@ from rag.core.errors import (
 from rag.core.hits import Hit, Leg
 from rag.core.types import RetrievalSettings
 from rag.providers.rerank_http import HttpReranker
-from rag.services import rerank as rerank_module
-from rag.services.cached_search import cached_search
-from rag.services.judge_hits import judge_hits
-from rag.services.rerank import rerank_hits
-from rag.services.retrieve import retrieve
-from rag.services.search import search
-from rag.services.word_share import word_share
+from rag.services.search import rerank as rerank_module
+from rag.services.search.cached_search import cached_search
+from rag.services.search.confidence import judge_hits, word_share
+from rag.services.search.rerank import rerank_hits
+from rag.services.search.retrieve import retrieve
+from rag.services.search.search import search
 from tests.factories import FileFactory, publish
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 from tests.integration.agent_world import AgentWorld, world
@@ -116,7 +115,7 @@ def order(found: Any) -> list[str]:
 def test_a_model_an_endpoint_or_both_decide(
     settings: Any, monkeypatch: pytest.MonkeyPatch, endpoint: RerankServer
 ) -> None:
-    from rag.services import wiring
+    from rag.services.wiring import registry as wiring
     from tests.integration.agent_world import Heard
 
     ranking = {"ranking": [{"id": 1, "score": 1}, {"id": 2, "score": 9}, {"id": 3, "score": 5}]}

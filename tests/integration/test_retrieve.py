@@ -12,9 +12,9 @@ from rag.core.access import Scope
 from rag.core.analysis import CONTENT_TYPES
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.access import scope_of
-from rag.services.retrieve import Retrieval, retrieve
-from rag.services.search import search
+from rag.services.access.callers import scope_of
+from rag.services.search.retrieve import Retrieval, retrieve
+from rag.services.search.search import search
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 

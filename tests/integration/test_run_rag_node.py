@@ -14,9 +14,16 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.node import RAGNodeData
-from rag.services.access import scope_of
-from rag.services.run_rag_node import NodeRun, execute_node, run_rag_node
-from rag.services.save_node import find_node, keep_results, node_wire, save_node
+from rag.services.access.callers import scope_of
+from rag.services.answers.rag_node import (
+    NodeRun,
+    execute_node,
+    find_node,
+    keep_results,
+    node_wire,
+    run_rag_node,
+    save_node,
+)
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply

@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from agents import models
-from agents.services.retention import clear_runs
-from agents.services.run_clearing import clear_tokens
+from agents.chat.history.retention import clear_runs
+from agents.flows.runs.event_log import clear_tokens
 
 pytestmark = pytest.mark.django_db
 _STATUS = models.FlowRun.Status
@@ -44,7 +44,7 @@ def test_saved_states_of_old_runs_go_with_their_events() -> None:
 
 
 def test_zero_keeps_all_and_many_go_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.services.retention.BATCH", 2)
+    monkeypatch.setattr("agents.chat.history.retention.BATCH", 2)
     for _ in range(5):
         run_of(_STATUS.DONE, 400)
     assert clear_runs(older_than_days=0) == 0

@@ -32,9 +32,9 @@ from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.plugins.rows.postgres import APPLICATION
 from rag.plugins.sources.database import DatabaseSource
-from rag.services import source_threads
-from rag.services.run_sources import run_sources
-from rag.services.source_calls import SourceCall, SourceOutcome
+from rag.services.sources import threads as source_threads
+from rag.services.sources.calls import SourceCall, SourceOutcome
+from rag.services.sources.run import run_sources
 from tests.fakes.slow_sources import PlayedSource
 
 
@@ -234,7 +234,7 @@ def test_a_hanging_source_does_not_keep_the_process_from_ending() -> None:
         "import os, time; os.environ['DJANGO_SETTINGS_MODULE'] = 'project.settings'\n"
         "import django; django.setup()\n"
         "from rag.core.deadline import Deadline\n"
-        "from rag.services.source_threads import run_apart\n"
+        "from rag.services.sources.threads import run_apart\n"
         "future = run_apart(lambda: time.sleep(600), deadline=Deadline(5))\n"
         "print(future.done())"
     )

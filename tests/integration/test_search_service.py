@@ -11,12 +11,12 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services import wiring
-from rag.services.access import scope_of
-from rag.services.judge_hits import judge_hits
-from rag.services.search import MAX_QUERY, search
-from rag.services.stores import create_store, delete_store, find_stores
-from rag.services.with_known_words import with_known_words
+from rag.services.access.callers import scope_of
+from rag.services.search.confidence import judge_hits
+from rag.services.search.search import MAX_QUERY, search
+from rag.services.stores.lifecycle import create_store, delete_store, find_stores
+from rag.services.stores.readable import with_known_words
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import use_words
 from tests.factories import (
     FileFactory,

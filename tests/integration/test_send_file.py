@@ -19,17 +19,17 @@ from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import CancelledError, DocumentError, InvalidInputError, ProviderTimeoutError
 from rag.core.file_search import Upload
-from rag.services.access import scope_of
-from rag.services.delete_files import delete_files
-from rag.services.files import update_file
-from rag.services.index_file import index_file
-from rag.services.ingest import ingest_file
-from rag.services.name_store import make_named_store
-from rag.services.recover import recover_jobs
-from rag.services.replace_file import replace_file
-from rag.services.send_file import remote_metadata, send_file
-from rag.services.sync_store import sync_store
-from rag.services.upload_document import upload_document
+from rag.services.access.callers import scope_of
+from rag.services.files.delete import delete_files
+from rag.services.files.document_upload import upload_document
+from rag.services.files.edit import update_file
+from rag.services.files.replace import replace_file
+from rag.services.files.upload import ingest_file
+from rag.services.gemini.sync import sync_store
+from rag.services.gemini.upload import remote_metadata, send_file
+from rag.services.ingest.index_file import index_file
+from rag.services.operations.recovery import recover_jobs
+from rag.services.stores.lifecycle import make_named_store
 from tests.edges.admin_desk import use_words
 from tests.edges.node_desk import use_gemini
 from tests.factories import GroupFactory, UserFactory

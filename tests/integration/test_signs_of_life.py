@@ -12,8 +12,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from agents import models
-from agents.services import chat_claim, claim
-from agents.services.chat import stop_chat
+from agents.chat.answers import claim as chat_claim
+from agents.chat.answers.chat import stop_chat
+from agents.flows.runs import claim
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from tests.factories import UserFactory

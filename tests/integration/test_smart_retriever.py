@@ -15,8 +15,8 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search import search
-from rag.services.smart_retriever import SmartRetriever
+from rag.services.search.search import search
+from rag.services.search.smart_retriever import SmartRetriever
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 

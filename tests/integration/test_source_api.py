@@ -26,7 +26,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.sources import FetchReply, FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, LentPorts, SourceContract
 from rag.plugins.sources.api import ApiSource
-from rag.providers.guarded_http import guarded_fetch
+from rag.providers.http.guard import guarded_fetch
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 
 SECRETS = {"crm": "s3cret-t0ken", "lines": "s3cret-t0ken\n"}

@@ -29,7 +29,7 @@ from rag.core.options import read_options
 from rag.core.sources import FetchReply, FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, LentPorts, SourceContract
 from rag.plugins.sources.chroma import ChromaSource
-from rag.providers.guarded_http import guarded_fetch
+from rag.providers.http.guard import guarded_fetch
 from tests.fakes.chroma_server import ChromaServer
 from tests.fakes.loopback import Fault, LoopbackServer, Reply
 from tests.fakes.words_embedder import WordsEmbedder

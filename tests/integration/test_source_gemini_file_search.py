@@ -19,10 +19,10 @@ from rag.core.options import read_options
 from rag.core.sources import SourceQuery
 from rag.plugins.contract_source import SourceContract
 from rag.plugins.sources.gemini_file_search import GeminiFileSearchSource
-from rag.services.access import scope_of
-from rag.services.name_store import make_named_store
-from rag.services.source_ports import HousePorts
-from rag.services.upload_document import upload_document
+from rag.services.access.callers import scope_of
+from rag.services.files.document_upload import upload_document
+from rag.services.sources.ports import HousePorts
+from rag.services.stores.lifecycle import make_named_store
 from tests.edges.admin_desk import use_words
 from tests.edges.node_desk import KEY, use_gemini
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish

@@ -22,8 +22,8 @@ from rag.core.options import read_options
 from rag.core.sources import FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, SourceContract
 from rag.plugins.sources.vector_store import VectorStoreSource
-from rag.services.access import scope_of
-from rag.services.source_ports import HousePorts
+from rag.services.access.callers import scope_of
+from rag.services.sources.ports import HousePorts
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply

@@ -10,15 +10,15 @@ from django.db import DatabaseError, connection, transaction
 
 from rag import models
 from rag.core.ports import IndexQuery
-from rag.providers.postgres.search import PostgresIndex
-from rag.providers.postgres.spaces import (
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.providers.postgres.vectors.spaces import (
     build_hnsw,
     create_partition,
     drop_partition,
     index_name,
     valid_indexes,
 )
-from rag.services.spaces import build_due_indexes, due_indexes
+from rag.services.index.spaces import build_due_indexes, due_indexes
 from tests.integration.index_world import (
     index_query,
     make_file,

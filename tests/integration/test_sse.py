@@ -9,10 +9,10 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from agents import models
-from agents.api.sse import event_stream, worded
-from agents.services.chat import begin_chat
-from agents.services.chat_order import ChatOrder
-from agents.services.sessions import delete_session
+from agents.api.http.sse import event_stream, worded
+from agents.chat.answers.chat import begin_chat
+from agents.chat.answers.order import ChatOrder
+from agents.chat.answers.sessions import delete_session
 from rag.core.errors import ConflictError, UnknownNameError
 from tests.integration.agent_world import AgentWorld, settled, sse_events, world
 

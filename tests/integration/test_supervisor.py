@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents.factory import agent_for
+from agents.chat.agents.find import stores_of
+from agents.chat.memory.edit import add_fact
 from agents.core.page_context import PageContext
 from agents.models import Agent
-from agents.services.agent_for import agent_for
-from agents.services.apart import in_rows
-from agents.services.find_agent import stores_of
-from agents.services.memory_edit import add_fact
+from agents.runtime.threads import in_rows
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from rag import models
 from rag.core.errors import ConflictError, NotFoundError, ProviderError
 from rag.core.origins import Listed
-from rag.providers.folder import FolderOrigin
-from rag.services.sync_deeds import Deeds
-from rag.services.sync_files import plan_of, sync_files
-from rag.services.sync_plan import KnownFile, plan_sync
+from rag.providers.origins.folder import FolderOrigin
+from rag.services.files.sync import Deeds, plan_of, sync_files
+from rag.services.files.sync_plan import KnownFile, plan_sync
 from tests.factories import FileFactory, StoreFactory
 from tests.integration.move_world import OPERATOR
 

@@ -12,9 +12,8 @@ from django.core.management import CommandError, call_command
 
 from rag import models
 from rag.core import errors
-from rag.providers.s3 import S3Origin
-from rag.services.sync_files import Synced, plan_of, sync_files
-from rag.services.sync_origin import find_origin
+from rag.providers.origins.s3 import S3Origin
+from rag.services.files.sync import Synced, find_origin, plan_of, sync_files
 from tests.factories import StoreFactory
 from tests.fakes.loopback import Fault
 from tests.fakes.s3_server import ACCESS_KEY, S3Server

@@ -12,8 +12,8 @@ from django.core.files.storage import default_storage
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.read_original import open_original
-from rag.services.take_files import Taken, Wish, take_files
+from rag.services.files.bulk_upload import Taken, Wish, take_files
+from rag.services.files.content import open_original
 from tests.factories import FileFactory, StoreFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,7 +15,7 @@ from rag.core import watch
 from rag.core.account import on_account
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
-from rag.services import wiring
+from rag.services.wiring import registry as wiring
 from tests.edges.admin_desk import use_words
 from tests.fakes.loopback import LoopbackServer, Reply
 from tests.fakes.openai_server import OpenAIServer, Script

@@ -16,7 +16,7 @@ from rag.core.deadline import Deadline
 from rag.core.tools import call_tool
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
-from rag.services.source_ports import HousePorts
+from rag.services.sources.ports import HousePorts
 from tests.integration.agent_world import AgentWorld, world
 
 __all__ = ["world"]

@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 
 from agents import models
+from agents.chat.answers.store_events import MAX_CHARACTERS, clear_events, trace_steps
+from agents.chat.answers.trace import trace_of
 from agents.core.chat import ChatEvent
-from agents.services.store_events import clear_events
-from agents.services.trace_events import MAX_CHARACTERS, trace_steps
-from agents.services.trace_of import trace_of
 from project.logs import JsonLines
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import LimitError, NotFoundError
-from rag.services.access import scope_of
-from rag.services.api_keys import authenticate_key, make_key
-from rag.services.usage_budgets import save_budget
+from rag.services.access.api_keys import authenticate_key, make_key
+from rag.services.access.callers import scope_of
+from rag.services.usage.admin import save_budget
 from tests.edges.api_desk import client_for, error_of, ok
 from tests.factories import FileFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, world

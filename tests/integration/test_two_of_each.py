@@ -20,7 +20,7 @@ from django.db import connection
 
 from agents import models as agent_models
 from rag import models
-from rag.services.api_keys import make_key
+from rag.services.access.api_keys import make_key
 from tests.edges.api_desk import WRITER
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 from tests.integration.agent_world import OPEN, sse_events

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agents.services.replay_flow import replay_flow
-from agents.services.run_scope import scope_of_run
+from agents.flows.runs.steer import replay_flow
+from agents.runtime.scopes import scope_of_run
 from rag import models
-from rag.services.api_keys import make_key
-from rag.services.usage_budgets import save_budget
+from rag.services.access.api_keys import make_key
+from rag.services.usage.admin import save_budget
 from tests.integration.flow_world import SCRIPT, Clinic
 from tests.integration.flow_world import clinic as clinic
 from tests.integration.flow_world import house as house

@@ -18,15 +18,15 @@ from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
-from rag.services import wiring
-from rag.services.access import scope_of
-from rag.services.ask import ask, stream_ask
-from rag.services.count_tokens import count_tokens
-from rag.services.record_usage import Call, record_call
-from rag.services.rerank import rerank_hits
-from rag.services.stores import create_store
-from rag.services.usage_chat import chat_for, embedder_for
-from rag.services.usage_prices import price_of, read_price
+from rag.services.access.callers import scope_of
+from rag.services.answers.ask import ask, stream_ask
+from rag.services.search.rerank import rerank_hits
+from rag.services.stores.lifecycle import create_store
+from rag.services.tokens import count_tokens
+from rag.services.usage.ledger import Call, record_call
+from rag.services.usage.prices import price_of, read_price
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.accounts import chat_for, embedder_for
 from tests.edges.admin_desk import use_words
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import Reply

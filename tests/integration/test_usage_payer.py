@@ -14,15 +14,15 @@ from django.utils import timezone
 from rag import models
 from rag.core.account import Request, current_account, open_request
 from rag.providers.procrastinate_queue import defer
-from rag.services.api_keys import make_key
-from rag.services.budget_period import period_start
-from rag.services.index_file import index_file
-from rag.services.reindex import reindex
-from rag.services.retention import forget_old_usage
-from rag.services.stores import create_store
-from rag.services.take_bytes import Facts, take_bytes
-from rag.services.usage_budgets import save_budget
-from rag.services.usage_payer import paid_by, payer_now
+from rag.services.access.api_keys import make_key
+from rag.services.files.reparse import reindex
+from rag.services.files.upload import Facts, take_bytes
+from rag.services.ingest.index_file import index_file
+from rag.services.operations.recovery import forget_old_usage
+from rag.services.stores.lifecycle import create_store
+from rag.services.usage.admin import save_budget
+from rag.services.usage.budgets import period_start
+from rag.services.usage.payer import paid_by, payer_now
 from tests.edges.admin_desk import use_words
 from tests.factories import UserFactory
 from tests.fakes.openai_server import OpenAIServer

@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.access import scope_of
-from rag.services.visible_files import visible_chunks, visible_files
+from rag.services.access.callers import scope_of
+from rag.services.files.visibility import visible_chunks, visible_files
 from tests.factories import ChunkFactory, FileFactory, GroupFactory, StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -8,15 +8,15 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.flows.shape_results import shaped
-from agents.services.follow_run import follow_run
-from agents.services.run_summary import run_summary
-from agents.services.visible_passages import visible_passages
+from agents.flows.definition.results import shaped
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.read import run_summary
+from agents.flows.runs.redact import visible_passages
 from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.models import Chunk
-from rag.services.access import scope_of
-from rag.services.delete_files import delete_files
+from rag.services.access.callers import scope_of
+from rag.services.files.delete import delete_files
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db(transaction=True)

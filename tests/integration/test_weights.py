@@ -18,15 +18,15 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from psycopg import sql
 
 from rag import models
-from rag.providers.postgres import weights
-from rag.providers.postgres.keys import term_weights
-from rag.providers.postgres.literals import sparse_literal
-from rag.providers.postgres.load import LoadRow, LoadTarget, load_chunks
-from rag.providers.postgres.search import PostgresIndex
-from rag.services import recover
-from rag.services import weights as service
-from rag.services.draft import digest, indexed_text
-from rag.stages.terms import index_terms
+from rag.providers.postgres.db.literals import sparse_literal
+from rag.providers.postgres.lexical import weights
+from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.search.index import PostgresIndex
+from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.services.index import lexical_weights as service
+from rag.services.ingest.draft import digest, indexed_text
+from rag.services.operations import recovery as recover
+from rag.stages.text.terms import index_terms
 from tests.integration.index_desk import ask, put, run_job, watch, work
 from tests.integration.index_world import (
     index_query,

@@ -10,8 +10,9 @@ from django.db import DataError, InterfaceError, OperationalError
 from django.db.utils import IntegrityError
 
 from agents import models
-from agents.services import in_db, write_events
-from agents.services.write_events import write_event
+from agents.flows.runs import event_log as write_events
+from agents.flows.runs.event_log import write_event
+from agents.runtime import db as in_db
 
 
 @pytest.fixture

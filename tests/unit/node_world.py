@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.core.nodes import FilesAsked, SourcesAsked
-from agents.services.pretend_outcome import pretend_files, pretend_outcome
+from agents.flows.versions.run_cases import pretend_files, pretend_outcome
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import RAGError, UnknownNameError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import ChatReply
-from rag.services.source_calls import SourceOutcome
+from rag.services.sources.calls import SourceOutcome
 
 
 class NotedRun:

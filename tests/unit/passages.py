@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag.core.hits import Hit
-from rag.stages.context import Passage
+from rag.stages.prompting.context import Passage
 
 
 def make_hit(

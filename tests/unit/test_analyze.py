@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.analysis import read_questions, read_vocabulary, score, time_rules
 from rag.core.analysis import COMPLEXITIES, INTENTS, QueryAnalysis
-from rag.stages.analyze import MAX_CHARS, analyze_query
+from rag.stages.query.analyze import MAX_CHARS, analyze_query
 
 VOCABULARY = {"product": ["HX-400", "HX-400 Pro", "蓝鲸水泵"], "character": ["林黛玉", "Watson"]}
 BAD_VOCABULARIES = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.analysis import CONTENT_TYPES
-from rag.stages.analyze_entities import find_mentions
+from rag.stages.query.entities import find_mentions
 
 VOCABULARY = {
     "product": ["HX-400", "HX-400 Pro", "蓝鲸水泵"],

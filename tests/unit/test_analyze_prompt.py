@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.analysis import COMPLEXITIES, INTENTS, Entity, QueryAnalysis
-from rag.stages.analyze_prompt import MAX_CHARS, SCHEMA, analysis_prompt, read_analysis
+from rag.stages.query.analysis_prompt import MAX_CHARS, SCHEMA, analysis_prompt, read_analysis
 
 QUERY = "Compare the HX-400 with the HX-500"
 RULES = QueryAnalysis("lookup", "simple", (Entity("product", "HX-400"),), ("HX-400",))

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents import page as context_page
+from agents.chat.agents.page import MAX_URLS, read_page
 from agents.core.page_context import PageContext
-from agents.services import context_page
-from agents.services.apart import in_rows, in_threads
-from agents.services.context_page import MAX_URLS, read_page
-from agents.services.waited_work import waited
+from agents.runtime.threads import in_rows, in_threads, waited
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
-from rag.services import source_threads
+from rag.services.sources import threads as source_threads
 
 MANY = 30
 

@@ -13,13 +13,11 @@ import pytest
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 PACKAGES = ("project", "rag", "agents")
-MAX_FILE_LINES, MAX_TEST_LINES, MAX_SMALL_FILE_LINES = 250, 400, 120
+MAX_FILE_LINES, MAX_TEST_LINES = 500, 600
 MAX_FUNCTION_LINES, MAX_PARAMETERS = 50, 6
-MAX_PUBLIC_NAMES, MAX_CORE_NAMES, MAX_ERRORS = 5, 12, 12
+MAX_PUBLIC_NAMES, MAX_CORE_NAMES, MAX_ERRORS = 12, 12, 12
 # The style asks for 1.2 and more; this holds what is there, so that it only grows.
 TESTS_PER_SOURCE_LINE = 0.85
-# Where good code rots: use cases that grow, a registry that learns, a mixin that collects.
-SMALL_FILES = ("*/services/*.py", "rag/core/registry.py", "agents/mixins.py")
 EDGES = ("project", "admin", "api", "management", "tasks.py")
 FORBIDDEN_NAMES = frozenset(
     {"util", "utils", "common", "misc", "base", "manager", "managers", "handler", "handlers"}
@@ -112,12 +110,6 @@ def test_files_are_short() -> None:
     too_long = {name: n_lines(name) for name in sources() if n_lines(name) > MAX_FILE_LINES}
     assert too_long == {}
     too_long = {name: n_lines(name) for name in suite() if n_lines(name) > MAX_TEST_LINES}
-    assert too_long == {}
-
-
-def test_services_registry_and_mixins_are_shorter_still() -> None:
-    chosen = [name for name in sources() if any(Path(name).match(glob) for glob in SMALL_FILES)]
-    too_long = {name: n_lines(name) for name in chosen if n_lines(name) > MAX_SMALL_FILE_LINES}
     assert too_long == {}
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from project import asgi
 from rag.core.errors import ConfigurationError
-from rag.services import warm_up, wiring
+from rag.services.wiring import registry as warm_up
+from rag.services.wiring import registry as wiring
 
 
 async def test_lifespan_is_answered_and_the_model_is_loaded(

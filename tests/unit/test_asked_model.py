@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.services.asked_model import AskedModel
+from agents.chat.agents.run import AskedModel
 from rag.core.errors import ProviderTimeoutError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message

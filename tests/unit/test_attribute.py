@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.attribute import THRESHOLD, Attribution, attribute_claims
-from rag.stages.context import Passage
+from rag.stages.citing.attribute import THRESHOLD, Attribution, attribute_claims
+from rag.stages.prompting.context import Passage
 from tests.unit.passages import make_hit, make_passages
 
 MANUAL = (

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rag.providers.postgres.backfill_pack import TermJob, TermPack, TermRow, pack_terms
-from rag.providers.postgres.copy_fields import sparse_field
-from rag.providers.postgres.keys import term_key
-from rag.providers.postgres.packed_text import pack_text
+from rag.providers.postgres.db.literals import sparse_field
+from rag.providers.postgres.lexical.backfill_pack import TermJob, TermPack, TermRow, pack_terms
+from rag.providers.postgres.lexical.keys import pack_text, term_key
 
 STORE, MEAN = 7, 10.0
 SEEN = b"\0\0\1\2"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.services.checked_stream import CheckedStream, Part, checked_text, failed
-from rag.stages.context import Passage
+from rag.services.answers.cited_answer import CheckedStream, Part, checked_text, failed
+from rag.stages.prompting.context import Passage
 
 TEXT = "The pump is serviced yearly. The filter costs 45 yuan."
 PASSAGES = (Passage("doc_01", Hit(text=TEXT, rank=1), TEXT),)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.types import Citation
-from rag.stages.cite import verify_citations
-from rag.stages.context import Passage
+from rag.stages.citing.cite import verify_citations
+from rag.stages.prompting.context import Passage
 from tests.unit.passages import make_hit, make_passages
 
 MANUAL = (

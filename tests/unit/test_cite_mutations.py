@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rag.stages.cite import verify_citations
-from rag.stages.context import Passage
-from rag.stages.sentences import sentence_ends
-from rag.stages.terms import is_han
+from rag.stages.citing.cite import verify_citations
+from rag.stages.prompting.context import Passage
+from rag.stages.text.sentences import sentence_ends
+from rag.stages.text.terms import is_han
 from tests.unit.passages import make_passages
 
 FOLDER = Path(__file__).resolve().parents[2] / "rag" / "demo" / "documents"

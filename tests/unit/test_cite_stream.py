@@ -10,10 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.core.types import Citation
-from rag.stages import markers
-from rag.stages.cite import verify_citations
-from rag.stages.cite_stream import CitationStream
-from rag.stages.markers import Marker, MarkerReader, read_markers
+from rag.stages.citing import markers
+from rag.stages.citing.cite import CitationStream, verify_citations
+from rag.stages.citing.markers import Marker, MarkerReader, read_markers
 from tests.unit.passages import make_passages
 
 PASSAGES = make_passages(

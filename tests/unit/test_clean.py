@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages import clean
-from rag.stages.clean import clean_text, is_garbled
+from rag.stages.detect import clean
+from rag.stages.detect.clean import clean_text, is_garbled
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from rag.core.errors import DocumentError, InvalidInputError
-from rag.services import bundle
-from rag.services.bundle import Item, zip_items
-from rag.services.collect import collect_items
+from rag.services.files import archives as bundle
+from rag.services.files.archives import Item, collect_items, zip_items
 
 
 def names(*paths: Path | str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.complete import complete_span, complete_words
+from rag.stages.citing.complete import complete_span, complete_words
 
 
 def whole(quote: str, text: str, **more: bool) -> str:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.condition_tree import MAX_LENGTH
-from agents.flows.conditions import Verdict, compile_condition
+from agents.flows.definition.condition_tree import MAX_LENGTH
+from agents.flows.definition.conditions import Verdict, compile_condition
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 STATE: dict[str, Any] = {

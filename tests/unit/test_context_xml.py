@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.hits import Hit
-from rag.stages.context import Context, build_context
+from rag.stages.prompting.context import Context, build_context
 
 HOSTILE = st.text(max_size=80) | st.sampled_from(
     [

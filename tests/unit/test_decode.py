@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import DocumentError
-from rag.stages.decode import decode_declared, decode_text
+from rag.stages.detect.decode import decode_declared, decode_text
 
 SIMPLIFIED = (
     "北桥公共温室每周二至周日开放，时间为上午九点半至下午五点半。营养液由底部水箱泵送到顶层，再逐层流回水箱，"

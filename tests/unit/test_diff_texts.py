@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.diff_texts import MAX_WORDS, Run, diff_texts
+from rag.stages.chunking.diff_texts import MAX_WORDS, Run, diff_texts
 
 
 def told(old: str, new: str) -> list[tuple[str, str]]:

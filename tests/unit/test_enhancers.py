@@ -11,8 +11,8 @@ from rag.core.plugins import PLUGINS
 from rag.plugins.enhancers.analytical import Analytical
 from rag.plugins.enhancers.creative import Creative
 from rag.plugins.enhancers.standard import Standard
-from rag.services.prompt_enhancer import PromptEnhancer
-from rag.stages.enhance import Wording, enhance_prompt
+from rag.services.answers.prompt import PromptEnhancer
+from rag.stages.prompting.prompt import Wording, enhance_prompt
 from tests.contracts import EnhancerContract
 
 CONTEXT = (

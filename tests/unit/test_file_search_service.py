@@ -10,7 +10,7 @@ from django.conf import settings
 from rag.conf import conf
 from rag.core.errors import ConfigurationError
 from rag.core.file_search import GroundedQuestion
-from rag.services.file_search import gemini_file_search
+from rag.services.gemini.stores import gemini_file_search
 
 KEY = "AIza-secret-0123456789"
 

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from rag.core.errors import DocumentError, InvalidInputError, LimitError
 from rag.core.hits import Hit
-from rag.providers.budgeted_file import Budget, BudgetedFile
-from rag.stages.context import Passage
-from rag.stages.find_text import find_text
-from rag.stages.rank_texts import rank_texts
-from rag.stages.read_data_url import read_data_url
-from rag.stages.sniff_media import sniff_media
-from rag.stages.unmark import UnmarkedText
+from rag.providers.http.download import Budget, BudgetedFile
+from rag.stages.citing.plain_text import UnmarkedText
+from rag.stages.detect.mime_type import read_data_url, sniff_media
+from rag.stages.prompting.context import Passage
+from rag.stages.query.join_question import find_text
+from rag.stages.ranking.bm25 import rank_texts
 
 SAMPLES = {
     "png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 9, "image/png"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.stages.fill import fill_placeholders
+from rag.stages.prompting.templates import fill_placeholders
 
 VALUES = {
     "user_query": "退货 {n} & {{x}}",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.fill_prompt import fill_prompt, placeholders
+from agents.core.prompts import fill_prompt, placeholders
 
 PROMPT = """## 知识库内容
 

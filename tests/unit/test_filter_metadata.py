@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError
-from rag.stages.filter_metadata import filter_metadata, metadata_filter_of
+from rag.stages.ranking.metadata_filter import filter_metadata, metadata_filter_of
 from tests.fakes.gemini_filter import FilterMistake, read_filter
 
 HELD = {"lang": "zh", "year": 2025, "tags": ["a", "b"], "is_public": True}

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.archive import from_texts, read_archive, to_texts, write_archive
-from agents.flows.folder import MAX_BYTES, MAX_FILES, FlowFiles, read_folder
+from agents.flows.definition.archive import (
+    MAX_BYTES,
+    MAX_FILES,
+    FlowFiles,
+    from_texts,
+    read_archive,
+    read_folder,
+    to_texts,
+    write_archive,
+)
 from rag.core.errors import InvalidInputError, NotFoundError, RAGError
 
 NAMES = st.from_regex(r"[a-z中]{1,8}(/[a-z]{1,5}){0,2}\.(md|txt)", fullmatch=True).filter(

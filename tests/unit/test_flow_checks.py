@@ -6,13 +6,12 @@ import time
 
 import pytest
 
-from agents.flows.check_edges import MAX_PAIRS
-from agents.flows.checks import Surroundings, check_flow
-from agents.flows.definition import read_flow
-from agents.flows.finding import Finding
-from agents.flows.node_configs import AgentNodeConfig, HumanReviewConfig
-from agents.flows.rag_files_config import RagFilesConfig
-from agents.flows.source_configs import DataSourceConfig, RagNodeConfig
+from agents.core.source_configs import DataSourceConfig, RagNodeConfig
+from agents.flows.definition.check_edges import MAX_PAIRS
+from agents.flows.definition.checks import Surroundings, check_flow
+from agents.flows.definition.definition import read_flow
+from agents.flows.definition.finding import Finding
+from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewConfig, RagFilesConfig
 from rag.core.errors import ConfigurationError, UnknownNameError
 
 CONFIGS = {"agent": AgentNodeConfig, "rag": RagNodeConfig, "human_review": HumanReviewConfig}

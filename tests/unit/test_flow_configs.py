@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from agents.core.model_options import ModelConfig, model_options
 from agents.core.nodes import NODE_TYPES, node_configs, node_type, register_node
-from agents.flows.model_options import model_options
-from agents.flows.node_configs import AgentNodeConfig, HumanReviewConfig, ModelConfig
-from agents.flows.schema_fault import schema_fault
-from agents.flows.source_configs import DataQueryConfig, DataSourceConfig, RagNodeConfig
+from agents.core.read_output import schema_fault
+from agents.core.source_configs import DataQueryConfig, DataSourceConfig, RagNodeConfig
+from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewConfig
 from rag.core.errors import ConfigurationError, UnknownNameError
 
 SEED = {

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from agents.flows.definition import Flow, read_flow
-from agents.flows.read_yaml import MAX_CHARACTERS, Place, read_yaml
+from agents.flows.definition.definition import Flow, read_flow
+from agents.flows.definition.read_yaml import MAX_CHARACTERS, Place, read_yaml
 from rag.core.errors import InvalidInputError, RAGError
 
 

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.cases import read_cases
-from agents.flows.folder import MAX_BYTES, FlowFiles, check_prompts, read_folder, write_folder
-from agents.flows.format_results import format_results
-from agents.flows.shape_results import fitted, follow_up_values
+from agents.flows.definition.archive import (
+    MAX_BYTES,
+    FlowFiles,
+    check_prompts,
+    read_folder,
+    write_folder,
+)
+from agents.flows.definition.cases import read_cases
+from agents.flows.definition.results import fitted, follow_up_values, format_results
 from rag.core.errors import InvalidInputError, NotFoundError
 
 PROMPTS = {"prompts/10-问.md": "问题：{user_query}\r\n", "note.txt": ""}

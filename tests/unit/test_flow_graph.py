@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from agents.core.nodes import NODE_TYPES, Pause, node_configs
-from agents.flows.choose_edge import choose_edge
-from agents.flows.definition import EdgeDefinition, read_flow
-from agents.flows.start_state import start_state
-from agents.flows.upstream import strictly_before
-from agents.graphs.flow import FlowEnd, FlowGraph, GraphBuilder
+from agents.flows.definition.check_graph import strictly_before
+from agents.flows.definition.choose_edge import choose_edge
+from agents.flows.definition.definition import EdgeDefinition, read_flow
+from agents.flows.definition.state import start_state
+from agents.flows.engine.graph import FlowEnd, FlowGraph, GraphBuilder
 from rag.core.deadline import Deadline
 from rag.core.errors import (
     ConfigurationError,

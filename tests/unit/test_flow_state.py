@@ -22,12 +22,13 @@ from agents.core.state import (
     last,
     merged,
 )
-from agents.flows.definition import FlowDefinition
-from agents.flows.start_state import MAX_MESSAGE, start_state
-from agents.flows.state_values import (
+from agents.flows.definition.definition import FlowDefinition
+from agents.flows.definition.state import (
+    MAX_MESSAGE,
     condition_values,
     prompt_values,
     source_values,
+    start_state,
     state_fields,
     user_query,
 )

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages import fold
-from rag.stages.fold import fold_quote, fold_quotes
+from rag.stages.text import fold
+from rag.stages.text.fold import fold_quote, fold_quotes
 
 SAME = {
     "width": ("ＨＸ－４００（一）", "HX-400(一)"),

@@ -12,7 +12,7 @@ from rag.core.errors import DocumentError, LimitError
 from rag.core.file_search import Upload
 from rag.providers.gemini.sending import check_size
 from rag.providers.gemini.upload import prepare_trip
-from rag.services import file_search
+from rag.services.gemini import stores as file_search
 
 
 def file_of(folder: Path, n_bytes: int) -> Path:

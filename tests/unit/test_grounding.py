@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.file_search import Grounding
-from rag.stages.grounding import Support, ground
+from rag.stages.citing.grounding import Support, ground
 
 A, B = Grounding("a.pdf", "甲"), Grounding("b.pdf", "乙", page=2)
 PARTS = st.lists(st.text(st.characters(codec=None), max_size=12), max_size=5)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import ConfigurationError, ForbiddenError, InvalidInputError
-from rag.providers.guarded_address import AllowedHosts, read_host
+from rag.providers.http.addresses import AllowedHosts, read_host
 
 PRIVATE = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254", "127.0.0.1",

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.column_names import column_names
-from rag.stages.json_safe import json_safe
-from rag.stages.nearness import nearness
+from rag.stages.ranking.similarity import nearness
+from rag.stages.sql.json_safe import column_names, json_safe
 
 
 class Level(IntEnum):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.flows.definition import FlowDefinition, read_flow
-from agents.flows.known_fields import known_fields
-from agents.flows.node_configs import AgentNodeConfig
-from agents.flows.rag_files_config import RagFilesConfig
-from agents.flows.source_configs import RagNodeConfig
+from agents.core.source_configs import RagNodeConfig
+from agents.flows.definition.definition import FlowDefinition, known_fields, read_flow
+from agents.flows.definition.node_configs import AgentNodeConfig, RagFilesConfig
 from rag.core.errors import InvalidInputError
 
 CONFIGS = {"agent": AgentNodeConfig, "rag": RagNodeConfig, "rag_files": RagFilesConfig}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.fold import fold_quote
-from rag.stages.locate import Place, locate_quote
+from rag.stages.citing.locate import Place, locate_quote
+from rag.stages.text.fold import fold_quote
 
 
 def locate(quote: str, source: str, **more: bool) -> Place | None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.make_room import make_room
+from rag.stages.chunking.match_chunks import make_room
 
 
 def test_holes_that_the_draft_left_take_the_ordinals_it_left() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.documents import ChunkRule, ParsedDocument
-from rag.stages.chunk import chunk_document
-from rag.stages.match_chunks import Matched, Touched, match_chunks
+from rag.stages.chunking.chunk import chunk_document
+from rag.stages.chunking.match_chunks import Matched, Touched, match_chunks
 from tests.fakes.words_embedder import WordTokenizer
 
 SENTENCES = [f"Sentence {n} tells of pump {n * 7} and valve {n * 13}. " for n in range(40)]

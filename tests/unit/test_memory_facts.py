@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.chat.memory.episodic import MAX_ANSWER, MAX_QUESTION, episode_of
+from agents.chat.memory.facts import (
+    MAX_FACTS,
+    facts_by_rules,
+    is_secret,
+    plain,
+    subject_of,
+    tells_of_oneself,
+)
+from agents.chat.memory.semantic import facts_prompt, read_facts
 from agents.core.remembered import Remembered, within
-from agents.memory.episodic import MAX_ANSWER, MAX_QUESTION, episode_of
-from agents.memory.semantic import facts_prompt, read_facts
-from agents.memory.subject import plain, subject_of
-from agents.memory.told_facts import MAX_FACTS, facts_by_rules, is_secret, tells_of_oneself
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from rag.providers.milvus import collections, feeding, proposals
 from rag.providers.milvus.collections import collection_name, fed_spaces
 from rag.providers.milvus.proposals import MAX_FILES, proposal_filter, propose
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.feed_rows import FeedRow
-from rag.services import search_providers, wiring
+from rag.providers.postgres.outbox.feed_rows import FeedRow
+from rag.services.wiring import registry as search_providers
+from rag.services.wiring import registry as wiring
 
 OPEN, CLOSED = (StoreTarget(1, 5, 8, 10, sees_restricted=True), StoreTarget(2, 5, 8, 10, False))
 

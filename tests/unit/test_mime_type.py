@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag.core.errors import DocumentError
-from rag.stages.mime_type import mime_type_of
+from rag.stages.detect.mime_type import mime_type_of
 
 OOXML = "application/vnd.openxmlformats-officedocument."
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from agents.flows.node_configs import AgentNodeConfig
-from agents.flows.start_state import start_state
-from agents.nodes.agent import AgentNode
-from agents.nodes.ask_with_tools import MAX_CALLS
+from agents.flows.definition.node_configs import AgentNodeConfig
+from agents.flows.definition.state import start_state
+from agents.flows.nodes.agent import MAX_CALLS, AgentNode
 from rag.core.errors import (
     InvalidInputError,
     LimitError,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agents.core.nodes import Pause
+from agents.core.source_configs import DataQueryConfig, RagNodeConfig
 from agents.core.state import Replace
-from agents.flows.node_configs import HumanReviewConfig
-from agents.flows.source_configs import DataQueryConfig, RagNodeConfig
-from agents.flows.start_state import start_state
-from agents.nodes.data_query import DataQueryNode
-from agents.nodes.human_review import HumanReviewNode
-from agents.nodes.rag import RagNode
+from agents.flows.definition.node_configs import HumanReviewConfig
+from agents.flows.definition.state import start_state
+from agents.flows.nodes.data_query import DataQueryNode
+from agents.flows.nodes.human_review import HumanReviewNode
+from agents.flows.nodes.rag import RagNode
 from rag.core.errors import InvalidInputError, ProviderError, RAGError
 from tests.unit.node_world import NotedRun
 from tests.unit.test_flow_state import FLOW

@@ -9,10 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from agents.core.state import Replace
-from agents.flows.node_outputs import outputs_of, template_context
-from agents.flows.rag_files_config import RagFilesConfig
-from agents.flows.start_state import start_state
-from agents.nodes.rag_files import RagFilesNode
+from agents.flows.definition.node_configs import RagFilesConfig
+from agents.flows.definition.state import outputs_of, start_state, template_context
+from agents.flows.nodes.rag_files import RagFilesNode
 from rag.core.errors import CancelledError, ConfigurationError, ProviderError
 from rag.core.node import RAGNodeData
 from tests.unit.node_world import NotedRun

@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.chat.openai.answer import OpenAIAnswer, footnotes, without_footnotes
 from agents.core.chat import ChatEvent
-from agents.services.openai_answer import OpenAIAnswer
-from agents.services.openai_footnotes import footnotes, without_footnotes
 
 CITED = {"number": 1, "verdict": "verified", "quote": "a\n b", "file_name": "x.txt", "page": 2}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agents.api.openai_bodies import ChatCompletionBody
+from agents.api.openai.schemas import ChatCompletionBody
 from rag.core.errors import InvalidInputError
 
 TEXTS = st.text(max_size=8)

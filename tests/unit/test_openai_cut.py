@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.services.openai_cut import StopCut
+from agents.chat.openai.answer import StopCut
 
 LETTERS = st.text(alphabet="ab\n停", max_size=30)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.api.openai_errors import openai_error, retry_headers
-from agents.api.openai_parameters import read_parameters
+from agents.api.openai.errors import openai_error, retry_headers
+from agents.api.openai.schemas import read_parameters
 from rag.core.errors import InvalidInputError
 
 

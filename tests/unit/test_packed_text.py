@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.providers.postgres import keys, packed_text
-from rag.providers.postgres.packed_text import PackedText, pack_text
-from rag.stages.terms import index_terms, is_han
+from rag.providers.postgres.lexical import keys
+from rag.providers.postgres.lexical import keys as packed_text
+from rag.providers.postgres.lexical.keys import PackedText, pack_text
+from rag.stages.text.terms import index_terms, is_han
 
 WORDS = st.sampled_from(
     ["pump", "valve", "HX-4471-B", "水泵", "一氧化二氮", "的", "カタカナ", "42", "，"]

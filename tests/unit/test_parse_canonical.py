@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.documents import Notice
-from rag.stages.clean import clean_text
+from rag.stages.detect.clean import clean_text
 from rag.stages.parse.canonical import CanonicalText
 
 PIECES = st.lists(

@@ -10,7 +10,7 @@ import pytest
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers.isolated_parser import IsolatedParser
+from rag.providers.sandbox.parser import IsolatedParser
 from rag.stages.parse import doc, office
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.docx_edit import PAGE_MARK

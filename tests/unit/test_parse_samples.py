@@ -14,7 +14,7 @@ import pytest
 
 from rag.core.documents import KINDS, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers.isolated_parser import IsolatedParser
+from rag.providers.sandbox.parser import IsolatedParser
 
 BASE_DIR = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("CITABLE_SHARED", BASE_DIR.parent / "shared"))

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents.rag_agent import engine_for
+from agents.chat.engine import langgraph as rag
+from agents.chat.engine import plain
+from agents.chat.engine.langgraph import GraphEngine
+from agents.chat.engine.plain import PlainEngine, run_stage
+from agents.chat.pipelines.rag import rag_pipeline, search
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
 from agents.core.pipeline import END, Branch, Found, Pipeline, PipelineState, Step
-from agents.graphs import plain, rag
-from agents.graphs.plain import PlainEngine, run_stage
-from agents.graphs.rag import GraphEngine
-from agents.nodes.pipeline import rag_pipeline
-from agents.nodes.pipeline_search import search
-from agents.services.engines import engine_for
 from rag.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -272,7 +272,7 @@ def test_the_setting_chooses_the_engine(settings: Any, monkeypatch: pytest.Monke
     assert engine_for(rag_pipeline()).name == "plain"
     with pytest.raises(UnknownNameError, match="langgraph, plain"):
         engine_for(rag_pipeline(), "other")
-    monkeypatch.setitem(sys.modules, "agents.graphs.rag", None)
+    monkeypatch.setitem(sys.modules, "agents.chat.engine.langgraph", None)
     assert engine_for(rag_pipeline(), "langgraph").name == "plain"
 
 
@@ -307,10 +307,10 @@ def test_an_engine_that_breaks_while_it_is_loaded_is_replaced(
 ) -> None:
     class Broken:
         def find_spec(self, name: str, *_: Any) -> None:
-            if name == "agents.graphs.rag":
+            if name == "agents.chat.engine.langgraph":
                 raise fault("its library is half installed")
 
-    monkeypatch.delitem(sys.modules, "agents.graphs.rag")
+    monkeypatch.delitem(sys.modules, "agents.chat.engine.langgraph")
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     assert engine_for(rag_pipeline(), "langgraph").name == "plain"
     assert "half installed" in caplog.text

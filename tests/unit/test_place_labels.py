@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.place_labels import Rect, curve_points, place_labels
+from agents.core.draw_graph import Rect, curve_points, place_labels
 
 DOWN = [(0.0, float(y)) for y in range(0, 130, 10)]
 numbers = st.floats(-500, 500)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rag.stages.context import Context
-from rag.stages.prompt import answer_prompt
+from rag.stages.prompting.context import Context
+from rag.stages.prompting.prompt import answer_prompt
 
 
 def test_sources_come_before_the_question() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.rank import MAX_CHARACTERS, MAX_TEXTS, ranking_prompt, read_ranking
+from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS, MAX_TEXTS, ranking_prompt, read_ranking
 
 
 def test_texts_are_data_each_within_bounds() -> None:

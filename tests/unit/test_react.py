@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.chat.agents.tools import cited_result
+from agents.chat.pipelines.react import react_pipeline
+from agents.chat.pipelines.react_act import _text
+from agents.chat.pipelines.react_documents import shelve, sources_of
+from agents.chat.pipelines.react_round import MAX_CALLS, calls_form, told_tools, written_calls
+from agents.chat.pipelines.supervisor import supervisor_pipeline
+from agents.chat.pipelines.texts import limit_text
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_mermaid
 from agents.core.extend_pipeline import extend_pipeline, extended, withdraw
 from agents.core.pipeline import Pipeline, PipelineState, Step
 from agents.core.react import ToolResult, same_call
-from agents.nodes.react_act import _text
-from agents.nodes.react_calls import MAX_CALLS, calls_form, told_tools, written_calls
-from agents.nodes.react_documents import shelve, sources_of
-from agents.nodes.react_pipeline import react_pipeline
-from agents.nodes.react_texts import limit_text
-from agents.nodes.supervisor_pipeline import supervisor_pipeline
-from agents.services.react_result import cited_result
 from rag.core.errors import ProviderError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.tools import ToolSpec

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from agents.chat.engine.plain import PlainEngine
+from agents.chat.pipelines.rag import rag_pipeline
+from agents.chat.pipelines.react import BY_DEADLINE_S, react_pipeline
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import Pipeline, PipelineState
-from agents.graphs.plain import PlainEngine
-from agents.nodes.pipeline import rag_pipeline
-from agents.nodes.react_pipeline import BY_DEADLINE_S, react_pipeline
 from rag.core.deadline import Deadline
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.stages.context import Passage
+from rag.stages.prompting.context import Passage
 from tests.unit.test_supervisor_time import HANG, Run, Team
 
 WRONG = '<cite doc_id="doc_01" quote="Every year.">Yearly</cite>.'

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents import tools as react_tools
+from agents.chat.agents.sources import sources_in, spec_of_source
+from agents.chat.agents.tools import AgentTools, offered_tool
+from agents.chat.pipelines.generate import Teller
+from agents.chat.pipelines.react_think import has_grounds, rests_on_something
 from agents.core.agent_config import AgentConfig
-from agents.nodes.pipeline_write import Teller
-from agents.nodes.react_grounds import has_grounds, rests_on_something
-from agents.services import react_tools
-from agents.services.react_plugin import offered_tool
-from agents.services.react_sources import sources_in, spec_of_source
-from agents.services.react_tools import AgentTools
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import Citation

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.read_output import Output, read_output
+from agents.core.read_output import Output, read_output
 
 ANSWER = {
     "response_content": "可以请年假。", "analysis_result": "sufficient", "confidence": 0.85,

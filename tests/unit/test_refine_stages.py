@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from rag.core.analysis import Entity, QueryAnalysis
 from rag.core.hits import Hit
-from rag.stages.coverage import find_gap
-from rag.stages.dedupe import drop_duplicates
-from rag.stages.diversify import diversify
-from rag.stages.fold import fold_quote
-from rag.stages.merge import MAX_TOKENS, merge_neighbours
+from rag.stages.ranking.coverage import find_gap
+from rag.stages.ranking.diversify import diversify, drop_duplicates
+from rag.stages.ranking.merge import MAX_TOKENS, merge_neighbours
+from rag.stages.text.fold import fold_quote
 
 LONG = (
     "The pump must be switched off before the filter is replaced, and the valve upstream of the "

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from agents.chat.pipelines.rag import ENOUGH, rag_pipeline
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import Reordered
-from agents.core.pipeline_step import run_step
-from agents.nodes.pipeline import rag_pipeline
-from agents.nodes.pipeline_rerank import ENOUGH
+from agents.core.pipeline_run import run_step
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.resolve import resolve_template
+from rag.stages.prompting.templates import resolve_template
 
 CONTEXT: dict[str, Any] = {
     "input_1": {

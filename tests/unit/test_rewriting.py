@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.chat.pipelines.rag import is_small_talk
 from agents.core.rewriting import MAX_CHARACTERS, leans_on, read_rewritten, rewrite_messages
 from agents.core.state import Turn
-from agents.nodes.pipeline_route import is_small_talk
-from rag.stages.join_question import join_question
-from rag.stages.store_question import read_store_question
+from rag.stages.query.join_question import join_question
+from rag.stages.query.store_question import read_store_question
 
 HISTORY: list[Turn] = [
     {"role": "user", "content": "HX-400 的保修期是多久？"},

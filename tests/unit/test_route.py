@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag.core.ports import FileFilter, StoreTarget
-from rag.providers.postgres.route import MAX_EXACT, Branch, plan_branches
+from rag.providers.postgres.search.index import MAX_EXACT, Branch, plan_branches
 
 
 def store(pk: int, n_chunks: int, **values: object) -> StoreTarget:

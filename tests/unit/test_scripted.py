@@ -12,7 +12,7 @@ from rag.core.errors import ConfigurationError, InvalidInputError, ProviderError
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Message
 from rag.providers.scripted import Script, ScriptedChatModel
-from rag.services.scripted_models import model_of_script, scripted
+from rag.services.wiring.registry import model_of_script, scripted
 from tests.contract_chat import ChatModelContract, collected
 
 

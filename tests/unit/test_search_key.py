@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres.generations import StoreState
-from rag.services import search_key as module
-from rag.services.search_key import SearchKey, normal_query, search_key
-from rag.stages.terms import index_terms, query_terms
+from rag.providers.postgres.search.generations import StoreState
+from rag.services.search import cached_search as module
+from rag.services.search.cached_search import SearchKey, normal_query, search_key
+from rag.stages.text.terms import index_terms, query_terms
 
 STATES = [
     StoreState(1, 3600, 77, False, "e5:m", 384, "1"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.sentences import clause_ends, safe_cut, sentence_ends, sentence_spans
+from rag.stages.text.sentences import clause_ends, safe_cut, sentence_ends, sentence_spans
 
 TEXTS = st.one_of(
     st.text(max_size=80),

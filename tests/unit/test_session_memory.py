@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.chat.memory.session import Budget, roll_summary
 from agents.core.state import Turn
-from agents.memory.session import Budget, roll_summary
 from rag.core.errors import ProviderError
 
 PROMPTS = ("最多 {words} 字", "at most {words} words")

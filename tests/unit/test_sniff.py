@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rag.core.errors import DocumentError
-from rag.stages import sniff_zip
-from rag.stages.sniff import sniff_kind
+from rag.stages.detect import sniff_zip
+from rag.stages.detect.sniff import sniff_kind
 from tests import hostile
 
 PDF = hostile.text_pdf([["A pump moves water."]])

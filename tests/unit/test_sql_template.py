@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import ForbiddenError, InvalidInputError, RAGError
-from rag.stages.sql_scan import Dialect, scan_sql
-from rag.stages.sql_template import MAX_CHARS, read_sql
+from rag.stages.sql.check import Dialect, scan_sql
+from rag.stages.sql.template import MAX_CHARS, read_sql
 
 DIALECTS: list[Dialect] = ["postgresql", "sqlite"]
 

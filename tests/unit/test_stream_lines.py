@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from asgiref.sync import async_to_sync
 
-from rag.services.stream_lines import PIECE, stream_lines
+from rag.services.files.content import LINES_PIECE as PIECE
+from rag.services.files.content import stream_lines
 
 
 def pieces_of(lines: Iterator[str]) -> list[bytes]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from agents.chat.agents.values import RAGAnswer
+from agents.chat.engine.plain import PlainEngine
+from agents.chat.pipelines.supervisor import supervisor_pipeline
 from agents.core.agent import Member
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import PipelineState
 from agents.core.rewriting import prompt_file
-from agents.graphs.plain import PlainEngine
-from agents.nodes.supervisor_pipeline import supervisor_pipeline
-from agents.services.agent_answer import RAGAnswer
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.terms import (
+from rag.stages.text.terms import (
     BIGRAM_WEIGHT,
     index_terms,
     is_han,

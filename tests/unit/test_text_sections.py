@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag import models
-from rag.admin.text_sections import TextPiece, cut_sections
+from rag.admin.files.pages import TextPiece, cut_sections
 
 
 def chunk(start: int, own: int, end: int, ordinal: int = 0, enabled: bool = True) -> models.Chunk:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agents.flows.node_configs import AgentNodeConfig
-from agents.flows.start_state import start_state
-from agents.nodes.agent import AgentNode
+from agents.flows.definition.node_configs import AgentNodeConfig
+from agents.flows.definition.state import start_state
+from agents.flows.nodes.agent import AgentNode
 from rag.core.errors import ConfigurationError, ProviderError
 from tests.unit.node_world import NotedRun
 from tests.unit.test_flow_state import FLOW

@@ -12,10 +12,9 @@ import pytest
 from rag.core.account import Account
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services import usage_later
-from rag.services.record_usage import Call
-from rag.services.usage_later import Later, keep_call, waiting_here, written_by, written_here
-from rag.services.usage_meter import ChatMeter
+from rag.services.usage import ledger as usage_later
+from rag.services.usage.ledger import Call, Later, keep_call, waiting_here, written_by, written_here
+from rag.services.usage.metered_models import ChatMeter
 
 
 def call(name: str) -> Call:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agents.services import mcp_catalogue
-from agents.services.waited_work import waited
+from agents.chat.mcp import catalogue as mcp_catalogue
+from agents.runtime.threads import waited
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import CancelledError, ProviderTimeoutError
 from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
-from rag.services import source_threads
+from rag.services.sources import threads as source_threads
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.flows.folder import read_folder
-from agents.services.flow_versions import check_files
+from agents.flows.definition.archive import read_folder
+from agents.flows.versions.versions import check_files
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 

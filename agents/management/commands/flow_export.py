@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.services.find_flow import find_flow, find_version
-from agents.services.flow_folders import export_flow
+from agents.flows.versions.folders import export_flow
+from agents.flows.versions.settings import find_flow, find_version
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 

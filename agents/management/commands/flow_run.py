@@ -11,12 +11,11 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.core.events import FlowEvent
-from agents.services.find_flow import find_flow, find_version
-from agents.services.run_flow import stream_flow
-from agents.services.start_run import RunRequest
+from agents.flows.runs.start import RunRequest, stream_flow
+from agents.flows.versions.settings import find_flow, find_version
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.access import scope_of
+from rag.services.access.callers import scope_of
 
 
 class Command(BaseCommand):

@@ -16,10 +16,10 @@ from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.commands.rag_ask import print_answer
 from rag.management.progress import report_files, work_with_bar
-from rag.services.ask import ask
-from rag.services.collect import collect_items
-from rag.services.ingest import ingest_file
-from rag.services.stores import create_store, find_stores
+from rag.services.answers.ask import ask
+from rag.services.files.archives import collect_items
+from rag.services.files.upload import ingest_file
+from rag.services.stores.lifecycle import create_store, find_stores
 
 FOLDER = Path(__file__).resolve().parents[2] / "demo"
 STORE = "demo"

@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.errors import RAGError
-from rag.services.doctor import CHECKS, examine, repair
-from rag.services.doctor_finding import Finding
+from rag.services.operations.doctor import CHECKS, examine, repair
+from rag.services.operations.finding import Finding
 
 # By the worst finding that is left.
 EXIT = {"error": 2, "warning": 1}

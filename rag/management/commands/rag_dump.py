@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.dump_store import dump_store
-from rag.services.stores import find_stores
+from rag.services.stores.dump import dump_store
+from rag.services.stores.lifecycle import find_stores
 
 
 class Command(BaseCommand):

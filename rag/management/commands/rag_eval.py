@@ -13,7 +13,7 @@ from rag.core.errors import RAGError
 from rag.evals.metrics import MEASURES
 from rag.management.eval_bars import EvalBars
 from rag.management.eval_store import add_store_arguments, measure_store, refuse_others
-from rag.services.evaluate import MODES, Evaluation, evaluate
+from rag.services.evaluation.datasets import MODES, Evaluation, evaluate
 
 
 class Command(BaseCommand):

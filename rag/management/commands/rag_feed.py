@@ -10,9 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from rag.core.errors import RAGError
-from rag.providers.postgres.outbox_switch import outbox_state
-from rag.services.feed import start_feeding, stop_feeding
-from rag.services.outbox import drain_outbox
+from rag.providers.postgres.outbox.switch import outbox_state
+from rag.services.index.milvus_feed import drain_outbox, start_feeding, stop_feeding
 
 
 class Command(BaseCommand):

@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, RAGError
-from rag.services.file_search import gemini_file_search
-from rag.services.stores import delete_store, find_stores
-from rag.services.sync_store import Compared, sync_store
+from rag.services.gemini.stores import gemini_file_search
+from rag.services.gemini.sync import Compared, sync_store
+from rag.services.stores.lifecycle import delete_store, find_stores
 
 
 class Command(BaseCommand):

@@ -12,12 +12,11 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.progress import report_files, work_with_bar
-from rag.services.bundle import Item
-from rag.services.collect import collect_items
-from rag.services.estimate import estimate
-from rag.services.ingest import ingest_file
-from rag.services.stores import create_store, ensure_space, find_stores
-from rag.stages.encodings import encoding_name
+from rag.services.files.archives import Item, collect_items
+from rag.services.files.upload import ingest_file
+from rag.services.ingest.estimate import estimate
+from rag.services.stores.lifecycle import create_store, ensure_space, find_stores
+from rag.stages.detect.encodings import encoding_name
 
 
 class Command(BaseCommand):

@@ -11,10 +11,9 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.run_bar import tell_run
-from rag.services.move_end import cancel_run, retire_run
-from rag.services.move_store import force_run
-from rag.services.move_swap import roll_back_run, swap_run
-from rag.services.stores import find_stores
+from rag.services.reindex.move import force_run, roll_back_run, swap_run
+from rag.services.reindex.move_end import cancel_run, retire_run
+from rag.services.stores.lifecycle import find_stores
 
 
 class Command(BaseCommand):

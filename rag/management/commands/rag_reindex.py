@@ -15,13 +15,13 @@ from rag.management.chosen_files import chosen_files
 from rag.management.idle_options import refuse_idle
 from rag.management.progress import report_files, work_with_bar
 from rag.management.run_bar import run_with_bar, tell_run
-from rag.services.move_end import cancel_run
-from rag.services.read_as import read_as
-from rag.services.reindex_estimate import IN_TURN, estimate_reindex
-from rag.services.reindex_run import RunOptions, queue_run, start_run
-from rag.services.reindex_work import resume_run, work_run
-from rag.services.stores import find_stores
-from rag.stages.encodings import encoding_name
+from rag.services.files.replace import read_as
+from rag.services.reindex.estimate import IN_TURN, estimate_reindex
+from rag.services.reindex.move_end import cancel_run
+from rag.services.reindex.runs import RunOptions, queue_run, start_run
+from rag.services.reindex.worker import resume_run, work_run
+from rag.services.stores.lifecycle import find_stores
+from rag.stages.detect.encodings import encoding_name
 
 OPERATOR = Scope.operator()
 Whats = models.ReindexRun.What

@@ -11,10 +11,9 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.management.progress import report_files, work_with_bar
-from rag.services.stores import find_stores
-from rag.services.sync_files import plan_of, sync_files
-from rag.services.sync_origin import find_origin
-from rag.services.sync_plan import SyncPlan
+from rag.services.files.sync import find_origin, plan_of, sync_files
+from rag.services.files.sync_plan import SyncPlan
+from rag.services.stores.lifecycle import find_stores
 
 
 class Command(BaseCommand):

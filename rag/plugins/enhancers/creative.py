@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext_lazy
 
 from rag.core.plugins import register
-from rag.stages.enhance import Wording, enhance_prompt
+from rag.stages.prompting.prompt import Wording, enhance_prompt
 
 _CHINESE = Wording(
     "创作任务：",

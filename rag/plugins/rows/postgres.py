@@ -23,7 +23,7 @@ from psycopg.types.json import JsonLoader
 
 from rag.core.deadline import Deadline
 from rag.core.errors import ForbiddenError, InvalidInputError, ProviderError, RAGError
-from rag.stages.column_names import column_names
+from rag.stages.sql.json_safe import column_names
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.sources import FetchRequest, SourceQuery, SourceResult
 from rag.plugins.sources.api_items import ItemReader
-from rag.stages.fill import fill_placeholders
+from rag.stages.prompting.templates import fill_placeholders
 
 _ENDPOINT = re.compile(r"(https?://)([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
 _NO_CONTENT = (204, 205)

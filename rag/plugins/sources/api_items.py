@@ -18,7 +18,7 @@ from jmespath.exceptions import JMESPathError
 from rag.core.errors import InvalidInputError, ProviderError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.sources import SourceResult
-from rag.stages.json_safe import json_safe
+from rag.stages.sql.json_safe import json_safe
 
 FIELDS = ("content", "title", "score", "id", "url", "content_type", "metadata")
 _KINDS = {

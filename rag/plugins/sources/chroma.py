@@ -25,8 +25,8 @@ from rag.plugins.rows.chroma_collection import (
     VectorQuery,
 )
 from rag.plugins.rows.index_folder import index_path
-from rag.stages.json_safe import json_safe
-from rag.stages.nearness import nearness
+from rag.stages.ranking.similarity import nearness
+from rag.stages.sql.json_safe import json_safe
 
 
 @register("source")

@@ -25,8 +25,8 @@ from rag.core.plugins import register
 from rag.core.sources import SourceQuery, SourceResult
 from rag.plugins.rows.postgres import postgres_rows
 from rag.plugins.rows.sqlite import sqlite_rows
-from rag.stages.json_safe import json_safe
-from rag.stages.sql_template import read_sql
+from rag.stages.sql.json_safe import json_safe
+from rag.stages.sql.template import read_sql
 
 # Vendors whose reading was tried against writing; on others nothing is promised, so nothing is run.
 _READERS = {"postgresql": postgres_rows, "sqlite": sqlite_rows}

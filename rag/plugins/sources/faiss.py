@@ -25,8 +25,8 @@ from rag.core.plugins import register
 from rag.core.sources import SourceQuery, SourceResult
 from rag.plugins.rows.index_folder import FileCache, index_path
 from rag.plugins.rows.json_lines import JsonLines
-from rag.stages.json_safe import json_safe
-from rag.stages.nearness import nearness
+from rag.stages.ranking.similarity import nearness
+from rag.stages.sql.json_safe import json_safe
 
 _REQUIREMENT = "faiss-cpu==1.15.1"
 # How many times more rows are asked for where filters may drop most of them.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rag.core.file_search import InlineFile
 from rag.core.ports import Parser
-from rag.stages.mime_type import mime_type_of
+from rag.stages.detect.mime_type import mime_type_of
 
 PIECE = 1 << 20
 # Each is a process that reads a file.

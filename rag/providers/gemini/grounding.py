@@ -10,8 +10,8 @@ from rag.providers.gemini.reply import read_reply
 from rag.providers.gemini.resources import plain_metadata
 from rag.providers.remote.answers import check_answer
 from rag.providers.remote.service import Service
-from rag.stages.grounding import Support, ground
-from rag.stages.terms import is_han
+from rag.stages.citing.grounding import Support, ground
+from rag.stages.text.terms import is_han
 
 if TYPE_CHECKING:
     from google.genai.types import (

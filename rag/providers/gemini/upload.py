@@ -16,7 +16,7 @@ from rag.providers.gemini.resources import MARK, MAX_METADATA, check_display_nam
 from rag.providers.gemini.sending import MeteredFile, check_size
 from rag.providers.gemini.within import Tell
 from rag.providers.remote.retry import Failure, await_with_retry
-from rag.stages.mime_type import mime_type_of
+from rag.stages.detect.mime_type import mime_type_of
 
 if TYPE_CHECKING:
     from google.genai.client import AsyncClient

@@ -7,8 +7,8 @@ from typing import Any
 
 from rag.models.outbox import WORDS
 from rag.providers.milvus.server import MilvusServer, sdk
-from rag.providers.postgres.database_mark import database_mark
-from rag.providers.postgres.spaces import EF_CONSTRUCTION, M
+from rag.providers.postgres.db.database_mark import database_mark
+from rag.providers.postgres.vectors.spaces import EF_CONSTRUCTION, M
 
 VECTOR_FIELD, WORDS_FIELD = "vector", "words"
 # Of a restricted file; one with more groups counts as open here, and Postgres sees to it.

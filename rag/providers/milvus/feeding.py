@@ -12,7 +12,7 @@ from rag.providers.milvus.collections import (
     collection_name,
 )
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.feed_rows import FeedRow
+from rag.providers.postgres.outbox.feed_rows import FeedRow
 
 _READ_AT_ONCE = 10_000
 

@@ -19,11 +19,11 @@ from rag.core.ports import FileFilter, IndexQuery
 from rag.models.outbox import WORDS
 from rag.providers.milvus.proposals import MAX_FILES, MOST, proposal_filter, propose
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.connections import release_db
-from rag.providers.postgres.filters import filter_values, filters
-from rag.providers.postgres.hybrid import Legs, find_hits, n_candidates, word_weights
-from rag.providers.postgres.outbox import recent_changes
-from rag.providers.postgres.outbox_switch import outbox_state
+from rag.providers.postgres.db.connections import release_db
+from rag.providers.postgres.outbox.rows import recent_changes
+from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.postgres.search.filters import filter_values, filters
+from rag.providers.postgres.search.hybrid import Legs, find_hits, n_candidates, word_weights
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.clean import is_garbled
-from rag.stages.sniff import sniff_kind
+from rag.stages.detect.clean import is_garbled
+from rag.stages.detect.sniff import sniff_kind
 
 
 def parse_document(path: Path, name: str, encoding: str = "") -> ParsedDocument:

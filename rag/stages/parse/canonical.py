@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag.core.documents import Block, Notice, Page, ParsedDocument
-from rag.stages.clean import clean_text
+from rag.stages.detect.clean import clean_text
 
 MAX_CHARS = 20_000_000
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from rag.core.documents import Block, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.clean import is_garbled
+from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.office import PARSER, add_nodes, parse_office

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from rag.core.documents import Notice, ParsedDocument
+from rag.stages.detect.refuse import damaged, protected
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
-from rag.stages.refuse import damaged, protected
 
 # A book may list its cover as a chapter.
 _NO_TEXT = ("image/", "audio/", "video/", "font/")

@@ -14,11 +14,11 @@ from typing import cast
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.decode import decode_declared, decode_text
-from rag.stages.encodings import declared_codec
+from rag.stages.detect.decode import decode_declared, decode_text
+from rag.stages.detect.encodings import declared_codec
+from rag.stages.detect.refuse import damaged
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
-from rag.stages.refuse import damaged
 
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
 MAX_DEPTH = 20

@@ -11,12 +11,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from rag.core.documents import ParsedDocument
+from rag.stages.detect.refuse import mistaken
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.docx_edit import ITEM_MARK, PAGE_MARK, edit_docx
 from rag.stages.parse.pptx_edit import edit_pptx
 from rag.stages.parse.table_grid import table_row
 from rag.stages.parse.xberg_nodes import Node, OfficeContent, read_office
-from rag.stages.refuse import mistaken
 
 PARSER = "xberg/3"
 # Longer paragraphs in a heading's style are no titles.

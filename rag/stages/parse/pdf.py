@@ -16,11 +16,11 @@ from pypdfium2 import raw
 
 from rag.core.documents import Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.clean import clean_text, is_garbled
+from rag.stages.detect.clean import clean_text, is_garbled
+from rag.stages.detect.refuse import damaged, locked, protected
 from rag.stages.parse.bookmarks import place_bookmarks
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.pdf_reflow import reflow_lines
-from rag.stages.refuse import damaged, locked, protected
 
 MAX_PAGES = 20_000
 MIN_LETTERS = 20

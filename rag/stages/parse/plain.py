@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from rag.core.documents import Block, Notice, ParsedDocument
-from rag.stages.clean import clean_text
-from rag.stages.decode import decode_text
+from rag.stages.detect.clean import clean_text
+from rag.stages.detect.decode import decode_text
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.markdown import markdown_blocks
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from rag.core.documents import Notice
 from rag.core.errors import DocumentError
-from rag.stages.mime_type import MIME_TYPES
-from rag.stages.refuse import mistaken
+from rag.stages.detect.mime_type import MIME_TYPES
+from rag.stages.detect.refuse import mistaken
 
 # Ten times what xberg allows: a price list has more than its hundred thousand.
 MAX_CELLS = 1_000_000

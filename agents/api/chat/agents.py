@@ -1,0 +1,79 @@
+"""Agents by DRF; conversations are in ``resources``. In: HTTP. Out: one service's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.response import Response
+from rest_framework.settings import api_settings
+
+from agents import models
+from agents.api.chat.serializers import AgentBody
+from agents.api.http.views import PROBLEMS, OwnList, OwnViews
+from agents.chat.agents.save import delete_agent, save_agent
+from rag.core.errors import NotFoundError
+
+
+class AgentList(OwnList):
+    """Which agents."""
+
+    ordering = serializers.ChoiceField(
+        ["name", "-name", "id", "-id", "updated_at", "-updated_at"], default="name"
+    )
+    agent_type = serializers.ChoiceField(models.Agent.Type.choices, required=False)
+
+    def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
+        """Return the rows that pass."""
+        return rows.filter(**{n: given[n] for n in ("agent_type",) if n in given})
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List agents", parameters=[AgentList], responses={200: AgentBody, **PROBLEMS}
+    ),
+    retrieve=extend_schema(summary="Read an agent", responses={200: AgentBody, **PROBLEMS}),
+    create=extend_schema(summary="Make an agent", responses={201: AgentBody, **PROBLEMS}),
+    partial_update=extend_schema(summary="Change an agent", responses={200: AgentBody, **PROBLEMS}),
+    destroy=extend_schema(summary="Delete an agent", responses={204: None, **PROBLEMS}),
+)
+class AgentViews(OwnViews):
+    """Agents by name. Making and changing needs the permissions that the admin asks for too."""
+
+    queryset = models.Agent.objects.select_related("owner").prefetch_related(
+        "stores", "reader_groups", "editor_groups"
+    )
+    serializer_class = AgentBody
+    list_filter = AgentList
+    permission_classes = tuple(api_settings.DEFAULT_PERMISSION_CLASSES)
+    lookup_value_regex = "[^/]+"
+
+    def get_object(self) -> models.Agent:
+        """Return the agent of a name."""
+        name = self.kwargs["pk"].replace("\0", "\ufffd")
+        row: models.Agent | None = self.get_queryset().filter(name=name).first()
+        if row is None:
+            raise NotFoundError("There is no agent “{name}”.", name=name)
+        return row
+
+    def create(self, request: HttpRequest) -> Response:
+        """Make an agent that the caller owns."""
+        values = self.checked(AgentBody)
+        stores = values.pop("stores", ())
+        row = save_agent(scope=self.scope, values=values, stores=stores, owner=self.caller.user)
+        return self.one(row, 201)
+
+    def partial_update(self, request: HttpRequest, pk: str) -> Response:
+        """Change an agent."""
+        row = self.get_object()
+        values = self.checked(AgentBody, row)
+        stores = values.pop("stores", None)
+        return self.one(save_agent(scope=self.scope, values=values, agent=row, stores=stores))
+
+    def destroy(self, request: HttpRequest, pk: str) -> Response:
+        """Delete an agent."""
+        delete_agent(agent=self.get_object(), scope=self.scope)
+        return Response(status=204)

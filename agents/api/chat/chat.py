@@ -1,0 +1,127 @@
+"""Asking agents by django-ninja. In: a message. Out: server-sent events, or one JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from django.utils.translation import get_language
+from ninja import Router
+from pydantic import Field
+
+from agents import models
+from agents.api.chat.schemas import ChatBody, Chatted
+from agents.api.http.callers import caller_with
+from agents.api.http.schemas import Problem
+from agents.api.http.sse import event_stream, last_seen, worded
+from agents.chat.agents.factory import agent_for
+from agents.chat.agents.find import find_agent
+from agents.chat.answers.chat import begin_chat, stop_chat
+from agents.chat.answers.follow import hear_chat
+from agents.chat.answers.order import ChatOrder
+from agents.chat.history.messages import message_called
+from agents.core.page_context import PageContext
+from agents.runtime.db import in_db
+from agents.runtime.error_codes import error_of_event
+from rag.core.access import Scope
+from rag.core.errors import NotFoundError
+
+router = Router(tags=["agents"])
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
+_STREAM = {
+    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+}  # fmt: skip
+
+
+@router.post(
+    "/{name}/chat", response={200: Chatted, **PROBLEMS}, summary="Ask an agent",
+    openapi_extra=_STREAM,
+)  # fmt: skip
+async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
+    """Answer a message in a session, as server-sent events or, with `stream` false, as JSON.
+
+    Events: `start` (message, session), `step`, `rewrite`, `sources`, `tool_call` (tool,
+    arguments) and `tool_result` (what came of it), `agent_call` and `agent_result`, `delta`
+    (text), `citation`, `replace` (the whole text, after a repair), `notice`, `usage`, then `done`,
+    `error` or `stopped`; `ping` in between. The texts of all `delta`, from the last `replace` on,
+    are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
+    """
+    scope = caller_with(request, "read").scope
+    started = await begin_chat(order=partial(_order, name, scope, body))
+    if body.stream:
+        return event_stream(started.answer.pk)
+    last: Mapping[str, Any] = {}
+    # Who leaves meanwhile cancels this, which stops the answer where that is wished.
+    async with aclosing(hear_chat(message_id=started.answer.pk)) as events:
+        async for event in events:
+            last = event.data
+    message = await in_db(message_called, key=str(started.answer.key), scope=scope)
+    if message.status == models.Message.Status.ERROR:
+        raise error_of_event(last)
+    return _told(message)
+
+
+@router.get(
+    "/{name}/chat/{key}", response={200: None, **PROBLEMS}, summary="Follow an answer",
+    openapi_extra=_STREAM,
+)  # fmt: skip
+async def follow(
+    request: HttpRequest, name: str, key: str, after: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+) -> Any:
+    """Send an answer's events again, those behind `Last-Event-ID` or `after`, then new ones.
+
+    It works on every server process, whichever one writes the answer.
+    """
+    scope = caller_with(request, "read").scope
+    message = await in_db(_answer, name, key, scope)
+    return event_stream(message.pk, last_seen(request, after))
+
+
+@router.post("/{name}/chat/{key}/stop", response={204: None, **PROBLEMS}, summary="Stop an answer")
+async def stop(request: HttpRequest, name: str, key: str) -> Any:
+    """Stop an answer and the model's work on it; what was written stays. 409 when it has ended."""
+    scope = caller_with(request, "read").scope
+    await in_db(_answer, name, key, scope)
+    await stop_chat(key=key, scope=scope)
+    return 204, None
+
+
+@router.get("/{name}/graph", response={200: dict[str, Any], **PROBLEMS}, summary="Show the graph")
+def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
+    """Return what happens inside an agent, as `json` or as `mermaid` text under `mermaid`."""
+    scope = caller_with(request, "read").scope
+    agent = find_agent(name=name, scope=scope)
+    drawn = agent_for(agent=agent, scope=scope, stores=()).export_graph(form)
+    return {"mermaid": drawn} if isinstance(drawn, str) else drawn
+
+
+def _order(name: str, scope: Scope, body: ChatBody) -> ChatOrder:
+    agent = find_agent(name=name, scope=scope)
+    return ChatOrder(
+        agent=agent, scope=scope, message=body.message, session=body.session, parent=body.parent,
+        regenerate=body.regenerate, stores=tuple(body.stores),
+        context=body.context.as_context() if body.context else PageContext(),
+    )  # fmt: skip
+
+
+def _answer(name: str, key: str, scope: Scope) -> models.Message:
+    message = message_called(key=key, scope=scope)
+    agent = message.session.agent
+    if agent is None or agent.name != name or message.role != models.Message.Role.ASSISTANT:
+        raise NotFoundError("There is no message “{key}”.", key=key)
+    return message
+
+
+def _told(message: models.Message) -> dict[str, Any]:
+    language = get_language() or "en"
+    return {
+        "message": str(message.key), "session": str(message.session.key),
+        "status": message.status, "answer": message.content, "outcome": message.outcome,
+        "confidence": message.confidence, "query": message.query, "citations": message.citations,
+        "sources": message.sources, "usage": message.usage, "model": message.model,
+        "timings_ms": message.timings_ms,
+        "notices": [worded(notice, language) for notice in message.notices],
+    }  # fmt: skip

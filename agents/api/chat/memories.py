@@ -1,0 +1,135 @@
+"""What agents remember of a person, by DRF: theirs to see, change and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from agents import models
+from agents.api.chat.serializers import MemoryBody
+from agents.api.http.views import PROBLEMS, OwnList, OwnViews
+from agents.chat.memory.edit import add_fact, choose_memory, edit_memory, forget
+from agents.chat.memory.recall import may_remember
+from agents.runtime.scopes import readable_chunks
+from rag.api.http.fields import StrictSerializer
+
+
+class MemoryFilter(StrictSerializer):
+    """Which memories."""
+
+    kind = serializers.ChoiceField(models.Memory.Kind.choices, required=False)
+    project = serializers.CharField(
+        required=False, max_length=200, help_text="The agent's name, or its memory_project."
+    )
+    session = serializers.UUIDField(required=False)
+    q = serializers.CharField(required=False, max_length=200, help_text="Part of the text.")
+
+    def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
+        """Return the rows that pass."""
+        rows = rows.filter(**{n: given[n] for n in ("kind", "project") if n in given})
+        rows = rows.filter(session__key=given["session"]) if "session" in given else rows
+        if "q" in given:
+            rows = rows.filter(Q(text__icontains=given["q"]) | Q(answer__icontains=given["q"]))
+        return rows
+
+
+class MemoryList(MemoryFilter, OwnList):
+    """Which memories, in which order, how many."""
+
+
+class NewFact(StrictSerializer):
+    """A fact that a person writes down."""
+
+    text = serializers.CharField(max_length=2000)
+    project = serializers.CharField(
+        max_length=200, default="", allow_blank=True,
+        help_text="The agent's name, or its memory_project.",
+    )  # fmt: skip
+
+
+class MemorySwitch(StrictSerializer):
+    """Whether agents may remember one at all."""
+
+    is_on = serializers.BooleanField()
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List what is remembered of oneself",
+        parameters=[MemoryList],
+        responses={200: MemoryBody, **PROBLEMS},
+    ),
+    retrieve=extend_schema(summary="Read a memory", responses={200: MemoryBody, **PROBLEMS}),
+    create=extend_schema(
+        summary="Remember a fact", request=NewFact, responses={201: MemoryBody, **PROBLEMS}
+    ),
+    partial_update=extend_schema(
+        summary="Change a memory", responses={200: MemoryBody, **PROBLEMS}
+    ),
+    destroy=extend_schema(summary="Delete a memory", responses={204: None, **PROBLEMS}),
+)
+class MemoryViews(OwnViews):
+    """One's own memories, and nobody else's."""
+
+    queryset = models.Memory.objects.select_related("session", "message").defer("embedding")
+    serializer_class = MemoryBody
+    list_filter = MemoryList
+
+    def get_serializer(self, *rows: Any, **values: Any) -> Any:
+        """Return the serializer, told which passages the caller may still read."""
+        if not rows:
+            return MemoryBody(**values)
+        given: Iterable[models.Memory] = rows[0] if values.get("many") else rows
+        ids = [pk for row in given for pk in row.chunk_ids]
+        context = {**self.get_serializer_context(), "readable": readable_chunks(ids, self.scope)}
+        return MemoryBody(*rows, context=context, **values)
+
+    def create(self, request: HttpRequest) -> Response:
+        """Remember a fact."""
+        return self.one(add_fact(scope=self.scope, **self.checked(NewFact)), 201)
+
+    def partial_update(self, request: HttpRequest, pk: str) -> Response:
+        """Change a memory's words."""
+        row = self.get_object()
+        values = self.checked(MemoryBody, row)
+        return self.one(
+            edit_memory(memory=row, text=values.get("text"), answer=values.get("answer"))
+        )
+
+    def destroy(self, request: HttpRequest, pk: str) -> Response:
+        """Delete a memory."""
+        forget(memories=self.get_queryset().filter(pk=self.get_object().pk))
+        return Response(status=204)
+
+    @extend_schema(
+        summary="Delete memories", parameters=[MemoryFilter], responses={204: None, **PROBLEMS}
+    )
+    @action(detail=False, methods=["delete"], url_path="all", pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
+    def all(self, request: Any) -> Response:
+        """Delete all of one's memories, or those that the filters choose."""
+        asked = MemoryFilter(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        forget(memories=asked.narrow(self.get_queryset(), asked.validated_data))
+        return Response(status=204)
+
+    @extend_schema(
+        summary="May agents remember me?", methods=["GET"],
+        responses={200: MemorySwitch, **PROBLEMS},
+    )  # fmt: skip
+    @extend_schema(
+        summary="Let agents remember me or not", methods=["PATCH"], request=MemorySwitch,
+        responses={200: MemorySwitch, **PROBLEMS},
+    )  # fmt: skip
+    @action(detail=False, methods=["get", "patch"], pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
+    def choice(self, request: HttpRequest) -> Response:
+        """Return whether agents may remember one, after changing it."""
+        if request.method == "PATCH":
+            choose_memory(scope=self.scope, **self.checked(MemorySwitch))
+        return Response({"is_on": may_remember(self.scope)})

@@ -1,0 +1,90 @@
+"""Where an answer quotes from, by django-ninja. In: a number. Out: a page, or its picture."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Schema
+from pydantic import Field
+
+from agents.api.http.callers import caller_with
+from agents.api.http.schemas import Problem
+from agents.chat.history.messages import message_called
+from agents.chat.history.quotes import quote_image, quote_page
+
+router = Router(tags=["agents"])
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
+_Number = Annotated[int, Field(ge=1, le=9999)]
+_Of = Literal["citations", "sources"]
+
+
+class QuotePage(Schema):
+    """A page's text; `text[start:end]` is the quote, null where it is not there.
+
+    `is_current` false: the file says something else today, and `text` is the passage as it was.
+    """
+
+    number: int
+    quote: str | None
+    verdict: str | None
+    claim: str | None
+    found: str | None
+    distance: int | None
+    doc_id: str | None
+    score: float | None
+    file_id: int
+    file_name: str
+    kind: str
+    page: int | None
+    label: str
+    text: str
+    start: int | None
+    end: int | None
+    is_current: bool
+    has_image: bool
+    heading_path: list[str]
+
+
+class QuoteMarks(Schema):
+    """The picture's size in pixels; boxes are left, top, width and height in shares of it."""
+
+    width: int
+    height: int
+    boxes: list[list[float]]
+
+
+@router.get("/{key}/{number}", response={200: QuotePage, **PROBLEMS}, summary="Read a quote's page")
+def page(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+    """Return the page that a citation, or one of the sources, stands on."""
+    scope = caller_with(request, "read").scope
+    message = message_called(key=key, scope=scope)
+    return quote_page(message=message, number=number, scope=scope, of=of)
+
+
+@router.get(
+    "/{key}/{number}/marks", response={200: QuoteMarks, **PROBLEMS}, summary="Find a quote's boxes"
+)
+def marks(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+    """Return where a quote stands on the picture of its page; no boxes where it is not found."""
+    scope = caller_with(request, "read").scope
+    message = message_called(key=key, scope=scope)
+    drawn = quote_image(message=message, number=number, scope=scope, of=of)
+    boxes = [list(box) for box in drawn.boxes]
+    return {"width": drawn.width, "height": drawn.height, "boxes": boxes}
+
+
+@router.get(
+    "/{key}/{number}/image", response={200: None, **PROBLEMS}, summary="Draw a quote's page",
+    openapi_extra={"responses": {200: {"content": {"image/png": {}}}}},
+)  # fmt: skip
+def image(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+    """Return the page of a PDF as a PNG, without marks."""
+    scope = caller_with(request, "read").scope
+    message = message_called(key=key, scope=scope)
+    drawn = quote_image(message=message, number=number, scope=scope, of=of)
+    response = HttpResponse(drawn.png, content_type="image/png")
+    # For this person and this visit: rights may change.
+    response["Cache-Control"] = "private, max-age=300"
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response

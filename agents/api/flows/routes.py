@@ -1,0 +1,37 @@
+"""Addresses of flows, their versions and runs, below ``/api/``."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path
+from rest_framework.routers import SimpleRouter
+
+from agents.api.flows.flows import FlowViews
+from agents.api.flows.versions import RunViews, VersionViews
+
+_router = SimpleRouter(trailing_slash=False)
+_router.register("flows", FlowViews, "api-flows")
+_VERSIONS = "flows/<str:flow>/versions"
+_RUNS = "flows/<str:flow>/runs"
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    *_router.urls,
+    path(_VERSIONS, VersionViews.as_view({"get": "list"}), name="api-flow-versions"),
+    path(
+        f"{_VERSIONS}/<int:number>", VersionViews.as_view({"get": "retrieve"}),
+        name="api-flow-version",
+    ),
+    path(
+        f"{_VERSIONS}/<int:number>/activate", VersionViews.as_view({"post": "activate"}),
+        name="api-flow-activate",
+    ),
+    path(
+        f"{_VERSIONS}/<int:number>/diff", VersionViews.as_view({"get": "diff"}),
+        name="api-flow-diff",
+    ),
+    path(
+        "flows/<str:flow>/rollback", VersionViews.as_view({"post": "rollback"}),
+        name="api-flow-rollback",
+    ),
+    path(_RUNS, RunViews.as_view({"get": "list"}), name="api-flow-runs"),
+    path(f"{_RUNS}/<str:key>", RunViews.as_view({"get": "retrieve"}), name="api-flow-run"),
+]  # fmt: skip

@@ -1,0 +1,65 @@
+"""Running flows by django-ninja. In: a message. Out: server-sent events, or one JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from agents import models
+from agents.api.flows.schemas import RunBody, StreamBody
+from agents.api.flows.standing import PROBLEMS, STANDING, STREAM, sent_events, standing
+from agents.api.http.callers import caller_with
+from agents.api.http.sse import streamed
+from agents.flows.runs.resume import begin_run
+from agents.flows.runs.start import RunRequest, start_run
+from agents.flows.versions.settings import find_flow, find_version
+from agents.runtime.db import in_db
+from rag.core.access import Scope
+
+router = Router(tags=["flows"])
+
+
+@router.post("/{name}/run", response=STANDING, summary="Run a flow")
+async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
+    """Run a flow and return how the run stands: `done`, `paused`, `error` or `cancelled`.
+
+    With 202 it is still `running`: look at it again, or follow its events. A run goes on when
+    nobody waits for it any more.
+    """
+    scope = caller_with(request, "read").scope
+    row = await in_db(_started, name, scope, body)
+    await begin_run(run=row)
+    return await standing(row, scope, body.wait_s)
+
+
+@router.post(
+    "/{name}/stream", response={200: None, **PROBLEMS}, summary="Run a flow, told as it goes",
+    openapi_extra=STREAM,
+)  # fmt: skip
+async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
+    """Run a flow and send its events.
+
+    `run_started` (run, flow, version), `node_started`, `token` (text), `model_answer`, `tool`,
+    `rag_results`, `node_finished`, `route` (targets, condition), `node_failed`, then `paused`
+    (reviews), `done` (answer, variables), `error` or `cancelled`; `ping` in between. All but the
+    first and the last name their `node`. The tokens of a node begin anew with its `node_started`;
+    what it answered in the end is the `response_content` of its `node_finished`. Whoever loses the
+    connection asks for the rest below `runs`.
+    """
+    scope = caller_with(request, "read").scope
+    row = await in_db(_started, name, scope, body)
+    await begin_run(run=row)
+    return streamed(sent_events(row.pk, 0))
+
+
+def _started(name: str, scope: Scope, body: StreamBody) -> models.FlowRun:
+    flow = find_flow(name=name, scope=scope)
+    version = None if body.version is None else find_version(flow=flow, number=body.version)
+    return start_run(
+        request=RunRequest(
+            flow=flow, scope=scope, message=body.message, given=body.given, version=version,
+            model=body.model,
+        )
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""How a run stands, and its events, as the API tells them. In: a run. Out: JSON, or events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from ninja import Status
+
+from agents import models
+from agents.api.flows.schemas import RunTold
+from agents.api.flows.serializers import worded_run
+from agents.api.http.schemas import Problem
+from agents.core.chat import ChatEvent
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.read import run_summary
+from agents.runtime.db import in_db
+from rag.core.access import Scope
+
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
+STANDING = {200: RunTold, 202: RunTold, **PROBLEMS}
+STREAM = {
+    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+}  # fmt: skip
+_RUNNING = models.FlowRun.Status.RUNNING
+
+
+async def standing(row: models.FlowRun, scope: Scope, wait_s: float) -> Status[dict[str, Any]]:
+    """Wait for a run, at most so long, and return how it stands: 202 while it goes on."""
+    try:
+        async with asyncio.timeout(wait_s), aclosing(follow_run(run_id=row.pk)) as events:
+            async for _ in events:
+                pass
+    except TimeoutError:
+        # It goes on; whoever asked looks again.
+        pass
+    told = await in_db(partial(_told, row.pk, scope))
+    return Status(202 if told["status"] == _RUNNING else 200, worded_run(told))
+
+
+def _told(run_id: int, scope: Scope) -> dict[str, Any]:
+    rows = models.FlowRun.objects.select_related("version__flow", "replay_of", "user")
+    return run_summary(run=rows.get(pk=run_id), scope=scope)
+
+
+async def sent_events(run_id: int, after: int) -> AsyncGenerator[ChatEvent, None]:
+    """Yield a run's events after a number, each with its node in its data."""
+    async with aclosing(follow_run(run_id=run_id, after=after)) as events:
+        async for event in events:
+            yield ChatEvent(event.seq, event.kind, {**_place(event.node), **event.data})
+
+
+def _place(node: str) -> dict[str, str]:
+    return {"node": node} if node else {}

@@ -1,0 +1,18 @@
+"""Who calls. In: a request that was authenticated. Out: its caller, who has the right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rag.core.errors import ForbiddenError
+from rag.services.access.callers import Caller
+
+
+def caller_with(request: Any, right: str) -> Caller:
+    """Return the caller; raise ForbiddenError when its key lacks ``read`` or ``write``."""
+    caller: Caller = request.auth
+    if right not in caller.rights:
+        raise ForbiddenError(
+            "This key has no right “{right}”.", hint="Make a key that has it.", right=right
+        )
+    return caller

@@ -1,0 +1,121 @@
+"""Events as server-sent events. In: events with a number, a kind, data. Out: a response.
+
+Each event has an id, a name and JSON; ``ping`` comes when nothing else does, so that a proxy
+keeps the connection. Nothing is held back.
+
+Signs of life between events that are long in coming. In: events. Out: the same, None between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar
+
+from django.conf import settings
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.translation import get_language, gettext, override
+
+from agents.chat.answers.follow import hear_chat
+from rag.core.errors import InvalidInputError, RAGError
+
+T = TypeVar("T")
+
+
+async def with_pings(
+    events: AsyncGenerator[T, None], every_s: float
+) -> AsyncGenerator[T | None, None]:
+    """Yield the events as they come, and None whenever none came for ``every_s`` seconds."""
+    following: asyncio.Future[T] | None = None
+    try:
+        while True:
+            following = following or asyncio.ensure_future(anext(events))
+            done, _ = await asyncio.wait({following}, timeout=every_s)
+            if not done:
+                yield None
+                continue
+            try:
+                event = following.result()
+            except StopAsyncIteration:
+                return
+            following = None
+            yield event
+    finally:
+        if following is not None:
+            following.cancel()
+            # Whoever follows learns only when it has ended that nobody listens any more.
+            await asyncio.wait({following})
+        await events.aclose()
+
+
+RETRY_MS = 2000
+
+
+class Sent(Protocol):
+    """What can be sent; ``seq`` is the id to go on after."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def data(self) -> Mapping[str, Any]: ...
+
+
+def event_stream(message_id: int, after: int = 0) -> StreamingHttpResponse:
+    """Return an answer's events from ``after`` on, worded in the request's language."""
+    return streamed(hear_chat(message_id=message_id, after=after))
+
+
+def streamed(events: AsyncGenerator[Sent, None]) -> StreamingHttpResponse:
+    """Return events as they come, worded in the request's language, with pings in between."""
+    body = _encoded(events, get_language() or settings.LANGUAGE_CODE)
+    response = StreamingHttpResponse(body, content_type="text/event-stream; charset=utf-8")
+    response["Cache-Control"] = "no-cache"
+    # Proxies such as nginx would collect what should be seen at once.
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+def last_seen(request: HttpRequest, after: int) -> int:
+    """Return the number in ``Last-Event-ID``, else ``after``; raise InvalidInputError."""
+    given = request.headers.get("Last-Event-ID", "").strip()
+    if not given:
+        return after
+    if not given.isascii() or not given.isdigit() or len(given) > 9:
+        raise InvalidInputError("“{value}” is no id of an event.", value=given[:40])
+    return int(given)
+
+
+def worded(data: Mapping[str, Any], language: str) -> dict[str, Any]:
+    """Return an event's data with its error as sentences of a language."""
+    stored = data.get("error")
+    if not isinstance(stored, Mapping):
+        return dict(data)
+    error = RAGError.from_dict(stored)
+    params = dict(error.params)
+    with override(language):
+        if "kind" in params:
+            # The kind of an unknown name is a word of ours.
+            params["kind"] = gettext(params["kind"])
+        message = gettext(error.message).format(**params) if error.message else ""
+        hint = gettext(error.hint).format(**params) if error.hint else ""
+    told = {"message": message, "hint": hint, "params": params}
+    code = {"code": stored["code"]} if "code" in stored else {}
+    return {**data, "error": {**code, **told}}
+
+
+async def _encoded(events: AsyncGenerator[Sent, None], language: str) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    async with aclosing(with_pings(events, float(settings.AGENTS["PING_S"]))) as told:
+        async for event in told:
+            yield b"event: ping\ndata: {}\n\n" if event is None else _text(event, language)
+
+
+def _text(event: Sent, language: str) -> bytes:
+    data = json.dumps(worded(event.data, language), ensure_ascii=False, separators=(",", ":"))
+    return f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode("utf-8", "replace")

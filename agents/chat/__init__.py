@@ -1,0 +1,3 @@
+"""Agents: conversations, their pipelines and the protocols they are asked over."""
+
+from __future__ import annotations

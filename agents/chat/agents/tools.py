@@ -1,0 +1,163 @@
+"""Tool plugins as an agent's model sees and calls them. In: a name. Out: its spec, its answer.
+
+What a plugin lists as ``house_arguments`` is not for a model to choose.
+
+What came of a call of a tool. In: its answer, or a fault of it. Out: hits, JSON, an error.
+The tools of a react agent in one run. In: its config, who asks, where. Out: results of calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from agents import models
+from agents.chat.agents.find import SEARCH
+from agents.chat.agents.sources import AgentSource, ask_as_tool, sources_in, spec_of_source
+from agents.core.react import ToolResult
+from agents.runtime.threads import waited
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import ProviderError, RAGError, UnknownNameError
+from rag.core.hits import Hit
+from rag.core.plugins import PLUGINS
+from rag.core.ports import ChatModel
+from rag.core.tools import ToolSpec, call_tool, spec_of
+from rag.services.plugins import make_plugin
+from rag.services.sources.ports import HousePorts
+
+log = logging.getLogger(__name__)
+
+
+def cited_result(answer: Mapping[str, Any]) -> ToolResult:
+    """Return a tool's answer with its ``results`` as hits, where these are passages with texts."""
+    results = answer.get("results")
+    is_cited = isinstance(results, list) and all(
+        isinstance(one, Mapping) and isinstance(one.get("content"), str) for one in results
+    )
+    if not results or not is_cited:
+        return ToolResult(answer)
+    rest = {key: value for key, value in answer.items() if key != "results"}
+    return ToolResult(rest, [Hit.from_dict(one) for one in results])
+
+
+def fault_of_tool(name: str, fault: BaseException) -> RAGError:
+    """Return how a tool's fault is told: a RAGError as it is, any other by its kind alone."""
+    if isinstance(fault, RAGError):
+        return fault
+    log.error("the tool %s has a fault", name, exc_info=fault)
+    return ProviderError(
+        "The tool {name} has a fault ({kind}).", hint="The server's log says where.",
+        name=name, kind=type(fault).__name__,
+    )  # fmt: skip
+
+
+def offered_tool(*, name: str) -> ToolSpec:
+    """Return what a model is told of a tool; raise UnknownNameError."""
+    tool = PLUGINS.get("tool", name)
+    spec, hidden = spec_of(tool), getattr(tool, "house_arguments", ())
+    properties = spec.parameters["properties"].items()
+    shown = {key: shape for key, shape in properties if key not in hidden}
+    return ToolSpec(spec.name, spec.description, {**spec.parameters, "properties": shown})
+
+
+def call_plugin(
+    *, name: str, arguments: Mapping[str, object], model: str, scope: Scope, deadline: Deadline
+) -> ToolResult:
+    """Return what came of a model's call; raise what the tool raises.
+
+    ``model`` is the agent's own, for tools that ask one; empty: the configured one.
+    """
+    tool = make_plugin(kind="tool", name=name)
+    hidden = getattr(tool, "house_arguments", ())
+    given = {key: value for key, value in arguments.items() if key not in hidden}
+    given |= {"model": model} if model and "model" in hidden else {}
+    call = partial(call_tool, scope=scope, deadline=deadline, ports=HousePorts())
+    return cited_result(call(tool, given))
+
+
+MEMORY = "memory_retrieve"
+# Tools that work on what the stores hold, and know nothing else.
+OF_STORES = frozenset({SEARCH, "grade", "rerank", "query_rewrite"})
+# How each model's server turned out to take calls, found by its refusals.
+_learnt: dict[str, str] = {}
+
+
+class AgentTools:
+    """``agents.core.react.Tools``; made for one answer."""
+
+    def __init__(
+        self, agent: models.Agent, chat: ChatModel, scope: Scope, stores: Sequence[Any],
+        person: Scope,
+    ) -> None:  # fmt: skip
+        self._config = config = agent.settings
+        self._model, self._chat, self._scope, self._person = agent.model, chat, scope, person
+        self.deadline = Deadline(config.run_timeout_s)
+        self._narrow = replace(scope, only_store_ids=frozenset(store.pk for store in stores))
+        self.searches_stores = SEARCH in config.tools and bool(stores)
+        self.knows_more = bool(config.sources) or not OF_STORES.issuperset(config.tools)
+
+    @cached_property
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return what the model is told of its tools; raise UnknownNameError for one not there."""
+        tools = [offered_tool(name=name) for name in dict.fromkeys(self._config.tools)]
+        return [*tools, *(spec_of_source(source=one) for one in self._sources.values())]
+
+    @cached_property
+    def _sources(self) -> dict[str, AgentSource]:
+        return sources_in(config=self._config)
+
+    @property
+    def calling(self) -> str:
+        """Return how the model calls tools: as the config says, else as its server took it."""
+        wish, learnt = self._config.tool_calling, _learnt.get(self._chat.id, "")
+        if wish == "native":
+            return "native"
+        if wish == "auto" and getattr(self._chat, "has_tools", False):
+            return learnt or "native"
+        return learnt if learnt == "text" else "form"
+
+    def learn(self, calling: str) -> None:
+        """Remember for this process that the model's server took this way."""
+        if calling != self.calling:
+            log.info("%s calls tools by %s from now on", self._chat.id, calling)
+            _learnt[self._chat.id] = calling
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Return what came of a call within its time; a plugin's fault is a result, too."""
+        started = time.perf_counter()
+        deadline = Deadline(self._time_of(name))
+        try:
+            work = self._work(name, arguments, deadline)
+            done = await waited(work, name=name, deadline=deadline)
+            fault = done.exception()
+            result = ToolResult(error=fault_of_tool(name, fault)) if fault else done.result()
+        except RAGError as error:
+            result = ToolResult(error=error)
+        return replace(result, duration_ms=(time.perf_counter() - started) * 1e3)
+
+    def _time_of(self, name: str) -> float:
+        source = self._sources.get(name)
+        most_s = source.call.timeout_s if source else self._config.tool_timeout_s
+        return min(most_s, self.deadline.remaining_s)
+
+    def _work(
+        self, name: str, arguments: Mapping[str, Any], deadline: Deadline
+    ) -> Callable[[], ToolResult]:
+        if name in self._sources:
+            return partial(
+                ask_as_tool, source=self._sources[name], arguments=arguments, scope=self._scope,
+                deadline=deadline,
+            )  # fmt: skip
+        if name not in self._config.tools:
+            raise UnknownNameError("tool", name, [spec.name for spec in self.specs])
+        # What is remembered belongs to the person, whatever stores they ask in.
+        scope = self._person if name == MEMORY else self._narrow
+        return partial(
+            call_plugin, name=name, arguments=arguments, model=self._model, scope=scope,
+            deadline=deadline,
+        )  # fmt: skip

@@ -1,0 +1,88 @@
+"""What people do with their conversations. In: a row, who asks, values. Out: the row, changed."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from agents import models
+from agents.chat.answers.claim import end_abandoned
+from agents.chat.answers.worker import AT_WORK
+from rag.core.errors import ConflictError, InvalidInputError
+from rag.services.search.query_log import forget_queries
+
+MAX_TITLE, MAX_COMMENT = 200, 2000
+_STATUS = models.Message.Status
+
+
+def change_session(*, session: models.Session, title: str) -> models.Session:
+    """Give a session another title; raise InvalidInputError for an empty one."""
+    title = " ".join(title.replace("\0", "").split())
+    if not title or len(title) > MAX_TITLE:
+        raise InvalidInputError(
+            "A title has 1 to {limit} characters.", hint="Give another.", limit=MAX_TITLE
+        )
+    session.title, session.titled_by = title, models.Session.TitledBy.PERSON
+    session.save(update_fields=["title", "titled_by", "updated_at"])
+    return session
+
+
+def branch_from(*, message: models.Message) -> models.Session:
+    """Let the session go on from a message: what came after it stays, as another branch.
+
+    Raises ConflictError while it is being written.
+    """
+    end_abandoned(message_id=message.pk)
+    with transaction.atomic():
+        session = models.Session.objects.select_for_update().get(pk=message.session_id)
+        message.refresh_from_db(fields=["status"])
+        if message.status == _STATUS.RUNNING:
+            raise ConflictError(
+                "The answer before is still being written.", hint="Wait for it, or stop it."
+            )
+        session.head = message
+        session.save(update_fields=["head", "updated_at"])
+    return session
+
+
+def give_feedback(
+    *, message: models.Message, feedback: int | None, comment: str = ""
+) -> models.Message:
+    """Keep what somebody thinks of an answer: 1, -1 or None, with a comment.
+
+    An answer that is called bad is not remembered.
+    """
+    if message.role != models.Message.Role.ASSISTANT:
+        raise InvalidInputError("The message “{key}” is no answer.", key=message.key)
+    if feedback not in (1, -1, None):
+        raise InvalidInputError("Feedback is 1, -1 or null.")
+    message.feedback = feedback
+    message.feedback_comment = comment.replace("\0", "").strip()[:MAX_COMMENT]
+    with transaction.atomic():
+        message.save(update_fields=["feedback", "feedback_comment"])
+        if feedback == -1:
+            message.memories.filter(kind=models.Memory.Kind.EPISODIC).delete()
+    return message
+
+
+def delete_session(*, session: models.Session, keeps_memories: bool = False) -> None:
+    """Delete a conversation with all that was said in it; what was remembered from it, too.
+
+    ``keeps_memories`` lets that stay. An answer that is being written is stopped: here at once, in
+    another process within two seconds; nothing of it is stored. The query log keeps its figures
+    and loses the words.
+    """
+    running = session.messages.filter(status=_STATUS.RUNNING).values_list("pk", flat=True)
+    for worker in filter(None, (AT_WORK.get(pk) for pk in running)):
+        worker.stop()
+    with transaction.atomic():
+        # The session first, as who ends an answer does, or both would wait for each other.
+        models.Session.objects.select_for_update().filter(pk=session.pk).first()
+        # Whoever writes an event or a memory of it at this moment waits, and is refused then.
+        messages = session.messages.order_by("pk").select_for_update()
+        said = list(messages.values_list("content", "query"))
+        if keeps_memories:
+            session.memories.update(session=None, message=None)
+        session.delete()
+        if session.user_id is not None:
+            words = [text for pair in said for text in pair]
+            forget_queries(user_id=session.user_id, queries=words)

@@ -1,0 +1,27 @@
+"""How an answer came about. In: its key and who asks. Out: decisions, calls of models, cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.chat.history.messages import message_called
+from rag.core.access import Scope
+from rag.services.usage.report import calls_of_run
+
+
+def trace_of(*, key: str, scope: Scope) -> dict[str, Any]:
+    """Return what one's own answer decided, JSON-safe; raise NotFoundError for another's."""
+    message = message_called(key=key, scope=scope)
+    fields = ("seq", "kind", "name", "outcome", "duration_ms", "data", "at")
+    calls = calls_of_run(run=str(message.key), scope=scope)
+    cost: dict[str, Any] = {}
+    for call in calls:
+        if call["cost"] is not None:
+            cost[call["currency"]] = cost.get(call["currency"], 0) + call["cost"]
+    return {
+        "message": str(message.key), "status": message.status, "outcome": message.outcome,
+        "query": message.query, "model": message.model, "confidence": message.confidence,
+        "timings_ms": message.timings_ms, "usage": message.usage,
+        "steps": list(message.trace.order_by("seq").values(*fields)), "calls": calls,
+        "cost": cost, "is_cost_complete": all(call["cost"] is not None for call in calls),
+    }  # fmt: skip

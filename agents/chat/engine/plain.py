@@ -1,0 +1,60 @@
+"""A pipeline run by a plain loop. In: a pipeline, a state. Out: the state at its end.
+
+It runs the same steps as ``agents.chat.engine.langgraph`` and needs no graph engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
+from agents.core.pipeline_run import run_step, way_on
+from rag.core.errors import LimitError
+
+# A loop of tools takes two stages a turn, and has 50 turns at most.
+MAX_STAGES = 200
+
+
+class PlainEngine:
+    """Runs a pipeline stage by stage; made once, for any number of runs."""
+
+    name = "plain"
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
+        """Return the state at the end; raise what a step without a fallback raises."""
+        stages, number = self.pipeline.stages, way_on(self.pipeline, -1, state)
+        for _ in range(MAX_STAGES):
+            if number == len(stages):
+                return state
+            state = {**state, **await run_stage(stages[number], state, run)}
+            number = way_on(self.pipeline, number, state)
+        raise too_many_stages()
+
+
+async def run_stage(
+    stage: tuple[Step, ...], state: PipelineState, run: PipelineRun
+) -> PipelineState:
+    """Return what the steps of a stage change, run side by side; when one fails the rest end."""
+    steps = [step for step in stage if step.is_on(state)]
+    if len(steps) == 1:
+        return await run_step(steps[0], state, run)
+    tasks = [asyncio.create_task(run_step(step, state, run)) for step in steps]
+    changed: PipelineState = {}
+    try:
+        for update in await asyncio.gather(*tasks):
+            changed |= update
+    finally:
+        for task in tasks:
+            task.cancel()
+    return changed
+
+
+def too_many_stages() -> LimitError:
+    """Return the error of a pipeline whose branches lead in a circle."""
+    return LimitError(
+        "The pipeline ran more than {limit} stages.", hint="End the circle of its branches.",
+        limit=MAX_STAGES,
+    )  # fmt: skip

@@ -1,0 +1,96 @@
+"""What answers rest on, as far as it may be read today. In: messages, who asks. Out: without words.
+
+The words of a passage go with the right to read it, and so do those of an answer that cite it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents import models
+from agents.runtime.scopes import readable_chunks
+from rag.core.access import Scope
+from rag.core.errors import InvalidInputError, NotFoundError
+from rag.core.hits import Hit
+from rag.services.answers.fetch import own_path
+
+# In place of what an answer said from a passage.
+GONE = "[…]"
+_EMPTY: Mapping[str, Mapping[str, Any]] = {
+    "sources": {"content": "", "highlights": [], "is_gone": True},
+    "citations": {"quote": "", "found": "", "claim": "", "is_gone": True},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """An answer's words, what was looked at for it, and what it cites."""
+
+    content: str
+    sources: list[dict[str, Any]]
+    citations: list[dict[str, Any]]
+
+
+def visible_evidence(*, messages: Sequence[models.Message], scope: Scope) -> dict[int, Evidence]:
+    """Return the evidence of each message by its id.
+
+    Sources and citations of chunks that are gone, or that ``scope`` may not read any more, are
+    empty and marked ``is_gone``; what the answer said from them is ``[…]``.
+    """
+    readable = readable_chunks((pk for message in messages for pk in chunks_of(message)), scope)
+    return {message.pk: _evidence(message, readable, scope) for message in messages}
+
+
+def chunks_of(message: models.Message) -> Iterable[int]:
+    """Return the chunks that an answer looked at or cites."""
+    for one in (*message.sources, *message.citations):
+        if (pk := one.get("chunk_id")) is not None:
+            yield pk
+
+
+def may_open(*, hit: Hit, scope: Scope) -> bool:
+    """Return False for what a page sent along out of a file of ours that is not readable now."""
+    address = hit.external_id
+    is_file = hit.source == "page" and hit.content_type == "url"
+    if not is_file or address.startswith(("http://", "https://")):
+        return True
+    try:
+        own_path(address, scope, ())
+    except (InvalidInputError, NotFoundError):
+        return False
+    return True
+
+
+def _evidence(message: models.Message, readable: frozenset[int], scope: Scope) -> Evidence:
+    gone = {
+        one.get("doc_id")
+        for one in message.sources
+        if one.get("chunk_id") is None and not may_open(hit=Hit.from_dict(one), scope=scope)
+    }
+
+    def shown(kind: str) -> list[dict[str, Any]]:
+        return [
+            {**one, **(_EMPTY[kind] if _is_gone(one, readable, gone) else {})}
+            for one in getattr(message, kind)
+        ]
+
+    lost = [one for one in message.citations if _is_gone(one, readable, gone)]
+    return Evidence(_without(message.content, lost), shown("sources"), shown("citations"))
+
+
+def _is_gone(one: Mapping[str, Any], readable: frozenset[int], gone: set[Any]) -> bool:
+    chunk_id = one.get("chunk_id")
+    return one.get("doc_id") in gone if chunk_id is None else chunk_id not in readable
+
+
+def _without(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
+    """Return an answer without the words that stand before the marks of citations."""
+    for one in citations:
+        claim, mark = one.get("claim") or "", f"[{one.get('number')}]"
+        at = text.find(mark)
+        start = text.rfind(claim, 0, at) if claim and at >= 0 else -1
+        if start >= 0:
+            text = f"{text[:start]}{GONE}{text[start + len(claim) :]}"
+    return text

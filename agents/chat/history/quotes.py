@@ -1,0 +1,118 @@
+"""What an answer quoted, as it stood then. In: an answer, a number. Out: the text it pinned.
+
+Where an answer's quote or source stands. In: an answer, a number. Out: its page, its picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from agents import models
+from agents.chat.history.evidence import may_open
+from rag.core.access import Scope
+from rag.core.drawn_page import DrawnPage
+from rag.core.errors import InvalidInputError, NotFoundError
+from rag.core.hits import Hit
+from rag.services.answers.citations import pinned_hits
+from rag.services.answers.quote_page import PageText, page_image, page_text
+
+
+def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[str, Any]:
+    """Return the citation with ``text``, its passage in the revision that was quoted.
+
+    Passages of stores are read anew, retired ones too; what a page sent along is kept with the
+    answer. ``start`` and ``end`` are where in that text the quote is, None where it is not. Raises
+    NotFoundError for another number, and for a text that is gone or may not be read any more.
+    """
+    cited = next((one for one in message.citations if one.get("number") == number), None)
+    if cited is None:
+        raise NotFoundError("The answer has no citation {number}.", number=number)
+    is_ours = cited.get("chunk_id") is not None
+    hit = _pinned(cited, scope) if is_ours else _sent_along(message, cited, scope)
+    if not hit.text:
+        raise NotFoundError("The text that was quoted cannot be read.", number=number)
+    words = cited.get("found") or cited.get("quote") or ""
+    start = _place(hit.text, words, (cited.get("char_start") or 0) - hit.char_start)
+    return {
+        **cited, "text": hit.text, "start": start,
+        "end": None if start is None else start + len(words),
+        "heading_path": list(hit.heading_path), "source": hit.source,
+    }  # fmt: skip
+
+
+def _pinned(cited: Mapping[str, Any], scope: Scope) -> Hit:
+    hit = Hit(text="", rank=1, chunk_id=cited["chunk_id"], revision=cited.get("revision"))
+    (pinned,) = pinned_hits(hits=[hit], scope=scope)
+    return pinned
+
+
+def _sent_along(message: models.Message, cited: Mapping[str, Any], scope: Scope) -> Hit:
+    """Return what a page sent along, empty for a citation that nothing is known of."""
+    for source in message.sources:
+        if source.get("doc_id") == cited.get("doc_id") and source.get("chunk_id") is None:
+            hit = Hit.from_dict(source)
+            return hit if may_open(hit=hit, scope=scope) else Hit(text="", rank=1)
+    return Hit(text="", rank=1)
+
+
+def _place(text: str, words: str, near: int) -> int | None:
+    """Return where words stand, of several places the one nearest to ``near``."""
+    places, at = [], text.find(words) if words else -1
+    while at >= 0:
+        places.append(at)
+        at = text.find(words, at + 1)
+    return min(places, key=lambda place: abs(place - near)) if places else None
+
+
+def quote_page(
+    *, message: models.Message, number: int, scope: Scope, of: str = "citations"
+) -> dict[str, Any]:
+    """Return the page's text with the place of the quote, and what the answer said about it.
+
+    ``of`` citations: ``number`` is the citation's. ``of`` sources: it counts what was looked at,
+    from 1, and the whole passage is marked. Raises NotFoundError for another number and for a text
+    that is gone or may not be read any more.
+    """
+    cited = _cited(message, number, of)
+    page = _page(cited, scope)
+    facts = ("quote", "verdict", "claim", "found", "distance", "doc_id", "score")
+    told = {name: cited.get(name) for name in facts}
+    return {**told, **asdict(page), "number": number}
+
+
+def quote_image(
+    *, message: models.Message, number: int, scope: Scope, of: str = "citations"
+) -> DrawnPage:
+    """Return the picture of the page with the boxes of the quote on it; see ``quote_page``.
+
+    Raises InvalidInputError where the format has no pages to draw, or where the file has changed.
+    """
+    page = _page(_cited(message, number, of), scope)
+    if not page.has_image or page.page is None:
+        raise InvalidInputError("“{name}” has no pages to draw.", name=page.file_name)
+    return page_image(file_id=page.file_id, page=page.page, quote=page.on_page, scope=scope)
+
+
+def _page(cited: Mapping[str, Any], scope: Scope) -> PageText:
+    chunk_id = cited.get("chunk_id")
+    if chunk_id is None:
+        raise NotFoundError("The text that was quoted cannot be read.")
+    # What was looked at is marked as a whole.
+    quote = cited.get("found") or cited.get("quote") or cited.get("content") or ""
+    return page_text(
+        chunk_id=chunk_id, revision=cited.get("revision"), quote=quote, scope=scope,
+        near=cited.get("char_start"),
+    )  # fmt: skip
+
+
+def _cited(message: models.Message, number: int, of: str) -> Mapping[str, Any]:
+    if of == "sources":
+        found = message.sources[number - 1 : number] if number > 0 else []
+    else:
+        found = [one for one in message.citations if one.get("number") == number]
+    if not found:
+        raise NotFoundError("The answer has no citation {number}.", number=number)
+    one: Mapping[str, Any] = found[0]
+    return one

@@ -1,0 +1,126 @@
+"""What a memory is about, so that there is one of each. In: a text. Out: a short folded key.
+
+What a message says outright of its writer. In: their words. Out: facts, found by rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass
+
+HAN = re.compile(r"[\u3400-\u9fff]")
+MAX_CHARACTERS = 200
+_UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def plain(text: str) -> str:
+    """Return a text that a database and XML can hold."""
+    return _UNSTORABLE.sub("", text)
+
+
+def subject_of(text: str) -> str:
+    """Return the words of a text, folded; of a long one a digest; empty when it has no words."""
+    folded = unicodedata.normalize("NFKC", plain(text)).casefold()
+    words = " ".join(re.findall(r"\w+", folded))
+    if len(words) <= MAX_CHARACTERS:
+        return words
+    return hashlib.sha256(words.encode()).hexdigest()
+
+
+MAX_FACTS, MAX_FACT_CHARACTERS = 5, 300
+_SENTENCE = re.compile(r"(?:[^。！？!?；;\n.]|\.(?=\S))+[。！？!?；;\n.]?")
+_QUESTION = re.compile(
+    r"[?？]|[吗呢]$|什么|怎么|怎样|如何|多少|多久|多大|哪|谁|几[个天次]|是否|能不能|可不可以|为何|"
+    r"^(?:what|how|which|who|whose|when|where|why|can|could|do|does|did|is|are|will|would|should|"
+    r"shall|may|have|has|tell me|show me|explain|find)\b",
+    re.I,
+)
+_ASKS_TO_KEEP = re.compile(
+    r"^(?:请?(?:[你您])?(?:帮我)?(?:记住|记下|记一下|牢记|别忘了?|不要忘记)(?:一下)?[:：,，\s]*|"
+    r"(?:please\s+)?(?:remember|note|keep in mind|don'?t forget)(?:\s+that)?[:,\s]+)",
+    re.I,
+)
+_OF_ONESELF = re.compile(r"我|咱|本人|\b(?:i|i'm|i've|my|mine|we|we're|our|ours|us|me)\b", re.I)
+_SECRET = re.compile(
+    r"密码|口令|密钥|验证码|身份证号?|银行卡|信用卡|\bpass(?:word|wd|phrase|code)s?\b|\bsecrets?\b|"
+    r"\btokens?\b|\bapi[ _-]?keys?\b|\bcredit card\b|\bssn\b|\bsk-[\w-]{8,}|\b\d{15,19}\b",
+    re.I,
+)
+# Where a name is given, it is the subject; else what stands at “s”, else the whole sentence.
+_TELLS: tuple[tuple[str, str], ...] = (
+    (
+        r"我(?:的名字)?(?:是)?叫|我的(?:名字|姓名)(?:是|叫)|(?:my name is|call me|i am called)\s",
+        "name",
+    ),
+    (
+        r"我们?(?:现在|目前)?(?:的)?(?P<s>[^，,是为]{1,20}?)(?:现在|目前|已经)?"
+        r"(?:是|为|改成|换成|变成)",
+        "",
+    ),
+    (r"(?:my|our)\s+(?P<s>[\w' -]{1,40}?)\s+(?:is|are|was|will be)\s+\S", ""),
+    (r"我们?(?:现在|目前)?(?P<s>住|在|来自|负责|从事|担任)", ""),
+    (
+        r"(?:i|we)(?:'m| am| are|'re)?\s+(?:now\s+)?"
+        r"(?P<s>(?:live|work(?:ing)?|based|responsible)(?:\s+(?:in|at|for|as|on))?)\b",
+        "",
+    ),
+    (r"我们?(?:一般|通常|平时|更|比较|都|不|只)*(?:用|使用|采用|喜欢|偏好|习惯|讨厌)", ""),
+    (
+        r"(?:i|we)\s+(?:usually\s|always\s|really\s|only\s|do not\s|don'?t\s|no longer\s)?\s*"
+        r"(?:use|prefer|like|love|hate|manage|run|own)\b",
+        "",
+    ),
+    (r"(?:i am|i'm|we are|we're)\s+(?:an?|the|from)\b|我是", "self"),
+)
+_RULES = tuple((re.compile(f"^(?:{pattern})", re.I), name) for pattern, name in _TELLS)
+_NO_SUBJECTS = frozenset({"question", "problem", "问题", "意思", "疑问", "想法", "觉得", "认为"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact and what it is about; ``replaces`` are numbers of known facts that it outdates."""
+
+    subject: str
+    text: str
+    replaces: tuple[int, ...] = ()
+
+
+def is_secret(text: str) -> bool:
+    """Return whether a text speaks of passwords, keys, card numbers and the like."""
+    return bool(_SECRET.search(text))
+
+
+def tells_of_oneself(text: str) -> bool:
+    """Return whether a message states anything about who wrote it, and does not only ask."""
+    return any(
+        _ASKS_TO_KEEP.search(one) or (_OF_ONESELF.search(one) and not _QUESTION.search(one))
+        for one in _sentences(text)
+    )
+
+
+def facts_by_rules(text: str) -> list[Fact]:
+    """Return what a message says outright: “my pump is an HX-400”, «记住…»; the last five."""
+    found: dict[str, Fact] = {}
+    for sentence in _sentences(text):
+        asked = _ASKS_TO_KEEP.search(sentence)
+        said = sentence[asked.end() :].strip() if asked else sentence
+        subject = _subject(said, bool(asked))
+        if subject and len(said) <= MAX_FACT_CHARACTERS and not is_secret(said):
+            found[subject] = Fact(subject, said)
+    return list(found.values())[-MAX_FACTS:]
+
+
+def _subject(said: str, is_asked: bool) -> str:
+    for pattern, name in () if _QUESTION.search(said) else _RULES:
+        if match := pattern.search(said):
+            subject = name or subject_of(match.groupdict().get("s") or said)
+            if subject not in _NO_SUBJECTS:
+                return subject
+    return subject_of(said) if is_asked else ""
+
+
+def _sentences(text: str) -> list[str]:
+    whole = (match.strip(" \u3000\t.。!！;；\n") for match in _SENTENCE.findall(plain(text)))
+    return [one for one in whole if one]

@@ -1,0 +1,72 @@
+"""What is remembered that bears on a question. In: who asks what. Out: facts and exchanges.
+
+Only the asker's own memories are looked at. An exchange whose answer rests on passages that the
+asker may not read any more, or that are gone, is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents import models
+from agents.chat.memory.facts import plain
+from agents.chat.memory.vectors import embed_asked, space_now
+from agents.core.remembered import EPISODIC, SEMANTIC, Remembered
+from agents.runtime.scopes import readable_chunks
+from rag.core.access import Scope
+from rag.services.search.confidence import likeness
+from rag.services.wiring import registry as wiring
+
+MAX_FACTS, MAX_EPISODES = 8, 3
+# An exchange must be plainly on the subject; a fact about a person may bear on anything.
+LIKE_ENOUGH = 0.65
+_WIDER = 3
+
+
+def recall(
+    *, query: str, scope: Scope, project: str | None = None, kinds: Sequence[str] = (),
+    top_k: int | None = None,
+) -> list[Remembered]:  # fmt: skip
+    """Return facts, then exchanges, each the likest first, at most ``top_k`` of a kind.
+
+    ``project`` None looks into all of the person's projects. Nothing is returned to somebody
+    unknown or who switched memory off. Raises RAGError when the embedding model fails.
+    """
+    query = plain(query).strip()
+    rows = models.Memory.objects.readable(scope).defer("embedding")
+    rows = rows if project is None else rows.filter(project=plain(project))
+    if not query or not may_remember(scope) or not rows.exists():
+        return []
+    vector, space = embed_asked(query), space_now()
+    found: list[Remembered] = []
+    if SEMANTIC in (kinds or (SEMANTIC,)):
+        limit = top_k or MAX_FACTS
+        facts = rows.filter(kind=SEMANTIC)
+        near = list(facts.near(vector, space)[:limit])
+        # Those without a vector of this model are still true.
+        near += facts.exclude(pk__in=[one.pk for one in near])[: limit - len(near)]
+        found += [_told(one) for one in near]
+    if EPISODIC in (kinds or (EPISODIC,)):
+        limit = top_k or MAX_EPISODES
+        near = list(rows.filter(kind=EPISODIC).near(vector, space)[: _WIDER * limit])
+        readable = readable_chunks((pk for one in near for pk in one.chunk_ids), scope)
+        told = [_told(one) for one in near if readable.issuperset(one.chunk_ids)]
+        found += [one for one in told if one.score >= LIKE_ENOUGH][:limit]
+    return found
+
+
+def may_remember(scope: Scope) -> bool:
+    """Return whether somebody is known and has not switched memory off."""
+    if scope.user_id is None:
+        return False
+    return not models.MemoryChoice.objects.filter(user_id=scope.user_id, is_on=False).exists()
+
+
+def _told(row: models.Memory) -> Remembered:
+    distance = getattr(row, "distance", None)
+    model = wiring.embedder().id
+    score = 0.0 if distance is None else likeness(model=model, cosine=1.0 - distance)
+    return Remembered(
+        str(row.key), row.kind, row.text, row.answer, max(0.0, min(1.0, score)), row.updated_at,
+        row.project,
+    )  # fmt: skip

@@ -1,0 +1,180 @@
+"""An answer as OpenAI's clients are told it. In: its events. Out: text and what goes along.
+
+Where a client wants the text to end. In: pieces, stop sequences. Out: what comes before.
+Citations as lines below a text, for who shows nothing else. In: citations. Out: lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.core.chat import ChatEvent, Transcript
+from rag.services.tokens import count_tokens
+
+
+class StopCut:
+    """Ends a text before the first stop sequence that is complete, in whatever pieces it comes."""
+
+    def __init__(self, stops: Sequence[str] = ()) -> None:
+        self._stops = tuple(filter(None, stops))
+        self._held = ""
+        self.is_cut = False
+
+    def feed(self, text: str) -> str:
+        """Return what is certainly shown; the beginning of a stop sequence is held back."""
+        if self.is_cut:
+            return ""
+        self._held += text
+        ends = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if ends:
+            self.is_cut = True
+            return self._held[: min(ends)[1]]
+        keep = max((_begun(self._held, stop) for stop in self._stops), default=0)
+        shown, self._held = self._held[: len(self._held) - keep], self._held[-keep:] if keep else ""
+        return shown
+
+    def finish(self) -> str:
+        """Return what was held back and has become no stop sequence."""
+        rest, self._held = ("" if self.is_cut else self._held), ""
+        return rest
+
+
+def _begun(text: str, stop: str) -> int:
+    """Return the length of the longest beginning of ``stop`` that ``text`` ends with."""
+    for n in range(min(len(stop) - 1, len(text)), 0, -1):
+        if text.endswith(stop[:n]):
+            return n
+    return 0
+
+
+_RULE = "\n\n---\n"
+_BLOCK = re.compile(rf"{_RULE}(?:\[\d+\] [^\n]*(?:\n|\Z))+\Z")
+
+
+def footnotes(*, citations: Sequence[Mapping[str, Any]], text: str) -> str:
+    """Return the lines of those citations that ``text`` has a mark of, below a rule; or nothing."""
+    lines = [_line(one) for one in citations if f"[{one['number']}]" in text]
+    return _RULE + "\n".join(lines) if lines else ""
+
+
+def without_footnotes(*, text: str) -> str:
+    """Return a text as it was before ``footnotes`` were added."""
+    return _BLOCK.sub("", text)
+
+
+def _line(cited: Mapping[str, Any]) -> str:
+    page = f", p. {cited['page']}" if cited.get("page") else ""
+    mark = "" if cited["verdict"] == "verified" else f" ({cited['verdict']})"
+    quote = " ".join(str(cited["quote"]).split())
+    return f"[{cited['number']}] {cited.get('file_name') or '?'}{page}: “{quote}”{mark}"
+
+
+_PLACE = (
+    "doc_id", "source_name", "document_id", "chunk_id", "revision", "store_id", "file_id",
+    "page_first", "char_start", "char_end", "score",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class OpenAIAnswer:
+    """An answer so far. ``holds`` keeps the text back to its end: it may still be replaced.
+
+    ``error`` is the data of the last event when the answer failed.
+    """
+
+    stops: Sequence[str] = ()
+    has_footnotes: bool = False
+    holds: bool = False
+    told: Transcript = field(default_factory=Transcript)
+    shown: str = ""
+    begun: Mapping[str, Any] = field(default_factory=dict)
+    ended: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    _usage: Mapping[str, Any] = field(default_factory=dict)
+    _cut: StopCut = field(default_factory=StopCut)
+
+    def __post_init__(self) -> None:
+        self._cut = StopCut(self.stops)
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether a stop sequence came: nobody is shown what follows."""
+        return self._cut.is_cut
+
+    def take(self, event: ChatEvent) -> str:
+        """Take in an event; return the text that it adds to what is shown."""
+        if not self.is_cut:
+            self.told.add(event.kind, event.data)
+        if event.kind == "start":
+            self.begun = event.data
+        elif event.kind == "usage":
+            self._usage = event.data
+        elif event.kind in ("done", "stopped"):
+            self.ended = event.data
+        elif event.kind == "error":
+            self.error = event.data
+        if self.holds or self.is_cut or event.kind not in ("delta", "replace"):
+            return ""
+        text = event.data["text"]
+        return self._show(self._cut.feed(text if event.kind == "delta" else self._instead(text)))
+
+    def finish(self) -> str:
+        """Return the rest of the text, with the footnotes if these were asked for."""
+        rest = self._cut.feed(self.told.text) if self.holds else ""
+        rest += self._cut.finish()
+        shown = self._show(rest)
+        if not self.has_footnotes:
+            return shown
+        return shown + self._show(footnotes(citations=self.citations, text=self.shown))
+
+    @property
+    def citations(self) -> list[dict[str, Any]]:
+        """Return the citations of what is shown."""
+        told, shown = self.told.citations, self.shown
+        return [one for one in told if not self.is_cut or f"[{one['number']}]" in shown]
+
+    @property
+    def finish_reason(self) -> str:
+        """Return ``length`` where the model reached the most tokens, else ``stop``."""
+        return "length" if self._usage.get("finish_reason") == "length" else "stop"
+
+    def usage(self, prompt: str) -> dict[str, int]:
+        """Return the tokens as the model counted them; those it did not count are estimated."""
+        asked = self._usage.get("input_tokens")
+        written = self._usage.get("output_tokens")
+        n_in = count_tokens(prompt) if asked is None else int(asked)
+        n_out = count_tokens(self.shown) if written is None else int(written)
+        return {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
+
+    def about(self, ignored: Sequence[str]) -> dict[str, Any]:
+        """Return what only this server tells: keys, outcome, what was looked at, notices.
+
+        ``text`` is there when the answer was replaced after its text had been sent.
+        """
+        about = {
+            "message": self.begun.get("message"), "session": self.begun.get("session"),
+            "outcome": self.ended.get("outcome"), "confidence": self.ended.get("confidence"),
+            "sources": [_place(one) for one in self.told.sources],
+            "notices": self.told.notices, "ignored": list(ignored),
+        }  # fmt: skip
+        is_other = not self.is_cut and not self.shown.startswith(self.told.text)
+        return {**about, "text": self.told.text} if is_other else about
+
+    def _instead(self, text: str) -> str:
+        """Return what to add where a text takes the place of one that cannot be taken back."""
+        self._cut = StopCut(self.stops)
+        if text.startswith(self.shown):
+            return text[len(self.shown) :]
+        return f"\n\n{text}"
+
+    def _show(self, text: str) -> str:
+        self.shown += text
+        return text
+
+
+def _place(source: Mapping[str, Any]) -> dict[str, Any]:
+    name = (source.get("source") or {}).get("name", "")
+    return {"name": name, **{key: source.get(key) for key in _PLACE}}

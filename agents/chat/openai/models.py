@@ -1,0 +1,137 @@
+"""Texts to vectors for other programs. In: a model's name, texts. Out: vectors, tokens.
+
+What OpenAI's clients may name as ``model``. In: who asks. Out: agents, embedding models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agents import models
+from agents.chat.agents.find import find_agent
+from agents.runtime.db import release
+from rag.core.access import Scope
+from rag.core.account import on_account
+from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.registry import embedding_models
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model of the list; ``created`` is a Unix time, 0 where none is known."""
+
+    id: str
+    kind: Literal["agent", "embedding"]
+    created: int = 0
+    label: str = ""
+
+
+def list_models(*, scope: Scope) -> list[NamedModel]:
+    """Return the agents that ``scope`` may ask, by name, and the embedding models it may use."""
+    agents = models.Agent.objects.readable(scope).filter(is_enabled=True).order_by("name")
+    found = [
+        NamedModel(agent.name, "agent", int(agent.created_at.timestamp()), str(agent))
+        for agent in agents
+    ]
+    return found + [NamedModel(name, "embedding") for name in embedding_models(scope=scope)]
+
+
+def find_model(*, name: str, scope: Scope) -> NamedModel:
+    """Return one model of the list; raise NotFoundError."""
+    for model in list_models(scope=scope):
+        if model.id == name:
+            return model
+    raise _unknown(name)
+
+
+def agent_called(*, name: str, scope: Scope) -> models.Agent:
+    """Return an agent that can be asked; one that is hidden or switched off is none here."""
+    try:
+        return find_agent(name=name, scope=scope)
+    except (NotFoundError, ConflictError) as error:
+        raise _unknown(name) from error
+
+
+def embedding_model_called(*, name: str, scope: Scope) -> str:
+    """Return the name of an embedding model that may be used; raise NotFoundError."""
+    if name not in embedding_models(scope=scope):
+        raise _unknown(name)
+    return name
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(
+        "The model “{model}” does not exist, or you may not use it.",
+        hint="GET /v1/models lists those that you may.", model=name[:200],
+    )  # fmt: skip
+
+
+MAX_TEXTS, MAX_TOKENS = 2048, 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Float32 vectors [n, dim] in the order of the texts, and how many tokens these had."""
+
+    vectors: Any
+    n_tokens: int
+
+
+def texts_of(*, given: Any) -> list[str]:
+    """Return the texts of a request's ``input``; raise InvalidInputError for anything else."""
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, list) or not listed:
+        raise InvalidInputError(
+            "The input is neither a text nor a list of texts.", hint="Send one.", param="input"
+        )
+    if any(isinstance(one, (int, list)) for one in listed):
+        raise InvalidInputError(
+            "Tokens cannot be embedded: each model here has its own.",
+            hint="Send texts; in LangChain, check_embedding_ctx_length=False does it.",
+            param="input",
+        )
+    if len(listed) > MAX_TEXTS:
+        raise InvalidInputError(
+            "There are {n} texts.", hint="Allowed: 1 to {limit}.",
+            n=len(listed), limit=MAX_TEXTS, param="input",
+        )  # fmt: skip
+    for number, text in enumerate(listed):
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInputError(
+                "Text {number} of the input is empty.", hint="Leave it out.",
+                number=number, param="input",
+            )  # fmt: skip
+    return listed
+
+
+def embed_texts(
+    *, model: str, texts: Sequence[str], scope: Scope, dimensions: int | None = None,
+    is_query: bool = False,
+) -> Embedded:  # fmt: skip
+    """Return the vectors of a model that ``scope`` may use; NotFoundError for another.
+
+    Raises InvalidInputError for more than 300,000 tokens and for other dimensions than the model's.
+    """
+    embedder = wiring.embedder(embedding_model_called(name=model, scope=scope))
+    # No connection is held while the model works.
+    release()
+    if dimensions not in (None, embedder.dim):
+        raise InvalidInputError(
+            "The model {model} makes vectors of {dim} numbers, no others.", hint="Leave it out.",
+            model=model, dim=embedder.dim, param="dimensions",
+        )  # fmt: skip
+    n_tokens = 0
+    for text in texts:
+        n_tokens += embedder.tokenizer.count(text)
+        if n_tokens > MAX_TOKENS:
+            raise InvalidInputError(
+                "The input has more than {limit} tokens.", hint="Send it in several requests.",
+                limit=MAX_TOKENS, param="input",
+            )  # fmt: skip
+    with on_account(scope):
+        if is_query:
+            return Embedded([embedder.embed_query(text) for text in texts], n_tokens)
+        return Embedded(embedder.embed_passages(texts), n_tokens)

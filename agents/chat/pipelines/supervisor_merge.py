@@ -1,0 +1,269 @@
+"""Step Merge of a supervisor. In: answers of agents. Out: one answer, its citations numbered anew.
+
+By the model, whose quotes are checked again; without one the answers stand one after another.
+
+Step Ask of a supervisor. In: orders. Out: what the agents answered, or how they failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from agents.chat.pipelines.generate import Teller, request_of, said, settle, write
+from agents.chat.pipelines.prompt import attribute, data, language_of, question_text, turns_before
+from agents.chat.pipelines.react_documents import doc_name, place_of, shelve, sources_of
+from agents.chat.pipelines.texts import nobody_text, unavailable_text, unknown_text
+from agents.core.page_context import PageRead
+from agents.core.pipeline import PipelineRun, PipelineState
+from agents.core.prompts import fill_prompt, prompt_file
+from agents.core.side_by_side import side_by_side
+from rag.core.errors import ProviderError, ProviderTimeoutError, RAGError
+from rag.core.hits import Hit
+from rag.core.ports import ChatRequest
+from rag.core.types import Citation, Message
+from rag.stages.prompting.context import Passage
+
+# Of the time that is left several agents have so much: one answer is made of theirs in the rest.
+SHARE_OF_SEVERAL = 0.75
+# Outcomes after which nobody else needs to be asked.
+ANSWERED = frozenset({"answered", "partial", "remembered", "small_talk", "about_store"})
+# What of one agent's events is told as the supervisor's own when nobody else is asked.
+_PASSED_ON = frozenset({"delta", "citation", "replace", "sources"})
+_TOLD = frozenset({"tool_call", "tool_result", "agent_call", "agent_result", "notice"})
+_SUMMARY_CHARACTERS = 200
+
+
+async def ask(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return all ``answers`` so far; where one agent alone answered, that is the final answer."""
+    before, orders = list(state.get("answers") or []), state["orders"]
+    is_alone = len(orders) == 1 and not any(one["outcome"] in ANSWERED for one in before)
+    found = await side_by_side(
+        _answer(order, f"{state['n_rounds']}.{number}", is_alone, state, run)
+        for number, order in enumerate(orders, start=1)
+    )
+    update: PipelineState = {"answers": [*before, *found]}
+    if is_alone and found[0]["outcome"] in ANSWERED:
+        (one,) = found
+        return {
+            **update, "final_answer": one["text"], "citations": list(one["citations"]),
+            "outcome": one["outcome"], "confidence": one["confidence"],
+        }  # fmt: skip
+    if is_alone and found[0]["has_told"]:
+        # What was passed on was no answer: others are asked, or it is said in the end.
+        await run.emit("replace", {"text": "", "citations": []})
+    return update
+
+
+def _page_of(state: PipelineState) -> PageRead:
+    return PageRead(state.get("page_hits") or (), state.get("page_context") or "")
+
+
+async def _answer(
+    order: Mapping[str, str], id: str, is_alone: bool, state: PipelineState, run: PipelineRun
+) -> dict[str, Any]:
+    name, started = order["agent"], time.perf_counter()
+    has_told = False
+    error: RAGError | None = None
+
+    async def pass_on(kind: str, data: Mapping[str, Any]) -> None:
+        nonlocal has_told
+        if is_alone and kind in _PASSED_ON:
+            has_told = has_told or kind == "delta"
+            await run.emit(kind, data)
+        elif kind in _TOLD:
+            await run.emit(kind, {**data, "by": data.get("by") or name})
+
+    await run.emit("agent_call", {"id": id, "agent": name, "question": order["question"]})
+    answer: dict[str, Any] = {"text": "", "citations": [], "sources": [], "confidence": None}
+    outcome = "failed"
+    share = SHARE_OF_SEVERAL if len(state["orders"]) > 1 else 1.0
+    try:
+        async with asyncio.timeout(share * run.tools.deadline.remaining_s):
+            history, page = state.get("history") or [], _page_of(state)
+            said = await run.team.ask(name, order["question"], history, page, pass_on)
+        outcome = said.outcome
+        answer = {
+            "text": said.text, "citations": said.citations, "sources": said.sources,
+            "confidence": said.confidence,
+        }  # fmt: skip
+    except TimeoutError:
+        error = ProviderTimeoutError(
+            "The agent “{name}” did not answer in time.", hint="Allow more by run_timeout_s.",
+            name=name,
+        )  # fmt: skip
+    except RAGError as raised:
+        error = raised
+    told: dict[str, Any] = {
+        "id": id, "agent": name, "outcome": outcome, "is_error": error is not None,
+        "text": answer["text"][:_SUMMARY_CHARACTERS], "n_citations": len(answer["citations"]),
+        "duration_ms": round((time.perf_counter() - started) * 1e3, 1),
+    }  # fmt: skip
+    await run.emit("agent_result", told | ({"error": error.as_dict()} if error else {}))
+    return {**order, **answer, "outcome": outcome, "has_told": has_told, "error": error}
+
+
+_MARK = re.compile(r"\[(\d{1,3})\]")
+_FIELDS = tuple(field.name for field in fields(Citation))
+
+
+async def merge(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``final_answer``, ``citations`` and ``outcome`` of all that was answered.
+
+    A model that has not merged when the run's time is over is not waited for.
+    """
+    answers = state.get("answers") or []
+    good = [one for one in answers if one["outcome"] in ANSWERED]
+    if not good:
+        return await _without_answer(state, answers, run)
+    passages, documents = _gathered(good, run, state["query"])
+    await run.emit("sources", {"sources": sources_of(passages)})
+    numbered = _numbered(good, passages)
+    if len(good) == 1 or not run.can_write or not _left_s(run):
+        return await _in_a_row(numbered, run)
+    request = request_of(_messages(state, numbered, documents, run), state["query"], passages, run)
+    teller = Teller(passages, run)
+    try:
+        await _written(replace(request, timeout_s=_left_s(run)), teller, run)
+    except ProviderError as error:
+        # What the agents said is there, whoever cannot merge it.
+        await run.emit("notice", {"step": "merge", "error": error.as_dict()})
+        await teller.take_back()
+        return await _in_a_row(numbered, run)
+    # A repair has what is left of the time; what was written stands without it.
+    return await settle(replace(request, timeout_s=_left_s(run)), teller, state["query"], run)
+
+
+async def _written(request: ChatRequest, teller: Teller, run: PipelineRun) -> None:
+    try:
+        async with asyncio.timeout(request.timeout_s):
+            await write(request, teller, run)
+    except TimeoutError:
+        raise ProviderTimeoutError(
+            "The model {model} did not answer within {timeout_s} s.",
+            hint="Try again, or choose a faster model.",
+            model=run.model_id, timeout_s=f"{request.timeout_s:.3g}",
+        ) from None  # fmt: skip
+
+
+def _left_s(run: PipelineRun) -> float:
+    return min(run.config.generate_timeout_s, run.tools.deadline.remaining_s)
+
+
+async def _without_answer(
+    state: PipelineState, answers: Sequence[Mapping[str, Any]], run: PipelineRun
+) -> PipelineState:
+    query = state["query"]
+    if not answers and not run.tools.deadline.remaining_s:
+        raise ProviderTimeoutError(
+            "There was no time left to ask an agent.", hint="Allow more by run_timeout_s."
+        )
+    if not answers:
+        return await said(nobody_text(query), "unknown", run)
+    errors = [one["error"] for one in answers if one["error"] is not None]
+    if len(errors) == len(answers):
+        # Nobody could so much as look: that is a failure, and no answer.
+        raise errors[-1]
+    looked_at = [Hit.from_dict(one) for answer in answers for one in answer["sources"]]
+    if looked_at or any(one["outcome"] == "unknown" for one in answers):
+        return await said(unknown_text(query, looked_at), "unknown", run)
+    return await said(unavailable_text(query), "unavailable", run)
+
+
+def _gathered(
+    answers: Sequence[Mapping[str, Any]], run: PipelineRun, query: str
+) -> tuple[list[Passage], str]:
+    """Return the passages that the answers cite, once each, and as documents for the model.
+
+    Those beyond its budget are among the passages all the same: they are cited.
+    """
+    hits: dict[Any, Hit] = {}
+    for answer in answers:
+        cited = {citation["doc_id"] for citation in answer["citations"]}
+        found = [Hit.from_dict(one) for one in answer["sources"] if one.get("doc_id") in cited]
+        hits |= {place_of(hit): hit for hit in found if place_of(hit) not in hits}
+    passages, documents = shelve([], list(hits.values()), run, query)
+    shown = {place_of(passage.hit) for passage in passages}
+    rest = [hit for place, hit in hits.items() if place not in shown]
+    for number, hit in enumerate(rest, start=len(passages) + 1):
+        passages.append(Passage(doc_name(number), hit, hit.text))
+    return passages, documents
+
+
+def _numbered(
+    answers: Sequence[Mapping[str, Any]], passages: Sequence[Passage]
+) -> list[dict[str, Any]]:
+    """Return the answers with their marks and citations numbered through all of them."""
+    ids = {place_of(passage.hit): passage.doc_id for passage in passages}
+    found, n = [], 0
+    for answer in answers:
+        new_ids = {
+            str(one.get("doc_id")): ids.get(place_of(Hit.from_dict(one)), "")
+            for one in answer["sources"]
+        }
+        numbers: dict[int, int] = {}
+        citations = []
+        for citation in answer["citations"]:
+            n += 1
+            numbers[citation["number"]] = n
+            doc_id = new_ids.get(citation["doc_id"]) or citation["doc_id"]
+            citations.append({**citation, "number": n, "doc_id": doc_id})
+
+        def renumbered(mark: re.Match[str], numbers: Mapping[int, int] = numbers) -> str:
+            number = numbers.get(int(mark[1]))
+            return mark[0] if number is None else f"[{number}]"
+
+        text = _MARK.sub(renumbered, answer["text"])
+        kept = {name: answer[name] for name in ("agent", "outcome", "confidence")}
+        found.append({**kept, "text": text, "citations": citations})
+    return found
+
+
+async def _in_a_row(answers: Sequence[Mapping[str, Any]], run: PipelineRun) -> PipelineState:
+    """Tell the answers one after another, each as its agent gave it."""
+    citations: list[dict[str, Any]] = []
+    texts = []
+    for answer in answers:
+        texts.append(answer["text"].strip() if len(answers) == 1 else
+                     f"**{answer['agent']}**\n\n{answer['text'].strip()}")  # fmt: skip
+        await run.emit("delta", {"text": ("\n\n" if len(texts) > 1 else "") + texts[-1]})
+        for citation in answer["citations"]:
+            kept = {name: citation[name] for name in _FIELDS if name in citation}
+            citations.append(kept)
+            await run.emit("citation", kept)
+    told: PipelineState = {"final_answer": "\n\n".join(texts), "citations": citations}
+    if len(answers) == 1:
+        (one,) = answers
+        return {**told, "outcome": one["outcome"], "confidence": one["confidence"]}
+    is_partial = any(answer["outcome"] == "partial" for answer in answers)
+    return {**told, "outcome": "partial" if is_partial else "answered"}
+
+
+def _messages(
+    state: PipelineState, answers: Sequence[Mapping[str, Any]], documents: str, run: PipelineRun
+) -> list[Message]:
+    language = language_of(state["query"])
+    rules = "cite" if run.config.enable_source_citation else "no_cite"
+    system = fill_prompt(
+        prompt_file(f"supervisor_merge_{language}"),
+        {"persona": data(run.prompt.strip()),
+         "citation_rules": prompt_file(f"{rules}_{language}").strip()},
+    )  # fmt: skip
+    told = "\n".join(
+        f"<answer agent={attribute(one['agent'])}>\n{data(_with_ids(one))}\n</answer>"
+        for one in answers
+    )
+    asked = question_text(state, f"{documents}\n<answers>\n{told}\n</answers>".strip())
+    return [Message("system", system), *turns_before(state, run), Message("user", asked)]
+
+
+def _with_ids(answer: Mapping[str, Any]) -> str:
+    """Return an answer whose marks name documents, as the model shall cite them."""
+    ids = {citation["number"]: citation["doc_id"] for citation in answer["citations"]}
+    return _MARK.sub(
+        lambda mark: f"[{ids[int(mark[1])]}]" if int(mark[1]) in ids else mark[0], answer["text"]
+    )

@@ -1,0 +1,49 @@
+"""Our own prompts. In: a file's name in ``agents/prompts``. Out: its text.
+
+A prompt's ``{name}`` filled. In: a text and values. Out: the text; other braces stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).resolve().parents[1] / "prompts"
+
+
+@lru_cache(maxsize=64)
+def prompt_file(name: str) -> str:
+    """Return the text of a prompt, read once a process."""
+    return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+
+
+_PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
+
+
+def placeholders(prompt: str) -> tuple[str, ...]:
+    """Return the names that stand in single braces, once each, in order.
+
+    ``{"key": 1}``, ``{ name }`` and ``{name.field}`` are no placeholders.
+    """
+    return tuple(dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(prompt)))
+
+
+def fill_prompt(prompt: str, values: Mapping[str, Any]) -> str:
+    """Return the prompt with each known ``{name}`` replaced; what is unknown stays as it is.
+
+    Texts go in as they are and are not looked at again; other values as JSON, None as nothing.
+    """
+
+    def filled(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            return match[0]
+        value = values[match[1]]
+        if value is None or isinstance(value, str):
+            return value or ""
+        return json.dumps(value, ensure_ascii=False, default=str)
+
+    return _PLACEHOLDER.sub(filled, prompt)

@@ -1,0 +1,203 @@
+"""A flow's folder as one thing. In: a zip, or texts by path. Out: its files, and back.
+
+A flow as a folder. In: flow.yaml with texts beside it. Out: both as texts, and back.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from rag.core.errors import InvalidInputError, NotFoundError
+from rag.core.zip_name import zip_name
+
+FLOW_FILE = "flow.yaml"
+# What lies here fills the flow's stores and is no prompt.
+DOCUMENTS = "documents"
+MAX_FILES = 200
+MAX_BYTES = 500_000
+TEXTS = (".md", ".txt")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFiles:
+    """The YAML of a flow, and its prompts by their path within the folder."""
+
+    yaml: str
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_folder(path: Path) -> FlowFiles:
+    """Return what lies in a folder, or around a YAML file: it and all .md and .txt files.
+
+    What lies below ``documents/`` is for the flow's stores and left alone.
+    Raises NotFoundError where there is no flow, InvalidInputError for too many or too large files
+    and for what is no UTF-8.
+    """
+    file = path / FLOW_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise NotFoundError("There is no flow at “{path}”.", path=path)
+    folder = file.parent.resolve()
+    prompts: dict[str, str] = {}
+    for one in sorted(folder.rglob("*")):
+        is_inside = one.resolve().is_relative_to(folder) and not _is_document(one, folder)
+        if one.suffix in TEXTS and one.is_file() and is_inside:
+            if len(prompts) == MAX_FILES:
+                raise InvalidInputError(
+                    "“{path}” holds more than {limit} texts.", path=folder, limit=MAX_FILES
+                )
+            prompts[one.relative_to(folder).as_posix()] = read_text(one)
+    return FlowFiles(read_text(file), prompts)
+
+
+def write_folder(path: Path, files: FlowFiles) -> list[Path]:
+    """Write a flow into a folder, made when it is not there; return the files written."""
+    check_prompts(files.prompts)
+    written = []
+    for name, text in {FLOW_FILE: files.yaml, **files.prompts}.items():
+        file = path / PurePosixPath(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="")
+        written.append(file)
+    return written
+
+
+def check_prompts(prompts: Mapping[str, str]) -> None:
+    """Raise InvalidInputError for a prompt whose path leads out, or that no database keeps."""
+    for name, text in prompts.items():
+        parts = PurePosixPath(name).parts
+        is_plain = (
+            parts and "\\" not in name and not any(part in ("..", "/", ".") for part in parts)
+        )
+        if not is_plain or PurePosixPath(name).suffix not in TEXTS or "\0" in name:
+            raise InvalidInputError(
+                "“{path}” cannot be the path of a prompt.",
+                hint="Write it like {example}.", path=name, example="prompts/10-answer.md",
+            )  # fmt: skip
+        if _UNSTORABLE.search(text):
+            raise InvalidInputError(
+                "“{path}” is no text: it holds a NUL or half a character.",
+                hint="Save it as UTF-8.", path=name,
+            )  # fmt: skip
+
+
+def _is_document(file: Path, folder: Path) -> bool:
+    return file.relative_to(folder).parts[0] == DOCUMENTS
+
+
+def read_text(file: Path) -> str:
+    """Return a file's text; raise InvalidInputError for one too large, or no UTF-8."""
+    if file.stat().st_size > MAX_BYTES:
+        raise InvalidInputError(
+            "“{path}” has {n} bytes.", hint="At most {limit}.", path=file,
+            n=file.stat().st_size, limit=MAX_BYTES,
+        )  # fmt: skip
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError("“{path}” is not UTF-8.", path=file) from error
+
+
+MAX_ARCHIVE = 20_000_000
+_UNREADABLE = (lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def read_archive(data: bytes) -> FlowFiles:
+    """Return the flow of a zip whose flow.yaml lies at its top or in its one folder.
+
+    Other files than .md and .txt beside it are left alone. Raises InvalidInputError for what is no
+    zip or too large, NotFoundError where there is no flow.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return from_texts(_texts(archive))
+    except (zipfile.BadZipFile, zlib.error, *_UNREADABLE) as error:
+        raise InvalidInputError("The archive cannot be read: {reason}.", hint="Send a plain zip.",
+                                reason=str(error).rstrip(".")) from error  # fmt: skip
+
+
+def write_archive(files: FlowFiles) -> bytes:
+    """Return the files as a zip; the same files are the same bytes."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in to_texts(files).items():
+            archive.writestr(zipfile.ZipInfo(name, _DATE), text.encode("utf-8"),
+                             zipfile.ZIP_DEFLATED)  # fmt: skip
+    return written.getvalue()
+
+
+def from_texts(texts: Mapping[str, str]) -> FlowFiles:
+    """Return the flow of texts by path; raise NotFoundError without a flow.yaml.
+
+    Raises InvalidInputError for a path that leads out, too many and too long texts.
+    """
+    if FLOW_FILE not in texts:
+        raise NotFoundError("There is no flow at “{path}”.", path=FLOW_FILE)
+    if len(texts) > MAX_FILES + 1:
+        raise InvalidInputError(
+            "“{path}” holds more than {limit} texts.", path=FLOW_FILE, limit=MAX_FILES
+        )
+    for name, text in texts.items():
+        _check_size(name, len(text.encode("utf-8", "surrogatepass")))
+    plain = {name: _plain(text) for name, text in texts.items()}
+    prompts = {name: text for name, text in plain.items() if name != FLOW_FILE}
+    check_prompts(prompts)
+    return FlowFiles(plain[FLOW_FILE], prompts)
+
+
+def to_texts(files: FlowFiles) -> dict[str, str]:
+    """Return the files' texts by path."""
+    return {FLOW_FILE: files.yaml, **files.prompts}
+
+
+def _texts(archive: zipfile.ZipFile) -> dict[str, str]:
+    names = [PurePosixPath(zip_name(one)) for one in archive.infolist() if not one.is_dir()]
+    roots = [name.parent for name in names if name.name == FLOW_FILE]
+    root = min(roots, key=lambda one: len(one.parts), default=PurePosixPath())
+    found: dict[str, str] = {}
+    for one in archive.infolist():
+        name = PurePosixPath(zip_name(one))
+        is_text = name == root / FLOW_FILE or name.suffix in TEXTS
+        if one.is_dir() or not is_text or not name.is_relative_to(root):
+            continue
+        if name.relative_to(root).parts[0] == DOCUMENTS:
+            continue
+        _check_size(str(name), one.file_size)
+        if len(found) > MAX_FILES:
+            raise InvalidInputError(
+                "“{path}” holds more than {limit} texts.", path=FLOW_FILE, limit=MAX_FILES
+            )
+        with archive.open(one) as stream:
+            # What a zip says of its sizes need not be true.
+            raw = stream.read(MAX_BYTES + 1)
+        _check_size(str(name), len(raw))
+        found[name.relative_to(root).as_posix()] = _decoded(str(name), raw)
+    return found
+
+
+def _plain(text: str) -> str:
+    # As a folder's files are read: the same flow is the same version, whichever way it came.
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _decoded(name: str, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError("“{path}” is not UTF-8.", path=name) from error
+
+
+def _check_size(name: str, n_bytes: int) -> None:
+    if n_bytes > MAX_BYTES:
+        raise InvalidInputError(
+            "“{path}” has {n} bytes.", hint="At most {limit}.", path=name, n=n_bytes,
+            limit=MAX_BYTES,
+        )  # fmt: skip

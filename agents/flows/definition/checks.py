@@ -1,0 +1,72 @@
+"""What is wrong with a flow before it runs. In: a flow, what there is. Out: findings in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.core.source_configs import DataSourceConfig, RagNodeConfig
+from agents.flows.definition.check_edges import check_edges
+from agents.flows.definition.check_graph import check_graph
+from agents.flows.definition.check_names import check_names
+from agents.flows.definition.definition import Flow
+from agents.flows.definition.finding import Finding, Findings
+from agents.flows.definition.node_configs import AgentNodeConfig, RagFilesConfig
+from rag.core.errors import RAGError
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a flow may rely on: each raises a RAGError for what is not there."""
+
+    check_source: Callable[[DataSourceConfig], None]
+    check_model: Callable[[str], None]
+    check_tool: Callable[[str], None]
+    check_files: Callable[[RagFilesConfig], None]
+
+
+def check_flow(flow: Flow, surroundings: Surroundings) -> list[Finding]:
+    """Return all findings, errors and warnings, by their place in the file.
+
+    A flow with errors must not be activated.
+    """
+    found = Findings(flow.located)
+    is_sound = check_graph(flow.definition, found)
+    check_edges(flow.definition, found)
+    for number, node in enumerate(flow.definition.nodes):
+        _check_node(flow, number, flow.configs[node.name], found, surroundings)
+    if is_sound:
+        check_names(flow, found)
+    return found.in_order()
+
+
+def _check_node(
+    flow: Flow, number: int, config: object, found: Findings, surroundings: Surroundings
+) -> None:
+    key = ("nodes", number, "config")
+    if isinstance(config, AgentNodeConfig):
+        _check_prompt(flow, config.prompt, (*key, "prompt"), found)
+        if config.model:
+            with found.reporting((*key, "model")):
+                surroundings.check_model(config.model.id)
+        for place, tool in enumerate(config.tools):
+            with found.reporting((*key, "tools", place)):
+                if isinstance(tool, str):
+                    surroundings.check_tool(tool)
+                else:
+                    surroundings.check_source(tool)
+    if isinstance(config, RagNodeConfig):
+        for place, source in enumerate(config.data_sources):
+            with found.reporting((*key, "data_sources", place)):
+                surroundings.check_source(source)
+    if isinstance(config, RagFilesConfig):
+        with found.reporting(key):
+            surroundings.check_files(config)
+
+
+def _check_prompt(flow: Flow, path: str, key: tuple[str | int, ...], found: Findings) -> None:
+    if path not in flow.prompts:
+        known = ", ".join(sorted(flow.prompts)) or "none"
+        found.error(
+            key, RAGError("there is no prompt “{path}”; known: {known}", path=path, known=known)
+        )

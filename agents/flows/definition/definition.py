@@ -1,0 +1,192 @@
+"""A flow as its file says it. In: YAML with places. Out: typed nodes and edges.
+
+What a node's ``config`` may hold is the node type's own affair; see ``node_configs``.
+
+Which fields a place in a YAML file may have. In: a model, a path into it. Out: their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from agents.core.state import FIELDS
+from agents.flows.definition.read_yaml import Located, read_yaml
+from rag.core.errors import InvalidInputError
+
+
+def known_fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
+    """Return the names as the file writes them, empty where the path leads to no one model."""
+    here: list[type[BaseModel]] = [model]
+    for step in path:
+        if isinstance(step, str):
+            annotations = [
+                one.annotation
+                for place in here
+                for name, one in place.model_fields.items()
+                if step in (name, one.alias)
+            ]
+            # A step may name a member of a union instead of a field.
+            here = [one for each in annotations for one in _models(each)] or here
+    if len(here) != 1:
+        return []
+    return [one.alias or name for name, one in here[0].model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+END = "END"
+DEFAULT = "default"
+_NAME = re.compile(r"[^\W\d][\w-]{0,63}")
+_INPUT = re.compile(r"[^\W\d]\w{0,63}")
+# What prompts and queries are given besides inputs.
+_TAKEN = frozenset({*FIELDS, "user_query", "rag_context"})
+
+
+class EdgeDefinition(BaseModel):
+    """An edge: taken always, on a CEL condition, or by ``default`` when no other one is.
+
+    Several ``to`` run side by side.
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
+
+    source: str = Field(alias="from")
+    targets: list[str] = Field(alias="to", min_length=1, max_length=20)
+    condition: str = "always"
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class NodeDefinition(BaseModel):
+    """A node: its name, the type that runs it, and what that type is told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    type: str
+    config: dict[str, Any] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        if name == END or not _NAME.fullmatch(name):
+            raise ValueError("a name is letters, digits, _ and -, at most 64, and not END")
+        return name
+
+
+class FlowDefinition(BaseModel):
+    """A whole flow. ``max_steps`` bounds its cycles, ``timeout_s`` a run from start to end.
+
+    ``inputs`` are what a run may be given besides its message, each with a line for people.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
+    version: str = Field(default="1", max_length=40)
+    description: str = ""
+    nodes: list[NodeDefinition] = Field(min_length=1, max_length=500)
+    edges: list[EdgeDefinition] = Field(max_length=5000)
+    entry_node: str
+    inputs: dict[str, str] = {}
+    max_steps: int = Field(default=50, ge=1, le=1000)
+    timeout_s: float = Field(default=1800, gt=0, le=86_400)
+
+    @field_validator("inputs")
+    @classmethod
+    def _free(cls, inputs: dict[str, str]) -> dict[str, str]:
+        for name in inputs:
+            if not _INPUT.fullmatch(name):
+                raise ValueError(f"“{name}” is no name: letters, digits and _, at most 64")
+            if name in _TAKEN:
+                raise ValueError(f"“{name}” is in every state already: give the input another name")
+        return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A definition whose nodes' configs are read, with the places for further checks.
+
+    ``prompts`` are the texts of its prompt files by their path.
+    """
+
+    definition: FlowDefinition
+    configs: Mapping[str, BaseModel]
+    located: Located
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_flow(
+    text: str,
+    node_configs: Mapping[str, type[BaseModel]],
+    *,
+    prompts: Mapping[str, str] | None = None,
+    name: str = "flow.yaml",
+) -> Flow:
+    """Return the flow of a YAML text; ``node_configs`` are the node types that there are.
+
+    Raises InvalidInputError for the first mistake, with file, line, column, field and what is
+    allowed.
+    """
+    located = read_yaml(text, name=name)
+    if not isinstance(located.data, dict):
+        raise InvalidInputError(
+            "“{name}” holds no flow.", hint="Write name, nodes, edges.", name=name
+        )
+    try:
+        definition = FlowDefinition.model_validate(located.data)
+    except ValidationError as error:
+        raise _mistake(error, FlowDefinition, located, name, ()) from None
+    configs = {}
+    for number, node in enumerate(definition.nodes):
+        key = ("nodes", number)
+        if node.name in configs:
+            raise _at(located, name, (*key, "name"), f"the node “{node.name}” is there twice")
+        if node.type not in node_configs:
+            known = ", ".join(sorted(node_configs))
+            raise _at(located, name, (*key, "type"), f"unknown type “{node.type}”; known: {known}")
+        try:
+            configs[node.name] = node_configs[node.type].model_validate(node.config)
+        except ValidationError as error:
+            raise _mistake(
+                error, node_configs[node.type], located, name, (*key, "config")
+            ) from None
+    return Flow(definition, configs, located, dict(prompts or {}))
+
+
+def _mistake(
+    error: ValidationError, model: type[BaseModel], located: Located, name: str,
+    prefix: tuple[str | int, ...],
+) -> InvalidInputError:  # fmt: skip
+    faults = error.errors(include_url=False)
+    # A misspelt field is why another one is missing.
+    first = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
+    key = (*prefix, *first["loc"])
+    reason = re.sub(r"^Value error, ", "", first["msg"])
+    known = known_fields(model, first["loc"][:-1])
+    if first["type"] == "extra_forbidden" and known:
+        reason = f"there is no such field; known: {', '.join(known)}"
+    if first["type"] == "string_type" and isinstance(first["input"], bool | int | float):
+        reason = "this is no text for YAML: write it in quotes"
+    return _at(located, name, key, f"{'.'.join(map(str, key))}: {reason}")
+
+
+def _at(located: Located, name: str, key: tuple[str | int, ...], reason: str) -> InvalidInputError:
+    place = located.place(key)
+    return InvalidInputError(
+        "“{name}”, line {line}, column {column}: {reason}.",
+        name=name, line=place.line, column=place.column, reason=reason.rstrip("."),
+    )  # fmt: skip

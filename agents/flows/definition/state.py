@@ -1,0 +1,176 @@
+"""What nodes gave, as templates of a builder's nodes look it up. In: updates. Out: outputs.
+
+What names stand for in a flow. In: a state. Out: values for conditions, prompts and sources.
+The state that a run begins with. In: a flow, a message, what is given. Out: a whole state.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agents.core.json_state import storable
+from agents.core.state import EMPTY, FIELDS, IDENTITY, Replace
+from agents.flows.definition.definition import FlowDefinition
+from rag.core.errors import InvalidInputError, UnknownNameError
+
+
+def user_query(state: Mapping[str, Any]) -> str:
+    """Return what the person said."""
+    return str((state.get("current_message") or {}).get("content") or "")
+
+
+def condition_values(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what conditions ask for: fields, then prompt variables, then ``edges_var``.
+
+    The later one counts, but nothing replaces who acts. What is None is missing.
+    """
+    given = {name: one for name, one in (state.get("prompt_vars") or {}).items() if one is not None}
+    return _joined({**state, "prompt_vars": given}, "prompt_vars", "edges_var")
+
+
+def source_values(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``{name}`` in queries of sources stands for; ``user_query`` is there.
+
+    Answers of models count least: they must not choose whose records are read.
+    """
+    given = {name: value for name, value in state.items() if value is not None}
+    return {
+        **(state.get("edges_var") or {}), **(state.get("prompt_vars") or {}), **given,
+        "user_query": user_query(state),
+    }  # fmt: skip
+
+
+def prompt_values(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``{name}`` in prompts stands for, besides what a node itself adds.
+
+    Every field of the state is there, None where it is not set.
+    """
+    return {
+        **dict.fromkeys(FIELDS), **_joined(state, "edges_var", "prompt_vars"),
+        "user_query": user_query(state),
+    }  # fmt: skip
+
+
+def state_fields(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the state that a model's variables set too, where their type fits."""
+    kinds: dict[str, Any] = {"intent": str, "confidence": (int, float), "need_clarification": bool}
+    return {
+        name: variables[name]
+        for name, kind in kinds.items()
+        if isinstance(variables.get(name), kind)
+        and (name == "need_clarification" or not isinstance(variables[name], bool))
+    }
+
+
+def _joined(state: Mapping[str, Any], *groups: str) -> dict[str, Any]:
+    fields = {name: value for name, value in state.items() if value is not None}
+    identity = {name: fields[name] for name in IDENTITY if name in fields}
+    first, second = (state.get(group) or {} for group in groups)
+    return {**fields, **first, **second, **identity}
+
+
+START = "start"
+# What a builder calls the node where a person says something.
+START_LABEL = "用户输入"
+META = "_meta"
+
+
+def outputs_of(
+    updates: Iterable[tuple[str, Mapping[str, Any]]],
+) -> dict[str, Mapping[str, Any]]:
+    """Return the last output of each node, in the order in which they ran."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for node, update in updates:
+        # A node that ran again is the latest one.
+        found.pop(node, None)
+        found[node] = _output(node, update)
+    return found
+
+
+def template_context(
+    state: Mapping[str, Any], outputs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what ``{{node.field}}`` is looked up in.
+
+    First comes ``start`` (also called 用户输入) with ``user_input``, ``user_query`` and the flow's
+    inputs, then each node by its name; labels of nodes count too.
+    """
+    said = {"user_input": user_query(state), "user_query": user_query(state)}
+    given = {
+        name: one for name, one in (state.get("prompt_vars") or {}).items() if name not in outputs
+    }
+    labels = {node: one["label"] for node, one in outputs.items() if one.get("label")}
+    return {
+        START: {**given, **said}, **outputs, META: {"nodeLabels": {START: START_LABEL, **labels}}
+    }  # fmt: skip
+
+
+def _output(node: str, update: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {key: one.value if isinstance(one, Replace) else one for key, one in update.items()}
+    turns = plain.get("flow_msgs") or []
+    text = turns[-1]["content"] if turns else ""
+    own = {key: one for key, one in plain.items() if key not in FIELDS or key == "rag_results"}
+    own |= plain.get("edges_var") or {}
+    if text:
+        own |= {"output": text, "response_content": text}
+    return {**own, **((plain.get("prompt_vars") or {}).get(node) or {})}
+
+
+MAX_MESSAGE = 100_000
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+def start_state(
+    flow: FlowDefinition, message: str, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the state of a run that was told ``message``.
+
+    ``given`` holds fields of the state and the flow's own ``inputs``, which become prompt
+    variables. Raises UnknownNameError for any other name, InvalidInputError for a wrong shape.
+    """
+    if not message.strip():
+        raise InvalidInputError("The message is empty.")
+    if len(message) > MAX_MESSAGE:
+        raise InvalidInputError(
+            "The message has {n} characters.", hint="At most {limit}.", n=len(message),
+            limit=MAX_MESSAGE,
+        )  # fmt: skip
+    state: dict[str, Any] = copy.deepcopy(dict(EMPTY))
+    inputs: dict[str, Any] = {}
+    for name, value in (given or {}).items():
+        if name in flow.inputs:
+            inputs[name] = value
+        elif name in FIELDS and name != "current_message":
+            state[name] = _checked(name, value)
+        else:
+            known = {*FIELDS, *flow.inputs} - {"current_message"}
+            raise UnknownNameError("field of a flow's state", str(name), known)
+    # An input that nobody gave is None, and empty in a prompt.
+    state["prompt_vars"] = {**dict.fromkeys(flow.inputs), **state["prompt_vars"], **inputs}
+    state["current_message"] = {"role": "user", "content": message}
+    return storable(state)
+
+
+def _checked(name: str, value: Any) -> Any:
+    empty = EMPTY.get(name)
+    if isinstance(empty, dict) and not isinstance(value, dict):
+        raise InvalidInputError("“{name}” is no object.", name=name)
+    if isinstance(empty, list) and not (isinstance(value, list) and all(map(_is_turn, value))):
+        raise InvalidInputError(
+            "“{name}” is no list of messages.", hint="Each has a role ({roles}) and a content.",
+            name=name, roles=", ".join(_ROLES),
+        )  # fmt: skip
+    if name in IDENTITY and not isinstance(value, str | None):
+        raise InvalidInputError("“{name}” is no text.", name=name)
+    return value
+
+
+def _is_turn(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"role", "content"}
+        and value["role"] in _ROLES
+        and isinstance(value["content"], str)
+    )

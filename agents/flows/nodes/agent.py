@@ -1,0 +1,212 @@
+"""Asks a model. In: a state and a prompt. Out: the answer for people, variables for edges.
+
+A model that may call tools before it answers. In: a request, names of tools. Out: its answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.utils.translation import gettext_noop
+
+from agents.core.model_options import ModelConfig, model_options
+from agents.core.nodes import NodeRun, register_node
+from agents.core.prompts import fill_prompt, placeholders, prompt_file
+from agents.core.read_output import Output, find_objects, read_output, schema_fault
+from agents.core.state import FIELDS
+from agents.flows.definition.node_configs import AgentNodeConfig
+from agents.flows.definition.results import format_results
+from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
+from agents.flows.nodes.toolbox import Toolbox
+from rag.core.errors import LimitError, NotFoundError, ProviderError
+from rag.core.ports import ChatRequest
+from rag.core.types import Message
+
+MAX_CALLS = 8
+# What a server answers with that does not know an option of the request.
+_REFUSED = (400, 422)
+_FORM = ("response_format", "response_mime_type", "response_json_schema")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An answer's text and the request that led to it, all tool calls included."""
+
+    text: str
+    request: ChatRequest
+
+
+async def ask_with_tools(name: str, request: ChatRequest, tools: Toolbox, run: NodeRun) -> Asked:
+    """Return the first answer that calls no tool.
+
+    A call that fails is told to the model. Raises LimitError after eight calls.
+    """
+    if tools.names:
+        # The form of the final answer does not allow for calls.
+        request = _without_form(request)
+    for _ in range(MAX_CALLS + 1):
+        asked = await ask_once(name, request, run)
+        call = _tool_call(asked.text, tools.names)
+        if call is None:
+            return asked
+        result = await tools.call(*call)
+        turns = [Message("assistant", asked.text), Message("user", result)]
+        request = replace(asked.request, messages=[*asked.request.messages, *turns])
+    raise LimitError(
+        "The node “{name}” called tools {n} times without an answer.",
+        hint="Say in its prompt when to stop.", name=run.node, n=MAX_CALLS,
+    )  # fmt: skip
+
+
+async def ask_once(name: str, request: ChatRequest, run: NodeRun) -> Asked:
+    """Return one answer; a server that refuses the wished form is asked without it."""
+    try:
+        return Asked((await run.ask_model(name, request)).text, request)
+    except ProviderError as error:
+        plain = _without_form(request)
+        if error.params.get("status") not in _REFUSED or plain == request:
+            raise
+        return Asked((await run.ask_model(name, plain)).text, plain)
+
+
+def _without_form(request: ChatRequest) -> ChatRequest:
+    if not any(name in request.options for name in _FORM):
+        return request
+    return replace(
+        request, options={key: one for key, one in request.options.items() if key not in _FORM}
+    )
+
+
+def _tool_call(text: str, tools: Sequence[str]) -> tuple[str, Mapping[str, Any]] | None:
+    if not tools:
+        return None
+    for found in find_objects(text):
+        arguments = found.get("arguments", {})
+        if found.keys() <= {"tool", "arguments"} and found.get("tool") in tools:
+            return found["tool"], arguments if isinstance(arguments, dict) else {}
+    return None
+
+
+# A prompt that shows or names JSON wants it.
+_JSON = re.compile(r"json|\{\s*\"", re.I)
+_ROLES = ("system", "user", "assistant")
+
+
+@register_node
+class AgentNode:
+    """Lets a model answer, analyse or decide."""
+
+    name = "agent"
+    label = gettext_noop("Model")
+    Config = AgentNodeConfig
+
+    async def run(
+        self, state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun
+    ) -> dict[str, Any]:
+        """Return the answer as a turn of ``flow_msgs`` and its variables as ``edges_var``.
+
+        What data sources among its tools found is in ``rag_results``.
+
+        An answer that is no JSON although JSON was asked for gets one chance to be repaired; then
+        it is the response as it stands, and ``parse_error`` is true.
+        """
+        name = config.model.id if config.model else ""
+        tools = Toolbox(config.tools, run, source_values(state))
+        asked = await ask_with_tools(name, _request(state, config, run, tools), tools, run)
+        if not _asks_for_json(config, run):
+            return _update(Output(asked.text.strip()), {}, tools)
+        output = read_output(asked.text)
+        fault = _fault(config, output)
+        if fault:
+            asked = await ask_once(name, _again(asked, fault), run)
+            repaired = read_output(asked.text)
+            fault = _fault(config, repaired)
+            output = repaired if repaired.is_parsed else output
+        return _update(output, {"parse_error": bool(fault)}, tools)
+
+
+def _update(output: Output, extra: Mapping[str, Any], tools: Toolbox) -> dict[str, Any]:
+    variables = {**output.variables, **extra}
+    turn = {"role": "assistant", "content": output.response_content}
+    return {
+        "flow_msgs": [turn] if output.response_content else [],
+        "edges_var": variables,
+        **state_fields(variables),
+        **({"rag_results": tools.found} if tools.found else {}),
+    }
+
+
+def _asks_for_json(config: AgentNodeConfig, run: NodeRun) -> bool:
+    return bool(config.output_schema) or bool(_JSON.search(_prompt(config, run)))
+
+
+def _prompt(config: AgentNodeConfig, run: NodeRun) -> str:
+    if config.prompt not in run.prompts:
+        raise NotFoundError("There is no prompt “{path}”.", path=config.prompt)
+    return run.prompts[config.prompt]
+
+
+def _fault(config: AgentNodeConfig, output: Output) -> str:
+    if not output.is_parsed:
+        return "it holds no JSON object."
+    texts = {"response_content": output.response_content}
+    if output.reasoning_summary:
+        texts["reasoning_summary"] = output.reasoning_summary
+    given = {key: one for key, one in texts.items() if one}
+    return schema_fault(config.output_schema or {}, {**output.variables, **given})
+
+
+def _again(asked: Asked, fault: str) -> ChatRequest:
+    question = fill_prompt(prompt_file("repair_json"), {"reason": fault})
+    turns = [Message("assistant", asked.text or "-"), Message("user", question)]
+    return replace(asked.request, messages=[*asked.request.messages, *turns])
+
+
+def _request(
+    state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun, tools: Toolbox
+) -> ChatRequest:
+    model = config.model or ModelConfig(provider="default", name="default")
+    messages = [
+        Message("system", _filled(state, config, run) + tools.prompt()),
+        *(
+            Message(turn["role"], turn["content"])
+            for turn in state.get("history_messages") or []
+            if turn["role"] in _ROLES
+        ),
+        Message("user", user_query(state)),
+    ]
+    return ChatRequest(
+        messages=messages,
+        question=user_query(state),
+        passages=list(_passages(state.get("rag_results") or {})),
+        temperature=model.temperature,
+        max_tokens=model.max_tokens,
+        timeout_s=min(model.timeout, max(0.001, run.deadline.remaining_s)),
+        options=model_options(run.model_id(config.model.id if config.model else ""),
+                              config.model, config.output_schema),
+    )  # fmt: skip
+
+
+def _filled(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> str:
+    """Return the prompt with everything that it names; results are formatted only when named."""
+    prompt = _prompt(config, run)
+    values = prompt_values(state)
+    for name in placeholders(prompt):
+        key = "rag_results" if name == "rag_context" else name
+        found = state.get(key)
+        if name == "rag_context" or (name not in FIELDS and isinstance(found, dict)):
+            values[name] = format_results(found or {}, config.context_tokens, run.count_tokens)
+    return fill_prompt(prompt, values)
+
+
+def _passages(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts that were found, for models that answer from them alone."""
+    for name, found in results.items():
+        for result in found if isinstance(found, list) else []:
+            if isinstance(result, dict) and isinstance(result.get("content"), str):
+                metadata = result.get("metadata")
+                place = metadata.get("source") if isinstance(metadata, dict) else ""
+                yield str(place or name), result["content"]

@@ -1,0 +1,209 @@
+"""Words of runs that nobody follows any more. In: an age. Out: rows gone.
+
+Events of many runs, written together. In: a row. Out: nothing, once it is stored.
+The log of one run: what it did, told to all who follow, and what need not be done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.db import Error, IntegrityError, transaction
+from django.utils import timezone
+
+from agents import models
+from agents.core.events import FlowEvent
+from agents.core.json_state import packed, storable, unpacked
+from agents.runtime.db import in_db_patiently
+
+
+def clear_tokens(*, older_than_h: float) -> int:
+    """Delete the single words of answers in runs that ended so long ago; return how many went.
+
+    Everything else of a run stays, its answers too: it can be looked at and replayed.
+    """
+    late = timezone.now() - timedelta(hours=older_than_h)
+    # Two days are looked at, so that the task may miss some of its hours.
+    ended = models.FlowRun.objects.filter(ended_at__lt=late, ended_at__gte=late - timedelta(days=2))
+    tokens = models.RunEvent.objects.filter(run__in=ended.order_by(), kind="token")
+    return int(tokens._raw_delete("default"))
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What waits to be written on one event loop, and who writes it."""
+
+    waiting: list[tuple[models.RunEvent, asyncio.Future[None]]] = field(default_factory=list)
+    writer: asyncio.Task[None] | None = None
+
+
+_DESKS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Desk] = WeakKeyDictionary()
+
+
+async def write_event(row: models.RunEvent) -> None:
+    """Return when the row is committed; raise IntegrityError when its number is taken.
+
+    Raises what the database says when it is gone for longer than ``in_db_patiently`` waits.
+    """
+    loop = asyncio.get_running_loop()
+    desk = _DESKS.setdefault(loop, _Desk())
+    future: asyncio.Future[None] = loop.create_future()
+    desk.waiting.append((row, future))
+    if desk.writer is None or desk.writer.done():
+        # It writes for others too, after the request is over whose run came first.
+        desk.writer = loop.create_task(_write(desk), context=contextvars.Context())
+    await future
+
+
+async def _write(desk: _Desk) -> None:
+    while desk.waiting:
+        batch, desk.waiting = desk.waiting, []
+        faults: Sequence[Error | None]
+        try:
+            faults = await in_db_patiently(_save_events, [row for row, _ in batch])
+        except Error as error:
+            # Others wait by now, whose time is not over.
+            faults = [error] * len(batch)
+        except BaseException as error:
+            # Each of those who wait must hear of it, or would wait for ever.
+            for _, future in batch + desk.waiting:
+                if not future.done():
+                    future.set_exception(error)
+            desk.waiting = []
+            raise
+        for (_, future), fault in zip(batch, faults, strict=True):
+            if future.done():
+                continue
+            if fault is None:
+                future.set_result(None)
+            else:
+                future.set_exception(fault)
+
+
+def _save_events(rows: list[models.RunEvent]) -> list[IntegrityError | None]:
+    try:
+        with transaction.atomic():
+            models.RunEvent.objects.bulk_create(rows)
+    except IntegrityError:
+        # One of them was lost to another process; the rest are not.
+        return [_saved(row) for row in rows]
+    return [None] * len(rows)
+
+
+def _saved(row: models.RunEvent) -> IntegrityError | None:
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError as error:
+        return None if _is_stored(row) else error
+    return None
+
+
+def _is_stored(row: models.RunEvent) -> bool:
+    # By a commit whose answer was lost: its key was given to this row alone.
+    same = models.RunEvent.objects.filter(pk=row.pk, run_id=row.run_id, seq=row.seq)
+    return row.pk is not None and same.exists()
+
+
+_Visit = tuple[str, int]
+
+
+class EventLog:
+    """Appends to the events of a run and knows its past. For one event loop."""
+
+    def __init__(self, run: models.FlowRun, publish: Callable[[FlowEvent], None]) -> None:
+        self.run = run
+        self._publish = publish
+        self._lock = asyncio.Lock()
+        self._seq = 0
+        self.updates: dict[_Visit, dict[str, Any]] = {}
+        self.answers: dict[_Visit, list[dict[str, Any]]] = defaultdict(list)
+        self.decisions: dict[_Visit, str] = {}
+        self.n_steps, self.input_tokens, self.output_tokens = 0, 0, 0
+
+    def load(self) -> None:
+        """Read what the run has done; a replay of recorded answers reads its original's too."""
+        rows = list(self.run.events.order_by("seq"))
+        self._seq = rows[-1].seq if rows else 0
+        for row in rows:
+            self._remember(row)
+            self._count(row.kind, row.data)
+        original = self.run.replay_of
+        if original is not None and self.run.has_recorded_answers:
+            kinds = ("model_answer", "decided")
+            done = {*self.updates, *self.answers, *self.decisions}
+            for row in original.events.filter(kind__in=kinds).order_by("seq"):
+                if (row.node, row.visit) not in done:
+                    self._remember(row)
+
+    @property
+    def n_events(self) -> int:
+        """Return how many events are stored."""
+        return self._seq
+
+    async def append(
+        self, kind: str, node: str = "", visit: int = 0, *,
+        data: Mapping[str, Any] | None = None, record: Mapping[str, Any] | None = None,
+        along: Callable[[], bool] | None = None,
+    ) -> None:  # fmt: skip
+        """Store an event and tell of it; ``data`` is public JSON, ``record`` for the log alone.
+
+        ``along`` is done in the same transaction; when it returns False there is no event.
+        """
+        row = models.RunEvent(
+            run=self.run, kind=kind, node=node, visit=visit, data=storable(data or {}),
+            record=None if record is None else _text(record), at=timezone.now(),
+        )  # fmt: skip
+        # Whoever is cancelled here has stored the event and must know its number.
+        await asyncio.shield(self._store(row, along))
+
+    async def _store(self, row: models.RunEvent, along: Callable[[], bool] | None) -> None:
+        async with self._lock:
+            row.seq = self._seq + 1
+            if along is None:
+                await write_event(row)
+            elif not await in_db_patiently(_save, row, along):
+                return
+            self._seq = row.seq
+            self._remember(row)
+            self._count(row.kind, row.data)
+            self._publish(row.event)
+
+    def _remember(self, row: models.RunEvent) -> None:
+        visit = (row.node, row.visit)
+        if row.record is None:
+            return
+        record = unpacked(json.loads(row.record))
+        if row.kind == "node_finished":
+            self.updates[visit] = record
+        elif row.kind == "model_answer":
+            self.answers[visit].append(record)
+        elif row.kind == "decided":
+            self.decisions[visit] = record["decision"]
+
+    def _count(self, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "node_finished":
+            self.n_steps += 1
+        elif kind == "model_answer":
+            self.input_tokens += data.get("input_tokens") or 0
+            self.output_tokens += data.get("output_tokens") or 0
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(packed(storable(record)), ensure_ascii=False)
+
+
+def _save(row: models.RunEvent, along: Callable[[], bool]) -> bool:
+    with transaction.atomic():
+        if not along():
+            return False
+        row.save(force_insert=True)
+    return True

@@ -1,0 +1,233 @@
+"""Sources of a flow, asked or remembered. In: calls, who asks. Out: one outcome per call.
+
+Files asked by a flow. In: a builder's node, what it refers to, who asks. Out: what it gives.
+A model's answer, told while it comes. In: a model, a request. Out: the whole answer.
+What the house lends a node of a run: models, sources, tools, events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agents.core.nodes import FilesAsked, SourcesAsked
+from agents.flows.definition.state import outputs_of
+from agents.flows.runs.event_log import EventLog
+from agents.runtime.threads import run_apart, run_tool
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import ProviderTimeoutError
+from rag.core.hits import Hit
+from rag.core.node import RAGNodeData
+from rag.core.plugins import PLUGINS
+from rag.core.ports import ChatModel, ChatRequest
+from rag.core.tools import ToolSpec, spec_of
+from rag.core.types import ChatReply
+from rag.services.answers.rag_node import NodeRun, execute_node, find_node, keep_results
+from rag.services.search.cache import place_of
+from rag.services.sources.calls import SourceCall, SourceOutcome
+from rag.services.sources.run import run_sources
+from rag.services.tokens import count_tokens
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.accounts import chat_for
+
+_NAMED = re.compile(r"\{([^\W\d]\w*)\}")
+
+
+def ask_sources(*, asked: SourcesAsked, scope: Scope, deadline: Deadline) -> list[SourceOutcome]:
+    """Return outcomes in the order of the calls; only what succeeded is remembered.
+
+    What is remembered is found again by the same rights, question, options and named values
+    alone. Until its time is over it may be older than the source.
+    """
+    names = {
+        call.name: _name(call, asked, scope) for call in asked.calls if asked.ttls_s.get(call.name)
+    }
+    found: dict[str, SourceOutcome] = {}
+    for call in asked.calls:
+        kept = place_of("results").find(names[call.name]) if call.name in names else None
+        if kept is not None:
+            found[call.name] = _outcome(call, json.loads(kept))
+    calls = [call for call in asked.calls if call.name not in found]
+    fresh = run_sources(
+        calls=calls, text=asked.text, scope=scope, values=asked.values, deadline=deadline
+    ) if calls else []  # fmt: skip
+    for outcome in fresh:
+        found[outcome.name] = outcome
+        if outcome.error is None and outcome.name in names:
+            place_of("results").keep(
+                names[outcome.name], _bytes(outcome), asked.ttls_s[outcome.name]
+            )
+    return [found[call.name] for call in asked.calls]
+
+
+def _name(call: SourceCall, asked: SourcesAsked, scope: Scope) -> str:
+    options = json.dumps(call.options, sort_keys=True, ensure_ascii=False, default=str)
+    # For whom is asked counts always, also where a source looks it up without naming it.
+    names = {*_NAMED.findall(options), "token_id"}
+    values = {name: asked.values.get(name) for name in names if name in asked.values}
+    parts: Mapping[str, Any] = {
+        "kind": "flow source", "plugin": call.plugin, "options": options, "text": asked.text,
+        "values": values, "scope": scope.fingerprint,
+    }  # fmt: skip
+    raw = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    return place_of("results").seal.name(raw.encode("utf-8", "surrogatepass"))
+
+
+def _bytes(outcome: SourceOutcome) -> bytes:
+    kept = {"hits": [hit.as_dict() for hit in outcome.hits], "notes": list(outcome.notes)}
+    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _outcome(call: SourceCall, kept: Mapping[str, Any]) -> SourceOutcome:
+    hits = tuple(map(Hit.from_dict, kept["hits"]))
+    return SourceOutcome(
+        name=call.name, plugin=call.plugin, status="ok" if hits else "empty", hits=hits,
+        notes=tuple(kept["notes"]), attempts=0,
+    )  # fmt: skip
+
+
+def run_files(*, asked: FilesAsked, scope: Scope, deadline: Deadline) -> dict[str, Any]:
+    """Return query, documents, documentCount, mode, answer and perhaps citations.
+
+    A saved node must be of whoever ``scope`` is, and keeps what was asked last. Raises RAGError.
+    """
+    node = find_node(scope=scope, node_id=asked.node_id) if asked.node_id else None
+    saved: Mapping[str, Any] = node.node_data.as_wire() if node else {}
+    data = RAGNodeData.from_wire(_joined(saved, asked.data))
+    own = Deadline(min(asked.timeout_s, max(0.001, deadline.remaining_s)))
+    with deadline.on_cancel(own.cancel):
+        output = execute_node(
+            run=NodeRun(data=data, context=asked.context), scope=scope, deadline=own
+        )
+    if node:
+        keep_results(node=node, query=output["query"], documents=output["documents"])
+    return output
+
+
+def _joined(saved: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    mappings = {**(saved.get("inputMappings") or {}), **(said.get("inputMappings") or {})}
+    # What a saved node does not say is what the person said.
+    mappings.setdefault("query", "{{user_query}}")
+    return {**saved, **said, "inputMappings": mappings}
+
+
+# Who reads a stream sees no difference to single pieces, and each costs a row.
+PIECE_S = 0.1
+
+
+async def stream_answer(
+    model: ChatModel, request: ChatRequest, tell: Callable[[str], Awaitable[None]]
+) -> ChatReply:
+    """Return the answer; ``tell`` is given its text, the first piece at once, then by tenths."""
+    stream: Any = model.stream(request)
+    texts, waiting, last, told_at = [], "", ChatReply(""), 0.0
+    async with aclosing(stream):
+        async for last in stream:
+            texts.append(last.text)
+            waiting += last.text
+            if waiting and time.monotonic() - told_at >= PIECE_S:
+                await tell(waiting)
+                waiting, told_at = "", time.monotonic()
+    if waiting:
+        await tell(waiting)
+    return ChatReply(
+        "".join(texts), last.model or model.id, last.finish_reason, last.input_tokens,
+        last.output_tokens, last.notice,
+    )  # fmt: skip
+
+
+_TOLD = ("model", "input_tokens", "output_tokens", "notice")
+
+
+@dataclass(slots=True)
+class LentRun:
+    """``agents.core.nodes.NodeRun`` on our own services; answers of the past are used again."""
+
+    node: str
+    visit: int
+    scope: Scope
+    deadline: Deadline
+    prompts: Mapping[str, str]
+    log: EventLog
+    model: str = ""
+    decision: str | None = None
+    _n_asked: int = field(default=0)
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of o200k tokens."""
+        return count_tokens(text)
+
+    async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Store an event of this node and tell of it."""
+        await self.log.append(kind, self.node, self.visit, data=data)
+
+    def model_id(self, name: str) -> str:
+        """Return the model of the run where it has one, else the named or configured one."""
+        return self.model or name or wiring.chat_model().id
+
+    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+        """Return the answer, told piece by piece; one that this visit has had is not asked for."""
+        known = self.log.answers[self.node, self.visit]
+        self._n_asked += 1
+        if self._n_asked <= len(known):
+            return ChatReply(**known[self._n_asked - 1])
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                model = await asyncio.to_thread(
+                    chat_for, scope=self.scope, kind="flow", model=self.model or name
+                )
+                reply = await stream_answer(model, request, self._tell)
+        except TimeoutError:
+            raise ProviderTimeoutError(
+                "The model of “{node}” did not answer within {timeout_s} s.",
+                hint="Allow more by timeout, or choose a faster model.",
+                node=self.node, timeout_s=f"{request.timeout_s:g}",
+            ) from None  # fmt: skip
+        told = asdict(reply)
+        data = {key: told[key] for key in _TOLD}
+        data["duration_ms"] = round((time.monotonic() - started) * 1e3, 1)
+        await self.log.append("model_answer", self.node, self.visit, data=data, record=told)
+        return reply
+
+    async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
+        """Return one outcome per call, asked on other threads."""
+        return await run_apart(ask_sources, asked=asked, scope=self.scope, deadline=self.deadline)
+
+    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+        """Return what the files say, asked on another thread; a recorded answer is used again."""
+        if known := self.log.answers[self.node, self.visit]:
+            return dict(known[0]["output"])
+        started = time.monotonic()
+        output = await run_apart(run_files, asked=asked, scope=self.scope, deadline=self.deadline)
+        data = {"mode": output["mode"], "duration_ms": round((time.monotonic() - started) * 1e3, 1)}
+        await self.log.append(
+            "model_answer", self.node, self.visit, data=data, record={"output": output}
+        )
+        return output
+
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what each node has given in this run so far."""
+        return outputs_of((node, one) for (node, _), one in self.log.updates.items())
+
+    def tool_spec(self, name: str) -> ToolSpec:
+        """Return what a model is told of a tool plugin."""
+        return spec_of(PLUGINS.get("tool", name))
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a tool's answer, worked out on another thread for the run's own scope."""
+        answer = await run_apart(
+            run_tool, name=name, arguments=arguments, scope=self.scope, deadline=self.deadline
+        )
+        await self.emit("tool", {"tool": name, "arguments": dict(arguments), "answer": answer})
+        return answer
+
+    async def _tell(self, text: str) -> None:
+        await self.emit("token", {"text": text})

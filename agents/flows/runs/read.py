@@ -1,0 +1,149 @@
+"""Runs by their key. In: a flow, who asks. Out: rows that they may see or steer.
+
+How a run went. In: a run. Out: JSON with its nodes' times, tokens, routes and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+
+from agents import models
+from agents.flows.runs.redact import visible_passages
+from agents.runtime.scopes import check_may_steer, is_key, may_read_run, scope_of_run
+from rag.core.access import Scope, may_edit
+from rag.core.errors import NotFoundError
+
+
+def find_run(*, flow: models.Flow, key: str, scope: Scope) -> models.FlowRun:
+    """Return a run of ``flow`` that is one's own, or any for the flow's editors.
+
+    Raises NotFoundError alike for none and for one that is hidden.
+    """
+    found = flow_runs(flow=flow).filter(key=key).first() if is_key(key) else None
+    if found is None:
+        raise NotFoundError("There is no run “{key}”.", key=key)
+    check_may_steer(run=found, scope=scope)
+    return found
+
+
+def own_run(*, flow: models.Flow, key: str, scope: Scope) -> models.FlowRun:
+    """Return a run whose words and results ``scope`` may see; raise NotFoundError."""
+    found = find_run(flow=flow, key=key, scope=scope)
+    if not may_read_run(run=found, scope=scope):
+        raise NotFoundError("There is no run “{key}”.", key=key)
+    return found
+
+
+def listed_runs(*, flow: models.Flow, scope: Scope) -> QuerySet[models.FlowRun]:
+    """Return all runs of a flow for its editors, for others their own."""
+    rows = flow_runs(flow=flow)
+    if may_edit(scope, flow.facts):
+        return rows
+    if scope.user_id is None:
+        return rows.none()
+    return rows.readable(scope)
+
+
+def flow_runs(*, flow: models.Flow) -> models.run.FlowRunQuerySet:
+    """Return the runs of all versions of a flow, with what is told of them: not their texts."""
+    rows = models.FlowRun.objects.filter(version__flow=flow)
+    told = rows.select_related("version__flow", "user", "replay_of")
+    return told.defer("version__yaml", "version__prompts", "replay_of__state", "replay_of__start")
+
+
+_STATUS = models.FlowRun.Status
+_KINDS = ("node_started", "model_answer", "rag_results", "tool", "node_finished", "node_failed",
+          "route")  # fmt: skip
+# What stands in the run's own words: for its user alone.
+_PRIVATE = ("message", "given", "answer", "variables", "state")
+
+
+def run_summary(
+    *, run: models.FlowRun, scope: Scope, is_whole: bool = False, has_nodes: bool = True
+) -> dict[str, Any]:
+    """Return what ``scope`` may see of a run, with the end state when ``is_whole``.
+
+    Whoever steers another's run gets None for message, answer, variables and state.
+    """
+    state = run.state or {}
+    told: dict[str, Any] = {
+        "key": str(run.key), "flow": run.version.flow.name, "version": run.version.number,
+        "status": run.status, "error": run.error, "reviews": run.reviews, "model": run.model,
+        "message": (run.start.get("current_message") or {}).get("content", ""),
+        "given": run.start.get("prompt_vars") or {},
+        "answer": _answer(run), "variables": state.get("edges_var") or {},
+        "replay_of": str(run.replay_of.key) if run.replay_of else None,
+        "has_recorded_answers": run.has_recorded_answers, "n_steps": run.n_steps,
+        "input_tokens": run.input_tokens, "output_tokens": run.output_tokens,
+        "started_at": run.started_at.isoformat(),
+        "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+        "duration_ms": _ms(run),
+    }  # fmt: skip
+    is_theirs = may_read_run(run=run, scope=scope)
+    if is_whole:
+        told["state"] = visible_passages(values=[run.state], scope=scope_of_run(run=run))[0]
+    if not is_theirs:
+        told |= {name: None for name in _PRIVATE if name in told}
+    if has_nodes:
+        told["nodes"] = _nodes(run, is_theirs)
+    return told
+
+
+def _answer(run: models.FlowRun) -> str:
+    turns = (run.state or {}).get("flow_msgs") or [{}]
+    return str(turns[-1].get("content", "")) if run.status == _STATUS.DONE else ""
+
+
+def _ms(run: models.FlowRun) -> float | None:
+    if run.ended_at is None:
+        return None
+    return round((run.ended_at - run.started_at).total_seconds() * 1e3, 1)
+
+
+def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
+    """Return one entry per visit, in the order in which they began."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in run.events.filter(kind__in=_KINDS).order_by("seq"):
+        told = found.setdefault((row.node, row.visit), {
+            "node": row.node, "visit": row.visit, "status": "running", "started_at": None,
+            "duration_ms": None, "input_tokens": 0, "output_tokens": 0, "models": [],
+            "n_tools": 0, "n_results": None, "source_errors": {}, "source_faults": {},
+            "route": None, "error": None,
+        })  # fmt: skip
+        _add(told, row.kind, row.data, row.at.isoformat())
+        if row.kind == "node_finished" and is_theirs:
+            told["variables"] = row.data.get("variables") or {}
+        if row.kind == "node_failed":
+            told["error"] = run.error
+    waiting = {(one["node"], one["visit"]) for one in run.reviews}
+    for place, told in found.items():
+        if told["status"] == "running" and place in waiting:
+            told["status"] = "waiting"
+        elif told["status"] == "running" and run.ended_at is not None:
+            told["status"] = "ended"
+    return list(found.values())
+
+
+def _add(told: dict[str, Any], kind: str, data: Mapping[str, Any], at: str) -> None:
+    if kind == "node_started":
+        told |= {"status": "running", "started_at": at, "error": None}
+    elif kind == "model_answer":
+        told["input_tokens"] += data.get("input_tokens") or 0
+        told["output_tokens"] += data.get("output_tokens") or 0
+        if data.get("model") and data["model"] not in told["models"]:
+            told["models"].append(data["model"])
+    elif kind == "tool":
+        told["n_tools"] += 1
+    elif kind == "rag_results":
+        told["n_results"] = sum((data.get("counts") or {}).values())
+        told["source_errors"] = data.get("errors") or {}
+        told["source_faults"] = data.get("faults") or {}
+    elif kind == "route":
+        told["route"] = dict(data)
+    elif kind == "node_finished":
+        told |= {"status": "done", "duration_ms": data.get("duration_ms")}
+    elif kind == "node_failed":
+        told |= {"status": "failed", "duration_ms": data.get("duration_ms")}

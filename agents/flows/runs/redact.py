@@ -1,0 +1,57 @@
+"""Passages in what a run has found, as far as they may be read today. In: JSON. Out: the same.
+
+Wherever a hit lies in it, its words go with its chunk, or with the right to read that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agents.runtime.scopes import readable_chunks
+from rag.core.access import Scope
+
+_EMPTY = {"content": "", "highlights": [], "is_gone": True}
+
+
+def visible_passages(*, values: Sequence[Any], scope: Scope) -> list[Any]:
+    """Return the values; hits of chunks that are gone or hidden are empty and ``is_gone``."""
+    found = frozenset(_chunk_ids(list(values)))
+    if not found:
+        return list(values)
+    gone = found - readable_chunks(sorted(found), scope)
+    return [_without(value, gone) for value in values] if gone else list(values)
+
+
+def _is_hit(value: Any) -> bool:
+    return isinstance(value, Mapping) and "content" in value and isinstance(_chunk(value), int)
+
+
+def _chunk(value: Mapping[str, Any]) -> Any:
+    """Return the chunk of a raw result, or of a structured one, whose place is its metadata."""
+    if value.get("chunk_id") is not None:
+        return value["chunk_id"]
+    place = value.get("metadata")
+    # What other sources keep under the same name comes without a revision of ours.
+    if isinstance(place, Mapping) and isinstance(place.get("revision"), int):
+        return place.get("chunk_id")
+    return None
+
+
+def _chunk_ids(value: Any) -> Iterator[int]:
+    if _is_hit(value):
+        yield _chunk(value)
+    elif isinstance(value, Mapping):
+        yield from (pk for one in value.values() for pk in _chunk_ids(one))
+    elif isinstance(value, (list, tuple)):
+        yield from (pk for one in value for pk in _chunk_ids(one))
+
+
+def _without(value: Any, gone: frozenset[int]) -> Any:
+    if _is_hit(value):
+        return {**value, **_EMPTY} if _chunk(value) in gone else value
+    if isinstance(value, Mapping):
+        return {key: _without(one, gone) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without(one, gone) for one in value]
+    return value

@@ -1,0 +1,89 @@
+"""Runs of flows. In: a flow, a message, who asks. Out: the run as it ends, or its events.
+
+A new run. In: a flow, a message, who asks. Out: its row, to be continued by somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.utils import timezone
+
+from agents import models
+from agents.core.events import FlowEvent
+from agents.flows.definition.state import start_state
+from agents.flows.runs.follow import follow_run
+from agents.flows.runs.resume import begin_run, continue_run
+from agents.flows.versions.load import graph_of
+from agents.flows.versions.settings import active_version
+from agents.runtime.db import in_db
+from rag.core.access import Scope, may_edit, may_read
+from rag.core.errors import ForbiddenError, NotFoundError
+from rag.services.wiring import registry as wiring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What a run is given: a message, fields of the state and inputs, a model instead of all.
+
+    ``version`` None is the active one. ``given`` may name whom it is for (``token_id``) only for
+    editors of the flow; everybody else acts for themselves.
+    """
+
+    flow: models.Flow
+    scope: Scope
+    message: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+    version: models.FlowVersion | None = None
+    model: str = ""
+
+
+def start_run(*, request: RunRequest) -> models.FlowRun:
+    """Return a new run, to be continued; raise for wrong input, none is made then."""
+    scope, facts = request.scope, request.flow.facts
+    if not may_read(scope, facts):
+        raise NotFoundError("There is no flow “{name}”.", name=request.flow.name)
+    is_editor = may_edit(scope, facts)
+    if (request.version or request.model or "token_id" in request.given) and not is_editor:
+        raise ForbiddenError(
+            "Only editors of the flow may choose its version, its model or for whom it acts.",
+            hint="Leave out version, model and {field}.", field="token_id",
+        )  # fmt: skip
+    version = request.version or active_version(flow=request.flow)
+    if version.flow_id != request.flow.pk:
+        raise NotFoundError("There is no flow “{name}”.", name=version.flow.name)
+    if request.model:
+        # A model that nobody knows is told before there is a run.
+        wiring.chat_model(request.model)
+    graph = graph_of(version=version)
+    whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
+    start = start_state(graph.flow.definition, request.message, {**whom, **request.given})
+    return models.FlowRun.objects.create(
+        version=version, user_id=scope.user_id, is_by_operator=scope.is_operator, start=start,
+        model=request.model, seen_at=timezone.now(), key_id=scope.key_id,
+    )  # fmt: skip
+
+
+async def arun_flow(*, request: RunRequest) -> models.FlowRun:
+    """Return the run when it is done, paused, failed or cancelled; ``error`` says what failed."""
+    run = await in_db(start_run, request=request)
+    return await continue_run(run=run)
+
+
+def run_flow(*, request: RunRequest) -> models.FlowRun:
+    """Do what ``arun_flow`` does, for callers without an event loop."""
+    return async_to_sync(arun_flow)(request=request)
+
+
+async def stream_flow(*, request: RunRequest) -> AsyncIterator[FlowEvent]:
+    """Yield a run's events as they come; who leaves early does not end the run.
+
+    Raises before the first event for wrong input; what fails later is the event ``error``.
+    """
+    run = await in_db(start_run, request=request)
+    await begin_run(run=run)
+    async for event in follow_run(run_id=run.pk):
+        yield event

@@ -1,0 +1,58 @@
+"""What a flow may rely on here. In: who asks. Out: checks of its sources, models and tools."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from agents.core.source_configs import DataSourceConfig
+from agents.flows.definition.checks import Surroundings
+from agents.flows.definition.node_configs import RagFilesConfig
+from rag.core.access import Scope
+from rag.core.errors import InvalidInputError
+from rag.core.options import schema_of
+from rag.core.plugins import PLUGINS
+from rag.services.plugins import make_plugin
+from rag.services.sources.ports import HousePorts
+from rag.services.stores.lifecycle import find_stores
+from rag.services.wiring import registry as wiring
+
+# The options of sources that name stores.
+_STORES = {"vector_store": ("collection", "collections"), "gemini_file_search": ("store", "stores")}
+
+
+def surroundings_of(*, scope: Scope) -> Surroundings:
+    """Return the checks of this installation; stores must be readable by ``scope``."""
+    return Surroundings(
+        partial(_check_source, scope), _check_model, _check_tool, partial(_check_files, scope)
+    )
+
+
+def _check_source(scope: Scope, source: DataSourceConfig) -> None:
+    plugin = PLUGINS.get("source", source.type)
+    # Reads the options and refuses what no call could mend.
+    make_plugin(kind="source", name=source.type, options=source.options)
+    for name, shape in schema_of(plugin.Options)["properties"].items():
+        secret = source.options.get(name)
+        if shape.get("x-secret") and secret:
+            called = source.options.get("endpoint") or source.options.get("url")
+            HousePorts().secret(secret, url=str(called or ""))
+    one, many = _STORES.get(source.type, ("", ""))
+    names = [source.options.get(one) or "", *(source.options.get(many) or [])]
+    if any(names):
+        find_stores(names=[name for name in names if name], scope=scope)
+
+
+def _check_files(scope: Scope, config: RagFilesConfig) -> None:
+    if config.fileSearchStoreName:
+        find_stores(names=[config.fileSearchStoreName], scope=scope)
+
+
+def _check_model(name: str) -> None:
+    if name.startswith("scripted:") and not name.endswith((".yaml", ".yml")):
+        raise InvalidInputError("“{name}” names no script.", hint="A script is a .yaml file.",
+                                name=name)  # fmt: skip
+    wiring.chat_model(name)
+
+
+def _check_tool(name: str) -> None:
+    PLUGINS.get("tool", name)

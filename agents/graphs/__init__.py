@@ -1,3 +1,0 @@
-"""Graphs: the only place that knows LangGraph."""
-
-from __future__ import annotations

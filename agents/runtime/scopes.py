@@ -1,0 +1,66 @@
+"""What the owner of a conversation may read now. In: a session. Out: a scope.
+
+For whom a run is. In: a run. Out: the rights of its user as they are now; who may steer it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+
+from agents import models
+from rag.core.access import Scope, may_edit
+from rag.core.errors import NotFoundError
+from rag.core.hits import Hit
+from rag.services.access.callers import scope_of
+from rag.services.answers.citations import pinned_hits
+
+
+def owner_scope(*, session: models.Session) -> Scope:
+    """Return the rights, as they are now, of the one person who may read a session."""
+    ids = session.only_store_ids
+    return replace(scope_of(session.user), only_store_ids=None if ids is None else frozenset(ids))
+
+
+def scope_of_run(*, run: models.FlowRun) -> Scope:
+    """Return the scope that a run's sources are asked with, whoever continues it."""
+    if run.user is None and run.is_by_operator:
+        return Scope.operator()
+    return replace(scope_of(run.user), key_id=run.key_id)
+
+
+def may_read_run(*, run: models.FlowRun, scope: Scope) -> bool:
+    """Return whether ``scope`` may see what a run was told and found: its user, operators.
+
+    Editors of its flow see how it went, not what it holds: its sources answered to its user.
+    """
+    if scope.only_store_ids is not None:
+        return False
+    return scope.is_operator or (run.user_id == scope.user_id and not run.is_by_operator)
+
+
+def check_may_steer(*, run: models.FlowRun, scope: Scope) -> None:
+    """Raise NotFoundError unless ``scope`` is the run's user, an editor of its flow, an operator.
+
+    A run of nobody is steered by whoever knows its key.
+    """
+    is_theirs = run.user_id == scope.user_id and not run.is_by_operator
+    if not is_theirs and not may_edit(scope, run.version.flow.facts):
+        raise NotFoundError("There is no run “{key}”.", key=run.key)
+
+
+def is_key(text: str) -> bool:
+    """Return whether a text is a key at all."""
+    try:
+        return bool(uuid.UUID(text))
+    except ValueError:
+        return False
+
+
+def readable_chunks(chunk_ids: Iterable[int], scope: Scope) -> frozenset[int]:
+    """Return those of the chunks that are there and that ``scope`` may read."""
+    hits = [Hit(text="", rank=1, chunk_id=pk) for pk in dict.fromkeys(chunk_ids)]
+    return frozenset(
+        hit.chunk_id for hit in pinned_hits(hits=hits, scope=scope) if hit.chunk_id is not None
+    )

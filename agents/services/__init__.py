@@ -1,3 +1,0 @@
-"""Use cases of agents, conversations and flows."""
-
-from __future__ import annotations

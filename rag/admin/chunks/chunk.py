@@ -1,0 +1,288 @@
+"""Chunks: what will be found, word for word; edited, added, switched off and on, deleted.
+
+List filters of chunks: which revision, and what people did to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin import SimpleListFilter
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from rag import models
+from rag.admin.chunks.pages import AddChunk, EditText, Revisions
+from rag.admin.files.preview import PreviewPage
+from rag.admin.ui.cells import label, page_link, pages_text
+from rag.admin.ui.filters import FileFilter, StoreFilter
+from rag.admin.ui.paginator import REACH, asked_number
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.core.access import Scope
+from rag.services.chunks.add import delete_chunks
+from rag.services.chunks.find import find_first_chunks
+from rag.services.files.edit import set_chunks_enabled
+from rag.services.files.visibility import visible_chunks, visible_files
+
+
+class LiveFilter(SimpleListFilter):
+    """Chunks of the files' current revisions, unless one asks for those before."""
+
+    title = _("revision")
+    parameter_name = "live"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
+        """Return the choices beside the current revision."""
+        return [("no", _("replaced, kept for citations"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return live chunks, or those that a newer revision replaced."""
+        return queryset.filter(is_live=self.value() != "no")
+
+
+class TouchedFilter(SimpleListFilter):
+    """Chunks that people edited, added or switched off: few, and found by an index of their own."""
+
+    title = _("changed by people")
+    parameter_name = "touched"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
+        """Return what people can do to a chunk."""
+        origins = models.Chunk.Origin
+        edited, added = (origins.EDITED, origins.EDITED.label), (origins.ADDED, origins.ADDED.label)
+        return [edited, added, ("off", _("switched off"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the chunks of the choice."""
+        touched = queryset.filter(~Q(origin=models.Chunk.Origin.PARSED) | Q(enabled=False))
+        if self.value() == "off":
+            return touched.filter(enabled=False)
+        return touched.filter(origin=self.value()) if self.value() else queryset
+
+
+PREVIEW = 240
+HEAVY_OF_FILE = ("canonical_text", "pages", "blocks", "metadata", "warnings", "progress", "error")
+
+
+@admin.register(models.Chunk)
+class ChunkAdmin(ScopedAdmin):
+    """Chunks of readable files; the ways to change them are services and pages of their own."""
+
+    list_display = (
+        "preview",
+        "file",
+        "store",
+        "page",
+        "place",
+        "headings",
+        "token_count",
+        "state",
+    )
+    list_select_related = ("file", "store")
+    list_filter = (StoreFilter, FileFilter, "enabled", TouchedFilter, LiveFilter)
+    search_fields = ("text",)
+    search_help_text = _("All words must be in the chunk.")
+    # Store by store: an index is in this order, and starts at any of them.
+    ordering = ("store_id", "file_id", "char_end", "ordinal")
+    sortable_by = ()
+    actions = ("enable", "disable")
+    fields = (
+        "enabled", "number", "whole_text", "carried", "store", "file", "page", "headings",
+        "place", "span", "token_count", "content_type", "state", "revision", "file_revision",
+        "edited_by",
+    )  # fmt: skip
+    readonly_fields = fields[1:]
+    list_before_template = "admin/rag/chunk_ways.html"
+    change_form_outer_before_template = "admin/rag/chunk_desk.html"
+
+    class Media:
+        css = {"all": ("rag/admin/chunks.css",)}
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the facts; who may edit the text has it in a field above them."""
+        in_field = obj is not None and obj.is_live and self.has_change_permission(request, obj)
+        return [name for name in self.fields if not (in_field and name == "whole_text")]
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the chunks of files that ``scope`` may read."""
+        return visible_chunks(scope=scope, rows=queryset)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return readable chunks without their texts: lists fetch only the beginnings."""
+        heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
+        rows = super().get_queryset(request).select_related("file", "store")
+        return rows.defer("text", "context", *heavy)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Return the chunks with all the words, by the lexical index."""
+        if request.path.endswith("/autocomplete/"):
+            # A choice of chunks is named by its words; there are few of them on a page.
+            heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
+            queryset = queryset.defer(None).defer("context", *heavy)
+        if not search_term.strip():
+            return queryset, False
+        readable = models.Store.objects.readable(scope_for(request))
+        if chosen := asked_number(request.GET.get("store")):
+            readable = readable.filter(pk=chosen)
+        # What a newer revision replaced is in no index, and is read.
+        is_live = request.GET.get(LiveFilter.parameter_name) != "no"
+        stores = list(readable.order_by("pk").values_list("pk", flat=True)) if is_live else []
+        # One more than is shown tells that there are more.
+        few = find_first_chunks(chunks=queryset, stores=stores, words=search_term, limit=REACH + 1)
+        return few, False
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Fetch the beginnings of the texts that are shown."""
+        chunks = models.Chunk.objects.filter(pk__in=[row.pk for row in rows])
+        starts = dict(chunks.order_by().values_list("pk", Left("text", PREVIEW + 1)))
+        for row in rows:
+            row.start_of_text = starts.get(row.pk, "")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return False: a chunk is added to a file, on a page of its own."""
+        return False
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete by the service, so that reading the file again does not bring it back."""
+        delete_chunks(scope=scope_for(request), chunk_ids=[obj.pk], by=request.user)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen ones by the service."""
+        ids = list(queryset.values_list("pk", flat=True))
+        delete_chunks(scope=scope_for(request), chunk_ids=ids, by=request.user)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with the pages of a chunk and of its file before them."""
+        wrap = self.admin_site.admin_view
+        pages = (
+            ("<int:pk>/text/", EditText, "rag_chunk_text"),
+            ("<int:pk>/revisions/", Revisions, "rag_chunk_revisions"),
+            ("file/<int:pk>/add/", AddChunk, "rag_chunk_add_to"),
+            ("store/<int:pk>/preview/", PreviewPage, "rag_chunk_preview"),
+        )
+        return [
+            *(
+                path(way, wrap(page.as_view(model_admin=self)), name=name)
+                for way, page, name in pages
+            ),
+            *super().get_urls(),
+        ]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list; of one file or store with the ways to what can be done there."""
+        file, number = models.File.objects.light(), asked_number(request.GET.get("file"))
+        readable = visible_files(scope=scope_for(request), rows=file.filter(pk=number))
+        chosen = readable.first() if number else None
+        ways = {
+            "file": chosen,
+            "store_id": chosen.store_id if chosen else asked_number(request.GET.get("store")),
+            "may_add": chosen is not None and self._may_add(request, chosen),
+            "has_conflicts": chosen is not None and chosen.conflicts.exists(),
+        }  # fmt: skip
+        return super().changelist_view(request, {**(extra_context or {}), "ways": ways})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the chunk's page: its text to be edited above its facts."""
+        chunk = self.get_object(request, object_id)
+        if chunk is not None:
+            desk = {
+                "chunk": chunk,
+                "may_edit": chunk.is_live and self.has_change_permission(request, chunk),
+                "may_add": chunk.is_live and self._may_add(request, chunk.file),
+                "has_revisions": chunk.revision > 1,
+                "conflict": models.ChunkConflict.objects.filter(chunk=chunk).first(),
+            }
+            extra_context = {**(extra_context or {}), "desk": desk}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def _may_add(self, request: HttpRequest, file: models.File) -> bool:
+        mine = models.File.objects.editable(scope_for(request)).filter(pk=file.pk)
+        return request.user.has_perm("rag.add_chunk") and mine.exists()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Switch by the service; nothing else of a chunk is saved here."""
+        set_chunks_enabled(scope=scope_for(request), chunk_ids=[obj.pk], enabled=obj.enabled)
+
+    @admin.action(description=_("Switch on: may be found"), permissions=["change"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Let the chosen chunks be found."""
+        self._switch(request, queryset.values_list("pk", flat=True), True)
+
+    @admin.action(description=_("Switch off: never found"), permissions=["change"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Keep the chosen chunks out of every search."""
+        self._switch(request, queryset.values_list("pk", flat=True), False)
+
+    def _switch(self, request: HttpRequest, ids: Iterable[int], enabled: bool) -> None:
+        n = set_chunks_enabled(scope=scope_for(request), chunk_ids=list(ids), enabled=enabled)
+        if enabled:
+            text = ngettext("%(n)d chunk was switched on.", "%(n)d chunks were switched on.", n)
+        else:
+            text = ngettext("%(n)d chunk was switched off.", "%(n)d chunks were switched off.", n)
+        self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
+
+    @admin.display(description=_("text"))
+    def preview(self, chunk: Any) -> str:
+        """Return the beginning of the text."""
+        start = getattr(chunk, "start_of_text", None)
+        text = chunk.text if start is None else start
+        return Truncator(" ".join(text.split())).chars(PREVIEW // 2)
+
+    @admin.display(description=_("text"))
+    def whole_text(self, chunk: models.Chunk) -> SafeString:
+        """Return the text as it stands, every line break kept."""
+        return format_html('<pre class="desk-text">{}</pre>', chunk.text)
+
+    @admin.display(description=_("carried header"))
+    def carried(self, chunk: models.Chunk) -> SafeString:
+        """Return the text that is searched with the chunk, such as a table's header row."""
+        return format_html('<pre class="desk-text">{}</pre>', chunk.context or "–")
+
+    @admin.display(description=_("page"))
+    def page(self, chunk: models.Chunk) -> str:
+        """Return the page or pages."""
+        return pages_text(chunk.page_first, chunk.page_last)
+
+    @admin.display(description=_("number"))
+    def number(self, chunk: models.Chunk) -> int:
+        """Return the number by which hit tests and the API call the chunk."""
+        return int(chunk.pk)
+
+    @admin.display(description=_("heading path"))
+    def headings(self, chunk: models.Chunk) -> str:
+        """Return the headings above the chunk."""
+        return " › ".join(map(str, chunk.heading_path)) or "–"
+
+    @admin.display(description=_("state"))
+    def state(self, chunk: models.Chunk) -> SafeString:
+        """Return whether searches find the chunk."""
+        if not chunk.is_live:
+            return label(_("replaced"), "idle")
+        found = label(_("on"), "good") if chunk.enabled else label(_("off"), "bad")
+        if chunk.origin == models.Chunk.Origin.PARSED:
+            return found
+        return format_html("{} {}", found, label(chunk.get_origin_display(), "warn"))
+
+    @admin.display(description=_("position"))
+    def place(self, chunk: models.Chunk) -> str:
+        """Return the number in the file; added ones are counted by themselves."""
+        return chunk.position
+
+    @admin.display(description=_("span"))
+    def span(self, chunk: models.Chunk) -> SafeString:
+        """Return where the chunk lies in its file's text, the way to it."""
+        start, end = chunk.char_start, chunk.char_end
+        return page_link("rag_file_text", chunk.file_id, f"{start}–{end}", at=f"{start}-{end}")

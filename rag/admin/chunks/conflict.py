@@ -1,0 +1,139 @@
+"""Conflicts: people's texts that found no place when a file was read anew, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from rag import models
+from rag.admin.ui.cells import label, list_link, page_link
+from rag.admin.ui.filters import FileFilter
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import RowPage
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.models.file import file_readable_by
+from rag.models.store import editable_by
+from rag.services.chunks.conflicts import drop_conflict, keep_conflict, neighbour, put_conflict
+from rag.stages.chunking.diff_texts import diff_texts
+
+HEAVY = ("canonical_text", "pages", "blocks", "metadata", "warnings", "progress", "error")
+_DONE = {
+    "keep": gettext_lazy("The text is a chunk of its own now and is found."),
+    "put": gettext_lazy("The text took the other chunk's place and is found."),
+    "drop": gettext_lazy("The text was dropped."),
+}
+
+
+@admin.register(models.ChunkConflict)
+class ChunkConflictAdmin(ReadOnlyAdmin):
+    """Conflicts of readable files; each is decided on a page of its own."""
+
+    list_display = ("preview", "kind", "file_name", "created_at", "ways")
+    list_display_links = None
+    list_select_related = ("chunk", "file")
+    list_filter = (FileFilter,)
+    sortable_by = ()
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the conflicts of files that ``scope`` may read, without the files' texts."""
+        rows = queryset.filter(file_readable_by(scope, "file__")).select_related("chunk", "file")
+        return rows.defer("chunk__context", *(f"file__{name}" for name in HEAVY))
+
+    def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the conflicts of stores that ``scope`` may change."""
+        return queryset.filter(editable_by(scope, "file__store__"))
+
+    @admin.display(description=gettext_lazy("text"))
+    def preview(self, conflict: models.ChunkConflict) -> str:
+        """Return the beginning of the text."""
+        return Truncator(" ".join(conflict.chunk.text[:400].split())).chars(120)
+
+    @admin.display(description=gettext_lazy("what was done"))
+    def kind(self, conflict: models.ChunkConflict) -> SafeString:
+        """Return what somebody had done to the chunk."""
+        return kind_label(conflict.chunk)
+
+    @admin.display(description=gettext_lazy("file"))
+    def file_name(self, conflict: models.ChunkConflict) -> SafeString:
+        """Return the file, the way to its chunks."""
+        return list_link("chunk", conflict.file.name, file=conflict.file_id)
+
+    @admin.display(description=gettext_lazy("go to"))
+    def ways(self, conflict: models.ChunkConflict) -> SafeString:
+        """Return the way to the page where it is decided."""
+        return page_link("rag_conflict_decide", conflict.pk, _("Decide"))
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with the page of a decision before them."""
+        view = self.admin_site.admin_view(Decide.as_view(model_admin=self))
+        return [path("<int:pk>/decide/", view, name="rag_conflict_decide"), *super().get_urls()]
+
+
+class Decide(RowPage):
+    """A text without a place beside what stands there now, and the ways out."""
+
+    template_name = "admin/rag/chunk_conflict.html"
+    permission_required = ("rag.view_chunkconflict", "rag.view_chunk")
+    title = gettext_lazy("A text without a place")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the text and the chunk that lies where it may belong."""
+        conflict: models.ChunkConflict = self.row
+        near = neighbour(conflict=conflict)
+        return super().get_context_data(**{
+            "conflict": conflict, "chunk": conflict.chunk, "near": near,
+            "kind": kind_label(conflict.chunk), "may_edit": self._may_edit(),
+            "diff": diff_texts(near.text, conflict.chunk.text) if near else (), **kwargs,
+        })  # fmt: skip
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        """Do what was decided and go back to the file's chunks."""
+        if not self._may_edit():
+            raise PermissionDenied
+        deed = request.POST.get("deed", "")
+        file_id = self.row.file_id
+        values: dict[str, Any] = {
+            "scope": scope_for(request), "conflict_id": self.row.pk, "by": request.user,
+        }  # fmt: skip
+        try:
+            if deed == "keep":
+                keep_conflict(**values)
+            elif deed == "put":
+                near, seen = (asked_number(request.POST.get(name, "")) for name in ("near", "seen"))
+                put_conflict(chunk_id=near, expected_revision=seen, **values)
+            elif deed == "drop":
+                drop_conflict(**values)
+            else:
+                return self.render_to_response(self.get_context_data())
+        except RAGError as error:
+            context = self.get_context_data(error=error_sentence(error))
+            return self.render_to_response(context, status=422)
+        messages.success(request, _DONE[deed])
+        return redirect(f"{reverse('admin:rag_chunk_changelist')}?file={file_id}")
+
+    def _may_edit(self) -> bool:
+        user: Any = self.request.user
+        return user.has_perm("rag.change_chunk") and self.model_admin.may_edit(
+            self.request, self.row
+        )
+
+
+def kind_label(chunk: models.Chunk) -> SafeString:
+    """Return what somebody did to a chunk, as a label."""
+    if chunk.origin == models.Chunk.Origin.PARSED:
+        return label(_("switched off"), "bad")
+    return label(models.Chunk.Origin(chunk.origin).label, "warn")

@@ -1,0 +1,161 @@
+"""Pages of one chunk: its text to be edited, its revisions, and a new one behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from rag import models
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import RowPage
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import scope_for
+from rag.core.errors import RAGError
+from rag.services.chunks.add import add_chunk
+from rag.services.chunks.edit import edit_chunk, restore_revision
+from rag.services.chunks.revisions import chunk_revisions
+from rag.stages.chunking.diff_texts import diff_texts
+
+
+class _ChunkPage(RowPage):
+    permission_required: tuple[str, ...] = ("rag.view_chunk",)
+
+    @property
+    def chunk(self) -> models.Chunk:
+        chunk: models.Chunk = self.row
+        return chunk
+
+    def done(self, text: str, chunk_id: int | None = None) -> HttpResponse:
+        """Say what was done and go to the chunk; the way back leads to the list as it was."""
+        messages.success(self.request, text)
+        url = reverse("admin:rag_chunk_change", args=[chunk_id or self.chunk.pk])
+        filters = self.request.GET.get("_changelist_filters", "")
+        return redirect(f"{url}?{urlencode({'_changelist_filters': filters})}" if filters else url)
+
+    def refused(self, error: RAGError, **context: Any) -> HttpResponse:
+        """Show the page again with what was typed and why it cannot be."""
+        context["error"] = error_sentence(error)
+        return self.render_to_response(self.get_context_data(**context), status=422)
+
+
+class EditText(_ChunkPage):
+    """The text of a chunk in a field; saving it embeds it at once."""
+
+    template_name = "admin/rag/chunk_text.html"
+    title = gettext_lazy("Edit the text")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the chunk as it is, or what was typed."""
+        return super().get_context_data(**{
+            "chunk": self.chunk, "typed": self.chunk.text, "seen": self.chunk.revision,
+            "may_edit": self.model_admin.has_change_permission(self.request, self.chunk), **kwargs,
+        })  # fmt: skip
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        """Save the text; a mistake shows the page again with all that was typed."""
+        require_change(self, request)
+        typed, seen = request.POST.get("text", ""), asked_number(request.POST.get("seen", ""))
+        try:
+            chunk = edit_chunk(
+                scope=scope_for(request), chunk_id=self.chunk.pk, text=typed, by=request.user,
+                expected_revision=seen,
+            )  # fmt: skip
+        except RAGError as error:
+            self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
+            is_stale = self.chunk.revision != seen
+            diff = diff_texts(self.chunk.text, typed) if is_stale else ()
+            return self.refused(error, typed=typed, seen=self.chunk.revision, diff=diff)
+        if chunk.revision == seen:
+            return self.done(_("The text is as it was."))
+        return self.done(_("The text was saved and is found by its new words from now on."))
+
+
+class Revisions(_ChunkPage):
+    """All texts of a chunk with what changed, and the way back to each."""
+
+    template_name = "admin/rag/chunk_revisions.html"
+    permission_required = ("rag.view_chunk", "rag.view_chunkrevision")
+    title = gettext_lazy("Revisions")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the revisions, each with the change that led to it."""
+        told = chunk_revisions(scope=scope_for(self.request), chunk_id=self.chunk.pk)
+        shown = [
+            {"row": one, "diff": diff_texts(before.text, one.text) if before else None}
+            for one, before in zip(told, [*told[1:], None], strict=True)
+        ]
+        may_edit = self.model_admin.has_change_permission(self.request, self.chunk)
+        return super().get_context_data(**kwargs, chunk=self.chunk, shown=shown, may_edit=may_edit)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        """Bring a revision back as a new one."""
+        require_change(self, request)
+        try:
+            restore_revision(
+                scope=scope_for(request), chunk_id=self.chunk.pk, by=request.user,
+                revision=asked_number(request.POST.get("revision", "")),
+                expected_revision=asked_number(request.POST.get("seen", "")),
+            )  # fmt: skip
+        except RAGError as error:
+            self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
+            return self.refused(error)
+        return self.done(_("The earlier text was brought back as a new revision."))
+
+
+class AddChunk(RowPage):
+    """A new chunk in a file: behind the chunk ``after``, or at its beginning."""
+
+    template_name = "admin/rag/chunk_add.html"
+    permission_required = ("rag.view_chunk", "rag.add_chunk")
+    title = gettext_lazy("Add a chunk")
+
+    def get_rows(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the files whose stores one may edit."""
+        return models.File.objects.editable(scope_for(request)).light().select_related("store")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the file and the chunk before the new one."""
+        after = asked_number(self.request.GET.get("after"))
+        live = models.Chunk.objects.live().filter(file=self.row)
+        context: dict[str, Any] = {
+            "file": self.row, "after": live.filter(pk=after).first(), "is_first": not after,
+            "typed": "",
+        }  # fmt: skip
+        return super().get_context_data(**{**context, **kwargs})
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the form; 404 for a chunk that the file does not have."""
+        context = self.get_context_data(**kwargs)
+        if not (context["is_first"] or context["after"]):
+            raise Http404
+        return self.render_to_response(context)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        """Make the chunk."""
+        typed, after = request.POST.get("text", ""), asked_number(request.GET.get("after", ""))
+        try:
+            chunk = add_chunk(
+                scope=scope_for(request), file_id=self.row.pk, text=typed, by=request.user,
+                after=after or None,
+            )  # fmt: skip
+        except RAGError as error:
+            context = self.get_context_data(typed=typed, error=error_sentence(error))
+            return self.render_to_response(context, status=422)
+        messages.success(request, _("The chunk was added and is found from now on."))
+        return redirect(reverse("admin:rag_chunk_change", args=[chunk.pk]))
+
+
+def require_change(page: RowPage, request: HttpRequest) -> None:
+    """Raise PermissionDenied to who may not change the page's row."""
+    if not page.model_admin.has_change_permission(request, page.row):
+        raise PermissionDenied

@@ -1,0 +1,212 @@
+"""Golden questions: written, switched, taken in and given out as CSV."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from rag import models
+from rag.admin.evaluation.golden_form import GoldenForm, GoldenImport, TargetForm, TargetSet
+from rag.admin.ui.cells import label, page_link
+from rag.admin.ui.filters import StoreFilter
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.services.evaluation.golden_csv import export_questions
+from rag.services.files.content import stream_lines
+
+if TYPE_CHECKING:
+    from django.contrib.admin import TabularInline as _TabularInline
+
+    TabularInline = _TabularInline[Any, Any]
+else:
+    from unfold.admin import TabularInline
+
+
+class ExpectsFilter(admin.SimpleListFilter):
+    """By whether anything is expected: chunks and files take their targets along."""
+
+    title = _("expected passages")
+    parameter_name = "expects"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return with and without."""
+        return [("some", _("with")), ("none", _("without"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the questions of the choice."""
+        expected = models.GoldenTarget.objects.values("question")
+        if self.value() == "none":
+            return queryset.exclude(pk__in=expected)
+        return queryset.filter(pk__in=expected) if self.value() == "some" else queryset
+
+
+class TargetInline(TabularInline):
+    """What must be found; rights are those of the question."""
+
+    model = models.GoldenTarget
+    form = TargetForm
+    formset = TargetSet
+    fields = ("chunk", "file", "grade", "seen")
+    autocomplete_fields = ("chunk", "file")
+    hide_title = True
+    extra = 1
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields; what the form showed is for who may send it back."""
+        may = self.has_change_permission(request, obj)
+        return [name for name in self.fields if may or name != "seen"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows with their names, without texts."""
+        rows = super().get_queryset(request).select_related("file", "chunk")
+        heavy = ("canonical_text", "pages", "blocks")
+        return rows.defer("chunk__text", *(f"file__{name}" for name in heavy))
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field of readable rows: a form that comes back names what was chosen in it."""
+        if db_field.name in ("chunk", "file"):
+            rows = db_field.related_model.objects.readable(scope_for(request))
+            if db_field.name == "chunk":
+                heavy = (f"file__{name}" for name in ("canonical_text", "pages", "blocks"))
+                rows = rows.select_related("file").defer(*heavy)
+            kwargs["queryset"] = rows
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return the right to see the question."""
+        return request.user.has_perm("rag.view_goldenquestion")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return the right to write questions."""
+        deed = "add" if obj is None else "change"
+        return request.user.has_perm(f"rag.{deed}_goldenquestion")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return the right to change the question."""
+        return request.user.has_perm("rag.change_goldenquestion")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return the right to change the question."""
+        return request.user.has_perm("rag.change_goldenquestion")
+
+
+@admin.register(models.GoldenQuestion)
+class GoldenQuestionAdmin(ScopedAdmin):
+    """Questions to the stores that one may edit."""
+
+    form = GoldenForm
+    change_form_before_template = "admin/rag/seen.html"
+    list_display = ("question", "store", "n_expected", "origin", "is_on", "updated_at", "ways")
+    list_select_related = ("store",)
+    list_filter = (StoreFilter, ExpectsFilter, "enabled", "origin")
+    search_fields = ("query", "note")
+    sortable_by = ("updated_at",)
+    actions = ("enable", "disable", "export_chosen")
+    fields = ("store", "query", "enabled", "note", "origin", "created_by", "created_at")
+    readonly_fields = ("origin", "created_by", "created_at")
+    inlines = (TargetInline,)
+    list_before_template = "admin/rag/golden_ways.html"
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return what is fixed: a question stays with its store, where its passages are."""
+        return [*self.readonly_fields, *(["store"] if obj else [])]
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field that offers only the stores that this user may change."""
+        if db_field.name == "store":
+            stores = models.Store.objects.editable(scope_for(request))
+            kwargs["queryset"] = stores.filter(backend=models.Store.Backend.LOCAL)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Count what each question expects: one query for the page."""
+        targets = models.GoldenTarget.objects.filter(question__in=rows).order_by()
+        counts = dict(targets.values_list("question").annotate(n=Count("pk")))
+        for row in rows:
+            row.n_targets = counts.get(row.pk, 0)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save, with who wrote it."""
+        obj.query = obj.query.strip()
+        if not change:
+            obj.created_by = request.user
+        super().save_model(request, obj, form, change)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with import and export before them."""
+        wrap = self.admin_site.admin_view
+        take = wrap(GoldenImport.as_view(model_admin=self))
+        return [
+            path("import/", take, name="rag_goldenquestion_import"),
+            path("export/", wrap(self.export_view), name="rag_goldenquestion_export"),
+            *super().get_urls(),
+        ]
+
+    def export_view(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+        """Return the readable questions as CSV, those of ``?store=`` alone if it is given."""
+        if not self.has_view_permission(request):
+            return HttpResponse(status=403)
+        rows = self.get_queryset(request)
+        if store := request.GET.get("store"):
+            rows = rows.filter(store=asked_number(store))
+        return _download(rows)
+
+    @admin.action(description=_("Export as CSV"), permissions=["view"])
+    def export_chosen(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        """Return the chosen questions as CSV."""
+        return _download(queryset)
+
+    @admin.action(description=_("Switch on: measured"), permissions=["change"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Let the chosen questions be measured."""
+        self._switch(request, queryset, True)
+
+    @admin.action(description=_("Switch off: not measured"), permissions=["change"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Leave the chosen questions out of evaluations."""
+        self._switch(request, queryset, False)
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Any], enabled: bool) -> None:
+        rows = models.GoldenQuestion.objects.filter(
+            pk__in=list(queryset.values_list("pk", flat=True))
+        )
+        n = rows.exclude(enabled=enabled).update(enabled=enabled)
+        text = ngettext("%(n)d question was switched.", "%(n)d questions were switched.", n)
+        self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
+
+    @admin.display(description=_("question"))
+    def question(self, row: models.GoldenQuestion) -> str:
+        """Return the beginning of the question."""
+        return Truncator(row.query).chars(120)
+
+    @admin.display(description=_("expected passages"))
+    def n_expected(self, row: Any) -> Any:
+        """Return how many passages are expected; none is marked."""
+        return getattr(row, "n_targets", 0) or label("0", "warn")
+
+    @admin.display(description=_("state"))
+    def is_on(self, row: models.GoldenQuestion) -> SafeString:
+        """Return whether the question is measured."""
+        return label(_("on"), "good") if row.enabled else label(_("off"), "idle")
+
+    @admin.display(description=_("go to"))
+    def ways(self, row: models.GoldenQuestion) -> SafeString:
+        """Return the way to the hit test of the question."""
+        return page_link("rag_store_search", row.store_id, _("Hit test"), q=row.query)
+
+
+def _download(rows: QuerySet[Any]) -> StreamingHttpResponse:
+    lines = chain(["\ufeff"], export_questions(questions=rows))
+    pieces = stream_lines(lines=lines)
+    response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="golden-questions.csv"'
+    return response

@@ -1,0 +1,137 @@
+"""A golden question as typed. In: a question, chunks and files. Out: targets of its store.
+
+The form of two people who have it open at once tells the second what the first one changed.
+
+Golden questions from a CSV file: each line is taken or refused on its own, with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.models import BaseInlineFormSet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from rag import models
+from rag.admin.ui.conflict_form import SeenForm, rows_of_now
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import DeskPage
+from rag.admin.ui.scoped import scope_for
+from rag.core.errors import RAGError
+from rag.services.evaluation.golden_csv import FIELDS, MAX_BYTES, import_questions
+
+
+class GoldenForm(SeenForm):
+    """The question itself, whether it is measured, and the note."""
+
+
+class TargetForm(SeenForm):
+    """A chunk, whose file is known, or a file of which any chunk counts."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "file" in self.fields:
+            self.fields["file"].required = False
+
+    def clean(self) -> dict[str, Any] | None:
+        """Return the values with the file of the chunk."""
+        cleaned = super().clean() or self.cleaned_data
+        chunk = cleaned.get("chunk")
+        if chunk is not None:
+            cleaned["file"] = chunk.file
+            self.instance.file_id = chunk.file_id
+        elif cleaned.get("file") is None and not self.errors:
+            raise ValidationError(_("Choose a chunk or a file."))
+        return cleaned
+
+    def validate_unique(self) -> None:
+        """Refuse what is expected already: Django asks no constraint that names the question."""
+        super().validate_unique()
+        try:
+            self.instance.validate_constraints(exclude=set(self.errors))
+        except ValidationError:
+            self.add_error(None, _("This is expected already."))
+
+
+class TargetSet(BaseInlineFormSet):  # type: ignore[type-arg]
+    """The targets of one question: all of its own store."""
+
+    def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(data, *args, **kwargs)
+        self.n_came = self.n_gone = 0
+        if self.is_bound and self.instance.pk:
+            rows = list(self.get_queryset())
+            found = rows_of_now(self.data, str(self.prefix), rows)
+            self.data, self.n_came, self.n_gone = found
+
+    def clean(self) -> None:
+        """Refuse what another store holds, the same one twice, and a list of before."""
+        super().clean()
+        if self.n_came or self.n_gone:
+            text = _(
+                "Meanwhile somebody added passages (%(came)d) or took some away (%(gone)d). The "
+                "list is as it is now, and nothing is saved yet: look, and save again."
+            )
+            raise ValidationError(text % {"came": self.n_came, "gone": self.n_gone})
+        seen: set[tuple[Any, Any]] = set()
+        for form in self.forms:
+            found = getattr(form, "cleaned_data", {})
+            file = found.get("file")
+            if file is None or found.get("DELETE"):
+                continue
+            if file.store_id != self.instance.store_id:
+                form.add_error(None, _("This is not in the question's store."))
+            key = (file.pk, getattr(found.get("chunk"), "pk", None))
+            if key in seen:
+                form.add_error(None, _("This is expected already."))
+            seen.add(key)
+
+
+class CsvForm(forms.Form):
+    """A store that one may change, and a file."""
+
+    store = forms.ModelChoiceField(
+        label=gettext_lazy("store"), queryset=models.Store.objects.none()
+    )
+    file = forms.FileField(label=gettext_lazy("CSV file"))
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        stores = models.Store.objects.editable(scope_for(request))
+        field: Any = self.fields["store"]
+        field.queryset = stores.filter(backend=models.Store.Backend.LOCAL)
+
+
+class GoldenImport(DeskPage):
+    """Takes a CSV file and says what became of its lines."""
+
+    template_name = "admin/rag/golden_import.html"
+    permission_required = ("rag.view_goldenquestion", "rag.add_goldenquestion")
+    title = gettext_lazy("Import golden questions")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the admin's context with the form."""
+        context = {"columns": ", ".join(FIELDS), "form": CsvForm(request=self.request), **kwargs}
+        return super().get_context_data(**context, opts=self.model_admin.opts)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Take the file."""
+        form = CsvForm(request.POST, request.FILES, request=request)
+        if not form.is_valid():
+            return self.render_to_response(self.get_context_data(form=form))
+        try:
+            taken = import_questions(
+                scope=scope_for(request), store=form.cleaned_data["store"],
+                data=form.cleaned_data["file"].read(MAX_BYTES + 1), by=request.user,
+            )  # fmt: skip
+        except RAGError as error:
+            told: dict[str, Any] = {"error": error_sentence(error)}
+        else:
+            problems = [(line, error_sentence(error)) for line, error in taken.problems]
+            told = {"taken": taken, "problems": problems}
+        return self.render_to_response(self.get_context_data(form=form, **told))

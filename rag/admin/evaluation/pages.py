@@ -1,0 +1,95 @@
+"""Pages of evaluation runs: how far one is, and two against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from rag import models
+from rag.admin.ui.cells import label
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import RowPage
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import scope_for
+from rag.core.errors import RAGError
+from rag.services.evaluation.compare import compare_runs
+from rag.services.evaluation.jobs import cancel_evaluation
+
+COLOURS = {
+    "waiting": "idle", "running": "busy", "done": "good", "failed": "bad", "cancelled": "idle",
+}  # fmt: skip
+
+
+def run_state(run: models.EvaluationRun) -> SafeString:
+    """Return a run's state in colour, with how far it is while it is under way."""
+    told = label(run.get_state_display(), COLOURS.get(run.state, "idle"))
+    if run.state != models.EvaluationRun.State.RUNNING:
+        return told
+    return format_html('{} <span class="desk-note">{} / {}</span>', told, run.n_done,
+                       run.n_questions)  # fmt: skip
+
+
+class RunProgress(RowPage):
+    """How far a run is, for the script of its page; POST stops it."""
+
+    permission_required = ("rag.view_evaluationrun",)
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Return state, questions asked and questions in all."""
+        run = self.row
+        return JsonResponse(
+            {
+                "is_busy": run.state in models.EvaluationRun.BUSY, "state": run_state(run),
+                "n_done": run.n_done, "n_questions": run.n_questions,
+            }
+        )  # fmt: skip
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Stop the run and show it."""
+        if not request.user.has_perm("rag.add_evaluationrun"):
+            raise PermissionDenied
+        cancel_evaluation(scope=scope_for(request), run_ids=[self.row.pk])
+        return HttpResponseRedirect(reverse("admin:rag_evaluationrun_change", args=[self.row.pk]))
+
+
+class RunDiff(RowPage):
+    """A run and the one of ``?before=``."""
+
+    template_name = "admin/rag/run_diff.html"
+    permission_required = ("rag.view_evaluationrun",)
+    title = _("Two runs")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return both runs with what changed."""
+        runs = self.model_admin.get_queryset(self.request)
+        before = runs.filter(pk=asked_number(self.request.GET.get("before"))).first()
+        if before is None:
+            raise Http404
+        context: dict[str, Any] = {"before": before, "after": self.row}
+        try:
+            told = compare_runs(before=before, after=self.row)
+        except RAGError as error:
+            context["error"] = error_sentence(error)
+        else:
+            context |= {
+                "told": told,
+                "changed": [one for one in told.questions if one.difference],
+                "settings": _changed_settings(before, self.row),
+            }
+        return super().get_context_data(**kwargs, **context)
+
+
+def _changed_settings(
+    before: models.EvaluationRun, after: models.EvaluationRun
+) -> list[tuple[str, Any, Any]]:
+    names = sorted({*before.settings, *after.settings})
+    rows = [("model", before.model, after.model)]
+    rows += [(name, before.settings.get(name), after.settings.get(name)) for name in names]
+    return [row for row in rows if row[1] != row[2]]

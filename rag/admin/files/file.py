@@ -1,0 +1,236 @@
+"""Files: their status as it changes, what they hold, who may read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Func, IntegerField, QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.defaultfilters import filesizeformat
+from django.urls import URLPattern, path
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from rag import models
+from rag.admin.accounts.account import GroupSelect, limit_groups
+from rag.admin.files.bulk import FileBulk
+from rag.admin.files.form import FileForm
+from rag.admin.files.pages import FileText, original_view
+from rag.admin.files.status import is_busy, status_cell
+from rag.admin.ui.cells import label, list_link, page_link
+from rag.admin.ui.filters import KindFilter, StoreFilter
+from rag.admin.ui.messages import error_sentence, warning_sentence
+from rag.admin.ui.remote import RemoteDeletion
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.services.files.delete import delete_files
+from rag.services.files.edit import cancel_files, update_file
+from rag.services.files.replace import read_as
+from rag.services.files.visibility import visible_files
+
+MAX_POLLED = 200
+
+
+@admin.register(models.File)
+class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
+    """Files that one may read; they come by upload, so none is added here."""
+
+    form = FileForm
+    change_form_before_template = "admin/rag/seen.html"
+    told_remote = "remote_name"
+    list_display = (
+        "name",
+        "store",
+        "status_now",
+        "kind",
+        "bytes",
+        "n_pages",
+        "chunks",
+        "notes",
+        "updated_at",
+    )
+    list_select_related = ("store",)
+    list_filter = (StoreFilter, "status", KindFilter)
+    search_fields = ("name",)
+    sortable_by = ("name", "kind", "updated_at")
+    actions = ("retry", "cancel", "vectors", "enable", "disable", "move", "export")
+    readonly_fields = (
+        "store", "status_now", "reading", "chunks", "kind", "bytes", "encoding", "parser",
+        "all_warnings", "sha256", "revision", "created_at", "updated_at",
+    )  # fmt: skip
+    fieldsets = (
+        (None, {"fields": ("name", "store", "status_now", "reading", "chunks", "all_warnings")}),
+        (_("What searches can filter by"), {"fields": ("content_type", "metadata")}),
+        (_("Who may read"), {"fields": ("restricted_to",)}),
+        (
+            _("How it was read"),
+            {"fields": (
+                "encoding_override", "kind", "bytes", "encoding", "parser", "sha256", "revision",
+                "created_at", "updated_at",
+            )},
+        ),
+    )  # fmt: skip
+
+    class Media:
+        js = ("rag/admin/progress.js",)
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the files that ``scope`` may read."""
+        return visible_files(scope=scope, rows=queryset)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return readable files without their texts."""
+        return super().get_queryset(request).light()  # type: ignore[attr-defined,no-any-return]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return False: the upload page of a store adds files."""
+        return False
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field that offers only the groups that this user may know."""
+        kwargs["widget"] = GroupSelect()
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        return limit_groups(field, request, db_field)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save by the service: a worker may be writing other fields of the row."""
+        values = {name: form.cleaned_data[name] for name in ("name", "content_type", "metadata")}
+        update_file(
+            scope=scope_for(request),
+            file=obj,
+            restricted_to=form.cleaned_data["restricted_to"],
+            **values,
+        )
+        codec = form.cleaned_data["encoding_override"]
+        if read_as(scope=scope_for(request), file=obj, encoding=codec):
+            self.message_user(request, _("The file is read and indexed again."), messages.SUCCESS)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Do nothing: the service has set the groups."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete by the service, so that bytes and index go too."""
+        delete_files(scope=scope_for(request), file_ids=[obj.pk])
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen ones by the service."""
+        delete_files(scope=scope_for(request), file_ids=_ids(queryset))
+
+    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
+        """Return the chunks that go with the files."""
+        return {models.Chunk._meta.verbose_name_plural: sum(row.n_chunks for row in rows)}
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Count the pages of the rows shown, without fetching the page tables."""
+        counts = dict(_page_counts([row.pk for row in rows]))
+        for row in rows:
+            row.page_count = counts.get(row.pk, 0)
+
+    @admin.action(description=_("Take out of the queue"), permissions=["change"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Cancel the jobs that have not begun."""
+        n, n_running = cancel_files(scope=scope_for(request), file_ids=_ids(queryset))
+        text = ngettext("%(n)d file was taken out.", "%(n)d files were taken out.", n) % {"n": n}
+        self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
+        if n_running:
+            text = ngettext(
+                "%(n)d is being read already and will be finished.",
+                "%(n)d are being read already and will be finished.", n_running,
+            )  # fmt: skip
+            self.message_user(request, text % {"n": n_running}, messages.WARNING)
+
+    @admin.display(description=_("status"), ordering="status")
+    def status_now(self, file: models.File) -> SafeString:
+        """Return status, progress or error; a script keeps it up to date."""
+        return status_cell(file)
+
+    @admin.display(description=_("size"), ordering="size")
+    def bytes(self, file: models.File) -> str:
+        """Return the size of the original."""
+        return filesizeformat(file.size)
+
+    @admin.display(description=_("pages"))
+    def n_pages(self, file: Any) -> Any:
+        """Return the number of pages; a dash where the format has none."""
+        return getattr(file, "page_count", 0) or "–"
+
+    @admin.display(description=_("chunks"))
+    def chunks(self, file: models.File) -> SafeString:
+        """Return the number of chunks, the way to them."""
+        return list_link("chunk", file.n_chunks, file=file.pk)
+
+    @admin.display(description=_("warnings"))
+    def notes(self, file: models.File) -> SafeString | str:
+        """Return how many warnings there are, with their text at hand."""
+        if not file.warnings:
+            return ""
+        text = "\n".join(warning_sentence(warning) for warning in file.warnings)
+        return format_html(
+            '<span title="{}">{}</span>', text, label(str(len(file.warnings)), "warn")
+        )
+
+    @admin.display(description=_("warnings"))
+    def all_warnings(self, file: models.File) -> SafeString | str:
+        """Return every warning on a line of its own."""
+        lines = ((warning_sentence(warning),) for warning in file.warnings)
+        return format_html_join("", '<p class="desk-note">{}</p>', lines) or "–"
+
+    @admin.display(description=_("read"))
+    def reading(self, file: models.File) -> SafeString:
+        """Return the ways to the text and the original."""
+        text = page_link("rag_file_text", file.pk, _("Text with pages"))
+        original = page_link("rag_file_original", file.pk, _("Download the original"))
+        return format_html("{} · {}", text, original)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with those of a file's content before them."""
+        wrap = self.admin_site.admin_view
+        return [
+            path("progress/", wrap(self.progress_view), name="rag_file_progress"),
+            path("<int:pk>/text/", wrap(FileText.as_view(model_admin=self)), name="rag_file_text"),
+            path("<int:pk>/original/", wrap(original_view(self)), name="rag_file_original"),
+            *super().get_urls(),
+        ]
+
+    def progress_view(self, request: HttpRequest) -> HttpResponse:
+        """Return the present state of the files named in ``ids``, readable ones only."""
+        if not self.has_view_permission(request):
+            return JsonResponse({"files": []}, status=403)
+        ids = [int(part) for part in request.GET.get("ids", "").split(",") if _is_id(part)]
+        rows = list(self.get_queryset(request).filter(pk__in=ids[:MAX_POLLED]))
+        self.complete_rows(rows)
+        files = [
+            {
+                "id": row.pk, "is_busy": is_busy(row), "status": status_cell(row),
+                "kind": row.kind or "–", "n_pages": str(self.n_pages(row)),
+                "chunks": str(row.n_chunks),
+            }
+            for row in rows
+        ]  # fmt: skip
+        words = {"left": _("about {n} s left")} if files else {}
+        return JsonResponse({"files": files, **words})
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Show or save the form; what a service refuses is a message, not a crash."""
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except RAGError as error:
+            self.message_user(request, error_sentence(error), messages.ERROR)
+            return self.response_post_save_change(request, None)
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
+
+
+def _ids(queryset: QuerySet[Any]) -> list[int]:
+    return list(queryset.values_list("pk", flat=True))
+
+
+def _page_counts(file_ids: list[int]) -> QuerySet[Any, tuple[int, int]]:
+    count = Func("pages", function="jsonb_array_length", output_field=IntegerField())
+    return models.File.objects.filter(pk__in=file_ids).values_list("pk", count)

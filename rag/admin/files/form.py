@@ -1,0 +1,59 @@
+"""What a person may say about a file. In: what was typed. Out: values that the services accept."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django import forms
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget
+
+from rag import models
+from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.messages import error_sentence
+from rag.core.errors import RAGError
+from rag.services.files.upload import clean_name
+from rag.stages.detect.encodings import USUAL
+
+
+class FileForm(SeenForm):
+    """Name, type, metadata and restriction of a file, and how a text is read."""
+
+    audit_kinds = ("file", "file restriction")
+
+    encoding_override = forms.ChoiceField(
+        label=_("read as"), required=False, widget=UnfoldAdminSelectWidget,
+        help_text=_(
+            "For text, Markdown, CSV, HTML and mail that came out garbled. "
+            "The file is read and indexed again."
+        ),
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "encoding_override" in self.fields:
+            codec = self.instance.encoding_override
+            known = USUAL if codec in {"", *USUAL} else {**USUAL, codec: codec}
+            field = cast(forms.ChoiceField, self.fields["encoding_override"])
+            field.choices = [("", _("told from the content")), *known.items()]
+
+    def rows(self) -> QuerySet[Any]:
+        """Return the files without their texts, which the form does not show."""
+        return models.File.objects.light()
+
+    def clean_name(self) -> str:
+        """Return the name as an upload would keep it."""
+        try:
+            return clean_name(self.cleaned_data["name"])
+        except RAGError as error:
+            raise forms.ValidationError(error_sentence(error)) from error
+
+    def clean_metadata(self) -> dict[str, Any]:
+        """Return a JSON object, which searches can filter by."""
+        values = self.cleaned_data["metadata"] or {}
+        if not isinstance(values, dict):
+            raise forms.ValidationError(_("Write a JSON object, such as {example}.").format(
+                example='{"year": 2024}'
+            ))  # fmt: skip
+        return values

@@ -1,0 +1,148 @@
+"""The audit in the admin: who changed what. Nothing here can be changed, by nobody.
+
+The audit in words of people. In: kinds and columns as triggers write them. Out: words.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
+
+from rag import models
+from rag.admin.ui.scoped import ReadOnlyAdmin
+from rag.core.access import Scope
+
+KINDS = (
+    gettext_noop("store"),
+    gettext_noop("store readers"),
+    gettext_noop("store editors"),
+    gettext_noop("file"),
+    gettext_noop("file restriction"),
+    gettext_noop("deleted passage"),
+    gettext_noop("chunk"),
+    gettext_noop("key"),
+    gettext_noop("key stores"),
+    gettext_noop("budget"),
+    gettext_noop("space"),
+    gettext_noop("reindex run"),
+    gettext_noop("agent"),
+    gettext_noop("agent stores"),
+    gettext_noop("agent readers"),
+    gettext_noop("agent editors"),
+    gettext_noop("flow"),
+    gettext_noop("flow runners"),
+    gettext_noop("flow editors"),
+    gettext_noop("flow version"),
+    gettext_noop("user"),
+    gettext_noop("user groups"),
+    gettext_noop("user rights"),
+    gettext_noop("group"),
+    gettext_noop("group rights"),
+    gettext_noop("audit"),
+)
+# Where a kind is not called as its model.
+_MODELS = {"key": "apikey", "space": "embeddingspace"}
+
+
+def column_word(kind: str, column: str) -> str:
+    """Return what a column of a kind is called in its form; itself where it is in none."""
+    name = column.removesuffix("_id")
+    model = _models().get(_MODELS.get(kind, kind.replace(" ", "")))
+    try:
+        return str(model._meta.get_field(name).verbose_name if model else _named(name))
+    except (FieldDoesNotExist, KeyError):
+        return column
+
+
+def _named(name: str) -> Any:
+    return _models()[name]._meta.verbose_name
+
+
+@cache
+def _models() -> dict[str, Any]:
+    return {str(model._meta.model_name): model for model in apps.get_models()}
+
+
+class KindFilter(admin.SimpleListFilter):
+    """By what was changed."""
+
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return all kinds: the table is not asked which of them it has."""
+        return [(kind, models.AuditEntry(kind=kind).what) for kind in KINDS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the changes of the chosen kind."""
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+@admin.register(models.AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    """All changes for superusers; others see those of stores that they may edit."""
+
+    list_display = ("at", "action", "what", "label", "changed", "who", "edge", "address")
+    list_filter = ("action", KindFilter, "edge", "at")
+    search_fields = ("label", "username", "request", "command")
+    search_help_text = _("Part of a name or user, a request's id, or a command.")
+    sortable_by = ("at",)
+    date_hierarchy = None
+    fields = (
+        "at", "action", "what", "object_id", "label", "store_id", "was", "is_now", "edge",
+        "username", "user_id", "key_id", "address", "request", "command",
+    )  # fmt: skip
+    readonly_fields = ("what", "was", "is_now")
+
+    class Media:
+        css = {"all": ("rag/admin/insight.css",)}
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the entries that are no secret to ``scope``."""
+        if scope.is_operator:
+            return queryset
+        stores = models.Store.objects.editable(scope).values("pk")
+        return queryset.filter(store_id__in=stores)
+
+    @admin.display(description=_("kind"))
+    def what(self, row: models.AuditEntry) -> str:
+        """Return what kind of thing was changed."""
+        return row.what
+
+    @admin.display(description=_("changed"))
+    def changed(self, row: models.AuditEntry) -> str:
+        """Return the names of the fields that differ."""
+        names = sorted({*row.before, *row.after})
+        return Truncator(", ".join(column_word(row.kind, name) for name in names)).chars(80)
+
+    @admin.display(description=_("user"))
+    def who(self, row: models.AuditEntry) -> str:
+        """Return the user, or what else acted."""
+        return row.username or row.command or "–"
+
+    @admin.display(description=_("before"))
+    def was(self, row: models.AuditEntry) -> SafeString:
+        """Return the fields as they were."""
+        return _pretty(row.before)
+
+    @admin.display(description=_("after"))
+    def is_now(self, row: models.AuditEntry) -> SafeString:
+        """Return the fields as they are since."""
+        return _pretty(row.after)
+
+
+def _pretty(values: dict[str, Any]) -> SafeString:
+    text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True)
+    return format_html('<pre class="desk-text">{}</pre>', text)

@@ -1,0 +1,295 @@
+"""The queue's jobs: what waits, runs, failed or is stalled; taken out and begun again.
+
+Jobs in words of people: what is done, and to what. In: rows of the queue. Out: table cells.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.contrib import admin, messages
+from django.db.models import Max, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
+from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy as _
+from procrastinate.contrib.django.models import ProcrastinateEvent, ProcrastinateJob
+
+from rag import models
+from rag.admin.ui.cells import label
+from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
+from rag.core.access import Scope
+from rag.services.files.visibility import stalled_jobs, visible_jobs
+from rag.services.operations.jobs import cancel_jobs, retry_jobs
+
+if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+
+
+TASKS = {
+    "rag.index_file": _("read and index a file"),
+    "rag.build_indexes": _("build the index of vectors"),
+    "rag.reweigh_store": _("weigh the words of a store anew"),
+    "rag.reindex_run": _("index a store anew"),
+    "rag.retire_run": _("give up an old model's vectors"),
+    "rag.clear_space": _("remove vectors that nobody searches"),
+    "rag.evaluation_run": _("ask the golden questions"),
+    "rag.drain_outbox": _("upkeep: write what waits to be written"),
+    "rag.recover_jobs": _("upkeep: bring back what stopped"),
+    "rag.tidy_up": _("upkeep: remove what is left over"),
+    "agents.adopt_run": _("go on with a flow"),
+    "agents.tend_answers": _("upkeep: end answers that stopped"),
+    "agents.defer_abandoned_runs": _("upkeep: find flows that stopped"),
+    "agents.clear_old": _("upkeep: forget old conversations"),
+    "agents.drop_gone": _("upkeep: forget what was deleted"),
+    "agents.embed_memories": _("upkeep: make memories searchable"),
+}
+EVENTS = {
+    "deferred": _("put into the queue"),
+    "deferred_for_retry": _("put into the queue once more"),
+    "retried": _("put into the queue once more"),
+    "scheduled": _("waits for its time"),
+    "started": _("taken up"),
+    "succeeded": _("succeeded"),
+    "failed": _("failed"),
+    "cancelled": _("cancelled"),
+    "abort_requested": _("asked to stop"),
+    "aborted": _("aborted"),
+}
+_ROWS: dict[str, tuple[type[Any], str, str]] = {
+    "file_id": (models.File, "name", "rag_file"),
+    "store_id": (models.Store, "name", "rag_store"),
+}
+_RUNS = {"rag.reindex_run": "rag_reindexrun", "rag.retire_run": "rag_reindexrun",
+         "rag.evaluation_run": "rag_evaluationrun"}  # fmt: skip
+
+
+def task_words(name: str) -> SafeString:
+    """Return what a task does, its name at hand for who looks after the installation."""
+    return format_html('<span title="{}">{}</span>', name, TASKS.get(name, name))
+
+
+def names_of(jobs: list[Any]) -> dict[tuple[str, int], str]:
+    """Return the names of the files and stores that jobs work on: two queries at most."""
+    found: dict[tuple[str, int], str] = {}
+    for key, (model, field, _name) in _ROWS.items():
+        ids = {job.args[key] for job in jobs if isinstance(job.args.get(key), int)}
+        if ids:
+            rows = model.objects.filter(pk__in=ids).values_list("pk", field)
+            found |= {(key, pk): name for pk, name in rows}
+    return found
+
+
+def concerns(job: Any, names: Mapping[tuple[str, int], str]) -> SafeString | str:
+    """Return the way to what a job works on; a dash for the upkeep, or where it is gone."""
+    for key, (_model, _field, name) in _ROWS.items():
+        pk = job.args.get(key)
+        if (key, pk) in names:
+            return _way(name, pk, names[key, pk])
+    run = job.args.get("run_id")
+    if job.task_name in _RUNS and isinstance(run, int):
+        return _way(_RUNS[job.task_name], run, _("run %(n)d") % {"n": run})
+    return "–"
+
+
+def _way(name: str, pk: int, text: Any) -> SafeString:
+    url = reverse(f"admin:{name}_change", args=[pk])
+    return format_html('<a class="desk-link" href="{}">{}</a>', url, text)
+
+
+STATES = {
+    "todo": (gettext_lazy("waiting"), "idle"),
+    "doing": (gettext_lazy("running"), "busy"),
+    "succeeded": (gettext_lazy("succeeded"), "good"),
+    "failed": (gettext_lazy("failed"), "bad"),
+    "cancelled": (gettext_lazy("cancelled"), "idle"),
+    "aborted": (gettext_lazy("aborted"), "warn"),
+}
+NAME, NAME_PLURAL = gettext_lazy("job"), gettext_lazy("jobs")
+
+# The names of the queue's own app are plain English.
+apps.get_app_config("procrastinate").verbose_name = gettext_lazy("Queue")
+admin.site.unregister(ProcrastinateJob)
+
+
+class StateFilter(admin.SimpleListFilter):
+    """By state, in words of ours."""
+
+    title = gettext_lazy("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return all states, and the one of jobs whose worker has died."""
+        states = [(state, text) for state, (text, _colour) in STATES.items()]
+        return [*states, ("stalled", gettext_lazy("stalled"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the jobs of the chosen state."""
+        if self.value() == "stalled":
+            return stalled_jobs(jobs=queryset)
+        return queryset.filter(status=self.value()) if self.value() in STATES else queryset
+
+
+class UpkeepFilter(admin.SimpleListFilter):
+    """With what the installation does for itself every few seconds, or, as usual, without."""
+
+    title = gettext_lazy("upkeep")
+    parameter_name = "upkeep"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the one choice beside the usual one."""
+        return [("with", gettext_lazy("with upkeep"))]
+
+    def choices(self, changelist: Any) -> Any:
+        """Yield the choices; the first is called by what it does."""
+        first, *others = super().choices(changelist)
+        yield {**first, "display": gettext_lazy("without upkeep")}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the jobs of people's files and runs, or all."""
+        return queryset if self.value() else queryset.exclude(queue_name="upkeep")
+
+
+class JobChangeList(ScopedChangeList):
+    """A list under the name that the admin gives its model."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.opts = self.model_admin.opts
+        self.title = gettext("Select %s to view") % self.opts.verbose_name
+
+
+@admin.register(ProcrastinateJob)
+class JobAdmin(ReadOnlyAdmin):
+    """Jobs of files that one may edit; operators see all."""
+
+    list_display = ("task", "concerns", "state", "tries", "last_event")
+    list_filter = (StateFilter, UpkeepFilter)
+    actions = ("retry", "cancel")
+    ordering = ("-id",)
+    sortable_by = ()
+    fields = (
+        "id",
+        "task",
+        "concerns",
+        "arguments",
+        "state",
+        "tries",
+        "held",
+        "due",
+        "events",
+    )
+    readonly_fields = fields
+
+    def __init__(self, model: Any, admin_site: Any) -> None:
+        super().__init__(model, admin_site)
+        # A copy: changing the model's own names would ask for a migration of the queue's app.
+        self.opts = copy.copy(self.opts)
+        self.opts.verbose_name, self.opts.verbose_name_plural = NAME, NAME_PLURAL
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that is named in our words."""
+        return JobChangeList
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the jobs that work on editable files."""
+        return visible_jobs(scope=scope, rows=queryset)
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Fetch when something last happened to each job."""
+        events = ProcrastinateEvent.objects.filter(job__in=[row.pk for row in rows])
+        last = dict(events.order_by().values_list("job").annotate(at=Max("at")))
+        doing = [row.pk for row in rows if row.status == "doing"]
+        stalled = ProcrastinateJob.objects.filter(pk__in=doing)
+        silent = set(stalled_jobs(jobs=stalled).values_list("pk", flat=True)) if doing else set()
+        for row in rows:
+            row.last_at, row.is_stalled = last.get(row.pk), row.pk in silent
+        names = names_of(rows)
+        for row in rows:
+            row.names = names
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Return the actions for who may index files, all others only look."""
+        actions = super().get_actions(request)
+        may = request.user.has_perm("rag.change_file")
+        return {name: a for name, a in actions.items() if may or name not in self.actions}
+
+    @admin.action(description=gettext_lazy("Begin again"))
+    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Queue the chosen jobs that failed, were taken out, or are stalled."""
+        ids = list(queryset.values_list("pk", flat=True))
+        n = retry_jobs(scope=scope_for(request), job_ids=ids)
+        text = ngettext("%(n)d job was begun again.", "%(n)d jobs were begun again.", n)
+        self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
+
+    @admin.action(description=gettext_lazy("Take out of the queue"))
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Cancel the chosen jobs that have not begun."""
+        ids = list(queryset.values_list("pk", flat=True))
+        n, n_running = cancel_jobs(scope=scope_for(request), job_ids=ids)
+        text = ngettext("%(n)d job was taken out.", "%(n)d jobs were taken out.", n) % {"n": n}
+        self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
+        if n_running:
+            text = ngettext("%(n)d runs already and goes on.", "%(n)d run already and go on.",
+                            n_running)  # fmt: skip
+            self.message_user(request, text % {"n": n_running}, messages.WARNING)
+
+    @admin.display(description=gettext_lazy("task"))
+    def task(self, job: Any) -> SafeString:
+        """Return what the job does."""
+        return task_words(job.task_name)
+
+    @admin.display(description=gettext_lazy("concerns"))
+    def concerns(self, job: Any) -> SafeString | str:
+        """Return the way to the file, store or run."""
+        return concerns(job, names_of([job]) if not hasattr(job, "names") else job.names)
+
+    @admin.display(description=gettext_lazy("arguments"))
+    def arguments(self, job: Any) -> str:
+        """Return the arguments as JSON, long ones cut."""
+        return json.dumps(job.args, ensure_ascii=False)[:300]
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, job: Any) -> SafeString:
+        """Return the state in colour."""
+        if getattr(job, "is_stalled", False):
+            return label(gettext("stalled"), "bad")
+        return label(*STATES.get(job.status, (job.status, "idle")))
+
+    @admin.display(description=gettext_lazy("tries"))
+    def tries(self, job: Any) -> int:
+        """Return how often the job was begun."""
+        return int(job.attempts)
+
+    @admin.display(description=gettext_lazy("not before"))
+    def due(self, job: Any) -> Any:
+        """Return the time that the job waits for."""
+        return job.scheduled_at
+
+    @admin.display(description=gettext_lazy("lock"))
+    def held(self, job: Any) -> str:
+        """Return what no two jobs may work on at once."""
+        return job.lock or ""
+
+    @admin.display(description=gettext_lazy("last change"))
+    def last_event(self, job: Any) -> Any:
+        """Return when something last happened."""
+        return getattr(job, "last_at", None)
+
+    @admin.display(description=gettext_lazy("events"))
+    def events(self, job: Any) -> SafeString:
+        """Return what happened, one line each."""
+        rows = ProcrastinateEvent.objects.filter(job=job.pk).order_by("pk")
+        lines = "\n".join(
+            f"{localtime(row.at):%Y-%m-%d %H:%M:%S} {EVENTS.get(row.type, row.type)}"
+            for row in rows if row.at
+        )  # fmt: skip
+        return format_html('<pre class="desk-text">{}</pre>', lines)

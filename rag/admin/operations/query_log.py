@@ -1,0 +1,260 @@
+"""The query log: what was asked of the stores that one looks after, and what came of it.
+
+Filters of the query log: what went wrong with a question.
+What led to an answer, as its page shows it. In: a logged query. Out: a template's context.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin import SimpleListFilter
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+
+from rag import models
+from rag.admin.stores.hit_test import STEPS
+from rag.admin.stores.settings_form import MODE_NAMES
+from rag.admin.ui.cells import label, pages_text
+from rag.admin.ui.filters import HitsFilter, StoreFilter
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
+from rag.core.access import Scope
+from rag.core.errors import RAGError
+from rag.services.evaluation.golden_questions import Wanted, save_question
+from rag.services.files.visibility import visible_queries
+from rag.services.operations.dashboard import GOOD
+
+_BAD = ("altered", "wrong_document", "unknown")
+
+
+class QualityFilter(SimpleListFilter):
+    """Queries that deserve a look."""
+
+    title = _("quality")
+    parameter_name = "quality"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return what can be wrong, and nothing."""
+        return [
+            ("low", _("best hit is doubtful")), ("citation", _("bad citation")),
+            ("uncited", _("answer without citation")), ("good", _("good hit")),
+        ]  # fmt: skip
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the queries of the choice."""
+        wrong = Q()
+        for verdict in _BAD:
+            wrong |= Q(citations__contains=[{"verdict": verdict}])
+        choices = {
+            "low": Q(confidence__lt=GOOD), "good": Q(confidence__gte=GOOD), "citation": wrong,
+            "uncited": Q(kind="ask", citations=[]),
+        }  # fmt: skip
+        chosen = choices.get(self.value() or "")
+        return queryset if chosen is None else queryset.filter(chosen)
+
+
+class AskedStoreFilter(StoreFilter):
+    """By store that was asked."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the queries to the chosen store."""
+        value = self.value() or ""
+        if not value:
+            return queryset
+        if not value.isascii() or not value.isdigit() or len(value) > 18:
+            return queryset.none()
+        return queryset.filter(store_ids__contains=[int(value)])
+
+
+PREVIEW = 400
+VERDICTS = {
+    "verified": (_("word for word"), "good"), "altered": (_("altered"), "warn"),
+    "wrong_document": (_("from another source"), "bad"), "unknown": (_("not found"), "bad"),
+}  # fmt: skip
+
+
+def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
+    """Return hits that ``scope`` may read now, citations with their verdicts, and times.
+
+    A chunk that is gone, or may not be read any more, keeps its place without a text.
+    """
+    chunks = models.Chunk.objects.readable(scope).filter(pk__in=row.chunk_ids)
+    heavy = ("canonical_text", "pages", "blocks")
+    known = {
+        chunk.pk: chunk
+        for chunk in chunks.select_related("file").defer(*(f"file__{name}" for name in heavy))
+    }
+    stores = models.Store.objects.readable(scope).filter(pk__in=row.store_ids)
+    names = dict(models.File.objects.readable(scope).filter(
+        pk__in={one["file_id"] for one in row.citations if one.get("file_id")}
+    ).values_list("pk", "name"))  # fmt: skip
+    longest = max((float(ms) for name, ms in row.timings_ms.items() if name != "total"), default=0)
+    return {
+        "row": row,
+        "stores": list(stores.order_by("name").values("pk", "name")),
+        "hits": [
+            {"rank": rank, "chunk": known.get(pk), "pk": pk,
+             "pages": pages_text(known[pk].page_first, known[pk].page_last) if pk in known else "",
+             "start": known[pk].text[:PREVIEW] if pk in known else ""}
+            for rank, pk in enumerate(row.chunk_ids, 1)
+        ],
+        "citations": [
+            {**one, "label": label(*VERDICTS.get(one.get("verdict"), (one.get("verdict"), "idle"))),
+             "may_read": one.get("file_id") in names,
+             "file_name": one.get("file_name") or names.get(one.get("file_id"), "")}
+            for one in row.citations
+        ],
+        "times": [
+            {"name": STEPS.get(name, name), "ms": float(ms),
+             "share": 100 * float(ms) / longest if longest else 0}
+            for name, ms in row.timings_ms.items()
+        ],
+        "is_cached": "cache" in row.timings_ms and "sql" not in row.timings_ms,
+    }  # fmt: skip
+
+
+@admin.register(models.QueryLog)
+class QueryLogAdmin(ReadOnlyAdmin):
+    """Own questions, and all questions to stores that one may edit."""
+
+    list_display = (
+        "question", "kind", "way", "hits", "sureness", "cited", "ms", "user", "created_at",
+    )  # fmt: skip
+    list_select_related = ("user",)
+    list_filter = ("kind", HitsFilter, QualityFilter, AskedStoreFilter)
+    search_fields = ("query",)
+    sortable_by = ("created_at",)
+    fields = (
+        "query", "kind", "user", "created_at", "way", "top_k", "searched_by", "hits", "score",
+        "sureness", "whole_answer",
+    )  # fmt: skip
+    readonly_fields = ("way", "searched_by", "hits", "score", "sureness", "whole_answer")
+    change_form_outer_before_template = "admin/rag/query_trace.html"
+
+    class Media:
+        css = {"all": ("rag/admin/insight.css",)}
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return rows whose stores are all readable, and editable unless oneself had asked."""
+        return visible_queries(scope=scope, rows=queryset)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the admin's addresses with that of a new golden question before them."""
+        golden = self.admin_site.admin_view(require_POST(self.golden_view))
+        return [
+            path("<int:pk>/golden/", golden, name="rag_querylog_golden"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the trace of the query above its facts."""
+        row = self.get_object(request, object_id)
+        if row is not None:
+            desk = trace(row, scope_for(request))
+            desk["may_expect"] = request.user.has_perm("rag.add_goldenquestion")
+            extra_context = {**(extra_context or {}), "desk": desk}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def golden_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Make a golden question of a logged one: the posted chunk must be found for it.
+
+        Without a chunk the answer was bad, and a person says on the question's page what to expect.
+        """
+        may_add = request.user.has_perm("rag.add_goldenquestion")
+        if not self.has_view_permission(request) or not may_add:
+            raise PermissionDenied
+        row = get_object_or_404(self.get_queryset(request), pk=pk)
+        scope, origins = scope_for(request), models.GoldenQuestion.Origin
+        facts = {"note": row.answer[:2000], "created_by": request.user}
+        wanted: list[Wanted] = []
+        store: models.Store | None
+        if "chunk" in request.POST:
+            chunks = models.Chunk.objects.readable(scope).filter(store__in=row.store_ids)
+            chunk_id = asked_number(request.POST["chunk"])
+            chunk = get_object_or_404(chunks.select_related("store"), pk=chunk_id)
+            store, wanted = chunk.store, [Wanted(chunk_id=chunk.pk)]
+            facts["origin"] = origins.CORRECTED if row.answer else origins.PLAYGROUND
+        else:
+            store = models.Store.objects.editable(scope).filter(pk__in=row.store_ids).first()
+            facts["origin"] = origins.DISLIKED
+            if store is None:
+                raise PermissionDenied
+        try:
+            question, _new = save_question(
+                scope=scope, store=store, query=row.query, wanted=wanted, facts=facts
+            )
+        except RAGError as error:
+            self.message_user(request, error_sentence(error), messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:rag_querylog_change", args=[pk]))
+        if not wanted:
+            url = reverse("admin:rag_goldenquestion_change", args=[question.pk])
+            self.message_user(request, gettext("Say what should have been found."), messages.INFO)
+            return HttpResponseRedirect(url)
+        text = gettext("Kept as a golden question: this chunk must be found.")
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:rag_querylog_change", args=[pk]))
+
+    @admin.display(description=_("query"))
+    def question(self, row: models.QueryLog) -> str:
+        """Return the beginning of the query."""
+        return Truncator(row.query).chars(100)
+
+    @admin.display(description=_("mode"))
+    def way(self, row: models.QueryLog) -> Any:
+        """Return how it was searched, in words."""
+        return MODE_NAMES.get(row.mode, row.mode) or "–"
+
+    @admin.display(description=_("settings' hash"))
+    def searched_by(self, row: models.QueryLog) -> str:
+        """Return the hash of the settings: equal ones searched alike."""
+        return row.settings_hash or "–"
+
+    @admin.display(description=_("hits"))
+    def hits(self, row: models.QueryLog) -> Any:
+        """Return how many chunks were found; none is marked."""
+        return len(row.chunk_ids) or label("0", "bad")
+
+    @admin.display(description=_("best score"))
+    def score(self, row: models.QueryLog) -> str:
+        """Return the fused score of the first hit."""
+        return "–" if row.best_score is None else f"{row.best_score:.3f}"
+
+    @admin.display(description=_("confidence"))
+    def sureness(self, row: models.QueryLog) -> SafeString | str:
+        """Return how sure the search was; a doubtful one is marked."""
+        if row.confidence is None:
+            return "–"
+        return label(f"{row.confidence:.2f}", "good" if row.confidence >= GOOD else "warn")
+
+    @admin.display(description=_("citations"))
+    def cited(self, row: models.QueryLog) -> SafeString | str:
+        """Return how many of the citations stand word for word in their sources."""
+        if not row.answer and not row.citations:
+            return "–"
+        n_good = sum(one.get("verdict") == "verified" for one in row.citations)
+        is_good = bool(row.citations) and n_good == len(row.citations)
+        return label(f"{n_good}/{len(row.citations)}", "good" if is_good else "warn")
+
+    @admin.display(description=_("time in ms"))
+    def ms(self, row: models.QueryLog) -> str:
+        """Return the time of the whole search."""
+        return f"{float(row.timings_ms.get('total', 0)):.1f}"
+
+    @admin.display(description=_("answer"))
+    def whole_answer(self, row: models.QueryLog) -> SafeString:
+        """Return the answer as it was given."""
+        return format_html('<pre class="desk-text">{}</pre>', row.answer or "–")

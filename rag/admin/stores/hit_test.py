@@ -1,0 +1,210 @@
+"""The hit test of a store: what applications and models get, and all that led to it.
+
+One trial of the hit test as its page shows it. In: a trial. Out: a template's context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from rag import models
+from rag.admin.stores.settings_form import MODE_NAMES, SettingsForm, own_settings
+from rag.admin.ui.cells import pages_text
+from rag.admin.ui.highlight import split_matches
+from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.page import StorePage
+from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.scoped import scope_for
+from rag.core.errors import RAGError
+from rag.core.hits import Hit
+from rag.core.types import RetrievalSettings
+from rag.services.evaluation.golden_questions import Wanted, save_question
+from rag.services.evaluation.hit_test import Trial, try_settings
+from rag.services.stores.update import update_store
+
+STEPS = {
+    "access": gettext_lazy("access"), "analyze": gettext_lazy("reading the query"),
+    "embed": gettext_lazy("embedding the query"), "sql": gettext_lazy("database"),
+    "search": gettext_lazy("whole search"), "refine": gettext_lazy("tidying"),
+    "rerank": gettext_lazy("ranking again"), "cache": gettext_lazy("cache"),
+    "model": gettext_lazy("chat model"), "cite": gettext_lazy("checking citations"),
+    "total": gettext_lazy("in all"),
+}  # fmt: skip
+WAYS = {
+    "exact": gettext_lazy("compared one by one"), "hnsw": gettext_lazy("by the index"),
+    "partial": gettext_lazy("by the store's own index"),
+}  # fmt: skip
+INTENTS = {
+    "find_specific": gettext_lazy("find something named"), "lookup": gettext_lazy("look up"),
+    "understand": gettext_lazy("understand"), "explore": gettext_lazy("explore"),
+    "compare": gettext_lazy("compare"), "general": gettext_lazy("general"),
+}  # fmt: skip
+COMPLEXITIES = {
+    "simple": gettext_lazy("simple"), "medium": gettext_lazy("medium"),
+    "complex": gettext_lazy("complex"),
+}  # fmt: skip
+
+_FALLBACKS = {
+    "nothing_found": gettext_lazy("nothing was found"),
+    "few_words": gettext_lazy("the first hit holds too few of the words"),
+    "missing_name": gettext_lazy("no hit holds the name in the question"),
+}  # fmt: skip
+
+
+def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
+    """Return hits with words marked and their rank in ``others``, analysis, times, context."""
+    retrieval, result = trial.retrieval, trial.retrieval.result
+    analysis = retrieval.analysis
+    found = {hit.chunk_id for hit in retrieval.hits}
+    times = retrieval.metadata["timings_ms"]
+    return {
+        "trial": trial,
+        "result": result,
+        "settings": trial.settings,
+        "hits": [_shown(hit, trial, others) for hit in retrieval.hits],
+        "mode": MODE_NAMES.get(result.mode, result.mode),
+        "times": [(STEPS.get(name, name), times[name]) for name in STEPS if name in times],
+        "route": ", ".join(str(WAYS.get(way, way)) for way in sorted(set(result.routes.values()))),
+        "intent": INTENTS.get(analysis.intent, analysis.intent),
+        "complexity": COMPLEXITIES.get(analysis.complexity, analysis.complexity),
+        "analysis": analysis,
+        "metadata": retrieval.metadata,
+        "fallbacks": ", ".join(
+            str(_FALLBACKS.get(reason, reason))
+            for reason in retrieval.metadata["fallback_reasons"].values()
+        ),
+        "missing": [
+            one for one in trial.expected
+            if one.chunk_ids is not None and not one.chunk_ids & found
+        ],
+    }  # fmt: skip
+
+
+def _shown(hit: Hit, trial: Trial, others: Sequence[Trial]) -> dict[str, Any]:
+    pieces = split_matches(hit.text, hit.matched_terms)
+    matched = dict.fromkeys(piece.casefold() for piece, is_match in pieces if is_match)
+    return {
+        "hit": hit,
+        "pages": pages_text(hit.page_first, hit.page_last),
+        "pieces": pieces,
+        # A term of the index is a stem; people know the word as it stands.
+        "words": list(matched) or hit.matched_terms,
+        "is_expected": any(
+            hit.file_id == one.file_id if one.chunk_ids is None else hit.chunk_id in one.chunk_ids
+            for one in trial.expected
+        ),
+        "elsewhere": _place_in(others[0], hit) if others else "",
+    }
+
+
+def _place_in(other: Trial, hit: Hit) -> str:
+    """Return what the other settings made of a hit, in words."""
+    for there in other.retrieval.hits:
+        if there.chunk_id == hit.chunk_id:
+            moved = there.rank - hit.rank
+            return (
+                gettext("the same place")
+                if not moved
+                else gettext("there at %(n)d") % {"n": there.rank}
+            )
+    return gettext("not there")
+
+
+class QuestionForm(forms.Form):
+    """What is asked."""
+
+    q = forms.CharField(label=_("Question or words"), max_length=4000, strip=True)
+
+
+class StoreSearch(StorePage):
+    """Asks a store by one or two settings; keeps settings and golden questions."""
+
+    template_name = "admin/rag/store_search.html"
+    permission_required = ("rag.view_store", "rag.view_file", "rag.view_chunk")
+    title = _("Hit test")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the forms and, when something was asked, what was found."""
+        asked = self.request.GET if "q" in self.request.GET else None
+        own = own_settings(self.store.retrieval)
+        is_two = self.request.GET.get("compare") == "1"
+        question = QuestionForm(asked)
+        forms_shown = [SettingsForm(asked, own=own)]
+        if is_two:
+            forms_shown.append(SettingsForm(asked, own=own, prefix="b"))
+        context: dict[str, Any] = {
+            "question": question, "form": forms_shown[0], "forms": forms_shown, "is_two": is_two,
+            "store": self.store, "may_edit": self._may_edit(), "trials": [],
+        }  # fmt: skip
+        if asked is not None and all(form.is_valid() for form in (question, *forms_shown)):
+            context |= self._tried(question.cleaned_data["q"], forms_shown)
+        return super().get_context_data(**kwargs, **context)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Keep what was posted and show the same question again."""
+        if not self._may_edit():
+            raise PermissionDenied
+        try:
+            if "save" in request.POST:
+                self._save_settings(request)
+            else:
+                self._expect(request)
+        except RAGError as error:
+            messages.error(request, error_sentence(error))
+        return HttpResponseRedirect(request.get_full_path())
+
+    def _may_edit(self) -> bool:
+        return (
+            bool(self.model_admin.has_change_permission(self.request, self.store))
+            and not self.store.is_remote
+        )
+
+    def _tried(self, query: str, settings: list[SettingsForm]) -> dict[str, Any]:
+        try:
+            # The store's own settings may be broken past its form; that is said here.
+            RetrievalSettings.from_dict(self.store.retrieval)
+            trials = [self._try(query, form) for form in settings]
+        except RAGError as error:
+            return {"error": error_sentence(error)}
+        shown = [shown_trial(trial, others=[o for o in trials if o is not trial])
+                 for trial in trials]  # fmt: skip
+        return {"trials": shown, "result": trials[0].retrieval.result, "hits": shown[0]["hits"]}
+
+    def _try(self, query: str, form: SettingsForm) -> Trial:
+        return try_settings(
+            query=query, scope=scope_for(self.request), store=self.store, settings=form.settings()
+        )
+
+    def _save_settings(self, request: HttpRequest) -> None:
+        own = own_settings(self.store.retrieval)
+        prefix = "b" if request.POST.get("save") == "b" else None
+        form = SettingsForm(request.GET, own=own, prefix=prefix)
+        if not form.is_valid():
+            messages.error(request, _("These settings cannot be kept."))
+            return
+        form.settings()
+        values = {"retrieval": {**self.store.retrieval, **form.changes()}}
+        update_store(scope=scope_for(request), store=self.store, values=values)
+        messages.success(request, _("The store searches by these settings from now on."))
+
+    def _expect(self, request: HttpRequest) -> None:
+        if not request.user.has_perm("rag.add_goldenquestion"):
+            raise PermissionDenied
+        query = request.GET.get("q", "")
+        wanted = Wanted(chunk_id=asked_number(request.POST.get("chunk")))
+        save_question(
+            scope=scope_for(request), store=self.store, query=query, wanted=[wanted],
+            facts={
+                "origin": models.GoldenQuestion.Origin.PLAYGROUND, "created_by": request.user,
+            },
+        )  # fmt: skip
+        messages.success(request, _("Kept as a golden question: this chunk must be found."))

@@ -1,0 +1,71 @@
+"""A store at a glance: size, health, last queries, golden questions. In: a store. Out: context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Count, Q, Sum
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from rag import models
+from rag.admin.ui.cells import label, list_link
+from rag.admin.ui.scoped import scope_for
+from rag.conf import conf
+from rag.core.documents import KINDS
+from rag.services.files.visibility import visible_queries
+from rag.services.index.spaces import due_indexes
+
+N_QUERIES = 8
+
+
+def store_desk(request: HttpRequest, store: models.Store) -> dict[str, Any]:
+    """Return what the store's page says above its form, as far as this person may see it."""
+    has = request.user.has_perm
+    desk: dict[str, Any] = {
+        "limit_bytes": conf().max_file_bytes, "limit_mb": conf().max_file_bytes // 1024**2,
+        "accept": ",".join([*(f".{kind}" for kind in KINDS), ".htm", ".zip"]),
+    }  # fmt: skip
+    if not store.is_remote:
+        desk |= _facts(store)
+    if has("rag.view_querylog"):
+        mine = visible_queries(scope=scope_for(request)).filter(store_ids__contains=[store.pk])
+        desk["queries"] = list(
+            mine.order_by("-pk").values("pk", "query", "confidence", "created_at")[:N_QUERIES]
+        )
+    if has("rag.view_goldenquestion"):
+        desk["n_golden"] = models.GoldenQuestion.objects.filter(store=store).count()
+    if has("rag.view_evaluationrun"):
+        runs = models.EvaluationRun.objects.readable(scope_for(request)).done().filter(store=store)
+        desk["last_run"] = runs.order_by("-pk").first()
+    return desk
+
+
+def _facts(store: models.Store) -> dict[str, Any]:
+    """Return the size, and what asks for attention, each with the way to it, or that nothing does.
+
+    One pass over the files: they may be many.
+    """
+    states = models.File.Status
+    counts = models.File.objects.filter(store=store).aggregate(
+        n_bytes=Sum("size"), failed=Count("pk", filter=Q(status=states.ERROR)),
+        busy=Count("pk", filter=Q(status__in=(states.PROCESSING, states.UPLOADING))),
+        warned=Count("pk", filter=~Q(warnings=[])),
+        empty=Count("pk", filter=Q(n_chunks=0, status=states.COMPLETED)),
+    )  # fmt: skip
+    n_conflicts = models.ChunkConflict.objects.filter(file__store=store).count()
+    found = [
+        ("file", counts["failed"], _("%(n)d failed"), "bad", {"status__exact": states.ERROR}),
+        ("file", counts["busy"], _("%(n)d being indexed"), "busy",
+         {"status__exact": states.PROCESSING}),
+        ("file", counts["warned"], _("%(n)d with warnings"), "warn", {}),
+        ("file", counts["empty"], _("%(n)d without text"), "warn", {}),
+        ("chunkconflict", n_conflicts, _("%(n)d texts without a place"), "warn", {}),
+    ]  # fmt: skip
+    told = [
+        list_link(model, label(text % {"n": n}, colour), store=store.pk, **query)
+        for model, n, text, colour, query in found if n
+    ]  # fmt: skip
+    if due_indexes(space_id=store.live_space_id):
+        told.append(label(_("vector index being built"), "busy"))
+    return {"n_bytes": counts["n_bytes"] or 0, "health": told or [label(_("healthy"), "good")]}

@@ -1,0 +1,157 @@
+"""What all our admin pages share: the caller's Scope limits every queryset and permission.
+
+Django's model permissions say what kind of thing a person may do, the Scope to which rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models import JSONField, Model, QuerySet, TextField
+from django.http import HttpRequest
+from django.utils.text import capfirst
+from django.utils.translation import ngettext
+from unfold.widgets import UnfoldAdminExpandableTextareaWidget
+
+from rag.admin.ui.paginator import EstimatingPaginator
+from rag.admin.ui.unique_form import SameMoment
+from rag.core.access import Scope
+from rag.services.access.callers import scope_of
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin as _ModelAdmin
+    from django.contrib.admin.views.main import ChangeList
+
+    ModelAdmin = _ModelAdmin[Any]
+else:
+    from unfold.admin import ModelAdmin
+    from unfold.views import ChangeList
+
+
+def scope_for(request: HttpRequest) -> Scope:
+    """Return the Scope of the request's user, looked up once a request."""
+    known = getattr(request, "rag_scope", None)
+    if known is None:
+        known = scope_of(request.user)
+        request.rag_scope = known  # type: ignore[attr-defined]
+    return cast(Scope, known)
+
+
+class StorableChangeList(ChangeList):
+    """A list whose address may ask for no text that PostgreSQL cannot hold."""
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        """Return the filters; a NUL among them sends the visitor to the unfiltered list."""
+        asked: dict[str, Any] = super().get_filters_params(params)
+        if "\0" in "".join(text for name, values in asked.items() for text in (name, *values)):
+            raise IncorrectLookupParameters
+        return asked
+
+
+class ScopedChangeList(StorableChangeList):
+    """A list whose rows get further facts with a query for the page, not one for each row."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Fetch the page, then let the admin complete its rows."""
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        self.model_admin.complete_rows(self.result_list)  # type: ignore[attr-defined]
+
+
+class ScopedAdmin(SameMoment, ModelAdmin):
+    """A ModelAdmin that shows what the Scope may read and changes what it may edit.
+
+    The model's queryset must have ``readable(scope)`` and ``editable(scope)``, or the subclass
+    says what they are by ``readable`` and ``editable``.
+    """
+
+    paginator = EstimatingPaginator
+    show_full_result_count = False
+    # A count behind each choice reads the whole table once a choice.
+    show_facets = ShowFacets.NEVER
+    list_after_template = "admin/rag/list_end.html"
+    # As high as what is in it, and no higher than a line or two where that is nothing.
+    formfield_overrides = {
+        TextField: {"widget": UnfoldAdminExpandableTextareaWidget},
+        JSONField: {"widget": UnfoldAdminExpandableTextareaWidget},
+    }
+    empty_value_display = "–"
+    list_per_page = 50
+    list_max_show_all = 200
+    compressed_fields = True
+    warn_unsaved_form = True
+
+    def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the rows that ``scope`` may see."""
+        return queryset.readable(scope)  # type: ignore[attr-defined,no-any-return]
+
+    def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+        """Return the rows that ``scope`` may change."""
+        return queryset.editable(scope)  # type: ignore[attr-defined,no-any-return]
+
+    def complete_rows(self, rows: list[Any]) -> None:
+        """Add to a page's rows what its columns need beyond their own fields."""
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that completes its rows."""
+        return ScopedChangeList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return readable rows only: for lists, pages, autocomplete and filters alike."""
+        return self.readable(super().get_queryset(request), scope_for(request))
+
+    def may_edit(self, request: HttpRequest, obj: Model) -> bool:
+        """Return whether the Scope may change this row."""
+        rows = self.editable(self.model._default_manager.all(), scope_for(request))
+        return rows.filter(pk=obj.pk).exists()
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether both the model permission and the Scope allow it."""
+        if not super().has_change_permission(request, obj):
+            return False
+        return not isinstance(obj, self.model) or self.may_edit(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether both the model permission and the Scope allow it."""
+        if not super().has_delete_permission(request, obj):
+            return False
+        return not isinstance(obj, self.model) or self.may_edit(request, obj)
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[Any, Any], set[Any], list[Any]]:
+        """Describe a deletion by counts; Django would read and print every row below."""
+        rows = list(objs)
+        editable = self.editable(self.model._default_manager.all(), scope_for(request))
+        n_editable = editable.filter(pk__in=[row.pk for row in rows]).count()
+        needed = set() if n_editable == len(rows) else {self.opts.verbose_name}
+        shown: list[Any] = [f"{capfirst(self.opts.verbose_name)}: {row}" for row in rows[:50]]
+        if len(rows) > len(shown):
+            n_more = len(rows) - len(shown)
+            shown.append(ngettext("and %(n)d more", "and %(n)d more", n_more) % {"n": n_more})
+        counts = {self.opts.verbose_name_plural: len(rows)} | self.counts_below(rows)
+        return shown, counts, needed, []
+
+    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
+        """Return what goes with ``rows``: names to numbers."""
+        return {}
+
+
+class ReadOnlyAdmin(ScopedAdmin):
+    """A ScopedAdmin for rows that only the product itself writes."""
+
+    warn_unsaved_form = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return False."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return False."""
+        return False

@@ -1,0 +1,92 @@
+"""An answer as server-sent events. In: its pieces. Out: delta, citations, done, error, pings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from django.http import StreamingHttpResponse
+from django.utils.translation import get_language, override
+
+from rag.api.file_search.http import told_error
+from rag.core.file_search import GroundedAnswer
+from rag.services.answers.grounded import answer_wire
+
+HEARTBEAT_S = 15.0
+
+
+def event_stream(pieces: AsyncIterator[GroundedAnswer], mode: str) -> StreamingHttpResponse:
+    """Return the response: ``delta`` {text}, then ``citations`` and ``done``, or ``error``.
+
+    A comment goes out every 15 seconds of silence. A client that goes away cancels what makes the
+    pieces.
+    """
+    response = StreamingHttpResponse(
+        _events(pieces, mode, get_language()), content_type="text/event-stream; charset=utf-8"
+    )
+    response["Cache-Control"] = "no-cache"
+    # Proxies would collect the pieces otherwise.
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def _events(
+    pieces: AsyncIterator[GroundedAnswer], mode: str, language: str | None
+) -> AsyncIterator[bytes]:
+    said: asyncio.Queue[GroundedAnswer | Exception | None] = asyncio.Queue()
+    task = asyncio.create_task(_pump(pieces, said))
+    text, last = "", GroundedAnswer("")
+    try:
+        while True:
+            try:
+                piece = await asyncio.wait_for(said.get(), HEARTBEAT_S)
+            except TimeoutError:
+                yield b": ping\n\n"
+                continue
+            if isinstance(piece, Exception):
+                with override(language):
+                    status, sentence = told_error(piece)
+                yield _event("error", {"error": sentence, "status": status})
+                return
+            if piece is None:
+                break
+            last = piece
+            if piece.text:
+                text += piece.text
+                yield _event("delta", {"text": piece.text})
+        for name, data in _ending(text, last, mode):
+            yield _event(name, data)
+    finally:
+        # Cancelled, not only left: that is what closes the connection to a model.
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _ending(text: str, last: GroundedAnswer, mode: str) -> list[tuple[str, dict[str, Any]]]:
+    whole = GroundedAnswer(
+        text, last.groundings, last.documents, last.model, last.finish_reason, notice=last.notice
+    )
+    wire = answer_wire(whole, mode)
+    citations = {"documents": wire["documents"], "citations": wire.get("citations", [])}
+    usage = {"inputTokens": last.input_tokens, "outputTokens": last.output_tokens}
+    done = {**wire, "mode": mode, "model": last.model, "usage": usage}
+    return [("citations", citations), ("done", done)]
+
+
+async def _pump(
+    pieces: AsyncIterator[GroundedAnswer], said: asyncio.Queue[GroundedAnswer | Exception | None]
+) -> None:
+    try:
+        async with aclosing(pieces):  # type: ignore[type-var]
+            async for piece in pieces:
+                said.put_nowait(piece)
+    except Exception as error:
+        said.put_nowait(error)
+    said.put_nowait(None)
+
+
+def _event(name: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()

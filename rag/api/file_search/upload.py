@@ -1,0 +1,90 @@
+"""``POST /api/rag/upload``: a document into a store. In: a form. Out: its names and state."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from rag.api.file_search.http import json_answer, node_view
+from rag.conf import conf
+from rag.core.deadline import Deadline
+from rag.core.errors import InvalidInputError, LimitError
+from rag.core.file_search import RemoteDocument, Upload
+from rag.services.access.callers import Caller
+from rag.services.files.document_upload import rule_of, upload_document
+from rag.services.stores.lifecycle import find_stores
+
+_YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
+    ("0", "false", "no", "off"), False
+)
+
+
+@node_view(["POST"], "write", "add_file")
+async def upload(request: HttpRequest, caller: Caller) -> HttpResponseBase:
+    """Take a document in; ``state`` says whether it can be found yet.
+
+    To Gemini it is sent before the answer; in a store of ours it is queued, and ``wait`` waits.
+    Who goes away cancels it.
+    """
+    deadline = Deadline(conf().upload_timeout_s)
+    try:
+        document = await sync_to_async(_take)(request, caller, deadline)
+    except asyncio.CancelledError:
+        deadline.cancel()
+        raise
+    return json_answer(
+        {
+            "name": document.name,
+            "displayName": document.display_name,
+            "sizeBytes": document.size_bytes,
+            "state": document.state,
+        }
+    )
+
+
+def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDocument:
+    if request.content_type != "multipart/form-data":
+        raise InvalidInputError(
+            "The request's type of content is not accepted here.", hint="Send multipart/form-data."
+        )
+    # Only now the form is read: who has no key does not get that far.
+    given: Any = request.FILES.get("file")
+    form = request.POST
+    if given is None or not given.size:
+        raise InvalidInputError("未提供文件")
+    limit = conf().max_file_bytes
+    if given.size > limit:
+        raise LimitError("文件大小超过 {limit}MB", limit=limit // 1024**2)
+    named = form.get("fileSearchStoreName", "").strip()
+    if not named:
+        raise InvalidInputError("未指定 FileSearchStore")
+    size = _number(form, "maxTokensPerChunk")
+    overlap = _number(form, "maxOverlapTokens")
+    store = find_stores(names=[named], scope=caller.scope)[0]
+    sent = Upload(
+        path=Path(given.temporary_file_path()),
+        display_name=form.get("displayName", "").strip() or given.name or "",
+        mime_type="",
+        rule=rule_of(store, size, overlap),
+    )
+    is_waiting = _YES_OR_NO.get(form.get("wait", "").strip().lower())
+    if is_waiting is None:
+        raise InvalidInputError("{name} must be true or false.", name="wait")
+    return upload_document(
+        scope=caller.scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
+    )
+
+
+def _number(form: Any, name: str) -> int | None:
+    value = form.get(name, "").strip()
+    if not value:
+        return None
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise InvalidInputError("{name} must be a whole number.", name=name)
+    return int(value)

@@ -1,0 +1,85 @@
+"""What every answer below /api/ has in common. In: a response. Out: the same, or JSON for an error.
+
+Addresses that lead nowhere, methods that ninja refuses and our own faults are told as JSON too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+from rag.api.http.errors import problem_of_status
+from rag.services.access.quotas import Quota
+
+Tell = Callable[[HttpRequest, HttpResponseBase], HttpResponseBase | None]
+PREFIX = "/api/"
+_KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
+
+
+def envelope(
+    prefix: str, tell: Tell, limits: Callable[[Quota], dict[str, str]]
+) -> Callable[[Callable[[HttpRequest], Any]], Any]:
+    """Return a middleware for the answers below ``prefix``: the limit's headers on all of them.
+
+    ``tell`` words an error that is not JSON yet; None lets it be. ``limits`` names the headers.
+    """
+
+    def finish(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if not request.path_info.startswith(prefix):
+            return response
+        is_json = response.get("Content-Type", "").startswith("application/json")
+        if response.status_code >= 400 and not is_json:
+            told = tell(request, response)
+            for name in _KEPT:
+                if told is not None and name in response:
+                    told[name] = response[name]
+            response = response if told is None else told
+        quota = getattr(request, "rag_quota", None)
+        if isinstance(quota, Quota):
+            for name, value in limits(quota).items():
+                response[name] = value
+        return response
+
+    @sync_and_async_middleware
+    def made(
+        get_response: Callable[[HttpRequest], Any],
+    ) -> Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]:
+        if iscoroutinefunction(get_response):
+
+            async def middleware(request: HttpRequest) -> HttpResponseBase:
+                return finish(request, await get_response(request))
+
+            return middleware
+
+        def sync_middleware(request: HttpRequest) -> HttpResponseBase:
+            return finish(request, get_response(request))
+
+        return sync_middleware
+
+    return made
+
+
+def _told(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase | None:
+    return (
+        None if _is_for_developers(response) else problem_of_status(request, response.status_code)
+    )
+
+
+def _is_for_developers(response: HttpResponseBase) -> bool:
+    return settings.DEBUG and response.status_code >= 500
+
+
+def _limits(quota: Quota) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": str(quota.limit), "X-RateLimit-Remaining": str(quota.remaining),
+        "X-RateLimit-Reset": str(quota.reset_s),
+    }  # fmt: skip
+
+
+api_envelope = envelope(PREFIX, _told, _limits)

@@ -1,0 +1,175 @@
+"""The one map from errors to HTTP. In: an exception of any layer. Out: JSON of one shape.
+
+``{"error": {"code", "message", "hint", "params", "fields"?}}``, worded in the request's language.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import (
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    ValidationError,
+)
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.utils.translation import gettext
+from ninja.errors import HttpError
+from ninja.errors import ValidationError as BodyError
+from rest_framework import exceptions
+
+from rag.api.http.database_errors import database_fault
+from rag.api.http.field_errors import flat_fields, pydantic_fields
+from rag.core import errors
+from rag.core.disk import is_full
+from rag.core.errors import RAGError
+
+_OF_CLASS: dict[type[RAGError], tuple[int, str]] = {
+    errors.UnknownNameError: (400, "unknown_name"),
+    errors.InvalidInputError: (400, "invalid_input"),
+    errors.NotFoundError: (404, "not_found"),
+    errors.ForbiddenError: (403, "forbidden"),
+    errors.ConflictError: (409, "conflict"),
+    errors.LimitError: (413, "too_large"),
+    errors.DocumentError: (422, "unreadable_document"),
+    errors.ConfigurationError: (500, "configuration"),
+    errors.ProviderTimeoutError: (504, "provider_timeout"),
+    errors.ProviderError: (502, "provider"),
+    errors.CancelledError: (499, "cancelled"),
+    RAGError: (500, "error"),
+}
+_OF_STATUS: dict[int, tuple[str, RAGError]] = {
+    400: ("malformed", RAGError("The request cannot be read.", hint="Send valid JSON in UTF-8.")),
+    401: ("unauthenticated", RAGError(
+        "The request comes without a key.",
+        hint="Send “Authorization: Bearer KEY”, or sign in.")),
+    403: ("forbidden", RAGError("You may not do this.")),
+    404: ("not_found", RAGError("There is nothing at this address, or nothing you may see.")),
+    405: ("method_not_allowed", RAGError("The method {method} is not possible here.")),
+    406: ("not_acceptable", RAGError("There is no such form of the answer.", hint="Ask for JSON.")),
+    408: ("timeout", RAGError("The request did not arrive in time.", hint="Send it again.")),
+    413: ("too_large", RAGError("The request is too large.")),
+    415: ("unsupported_media_type", RAGError(
+        "The request's type of content is not accepted here.",
+        hint="Send application/json; files come as multipart/form-data.")),
+    429: ("rate_limited", RAGError("Too many requests came within a minute.")),
+    500: ("internal", RAGError("Something went wrong here.", hint="The server's log says what.")),
+    503: ("unavailable", RAGError(
+        "The database cannot be reached at this moment.", hint="Try again in a few seconds.")),
+    507: ("disk_full", RAGError(
+        "The server's disk is full; nothing was stored.", hint="Make room there, and try again.")),
+}  # fmt: skip
+_log = logging.getLogger(__name__)
+_PARSED = (RAGError, exceptions.APIException)
+
+
+def problem(request: HttpRequest, error: Exception) -> JsonResponse | None:
+    """Return the answer that tells ``error``; None for one that is a fault of ours."""
+    if isinstance(error, RAGError):
+        return _of_error(error)
+    if isinstance(error, HttpError) and isinstance(error.__cause__, _PARSED):
+        # Ninja wraps what its parser raises.
+        return problem(request, error.__cause__)
+    fields = _fields(error)
+    if fields is not None:
+        told = RAGError("Some values cannot be taken.", hint="See the fields.")
+        return _answer(422 if isinstance(error, BodyError) else 400, "invalid_input", told, fields)
+    status = _status(error)
+    if status in (503, 507):
+        _log.error("%s: %s", _OF_STATUS[status][1].message, error)
+    if status is not None:
+        return problem_of_status(request, status)
+    met = database_fault(error)
+    return None if met is None else _of_error(met)
+
+
+def problem_of_status(request: HttpRequest, status: int) -> JsonResponse:
+    """Return the answer of a bare status, such as 404 for an address that is none."""
+    refusal = getattr(request, "rag_refusal", None)
+    if status == 401 and isinstance(refusal, RAGError):
+        return _answer(401, "unauthenticated", refusal)
+    code, told = _OF_STATUS.get(status) or _OF_STATUS[400 if status < 500 else 500]
+    method = {"method": request.method or ""} if status == 405 else {}
+    answer = _answer(status, code, RAGError(told.message, hint=told.hint, **method))
+    if status == 503:
+        answer["Retry-After"] = "5"
+    return answer
+
+
+def resource_problem(error: Exception, context: Mapping[str, Any]) -> JsonResponse | None:
+    """Return DRF's answer to an error; its handler of exceptions."""
+    request = context["request"]
+    answer = problem(getattr(request, "_request", request), error)
+    if answer is not None and isinstance(error, exceptions.MethodNotAllowed):
+        answer["Allow"] = ", ".join(context["view"].allowed_methods)
+    return answer
+
+
+def told(error: RAGError) -> dict[str, Any]:
+    """Return message and hint of an error, raised or stored, in the current language."""
+    params = {name: str(value) for name, value in error.params.items()}
+    if "kind" in params:
+        # The kind of an unknown name is a word of ours.
+        params["kind"] = gettext(params["kind"])
+
+    def say(template: str) -> str:
+        return gettext(template).format(**params) if template else ""
+
+    return {"message": say(error.message), "hint": say(error.hint), "params": params}
+
+
+def _of_error(error: RAGError) -> JsonResponse:
+    wait_s = error.params.get("retry_after_s")
+    if isinstance(error, errors.LimitError) and wait_s is not None:
+        answer = _answer(429, "rate_limited", error)
+        answer["Retry-After"] = str(wait_s)
+        return answer
+    if is_full(error):
+        _log.error("A disk is full: %s", error.__cause__)
+        return _answer(507, "disk_full", error)
+    known = next(cls for cls in type(error).__mro__ if cls in _OF_CLASS)
+    return _answer(*_OF_CLASS[known], error)
+
+
+def _answer(
+    status: int, code: str, error: RAGError, fields: Mapping[str, list[str]] | None = None
+) -> JsonResponse:
+    body: dict[str, Any] = {"code": code, **told(error)}
+    if fields is not None:
+        body["fields"] = fields
+    answer = JsonResponse({"error": body}, status=status, json_dumps_params={"ensure_ascii": False})
+    if status == 401:
+        answer["WWW-Authenticate"] = "Bearer"
+    return answer
+
+
+def _fields(error: Exception) -> dict[str, list[str]] | None:
+    if isinstance(error, BodyError):
+        return pydantic_fields(error.errors)
+    if isinstance(error, exceptions.ValidationError):
+        return flat_fields(error.detail)
+    if isinstance(error, ValidationError):
+        named = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        return flat_fields(named)
+    return None
+
+
+def _status(error: Exception) -> int | None:
+    if isinstance(error, (HttpError, exceptions.APIException)):
+        return int(error.status_code)
+    if is_full(error):
+        return 507
+    if isinstance(error, (OperationalError, InterfaceError)):
+        return 503
+    if isinstance(error, Http404):
+        return 404
+    if isinstance(error, PermissionDenied):
+        return 403
+    if isinstance(error, RequestDataTooBig):
+        return 413
+    return 400 if isinstance(error, (SuspiciousOperation, MultiPartParserError)) else None

@@ -1,0 +1,41 @@
+"""Metrics over HTTP. In: a token, or a request from this machine. Out: Prometheus' text."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from rag.services.operations.metrics import flush_metrics, metrics_page
+
+_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return the sums of all processes; 404 for everybody who may not see them."""
+    if not _may_see(request):
+        return HttpResponse(status=404)
+    # What this process has counted since it last sent on.
+    flush_metrics()
+    return HttpResponse(metrics_page(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _may_see(request: HttpRequest) -> bool:
+    token = settings.METRICS_TOKEN
+    if token:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        return hmac.compare_digest(given.encode(), token.encode())
+    # Behind a proxy on this machine everybody comes from here.
+    if any(name in request.META for name in _FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,233 @@
+"""Files by DRF: uploads, facts, text, the original. In: HTTP. Out: one service's result.
+
+The form by which files are uploaded. In: multipart/form-data. Out: checked values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.functions import Length, Substr
+from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.parsers import MultiPartParser
+from rest_framework.response import Response
+
+from rag import models
+from rag.api.http.errors import told
+from rag.api.http.fields import JSONObjectField, StrictSerializer
+from rag.api.http.lookups import refuse_reader, store_called
+from rag.api.http.views import PROBLEMS
+from rag.api.resources.filters import FileList
+from rag.api.resources.serializers import FileBody
+from rag.api.resources.views import ScopedViews
+from rag.core.errors import InvalidInputError
+from rag.services.files.bulk_upload import Taken, Wish, take_files
+from rag.services.files.content import open_original, pieces_of
+from rag.services.files.delete import delete_files
+from rag.services.files.edit import update_file
+from rag.stages.detect.encodings import encoding_name
+
+
+class UploadForm(StrictSerializer):
+    """A form with files, posted as multipart/form-data."""
+
+    store = serializers.CharField(help_text="The store's id, slug or name.")
+    files = serializers.ListField(
+        child=serializers.FileField(allow_empty_file=True), min_length=1, max_length=100,
+        help_text="One or more documents, each up to 100 MB; zip bundles are unpacked.",
+    )  # fmt: skip
+    content_type = serializers.CharField(required=False, max_length=60)
+    metadata = JSONObjectField(required=False, help_text="A JSON object, for all files.")
+    encoding = serializers.CharField(
+        required=False, max_length=40,
+        help_text="Of texts, such as gb18030, where it is told wrongly from the bytes.",
+    )  # fmt: skip
+    replace = serializers.BooleanField(
+        default=False,
+        help_text="A file whose name the store has becomes that file's next revision.",
+    )
+
+    def validate_encoding(self, value: str) -> str:
+        """Return the codec; an unknown one is told beside its field."""
+        try:
+            return encoding_name(value)
+        except InvalidInputError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+
+WINDOW = 100_000
+
+
+class TextWindow(StrictSerializer):
+    """Which code points of the text."""
+
+    start = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
+    end = serializers.IntegerField(
+        required=False, min_value=0, max_value=2**31 - 1,
+        help_text=f"At most {WINDOW} after “start”; that is the default.",
+    )  # fmt: skip
+
+
+class TextBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+    """A window of a file's canonical text; chunks and citations count its code points."""
+
+    file = serializers.IntegerField()
+    revision = serializers.IntegerField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    length = serializers.IntegerField(help_text="Of the whole text.")
+    text = serializers.CharField()
+
+
+class UploadBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+    """What became of each document of an upload."""
+
+    class _Result(serializers.Serializer):  # type: ignore[misc]
+        name = serializers.CharField()
+        outcome = serializers.ChoiceField(["taken", "replaced", "known", "refused"])
+        file = FileBody(allow_null=True)
+        error = serializers.DictField(allow_null=True, help_text="Message, hint and params.")
+
+    results = _Result(many=True)
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="List files", parameters=[FileList], responses={200: FileBody, **PROBLEMS}
+    ),
+    retrieve=extend_schema(summary="Read a file's facts", responses={200: FileBody, **PROBLEMS}),
+    create=extend_schema(
+        summary="Upload files",
+        description="201 when something was taken or replaced, 200 when the store had it all, "
+        "422 when every file was refused. Indexing follows; see the files' status.",
+        request={"multipart/form-data": UploadForm},
+        responses={200: UploadBody, 201: UploadBody, 422: UploadBody, **PROBLEMS},
+    ),
+    partial_update=extend_schema(
+        summary="Change what a file is called, filtered by and who reads it",
+        responses={200: FileBody, **PROBLEMS},
+    ),
+    destroy=extend_schema(summary="Delete a file", responses={204: None, **PROBLEMS}),
+)
+class FileViews(ScopedViews):
+    """Files that the caller may read."""
+
+    queryset = models.File.objects.light().prefetch_related("restricted_to")
+    serializer_class = FileBody
+    list_filter = FileList
+    lookup_value_regex = "[0-9]{1,19}"
+
+    def get_parsers(self) -> list[Any]:
+        """Return what reads the body: uploads are forms, all else is JSON."""
+        if getattr(self.request, "method", "") == "POST":
+            return [MultiPartParser()]
+        return super().get_parsers()  # type: ignore[no-any-return]
+
+    def create(self, request: Any) -> Response:
+        """Take documents into a store; one that is refused does not stop the others."""
+        form = self.checked(UploadForm)
+        store = store_called(form["store"], self.scope)
+        stores: QuerySet[Any] = models.Store.objects.editable(self.scope)
+        refuse_reader(store, stores)
+        wish = Wish(
+            form.get("content_type", ""), form.get("metadata", {}), form["replace"],
+            form.get("encoding", ""),
+        )  # fmt: skip
+        taken = list(
+            chain.from_iterable(
+                take_files(
+                    scope=self.scope, store=store, path=Path(upload.temporary_file_path()),
+                    name=upload.name, wish=wish,
+                )
+                for upload in form["files"]
+            )
+        )  # fmt: skip
+        outcomes = {one.outcome for one in taken}
+        is_new = outcomes & {"taken", "replaced"}
+        status = 201 if is_new else 200 if "known" in outcomes else 422
+        return Response({"results": self._told(taken)}, status=status)
+
+    def partial_update(self, request: Any, pk: str) -> Response:
+        """Change a file."""
+        file = self.editable_object()
+        values = self.checked(FileBody, file)
+        update_file(
+            scope=self.scope, file=file, name=values.get("name", file.name),
+            content_type=values.get("content_type", file.content_type),
+            metadata=values.get("metadata", file.metadata),
+            restricted_to=values.get("restricted_to"),
+        )  # fmt: skip
+        return self.one(self.get_object())
+
+    def destroy(self, request: Any, pk: str) -> Response:
+        """Delete a file with its chunks and bytes."""
+        delete_files(scope=self.scope, file_ids=[self.editable_object().pk])
+        return Response(status=204)
+
+    @extend_schema(
+        summary="Download the original",
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY, **PROBLEMS},
+    )
+    @action(detail=True)  # type: ignore[untyped-decorator]
+    def original(self, request: Any, pk: str) -> HttpResponseBase:
+        """Return the bytes as they were uploaded, as a download only."""
+        file = self.get_object()
+        content, size = open_original(file=file)
+        kind = "application/octet-stream"
+        response: HttpResponseBase
+        if request.method == "HEAD":
+            content.close()
+            response = HttpResponse(content_type=kind)
+        else:
+            response = StreamingHttpResponse(pieces_of(content), content_type=kind)
+        response["Content-Length"] = str(size)
+        response["Content-Disposition"] = (
+            content_disposition_header(True, file.name) or "attachment"
+        )
+        response["Content-Security-Policy"] = "sandbox"
+        response["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    @extend_schema(
+        summary="Read the text", parameters=[TextWindow], responses={200: TextBody, **PROBLEMS}
+    )
+    @action(detail=True)  # type: ignore[untyped-decorator]
+    def text(self, request: Any, pk: str) -> Response:
+        """Return a window of the canonical text."""
+        asked = TextWindow(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        file = self.get_object()
+        start = asked.validated_data["start"]
+        end = min(asked.validated_data.get("end", start + WINDOW), start + WINDOW)
+        length, text, revision = (
+            models.File.objects.filter(pk=file.pk)
+            .values_list(
+                Length("canonical_text"),
+                Substr("canonical_text", start + 1, max(0, end - start)),
+                "revision",
+            )
+            .get()
+        )
+        text = text or ""
+        window = {"start": start, "end": start + len(text), "length": length, "text": text}
+        return Response({"file": file.pk, "revision": revision, **window})
+
+    def _told(self, taken: Iterable[Taken]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": one.name, "outcome": one.outcome,
+                "file": None if one.file is None else self.get_serializer(one.file).data,
+                "error": None if one.error is None else told(one.error),
+            }
+            for one in taken
+        ]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Retrieval and answers by django-ninja. In: a question and stores. Out: hits, context, citations.
+
+``/search``, ``/store`` and ``/upload`` below the same prefix belong to the Gemini-shaped API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from rag import models
+from rag.api.http.callers import require
+from rag.api.retrieval.schemas import Answered, AskBody, Problem, RetrieveBody, Retrieved
+from rag.core.types import RetrievalSettings
+from rag.services.access.callers import Caller
+from rag.services.answers.ask import ask
+from rag.services.answers.prompt import ContextBuilder, PromptEnhancer
+from rag.services.search.retrieve import retrieve
+from rag.services.stores.lifecycle import find_stores
+
+router = Router(tags=["rag"])
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
+
+
+@router.post("/retrieve", response={200: Retrieved, **PROBLEMS}, summary="Find what a prompt needs")
+def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]:
+    """Return hits with their explanation, laid out as a context, and a prompt with that context.
+
+    Without `settings` the first store's own are used; with them, what is given replaces these.
+    `context_type` unset takes the settings' own. `enhancement` unset returns no prompt.
+    """
+    caller = _reader(request)
+    stores = find_stores(names=body.stores, scope=caller.scope)
+    settings = _settings(stores, body)
+    found = retrieve(
+        query=body.query, scope=caller.scope, stores=stores, settings=settings,
+        retrieval_mode=body.retrieval_mode,
+    )  # fmt: skip
+    builder = ContextBuilder(settings.context_tokens)
+    context_type = body.context_type or settings.context_type
+    context = builder.build(body.query, found.hits, context_type)
+    prompt = None
+    if body.enhancement:
+        prompt = PromptEnhancer().enhance_prompt(
+            body.prompt or body.query, context.text, body.enhancement
+        )
+    metadata = {
+        **found.metadata, "context_type": context_type, "is_cut": context.is_cut,
+        "n_sources": len(context.passages),
+    }  # fmt: skip
+    return {
+        "hits": [hit.as_dict() for hit in found.hits],
+        "context": context.text,
+        "enhanced_prompt": prompt,
+        "metadata": metadata,
+    }
+
+
+@router.post(
+    "/ask", response={200: Answered, **PROBLEMS}, summary="Answer a question with checked citations"
+)
+def answer(request: HttpRequest, body: AskBody) -> dict[str, Any]:
+    """Return an answer whose `[n]` marks are its citations, each looked up in its source.
+
+    `verdict` is verified, altered, wrong_document or unknown. `notice` is for the reader, such as
+    that no chat model is configured.
+    """
+    caller = _reader(request)
+    stores = find_stores(names=body.stores, scope=caller.scope)
+    told = ask(
+        question=body.query, scope=caller.scope, stores=stores, settings=_settings(stores, body)
+    )
+    return {
+        "answer": told.text,
+        "citations": [asdict(citation) for citation in told.citations],
+        "hits": [hit.as_dict() for hit in told.result.hits],
+        "model": told.model,
+        "notice": told.notice,
+        "metadata": {
+            "mode": told.result.mode, "top_k": told.result.top_k,
+            "settings_hash": told.result.settings_hash,
+            "timings_ms": {name: round(ms, 2) for name, ms in told.timings_ms.items()},
+        },
+    }  # fmt: skip
+
+
+def _reader(request: HttpRequest) -> Caller:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    require(caller, "read")
+    return caller
+
+
+def _settings(stores: Sequence[models.Store], body: RetrieveBody | AskBody) -> RetrievalSettings:
+    own = stores[0].retrieval_settings
+    if body.settings is None:
+        return own
+    given = body.settings.model_dump(exclude_unset=True)
+    return RetrievalSettings.from_dict({**own.as_dict(), **given})

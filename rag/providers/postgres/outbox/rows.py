@@ -1,0 +1,87 @@
+"""The rows that triggers write for a search engine beside Postgres. In: limits. Out: chunk ids.
+
+Rows may become visible in another order than their ids say, so each is marked by its own id and
+never by a highest one.
+
+One feeds at a time. In: to wait for others or not. Out: whether it is one's turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from django.db import connection
+
+# Longer than the engine lets a reader see an older state (Milvus: 5 s), so that no search falls
+# between the row that is gone and the copy that it does not see yet.
+SETTLE_S = 15
+_WAITING = """
+SELECT id, space_id, chunk_id FROM rag_outbox WHERE fed_at IS NULL ORDER BY id LIMIT %s
+"""
+_FED = "UPDATE rag_outbox SET fed_at = clock_timestamp() WHERE id = ANY(%s)"
+_FORGET = f"""
+DELETE FROM rag_outbox WHERE fed_at < clock_timestamp() - interval '{SETTLE_S} s'
+"""
+_RECENT = "SELECT chunk_id FROM rag_outbox WHERE space_id = %s ORDER BY id DESC LIMIT %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rows that wait for their copy: their ids, and the chunks by space (0: their words)."""
+
+    row_ids: list[int]
+    chunks: dict[int, list[int]]
+
+
+def take_waiting(limit: int) -> Waiting:
+    """Return the oldest ``limit`` rows that wait; each chunk once a space."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING, [limit])
+        rows = cursor.fetchall()
+    chunks: dict[int, dict[int, None]] = {}
+    for _, space_id, chunk_id in rows:
+        chunks.setdefault(space_id, {})[chunk_id] = None
+    return Waiting([row[0] for row in rows], {space: list(ids) for space, ids in chunks.items()})
+
+
+def mark_fed(row_ids: Sequence[int]) -> None:
+    """Note that the engine has the chunks as they are since after these rows were read."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FED, [list(row_ids)])
+
+
+def forget_fed() -> int:
+    """Remove rows whose copy every search sees by now; return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET)
+        return int(cursor.rowcount)
+
+
+def recent_changes(space_id: int, limit: int) -> list[int]:
+    """Return the chunks of the latest ``limit`` changes, which a search may not see in the copy.
+
+    One that changed twice is there twice: fewer than ``limit`` are all that there are.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_RECENT, [space_id, limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+_KEY = "hashtextextended('rag_outbox', 0)"
+
+
+@contextmanager
+def holding_outbox(*, is_waiting: bool) -> Iterator[bool]:
+    """Be the only one who feeds while the block runs; False: somebody else is, and goes on.
+
+    ``is_waiting`` waits for them instead. By a connection of its own: the pool's are given back
+    while the engine works, and the lock of who dies ends with it.
+    """
+    how = "pg_advisory_lock" if is_waiting else "pg_try_advisory_lock"
+    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as own:
+        row = own.execute(f"SELECT {how}({_KEY})").fetchone()
+        # The waiting one returns nothing, and returns at all only when the lock is there.
+        yield is_waiting or bool(row and row[0])

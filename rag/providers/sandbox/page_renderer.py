@@ -1,0 +1,47 @@
+"""Draws one page of a PDF in a limited process of its own. In: a path. Out: a picture, marks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag.core.drawn_page import DrawnPage
+from rag.core.errors import DocumentError, RAGError
+from rag.providers.sandbox.process import child_folder, run_child
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PageRenderer:
+    """A spawned process per page with limits on memory, CPU and time."""
+
+    memory_bytes: int = 1024**3
+    cpu_s: int = 15
+    wall_s: float = 25.0
+
+    def render(self, path: Path, name: str, *, page: int, quote: str = "") -> DrawnPage:
+        """Return the page; raise DocumentError, also when the process was killed."""
+        with child_folder() as folder:
+            job = {
+                "path": str(path.absolute()), "name": name, "page": page, "quote": quote,
+                "cpu_s": self.cpu_s, "memory_bytes": self.memory_bytes,
+            }  # fmt: skip
+            (folder / "job").write_text(json.dumps(job), encoding="utf-8")
+            code = run_child("rag.providers.sandbox.render_child", folder, self.wall_s)
+            if code != 0 or not (folder / "facts").exists():
+                complaint = (folder / "complaint").read_text(encoding="utf-8", errors="replace")
+                _log.error("Drawing page %s of %r failed (%s): %s", page, name, code,
+                           complaint[-4000:])  # fmt: skip
+                raise DocumentError(
+                    "Page {number} of “{name}” cannot be drawn.", name=name, number=page
+                )
+            facts = json.loads((folder / "facts").read_text(encoding="utf-8"))
+            if "error" in facts:
+                root = RAGError.from_dict(facts["error"])
+                raise DocumentError(root.message, hint=root.hint, **root.params)
+            boxes = tuple(tuple(box) for box in facts["boxes"])
+            png = (folder / "png").read_bytes()
+        return DrawnPage(png, facts["width"], facts["height"], boxes)

@@ -1,0 +1,95 @@
+"""The process that parses one file: ``python -m rag.providers.sandbox.parse_child FOLDER``.
+
+In: ``FOLDER/job``. Out: ``FOLDER/text`` and ``FOLDER/facts``, or an error in ``FOLDER/facts``. It
+knows no Django, holds no database and no network connection, and may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rag.core.disk import is_full
+from rag.core.documents import Block, Page, ParsedDocument
+from rag.core.errors import DocumentError
+from rag.stages.parse import parse_document
+
+OUT_OF_MEMORY, DISK_FULL = 3, 4
+_page_row = attrgetter(*(field.name for field in fields(Page)))
+_block_row = attrgetter(*(field.name for field in fields(Block)))
+# What one file's text and blocks may take on disk.
+MAX_FILE_BYTES = 2 * 1024**3
+
+
+def main(folder: Path) -> int:
+    """Parse within the job's limits, write what came of it and return the exit code."""
+    job = json.loads((folder / "job").read_text(encoding="utf-8"))
+    keep_within(job)
+    try:
+        _parse(folder, job)
+    except MemoryError:
+        return OUT_OF_MEMORY
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return DISK_FULL
+    return 0
+
+
+def _parse(folder: Path, job: dict[str, Any]) -> None:
+    try:
+        document = parse_document(Path(job["path"]), job["name"], job["encoding"])
+        _write_text(folder, document.text)
+        write_facts(folder, _facts(document))
+    except DocumentError as error:
+        write_facts(folder, {"error": error.as_dict()})
+
+
+def keep_within(job: dict[str, Any]) -> None:
+    """Limit this process to the job's ``cpu_s`` and ``memory_bytes``."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (job["cpu_s"], job["cpu_s"] + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (job["memory_bytes"], job["memory_bytes"]))
+
+
+def write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    """Write what came of a job, whole or not at all."""
+    partial = folder / "facts.partial"
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    partial.rename(folder / "facts")
+
+
+def _facts(document: ParsedDocument) -> dict[str, Any]:
+    return {
+        "kind": document.kind, "parser": document.parser, "encoding": document.encoding,
+        "title": document.title, "warnings": [notice.as_dict() for notice in document.warnings],
+        "pages": list(map(_page_row, document.pages)),
+        "blocks": list(map(_block_row, document.blocks)),
+    }  # fmt: skip
+
+
+def _write_text(folder: Path, text: str) -> None:
+    with (folder / "text").open("w", encoding="utf-8", newline="") as file:
+        for start in range(0, len(text), 1 << 20):
+            file.write(text[start : start + (1 << 20)])
+
+
+def _die(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.flush()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    # Threads of native libraries may abort a process that tidies up after itself.
+    sys.excepthook = _die
+    os._exit(main(Path(sys.argv[1])))

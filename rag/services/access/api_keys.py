@@ -1,0 +1,121 @@
+"""Keys of applications. In: a user and what a key may do; later the key. Out: who calls.
+
+Whether a key still lets somebody in. In: a key that did. Out: yes or no.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
+
+from rag import models
+from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, UnknownNameError
+from rag.services.access.callers import Caller, scope_of
+
+_MARK, _PUBLIC_CHARS, _SECRET_BYTES = "ck_", 8, 32
+
+
+def make_key(
+    *,
+    user: User,
+    name: str,
+    rights: Sequence[str] = ("read",),
+    stores: Sequence[models.Store] | None = None,
+    expires_at: datetime | None = None,
+    requests_per_minute: int = 600,
+) -> tuple[models.ApiKey, str]:
+    """Return a new key's row and the key itself, which nobody can tell again.
+
+    ``stores`` None means all that the user may see. Raises InvalidInputError for a missing name,
+    right or future, NotFoundError for a store that the user may not read.
+    """
+    check_key(user=user, name=name, rights=rights, stores=stores or (), expires_at=expires_at)
+    if not 1 <= requests_per_minute <= models.api_key.MAX_PER_MINUTE:
+        raise InvalidInputError(
+            "{name} is {value}.", hint="Allowed: {low} to {high}.", name="requests_per_minute",
+            value=requests_per_minute, low=1, high=models.api_key.MAX_PER_MINUTE,
+        )  # fmt: skip
+    public = secrets.token_hex(_PUBLIC_CHARS // 2)
+    secret = f"{_MARK}{public}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    with transaction.atomic():
+        key = models.ApiKey.objects.create(
+            name=name.strip()[:100], user=user, prefix=f"{_MARK}{public}", digest=_digest(secret),
+            rights=sorted(set(rights)), is_limited=stores is not None, expires_at=expires_at,
+            requests_per_minute=requests_per_minute,
+        )  # fmt: skip
+        key.stores.set(stores or ())
+    return key, secret
+
+
+def check_key(
+    *,
+    user: User,
+    name: str,
+    rights: Sequence[str],
+    stores: Sequence[models.Store],
+    expires_at: datetime | None,
+) -> None:
+    """Raise what ``make_key`` would: InvalidInputError, or NotFoundError for a store."""
+    if not name.strip():
+        raise InvalidInputError("A key needs a name.")
+    for right in rights:
+        if right not in models.ApiKey.Right.values:
+            raise UnknownNameError("right", right, models.ApiKey.Right.values)
+    if not rights:
+        raise InvalidInputError("A key without rights is of no use.", hint="Choose at least one.")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidInputError("The key would be expired already.", hint="Choose a later time.")
+    readable = models.Store.objects.readable(scope_of(user))
+    found = set(readable.filter(pk__in=[store.pk for store in stores]).values_list("pk", flat=True))
+    for store in stores:
+        if store.pk not in found:
+            raise NotFoundError("There is no store “{name}”.", name=store.name)
+
+
+def revoke_key(*, key: models.ApiKey) -> bool:
+    """End a key for good; return False when it had ended before."""
+    now = timezone.now()
+    live = models.ApiKey.objects.filter(pk=key.pk, revoked_at=None)
+    return bool(live.update(revoked_at=now))
+
+
+@sensitive_variables()
+def authenticate_key(*, secret: str) -> Caller:
+    """Return who calls with this key; raise ForbiddenError when nobody may.
+
+    The key is looked up by its digest: how long that takes tells nothing about the key.
+    """
+    digest = _digest(secret)
+    key = models.ApiKey.objects.select_related("user").filter(digest=digest).first()
+    if key is None or not hmac.compare_digest(key.digest, digest):
+        raise ForbiddenError("The key is not known.", hint="Check that it is complete.")
+    if key.revoked_at is not None:
+        raise ForbiddenError("The key was revoked.", hint="Make a new one.")
+    if key.expires_at is not None and key.expires_at <= timezone.now():
+        raise ForbiddenError("The key has expired.", hint="Make a new one.")
+    if not key.user.is_active:
+        raise ForbiddenError("The user of this key is switched off.")
+    scope = replace(scope_of(key.user), key_id=key.pk)
+    if key.is_limited:
+        scope = replace(scope, only_store_ids=frozenset(key.stores.values_list("pk", flat=True)))
+    return Caller(key.user, scope, frozenset(key.rights), key.pk, key.requests_per_minute)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_live_key(*, key_id: int) -> bool:
+    """Return False once a key is revoked, expired or gone, or its user switched off."""
+    keys = models.ApiKey.objects.filter(pk=key_id, revoked_at=None, user__is_active=True)
+    return keys.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now())).exists()

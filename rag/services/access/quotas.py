@@ -1,0 +1,65 @@
+"""How much a caller may still ask for in this minute. In: who asks. Out: a quota, counted down."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from dataclasses import dataclass
+
+from rag.conf import conf
+from rag.providers.postgres.db.windows import count_on_key, count_on_subject
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """``limit`` requests a window; ``used`` counts this one, ``reset_s`` is the window's rest."""
+
+    limit: int
+    used: int
+    reset_s: int
+
+    @property
+    def remaining(self) -> int:
+        """Return how many more requests will be answered in this window."""
+        return max(0, self.limit - self.used)
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Return whether this request is one too many."""
+        return self.used > self.limit
+
+
+def count_key(*, key_id: int, limit: int) -> Quota:
+    """Count a request with a key."""
+    return _quota(limit, count_on_key(key_id))
+
+
+def count_user(*, user_id: int) -> Quota:
+    """Count a request of somebody who is signed in and calls without a key."""
+    return _quota(conf().api_requests_per_minute, count_on_subject(f"user:{user_id}"))
+
+
+def count_failure(*, address: str) -> Quota:
+    """Count a request with a wrong key. Only failures are counted and refused by address.
+
+    Whoever has a right key is not shut out by a neighbour behind the same address, and keys of
+    256 random bits cannot be guessed; the limit is there against load and noise.
+    """
+    return _quota(conf().api_failures_per_minute, count_on_subject(f"failed:{_network(address)}"))
+
+
+def _quota(limit: int, counted: tuple[int, float]) -> Quota:
+    return Quota(limit, counted[0], max(1, math.ceil(counted[1])))
+
+
+def _network(address: str) -> str:
+    """Return an IPv4 address, or the /64 of an IPv6 address: one customer has all of it."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)

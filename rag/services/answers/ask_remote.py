@@ -1,0 +1,78 @@
+"""Questions to stores at Gemini as ``ask`` has them. In: what it takes. Out: what it returns.
+
+The settings' metadata, content types and number of hits go along; the others are about our search.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from asgiref.sync import sync_to_async
+
+from rag import models
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.file_search import GroundedAnswer, GroundedQuestion
+from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings
+from rag.services.answers.grounded import ask_stores, stream_stores
+from rag.services.answers.remote_result import filter_of, remote_answer
+from rag.services.search.search import checked_query
+
+
+def ask_remote(
+    question: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    model: str = "",
+) -> Answer:
+    """Return the answer of Gemini, each stretch checked against the chunk that it names."""
+    asked = _question(question, stores, settings, model)
+    started = time.perf_counter()
+    answer = ask_stores(question=asked, scope=scope, deadline=Deadline(conf().timeout_s))
+    told = remote_answer(question=asked, answer=answer)
+    return replace(told, timings_ms={"model": (time.perf_counter() - started) * 1e3})
+
+
+async def stream_remote(
+    question: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    model: str = "",
+) -> AsyncGenerator[ChatReply | Citation | Answer, None]:
+    """Yield the text as it comes, then the citations, then all; Gemini names sources at its end.
+
+    The text has no marks: they would have come too late.
+    """
+    asked = await sync_to_async(_question)(question, stores, settings, model)
+    started, text, last = time.perf_counter(), "", GroundedAnswer("")
+    pieces = stream_stores(question=asked, scope=scope, deadline=Deadline(conf().timeout_s))
+    async with aclosing(pieces):  # type: ignore[type-var]
+        async for piece in pieces:
+            last, text = piece, text + piece.text
+            if piece.text:
+                yield ChatReply(piece.text, model=piece.model)
+    whole = replace(last, text=text)
+    tell = sync_to_async(remote_answer)
+    told = await tell(question=asked, answer=whole, is_marked=False)
+    for citation in told.citations:
+        yield citation
+    yield replace(told, timings_ms={"model": (time.perf_counter() - started) * 1e3})
+
+
+def _question(
+    text: str, stores: Sequence[models.Store], settings: RetrievalSettings | None, model: str
+) -> GroundedQuestion:
+    settings = settings or stores[0].retrieval_settings
+    return GroundedQuestion(
+        checked_query(query=text), [store.resource_name for store in stores],
+        top_k=settings.top_k, model=model,
+        metadata_filter=filter_of(
+            metadata=dict(settings.metadata), content_types=settings.content_types
+        ),
+    )  # fmt: skip

@@ -1,0 +1,180 @@
+"""Citations for a text that was written from results. In: both, as dicts. Out: a JSON-safe dict.
+
+What our chunks really said. In: hits that anybody may have made. Out: hits as we keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeGuard
+
+from django.db.models import FilteredRelation, Q
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import InvalidInputError
+from rag.core.hits import Hit
+from rag.core.types import Citation
+from rag.stages.citing.attribute import attribute_claims
+from rag.stages.citing.cite import verify_citations
+from rag.stages.citing.markers import Marker, read_markers
+from rag.stages.citing.source_list import list_sources
+from rag.stages.prompting.context import Passage
+
+MAX_BIGINT = 2**63 - 1
+_PLACE = ("char_start", "char_end", "page_first", "page_last")
+_FACTS = (
+    "pk", "revision", "text", *_PLACE, "content_type", "store_id", "file_id", "file__name",
+    "heading_path", "token_count",
+)  # fmt: skip
+_BEFORE = ("pinned__revision", "pinned__text", *(f"pinned__{name}" for name in _PLACE))
+
+
+def pinned_hits(*, hits: Sequence[Hit], scope: Scope) -> tuple[Hit, ...]:
+    """Return ``hits`` with everything about our chunks read anew, in one statement.
+
+    The text is that of the pinned revision, or of the newest where none is pinned; retired chunks
+    are found too. Of a chunk that ``scope`` may not read, or a revision that never was, nothing is
+    left but its place in the order: an empty text. Hits without a chunk stay as they are.
+    """
+    rows = _rows(
+        {hit.chunk_id for hit in hits if _is_number(hit.chunk_id)},
+        {hit.revision for hit in hits if _is_number(hit.revision)},
+        scope,
+    )
+    return tuple(hit if hit.chunk_id is None else _pinned(hit, rows) for hit in hits)
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 < value <= MAX_BIGINT
+
+
+def _rows(
+    ids: set[int], revisions: set[int], scope: Scope
+) -> dict[tuple[int, int | None], dict[str, Any]]:
+    """Return each chunk's facts by (chunk, revision); None is the newest."""
+    if not ids:
+        return {}
+    found = (
+        models.Chunk.objects.readable(scope)
+        .filter(pk__in=ids)
+        .annotate(
+            pinned=FilteredRelation(
+                "revisions", condition=Q(revisions__revision__in=revisions or {0})
+            )
+        )
+        .order_by()
+        .values(*_FACTS, *_BEFORE)
+    )
+    rows: dict[tuple[int, int | None], dict[str, Any]] = {}
+    for row in found:
+        rows[row["pk"], None] = rows[row["pk"], row["revision"]] = row
+        if row["pinned__revision"] is not None:
+            before = {name.removeprefix("pinned__"): row[name] for name in _BEFORE}
+            rows.setdefault((row["pk"], before["revision"]), {**row, **before})
+    return rows
+
+
+def _pinned(hit: Hit, rows: dict[tuple[int, int | None], dict[str, Any]]) -> Hit:
+    row = rows.get((hit.chunk_id, hit.revision)) if _is_number(hit.chunk_id) else None
+    if row is None:
+        return Hit(text="", rank=hit.rank, source=hit.source)
+    return replace(
+        hit, text=row["text"], revision=row["revision"], chunk_id=row["pk"],
+        store_id=row["store_id"], file_id=row["file_id"], file_name=row["file__name"],
+        content_type=row["content_type"], heading_path=tuple(row["heading_path"]),
+        token_count=row["token_count"], external_id="", data=None, metadata={},
+        **{name: row[name] for name in _PLACE},
+    )  # fmt: skip
+
+
+class CitationManager:
+    """Says which of its sources a text rests on, and lists them."""
+
+    @staticmethod
+    def add_citations(
+        generated_text: str,
+        rag_results: Sequence[Mapping[str, Any]],
+        *,
+        scope: Scope | None = None,
+        is_strict: bool = False,
+    ) -> dict[str, Any]:
+        """Return ``text`` with ``[n]`` for each citation, ``citations`` and ``citation_count``.
+
+        The model's own markers are used when there are any (``method`` markers); otherwise each
+        sentence is attributed by its words (attribution). ``unsupported`` are the claims that no
+        result supports. Results are cited as ``doc_01`` and so on in their order, or by their
+        ``doc_id``. With a ``scope`` our chunks are read anew, in their pinned revision and if the
+        scope may; without it the given contents are the truth. ``is_strict`` accepts only whole
+        sentences as quotes. Raises InvalidInputError for a result without content.
+        """
+        passages = _passages(rag_results, scope)
+        has_markers = any(isinstance(part, Marker) for part in read_markers(generated_text))
+        if has_markers:
+            text, citations = verify_citations(generated_text, passages, is_strict=is_strict)
+            likeness = [_likeness(citation) for citation in citations]
+            unsupported = [one.claim or one.quote for one in citations if one.verdict == "unknown"]
+        else:
+            found = attribute_claims(generated_text, passages)
+            text, citations, likeness = found.text, found.citations, list(found.scores)
+            unsupported = list(found.unsupported)
+        by_id = {passage.doc_id: passage.hit for passage in passages}
+        entries = [
+            _entry(citation, by_id.get(citation.doc_id), like, is_pinned=scope is not None)
+            for citation, like in zip(citations, likeness, strict=True)
+        ]
+        return {
+            "text": text,
+            "citations": entries,
+            "citation_count": len(entries),
+            "unsupported": unsupported,
+            "method": "markers" if has_markers else "attribution",
+        }
+
+    @staticmethod
+    def format_citations(citations: Sequence[Mapping[str, Any]]) -> str:
+        """Return the list of sources to put under a text; empty without citations.
+
+        It is worded in the language of what is cited, and says of each citation that is not
+        verified what is wrong with it.
+        """
+        return list_sources(citations)
+
+
+def _passages(results: Sequence[Mapping[str, Any]], scope: Scope | None) -> list[Passage]:
+    hits: Sequence[Hit] = [Hit.from_dict(result) for result in results]
+    if scope is not None:
+        hits = pinned_hits(hits=hits, scope=scope)
+    names = [str(result.get("doc_id") or f"doc_{n:02d}") for n, result in enumerate(results, 1)]
+    if len(set(names)) < len(names):
+        raise InvalidInputError(
+            "Two results have the same “doc_id”.", hint="Give each one of its own, or none."
+        )
+    return [Passage(name, hit, hit.text) for name, hit in zip(names, hits, strict=True)]
+
+
+def _likeness(citation: Citation) -> float:
+    """Return how much of the quote stands in its source, 0 to 1."""
+    if citation.verdict == "unknown":
+        return 0.0
+    longest = max(len(citation.quote), len(citation.found), 1)
+    return round(max(0.0, 1 - citation.distance / longest), 4)
+
+
+def _entry(
+    citation: Citation, hit: Hit | None, likeness: float, *, is_pinned: bool
+) -> dict[str, Any]:
+    values = asdict(citation)
+    is_known = hit is not None and bool(hit.text)
+    source = {"type": "", "name": citation.doc_id, "id": ""}
+    if hit is not None and is_known:
+        source = {"type": hit.content_type, "name": hit.file_name, "id": hit.document_id}
+    return {
+        "id": values.pop("number"),
+        "source": source,
+        "relevance": (hit.score or 0.0) if hit is not None and is_known else 0.0,
+        "likeness": likeness,
+        "is_pinned": is_pinned and citation.chunk_id is not None,
+        **values,
+    }

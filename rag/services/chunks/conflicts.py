@@ -1,0 +1,108 @@
+"""Work that found no place in a file's new text. In: somebody's decision. Out: a chunk or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from rag.providers.postgres.db.connections import release_db
+from rag.services.chunks.add import delete_chunks, new_chunk
+from rag.services.chunks.edit import edit_chunk
+from rag.services.index.lexical_weights import settle
+from rag.services.ingest.carry_over import hold_file
+from rag.services.ingest.chunk_text import write_text
+
+
+def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:
+    """Return a live chunk with the text, at the place where it may belong now.
+
+    What was added is live already and only leaves the list. Raises NotFoundError, ForbiddenError,
+    InvalidInputError for a text that was switched off, and LimitError where the store's model takes
+    less than that text. Not to be called in a transaction.
+    """
+    conflict = _editable(scope, conflict_id)
+    chunk = conflict.chunk
+    if not chunk.enabled:
+        raise InvalidInputError("A text that was switched off needs no place.", hint="Drop it.")
+    if chunk.is_live:
+        conflict.delete()
+        return chunk
+    release_db()
+    written = write_text(store=chunk.store, text=chunk.text)
+    with transaction.atomic():
+        file = hold_file(file_id=conflict.file_id, store_id=chunk.store_id)
+        _take(conflict_id)
+        near = neighbour(conflict=conflict)
+        pages = near.page_last if near else None
+        place = {
+            "char_start": near.char_end if near else 0, "page_first": pages, "page_last": pages,
+            "heading_path": near.heading_path if near else [],
+        }  # fmt: skip
+        made = new_chunk(file=file, written=written, by=by, place=place)
+    settle(store_id=chunk.store_id)
+    return made
+
+
+def put_conflict(
+    *, scope: Scope, conflict_id: int, chunk_id: int, by: Any, expected_revision: int
+) -> models.Chunk:
+    """Return the file's live chunk ``chunk_id`` with the conflict's text in place of its own.
+
+    Raises as ``edit_chunk`` does, and NotFoundError for a chunk of another file.
+    """
+    conflict = _editable(scope, conflict_id)
+    live = models.Chunk.objects.live().filter(pk=chunk_id, file=conflict.file_id)
+    if conflict.chunk_id == chunk_id or not live.exists():
+        raise NotFoundError("There is no chunk {id}.", id=chunk_id)
+    edited = edit_chunk(
+        scope=scope, chunk_id=chunk_id, text=conflict.chunk.text, by=by,
+        expected_revision=expected_revision,
+    )  # fmt: skip
+    if conflict.chunk.is_live:
+        delete_chunks(scope=scope, chunk_ids=[conflict.chunk_id], by=by)
+    conflict.delete()
+    return edited
+
+
+def drop_conflict(*, scope: Scope, conflict_id: int, by: Any) -> None:
+    """Give the work up: what was added is deleted, an edited text stays for its citations only.
+
+    Raises NotFoundError and ForbiddenError.
+    """
+    conflict = _editable(scope, conflict_id)
+    if conflict.chunk.is_live:
+        delete_chunks(scope=scope, chunk_ids=[conflict.chunk_id], by=by)
+    conflict.delete()
+
+
+def neighbour(*, conflict: models.ChunkConflict) -> models.Chunk | None:
+    """Return the file's live chunk at or before the place where the text may belong now."""
+    live = models.Chunk.objects.live().filter(file=conflict.file_id).exclude(pk=conflict.chunk_id)
+    spans = live.exclude(origin=models.Chunk.Origin.ADDED).filter(
+        own_start__lte=conflict.char_start
+    )
+    return spans.order_by("-char_end", "-ordinal").first()
+
+
+def _editable(scope: Scope, conflict_id: int) -> models.ChunkConflict:
+    rows = models.ChunkConflict.objects.select_related("chunk__store", "file").defer(
+        "file__canonical_text", "file__pages", "file__blocks"
+    )
+    conflict = rows.filter(pk=conflict_id).first()
+    files = (
+        models.File.objects.filter(pk=conflict.file_id) if conflict else models.File.objects.none()
+    )
+    if conflict is None or not files.readable(scope).exists():
+        raise NotFoundError("There is no conflict {id}.", id=conflict_id)
+    if not files.editable(scope).exists():
+        raise ForbiddenError("You may read “{name}”, not change it.", name=conflict.file.name)
+    return conflict
+
+
+def _take(conflict_id: int) -> None:
+    if not models.ChunkConflict.objects.filter(pk=conflict_id).delete()[0]:
+        raise ConflictError("Somebody else has decided this meanwhile.")

@@ -1,0 +1,104 @@
+"""How well a chat model answers the questions of a run. In: a run. Out: the run, with more figures.
+
+The hits, the context, the prompt and the check of citations are those of every answer; nothing is
+logged as a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Any
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.ports import ChatModel, ChatRequest
+from rag.core.types import Citation, Message, RetrievalSettings
+from rag.providers.postgres.db.connections import release_db
+from rag.services.evaluation.golden_targets import Expected, expected_of
+from rag.services.search.search import search
+from rag.services.search.targets import searched_space
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.accounts import chat_for
+from rag.stages.citing.cite import verify_citations
+from rag.stages.prompting.context import build_context
+from rag.stages.prompting.prompt import answer_prompt
+
+
+def evaluate_answers(
+    *,
+    run: models.EvaluationRun,
+    model: str = "",
+    on_answered: Callable[[models.EvaluationResult], None] = lambda result: None,
+) -> models.EvaluationRun:
+    """Ask the run's questions to ``model`` (``provider:model``; empty: the configured one).
+
+    Adds to the run's figures citation_precision (quotes that stand word for word in their source),
+    refusal_rate (answers without any citation) and expected_cited (answers that cite an expected
+    passage); without any citation there is no precision. Raises ProviderError. Not to be called in
+    a transaction.
+    """
+    chat = chat_for(scope=Scope.operator(), kind="ask", model=model, stores=[run.store])
+    rows = list(run.results.filter(question__isnull=False).order_by("pk"))
+    expected = expected_of(question_ids=[row.question_id for row in rows if row.question_id])
+    with searched_space(store_id=run.store_id, space_id=run.space_id):
+        for row in rows:
+            row.answer = _answered(chat, run, row.query, expected.get(row.question_id or 0, ()))
+            row.save(update_fields=["answer"])
+            on_answered(row)
+    run.chat_model = chat.id
+    run.metrics = {**run.metrics, **_figures([row.answer for row in rows])}
+    run.save(update_fields=["chat_model", "metrics"])
+    return run
+
+
+def _answered(
+    chat: ChatModel, run: models.EvaluationRun, query: str, expected: Sequence[Expected]
+) -> dict[str, Any]:
+    settings = RetrievalSettings.from_dict(run.settings)
+    found = search(
+        query=query, scope=Scope.operator(), stores=[run.store], settings=settings, is_logged=False
+    )
+    count = wiring.embedder_of(run.store.live_space_id).tokenizer.count
+    context = build_context(
+        found.hits, settings.context_tokens, count, context_type=settings.context_type,
+        language_of=found.query,
+    )  # fmt: skip
+    request = ChatRequest(
+        messages=[Message(role, text) for role, text in answer_prompt(found.query, context)],
+        question=found.query,
+        passages=[(passage.doc_id, passage.hit.text) for passage in context.passages],
+    )
+    release_db()
+    reply = chat.generate(request)
+    _, citations = verify_citations(reply.text, context.passages)
+    return {
+        "citations": len(citations),
+        "verified": sum(one.verdict == "verified" for one in citations),
+        "is_refused": not citations,
+        "cites_expected": any(_is_expected(one, expected) for one in citations),
+    }
+
+
+def _is_expected(citation: Citation, expected: Sequence[Expected]) -> bool:
+    return citation.verdict == "verified" and any(
+        citation.file_id == one.file_id
+        if one.chunk_ids is None
+        else citation.chunk_id in one.chunk_ids
+        for one in expected
+    )
+
+
+def _figures(answers: Sequence[dict[str, Any] | None]) -> dict[str, float]:
+    told = [answer for answer in answers if answer is not None]
+    if not told:
+        return {}
+    n_cited = sum(answer["citations"] for answer in told)
+    precision = {
+        "citation_precision": round(sum(answer["verified"] for answer in told) / n_cited, 6)
+    } if n_cited else {}  # fmt: skip
+    return {
+        **precision,
+        "refusal_rate": round(fmean(answer["is_refused"] for answer in told), 6),
+        "expected_cited": round(fmean(answer["cites_expected"] for answer in told), 6),
+    }

@@ -1,0 +1,138 @@
+"""How well a store answers its golden questions. In: a store. Out: a run with its results.
+
+Every question goes through the search that everybody uses, by the settings that everybody has.
+
+What an evaluation found. In: a run and its questions. Out: the run, kept with its figures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import CancelledError, InvalidInputError
+from rag.core.types import RetrievalSettings
+from rag.evals.metrics import mean_scores, score_each
+from rag.services.evaluation.golden_targets import Expected, expected_of, rank_targets
+from rag.services.search.search import search
+from rag.services.search.targets import searched_space
+
+States = models.EvaluationRun.State
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A golden question, what it expects, and where that stands among the chunks found."""
+
+    question: models.GoldenQuestion
+    expected: Sequence[Expected]
+    ranking: list[str]
+    chunk_ids: list[int]
+
+
+def keep_results(*, run: models.EvaluationRun, asked: Sequence[Asked]) -> models.EvaluationRun:
+    """Save the run, done, with a result for each question.
+
+    Raises CancelledError when an ordered run was cancelled, or done by another worker.
+    """
+    judged = {
+        str(one.question.pk): {str(t.target_id): t.grade for t in one.expected} for one in asked
+    }
+    scores = score_each(judged, {str(one.question.pk): one.ranking for one in asked})
+    run.metrics = mean_scores(scores)
+    with transaction.atomic():
+        if run.pk is not None:
+            rows = models.EvaluationRun.objects.select_for_update()
+            if not rows.filter(pk=run.pk, state=States.RUNNING).exists():
+                raise CancelledError("The run was cancelled.")
+        run.state = States.DONE
+        run.save()
+        models.EvaluationResult.objects.bulk_create(
+            models.EvaluationResult(
+                run=run, question=one.question, query=one.question.query,
+                n_expected=len(one.expected), metrics=scores[str(one.question.pk)],
+                chunk_ids=one.chunk_ids,
+                ranks=[n for n, name in enumerate(one.ranking, 1) if not name.startswith("c")],
+            )
+            for one in asked
+        )  # fmt: skip
+    return run
+
+
+# The measures look at ten hits, however few a reader would be shown.
+DEPTH = 10
+
+
+OnAsked = Callable[[Asked], None]
+
+
+def evaluate_store(
+    *,
+    store: models.Store,
+    settings: RetrievalSettings | None = None,
+    space_id: int | None = None,
+    questions: Sequence[models.GoldenQuestion] | None = None,
+    facts: dict[str, Any] | None = None,
+    on_asked: OnAsked = lambda asked: None,
+) -> models.EvaluationRun:
+    """Ask the store's golden questions and return the kept run.
+
+    ``settings`` None are the store's own; ``space_id`` searches its vectors in another space than
+    the live one; ``questions`` None are all that are enabled and expect something. ``facts`` are
+    further values of the run, such as label and created_by. Expected passages that their files no
+    longer hold are counted as lost and left out. Raises InvalidInputError when no question is left.
+    Nothing is logged as a query. Not to be called in a transaction: models are asked.
+    """
+    settings = settings or store.retrieval_settings
+    run = models.EvaluationRun(
+        store=store, space_id=space_id or store.live_space_id, settings=settings.as_dict(),
+        settings_hash=settings.hash, **(facts or {}),
+    )  # fmt: skip
+    return measure_run(run=run, questions=questions, on_asked=on_asked)
+
+
+def measure_run(
+    *,
+    run: models.EvaluationRun,
+    questions: Sequence[models.GoldenQuestion] | None = None,
+    on_asked: OnAsked = lambda asked: None,
+) -> models.EvaluationRun:
+    """Ask by the settings and in the space of a run, new or ordered, and keep it with its figures.
+
+    Raises InvalidInputError when no question is left, CancelledError when the run was cancelled.
+    """
+    store, started = run.store, time.perf_counter()
+    settings = RetrievalSettings.from_dict(run.settings)
+    deep = settings.but(top_k=max(DEPTH, settings.top_k or 0))
+    chosen = list(store.golden_questions.askable() if questions is None else questions)
+    expected = expected_of(question_ids=[question.pk for question in chosen])
+    asked: list[Asked] = []
+    space_id = None if run.space_id == store.live_space_id else run.space_id
+    with searched_space(store_id=store.pk, space_id=space_id):
+        for question in chosen:
+            wanted = [one for one in expected.get(question.pk, ()) if not one.is_lost]
+            if not wanted:
+                continue
+            hits = search(
+                query=question.query, scope=Scope.operator(), stores=[store], settings=deep,
+                is_logged=False,
+            ).hits  # fmt: skip
+            found = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
+            asked.append(Asked(question, wanted, rank_targets(wanted, hits), found))
+            on_asked(asked[-1])
+    if not asked:
+        raise InvalidInputError(
+            "The store “{name}” has no golden question that expects something.",
+            hint="Write some, or import them as CSV.", name=store.name,
+        )  # fmt: skip
+    run.model = models.EmbeddingSpace.objects.get(pk=run.space_id or store.live_space_id).model
+    run.n_questions = run.n_done = len(asked)
+    run.n_lost = sum(one.is_lost for rows in expected.values() for one in rows)
+    run.took_ms = round((time.perf_counter() - started) * 1e3, 1)
+    return keep_results(run=run, asked=asked)

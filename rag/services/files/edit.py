@@ -1,0 +1,180 @@
+"""One deed for many files. In: a Scope and ids; what it may not edit is passed over.
+
+What people do to files and chunks. In: a Scope and ids; what it may not edit is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from procrastinate.contrib.django import app
+from procrastinate.contrib.django.models import ProcrastinateJob
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.documents import ChunkRule
+from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
+from rag.services.files.delete import delete_files
+from rag.services.files.reparse import reindex
+from rag.services.files.upload import Facts, Ingested, clean_name, take_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How many files went, how many of these were there already, and why others stay."""
+
+    n_moved: int
+    n_known: int
+    problems: tuple[tuple[str, RAGError], ...]
+
+
+def switch_files(*, scope: Scope, file_ids: Sequence[int], enabled: bool) -> int:
+    """Let all chunks of files be found or not; return how many changed."""
+    n = 0
+    for pk in (
+        models.File.objects.editable(scope).filter(pk__in=file_ids).values_list("pk", flat=True)
+    ):
+        with transaction.atomic():
+            # A revision that is being swapped in takes the file first and its chunks then.
+            held = models.File.objects.filter(pk=pk).select_for_update(no_key=True)
+            list(held.values_list("pk"))
+            chunks = models.Chunk.objects.live().filter(file=pk)
+            n += chunks.exclude(enabled=enabled).update(enabled=enabled)
+    return n
+
+
+def fresh_vectors(*, scope: Scope, file_ids: Sequence[int]) -> int:
+    """Queue files to be read anew with new vectors for every chunk; return how many."""
+    files = models.File.objects.editable(scope).filter(pk__in=file_ids)
+    n = 0
+    for store in models.Store.objects.filter(files__in=files).distinct():
+        ids = list(files.filter(store=store).values_list("pk", flat=True))
+        n += len(reindex(store=store, file_ids=ids, fresh_vectors=True))
+    return n
+
+
+def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -> Moved:
+    """Bring files to another store, where they are read anew, and delete them here.
+
+    Name, metadata, encoding, chunk size and groups go along; what people did to chunks does not.
+    Raises ForbiddenError for a target that ``scope`` may not edit. Not to be called in a
+    transaction.
+    """
+    if not models.Store.objects.editable(scope).filter(pk=target.pk).exists():
+        raise ForbiddenError("You may read “{name}”, not change it.", name=target.name)
+    target.require_local()
+    files = models.File.objects.light().editable(scope).filter(pk__in=file_ids)
+    n_moved = n_known = 0
+    problems: list[tuple[str, RAGError]] = []
+    for file in files.exclude(store=target).select_related("store"):
+        try:
+            taken = _copy(file, target)
+            delete_files(scope=scope, file_ids=[file.pk])
+        except RAGError as error:
+            problems.append((file.name, error))
+            continue
+        n_moved += 1
+        n_known += not taken.is_new
+    return Moved(n_moved, n_known, tuple(problems))
+
+
+def _copy(file: models.File, target: models.Store) -> Ingested:
+    if file.store.is_remote:
+        raise InvalidInputError("“{name}” is kept at Gemini.", hint="Upload it.", name=file.name)
+    size, overlap = file.max_tokens_per_chunk, file.max_overlap_tokens
+    rule = ChunkRule(size, overlap) if size is not None and overlap is not None else None
+    # Claimed, so that nothing is indexed before the file's groups are set.
+    facts = Facts(file.content_type, file.metadata, file.encoding_override, rule, is_claimed=True)
+    groups = list(file.restricted_to.all())
+    try:
+        with file.content.open("rb") as content:
+            taken = take_bytes(store=target, name=file.name, content=content, facts=facts)
+    except FileNotFoundError as error:
+        raise ConflictError(
+            "The original of “{name}” is missing.", hint="Upload it again.", name=file.name
+        ) from error
+    if taken.is_new:
+        taken.file.restricted_to.set(groups)
+    if taken.is_new or taken.is_due:
+        reindex(store=target, file_ids=[taken.file.pk])
+    return taken
+
+
+def set_chunks_enabled(*, scope: Scope, chunk_ids: Sequence[int], enabled: bool) -> int:
+    """Let chunks be found or not; return how many changed. The indexes follow at commit."""
+    chunks = models.Chunk.objects.editable(scope).filter(pk__in=chunk_ids)
+    with transaction.atomic():
+        # A revision that is being swapped in takes the file first and its chunks then.
+        files = models.File.objects.filter(pk__in=chunks.values("file")).order_by("pk")
+        list(files.select_for_update(no_key=True).values_list("pk"))
+        return chunks.exclude(enabled=enabled).update(enabled=enabled)
+
+
+def update_file(
+    *,
+    scope: Scope,
+    file: models.File,
+    name: str,
+    content_type: str,
+    metadata: Mapping[str, Any],
+    restricted_to: Sequence[Group] | None = None,
+) -> None:
+    """Change what people may say about a file; chunks and indexes follow at commit.
+
+    A document at Gemini is sent anew with them. ``restricted_to`` None keeps the groups. Raises
+    ForbiddenError to who may not edit the store, InvalidInputError for groups at Gemini.
+    """
+    if not models.File.objects.editable(scope).filter(pk=file.pk).exists():
+        raise ForbiddenError("You may read “{name}”, not change it.", name=file.name)
+    if restricted_to and file.store.is_remote:
+        raise InvalidInputError(
+            "Files at Gemini cannot be restricted to groups: “{name}” answers all who may read "
+            "its store.", hint="Keep it in another store.", name=file.name,
+        )  # fmt: skip
+    was = (file.name, file.content_type, file.metadata)
+    with transaction.atomic():
+        file.name = clean_name(name)
+        file.content_type = content_type.strip() or "document"
+        file.metadata = dict(metadata)
+        file.save(update_fields=["name", "content_type", "metadata", "updated_at"])
+        if restricted_to is not None:
+            file.restricted_to.set(restricted_to)
+        if file.store.is_remote and was != (file.name, file.content_type, file.metadata):
+            reindex(store=file.store, file_ids=[file.pk])
+
+
+def retry_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
+    """Queue files to be read anew; return how many. Their live revision serves meanwhile."""
+    files = models.File.objects.editable(scope).filter(pk__in=file_ids)
+    n_queued = 0
+    for store in models.Store.objects.filter(files__in=files).distinct():
+        ids = files.filter(store=store).values_list("pk", flat=True)
+        n_queued += len(reindex(store=store, file_ids=list(ids)))
+    return n_queued
+
+
+def cancel_files(*, scope: Scope, file_ids: Sequence[int]) -> tuple[int, int]:
+    """Take waiting files out of the queue; return how many, and how many run already.
+
+    A file with a live revision is completed again, others are idle; a running job goes on.
+    """
+    states = models.File.Status
+    files = models.File.objects.editable(scope).filter(pk__in=file_ids, status=states.PROCESSING)
+    n_cancelled = n_running = 0
+    for pk, revision in files.values_list("pk", "revision"):
+        jobs = ProcrastinateJob.objects.filter(lock=f"file:{pk}", status__in=("todo", "doing"))
+        left = [
+            job_id for job_id, status in jobs.values_list("pk", "status")
+            if status == "doing" or not app.job_manager.cancel_job_by_id(job_id)
+        ]  # fmt: skip
+        if left:
+            n_running += 1
+            continue
+        before = states.COMPLETED if revision else states.IDLE
+        models.File.objects.filter(pk=pk).update(status=before, progress={})
+        n_cancelled += 1
+    return n_cancelled, n_running

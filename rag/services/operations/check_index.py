@@ -1,0 +1,191 @@
+"""Vector indexes: those that lack, those that are broken, and what HNSW finds. Out: findings.
+
+Whether Milvus, where it is asked, follows Postgres. Out: findings.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from django.db import connection
+
+from rag import models
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.errors import NotFoundError
+from rag.core.ports import StoreTarget
+from rag.models.outbox import WORDS
+from rag.providers.milvus.collections import count_chunks
+from rag.providers.postgres.db.connections import release_db
+from rag.providers.postgres.outbox.feed_rows import feedable_spaces
+from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.postgres.search.recall import RecallQuestion, measure_recall
+from rag.providers.postgres.vectors.spaces import index_name
+from rag.services.index.milvus_feed import start_feeding, stop_feeding
+from rag.services.index.spaces import build_due_indexes, due_indexes
+from rag.services.operations.finding import Finding
+from rag.services.search.targets import search_targets
+from rag.services.wiring.registry import is_milvus, milvus_server
+
+MIN_RECALL = 0.95
+# For all stores together; what is left of the minute is for the other checks.
+RECALL_S = 20.0
+_INVALID = """
+SELECT c.relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+JOIN pg_class t ON t.oid = i.indrelid
+WHERE NOT i.indisvalid AND (t.relname LIKE 'rag\\_%%' OR t.relname LIKE 'agents\\_%%')
+  AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = c.oid)
+"""
+# The rarest type that still fills a page of results: where a filter hurts most.
+_TYPES = """
+SELECT content_type, sum(n_chunks) FROM rag_file WHERE store_id = %s GROUP BY 1
+HAVING sum(n_chunks) >= 100 ORDER BY 2 LIMIT 1
+"""
+
+
+def missing_indexes() -> Iterator[Finding]:
+    """Tell spaces without their shared HNSW index, and stores that should have one of their own."""
+    for space in models.EmbeddingSpace.objects.order_by("pk"):
+        for store_id in due_indexes(space_id=space.pk):
+            whose = "its shared" if store_id is None else f"the own one of store {store_id} of its"
+            yield Finding(
+                "indexes", "warning",
+                f"space {space.pk} ({space.model}) lacks {whose} HNSW index"
+                f" {index_name(space.pk, store_id)}",
+                "Build it; searches are exact and slower until then.",
+                facts={"space": space.pk, "store": store_id},
+                fix=partial(_build, space.pk),
+            )  # fmt: skip
+
+
+def broken_indexes() -> Iterator[Finding]:
+    """Tell indexes whose build died: they are maintained and never used."""
+    with connection.cursor() as cursor:
+        cursor.execute(_INVALID)
+        names = [row[0] for row in cursor.fetchall()]
+    for name in names:
+        yield Finding("indexes", "warning", f"the index {name} is not valid", "Drop it.",
+                      facts={"index": name}, fix=partial(_drop, name))  # fmt: skip
+
+
+def recall() -> Iterator[Finding]:
+    """Tell how much of the exact answer each large store's searches find, whole and filtered.
+
+    On up to 50 of the store's own vectors a filter, and 20 s in all.
+    """
+    stores = models.Store.objects.filter(
+        backend=models.Store.Backend.LOCAL, n_chunks__gt=conf().hnsw_min_chunks
+    )
+    targets = search_targets(stores=list(stores), scope=Scope.operator())
+    asked = [(target, *one) for target in sorted(targets, key=lambda one: one.n_chunks)
+             if target.has_hnsw or target.has_partial for one in _questions(target)]  # fmt: skip
+    ends = time.monotonic() + RECALL_S
+    for number, (target, filters, question) in enumerate(asked):
+        # Each has its share of the time, and what those before have left.
+        share_s = (ends - time.monotonic()) / (len(asked) - number)
+        found = measure_recall(question, until=time.monotonic() + share_s)
+        whose = f"store {target.store_id}: recall@10 with {filters}"
+        if not found.n_asked:
+            yield Finding("recall", "note", f"{whose} was not measured, time is up")
+            continue
+        is_good = found.recall >= MIN_RECALL
+        yield Finding(
+            "recall", "note" if is_good else "warning", f"{whose} is {found.recall:.3f}",
+            "" if is_good else f"Build {index_name(target.space_id)} anew: REINDEX CONCURRENTLY.",
+            f"sample of {found.n_asked} vectors",
+            {"store": target.store_id, "recall": round(found.recall, 4), "filter": filters},
+        )  # fmt: skip
+
+
+def _questions(target: StoreTarget) -> Iterator[tuple[str, RecallQuestion]]:
+    yield "no filter", RecallQuestion(target)
+    with connection.cursor() as cursor:
+        cursor.execute(_TYPES, [target.store_id])
+        row = cursor.fetchone()
+    if row and row[1] < target.n_chunks:
+        yield f"the type {row[0]}", RecallQuestion(target, content_types=(row[0],))
+    if models.File.objects.filter(store=target.store_id, restricted_to__isnull=False).exists():
+        yield "unrestricted files", RecallQuestion(target, sees_restricted=False)
+
+
+def _build(space_id: int) -> str:
+    return f"built {build_due_indexes(space_id=space_id)} indexes of space {space_id}"
+
+
+def _drop(name: str) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {connection.ops.quote_name(name)}")
+    return f"dropped {name}"
+
+
+# A search looks at what waits, so a lag costs time before it costs hits.
+MAX_LAG_S = 300.0
+_WORDS = "SELECT count(*) FROM rag_chunk_lex WHERE enabled AND len > 0"
+_VECTORS = "SELECT count(*) FROM rag_chunk_vec_s{space} WHERE enabled"
+
+
+def outbox() -> Iterator[Finding]:
+    """Tell changes that nobody notes, that nobody asked for, or that wait for too long."""
+    state = outbox_state()
+    if state.is_on and not is_milvus():
+        yield Finding(
+            "outbox", "warning", "changes are noted for Milvus, which nobody asks",
+            "Stop it: rag_feed --stop, or set RAG_SEARCH_PROVIDER=milvus.", fix=_stop,
+        )  # fmt: skip
+    if not is_milvus():
+        return
+    if not state.is_on:
+        yield Finding(
+            "outbox", "error", "searches ask Milvus, and no changes are noted for it",
+            "Feed it: rag_feed.", fix=_start,
+        )  # fmt: skip
+    elif state.lag_s > MAX_LAG_S:
+        yield Finding(
+            "outbox", "warning",
+            f"{state.n_waiting} changes wait for Milvus, the oldest for {state.lag_s:.0f} s",
+            "Start a worker: manage.py procrastinate worker; its log says what fails.",
+            facts={"waiting": state.n_waiting, "lag_s": round(state.lag_s)},
+        )  # fmt: skip
+
+
+def milvus_chunks() -> Iterator[Finding]:
+    """Tell collections of Milvus that hold more or fewer chunks than Postgres, nothing waiting."""
+    if not is_milvus() or not outbox_state().is_on:
+        return
+    for space_id in (WORDS, *feedable_spaces()):
+        there, here = _n_there(space_id), _n_here(space_id)
+        if there != here and not outbox_state().n_waiting:
+            whose = f"space {space_id}" if space_id else "the words"
+            yield Finding(
+                "milvus", "warning", f"Milvus holds {there} chunks of {whose}, Postgres {here}",
+                "Feed it anew: rag_feed --all.", facts={"space": space_id, "there": there,
+                "here": here}, fix=_start_anew,
+            )  # fmt: skip
+
+
+def _n_there(space_id: int) -> int:
+    release_db()
+    try:
+        return count_chunks(milvus_server(), space_id)
+    except NotFoundError:
+        return 0
+
+
+def _n_here(space_id: int) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_VECTORS.format(space=int(space_id)) if space_id else _WORDS)
+        return int(cursor.fetchone()[0])
+
+
+def _stop() -> str:
+    return f"stopped; {stop_feeding()} changes were not fed"
+
+
+def _start() -> str:
+    return f"noted {start_feeding()} changes; workers feed them"
+
+
+def _start_anew() -> str:
+    return f"noted {start_feeding(everything=True)} changes; workers feed them"

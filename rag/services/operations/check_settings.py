@@ -1,0 +1,105 @@
+"""Settings that do not fit the data. Out: findings. No service is called, no key is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db import connection
+
+from rag import models
+from rag.conf import conf
+from rag.core.errors import RAGError
+from rag.services.operations.finding import Finding
+from rag.services.search.search import ON_THIS_MACHINE
+from rag.services.usage.prices import read_price
+from rag.services.wiring import registry as wiring
+
+_DIM = """
+SELECT pg_get_constraintdef(oid) FROM pg_constraint
+WHERE conrelid = to_regclass(%s) AND contype = 'c'
+  AND pg_get_constraintdef(oid) LIKE '%%vector_dims%%'
+"""
+
+
+def models_of_stores() -> Iterator[Finding]:
+    """Tell stores whose embedding model is not the configured one, or makes other vectors now."""
+    spaces = models.EmbeddingSpace.objects.filter(stores__isnull=False).distinct().order_by("pk")
+    for space in spaces:
+        stores = list(space.stores.order_by("pk").values_list("slug", flat=True))
+        facts = {"space": space.pk, "model": space.model, "stores": stores[:20]}
+        if space.model != conf().embedding_model:
+            yield Finding(
+                "settings",
+                "note",
+                f"{len(stores)} stores stand on {space.model},"
+                f" new ones on {conf().embedding_model}",
+                "Move them with rag_reindex, or restore RAG_EMBEDDING_MODEL.",
+                facts=facts,
+            )
+        fault = _fault(space)
+        if fault:
+            yield Finding(
+                "settings",
+                "error",
+                f"{space.model}: {fault}",
+                "Restore the setting, or move its stores to a new space.",
+                facts=facts,
+            )
+
+
+def partitions() -> Iterator[Finding]:
+    """Tell spaces without a table for their vectors, or with one for another dimension."""
+    for space in models.EmbeddingSpace.objects.order_by("pk"):
+        with connection.cursor() as cursor:
+            cursor.execute(_DIM, [f"rag_chunk_vec_s{space.pk}"])
+            row = cursor.fetchone()
+        is_used = space.stores.exists()
+        if row is None and is_used:
+            yield Finding(
+                "spaces",
+                "error",
+                f"space {space.pk} has no table for its vectors",
+                "Restore the database from a backup.",
+                facts={"space": space.pk},
+            )
+        elif row is not None and f"= {space.dim})" not in row[0]:
+            yield Finding(
+                "spaces",
+                "error",
+                f"the table of space {space.pk} takes other vectors than {space.dim}",
+                "Restore the database from a backup.",
+                facts={"space": space.pk},
+            )
+
+
+def prices_and_ranking() -> Iterator[Finding]:
+    """Tell prices that are none, and stores that rank by an endpoint that is not set up."""
+    for name in conf().prices:
+        try:
+            read_price(name=name)
+        except RAGError as error:
+            yield Finding("settings", "warning", str(error), "Until then its cost is unknown.")
+    if not conf().rerank_url:
+        wanting = models.Store.objects.filter(retrieval__rerank="endpoint")
+        for slug in wanting.values_list("slug", flat=True):
+            yield Finding(
+                "settings",
+                "warning",
+                f"store {slug} ranks by an endpoint: none is set up",
+                "Set RAG_RERANK_URL, or choose another way.",
+                facts={"store": slug},
+            )
+
+
+def _fault(space: models.EmbeddingSpace) -> str:
+    provider = space.model.partition(":")[0]
+    if provider in ON_THIS_MACHINE:
+        try:
+            wiring.embedder_of(space.pk)
+        except RAGError as error:
+            return str(error)
+    elif provider == "openai_compatible" and not conf().openai_base_url:
+        return "RAG_OPENAI_BASE_URL is not set"
+    elif provider == "gemini" and not conf().gemini_api_key:
+        return "GEMINI_API_KEY is not set"
+    return ""

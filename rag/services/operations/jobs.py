@@ -1,0 +1,62 @@
+"""Jobs taken out of the queue and begun again by people. In: a Scope and ids. Out: how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+from procrastinate.contrib.django import app
+
+from rag.core.access import Scope
+from rag.services.files.edit import cancel_files, retry_files
+from rag.services.files.visibility import stalled_jobs, visible_jobs
+
+_FILE = "file:"
+_ENDED = ("failed", "cancelled", "aborted")
+
+
+def cancel_jobs(*, scope: Scope, job_ids: Sequence[int]) -> tuple[int, int]:
+    """Take waiting jobs out of the queue; return how many, and how many run already and go on.
+
+    A file whose job is taken out is what it was before. What ``scope`` may not see is passed over.
+    """
+    jobs = visible_jobs(scope=scope).filter(pk__in=job_ids, status__in=("todo", "doing"))
+    file_ids, others = _split(jobs)
+    n, n_running = cancel_files(scope=scope, file_ids=file_ids)
+    for pk, status in others.values_list("pk", "status"):
+        if status == "todo" and app.job_manager.cancel_job_by_id(pk):
+            n += 1
+        else:
+            n_running += 1
+    return n, n_running
+
+
+def retry_jobs(*, scope: Scope, job_ids: Sequence[int]) -> int:
+    """Begin failed, cancelled, aborted and stalled jobs again; return how many.
+
+    A file's job is queued anew unless one waits already. Jobs that run or wait are passed over.
+    """
+    jobs = visible_jobs(scope=scope).filter(pk__in=job_ids)
+    ended, stalled = jobs.filter(status__in=_ENDED), stalled_jobs(jobs=jobs)
+    file_ids, others = _split(ended)
+    n = retry_files(scope=scope, file_ids=file_ids)
+    again: dict[str, Any] = {
+        "status": "todo", "attempts": F("attempts") + 1, "scheduled_at": timezone.now(),
+        "queueing_lock": None, "abort_requested": False, "worker_id": None,
+    }  # fmt: skip
+    with transaction.atomic():
+        # The queue's own model refuses to be written; its table is a table.
+        n += QuerySet.update(others, **again)
+        n += QuerySet.update(stalled, **again)
+    return n
+
+
+def _split(jobs: QuerySet[Any]) -> tuple[list[int], QuerySet[Any]]:
+    """Return the ids of the files that jobs work on, and the jobs on other things."""
+    locks = jobs.filter(lock__startswith=_FILE).values_list("lock", flat=True)
+    numbers = {lock.removeprefix(_FILE) for lock in locks}
+    others = jobs.exclude(lock__startswith=_FILE)
+    return sorted(int(number) for number in numbers if number.isdigit()), others

@@ -1,0 +1,63 @@
+"""Files are read or cut anew by jobs of their own. In: a run. Out: queued jobs, then counts."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from rag import models
+from rag.core.access import Scope
+from rag.services.files.edit import cancel_files
+from rag.services.files.reparse import reindex
+from rag.services.reindex.progress import OnProgress, RunClock, RunProgress, silent
+
+Whats = models.ReindexRun.What
+FileStatus = models.File.Status
+# What the parsers of this version call themselves; a test holds it against them.
+PARSERS = frozenset({
+    "epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/3", "xberg/3",
+})  # fmt: skip
+
+
+def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
+    """Queue the run's files, once; return True while some of their jobs wait or run."""
+    if run.stage != "files":
+        files = models.File.objects.filter(store=run.store_id)
+        if run.file_ids is not None:
+            files = files.filter(pk__in=run.file_ids)
+        if run.options.get("only_stale"):
+            files = files.filter(is_stale())
+        file_ids = run.file_ids = list(files.order_by("pk").values_list("pk", flat=True))
+        # Queued first: who dies in between queues them again, which changes nothing.
+        reindex(
+            store=run.store, file_ids=run.file_ids, fresh_vectors=run.what == Whats.ALL,
+            from_text=run.what == Whats.CHUNKS,
+            per_second=float(run.options.get("per_second") or 0),
+        )  # fmt: skip
+        models.ReindexRun.objects.filter(pk=run.pk).update(file_ids=run.file_ids)
+        RunClock(run, stage="files", n_total=len(file_ids))
+        run.stage = "files"
+    return settle_files(run=run, on_progress=on_progress)
+
+
+def is_stale() -> Q:
+    """Return which files are not as this version would read them, or never were read."""
+    unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
+    return unread | Q(n_chunks__gt=0) & ~Q(parser__in=PARSERS)
+
+
+def settle_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
+    """Count the run's files that have ended; return True while some have not."""
+    rows = models.File.objects.filter(pk__in=run.file_ids or ())
+    states = list(rows.values_list("status", flat=True))
+    n_busy = sum(state in (FileStatus.PROCESSING, FileStatus.UPLOADING) for state in states)
+    run.n_total = len(run.file_ids or ())
+    run.n_done, run.n_failed = run.n_total - n_busy, states.count(FileStatus.ERROR)
+    run.save(update_fields=["n_done", "n_failed", "n_total"])
+    on_progress(RunProgress("files", run.n_done, run.n_total, None))
+    return n_busy > 0
+
+
+def cancel_waiting(*, run: models.ReindexRun) -> None:
+    """Take those of the run's files that still wait out of the queue; their revisions serve."""
+    if run.stage == "files":
+        cancel_files(scope=Scope.operator(), file_ids=run.file_ids or ())

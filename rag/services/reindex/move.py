@@ -1,0 +1,151 @@
+"""The work of a move: fill, build, judge, swap. In: a run. Out: the store on its new space.
+
+Each part finds what is left to do, so it goes on after any crash where it stopped.
+
+A store steps over to its new space, and back. In: a run. Out: one UPDATE, or why not yet.
+"""
+
+from __future__ import annotations
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from rag import models
+from rag.core.errors import ConflictError
+from rag.providers.postgres.vectors.backfill import missing_chunks
+from rag.providers.postgres.vectors.flip import flip_store
+from rag.services.index.milvus_feed import catch_up
+from rag.services.index.spaces import build_due_indexes
+from rag.services.index.vectors import embed_chunks, fill_space
+from rag.services.reindex.move_gate import judge_space, refusal_of
+from rag.services.reindex.progress import OnProgress, RunClock, silent
+
+TRIES = 20
+
+
+def swap_run(*, run: models.ReindexRun) -> None:
+    """Let the store stand on the run's new space; searches that began before end in the old one.
+
+    Both spaces are complete at that moment, and stay so until the run is retired. Raises
+    ConflictError when the run is over, or chunks change faster than they are embedded.
+    """
+    _step(run, (States.RUNNING, States.READY, States.REFUSED), States.SWAPPED)
+
+
+def roll_back_run(*, run: models.ReindexRun) -> None:
+    """Let the store stand on its old space again; the new one stays complete, for another swap.
+
+    Raises as ``swap_run`` does, also when the run is retired.
+    """
+    _step(run, (States.SWAPPED,), States.READY)
+
+
+def _step(run: models.ReindexRun, before: tuple[str, ...], after: str) -> None:
+    is_forward = after == States.SWAPPED
+    spaces = (run.source, run.target) if is_forward else (run.target, run.source)
+    old, new = spaces
+    if old is None or new is None:
+        raise ConflictError("Run {id} moves no store, or its space is gone.", id=run.pk)
+    for _ in range(TRIES):
+        fill_space(space_id=new.pk, store_id=run.store_id)
+        catch_up()
+        with transaction.atomic():
+            _hold(run, before)
+            if flip_store(run.store_id, old.pk, new.pk):
+                continue
+            now = timezone.now()
+            run.state, run.stage = after, "swapped" if is_forward else "rolled back"
+            run.swapped_at = now if is_forward else None
+            run.report = {**run.report, run.stage.replace(" ", "_") + "_at": now.isoformat()}
+            run.save(update_fields=["state", "stage", "swapped_at", "report"])
+            _name_states(old, new)
+            return
+    raise ConflictError(
+        "Chunks of “{name}” change faster than they are embedded.",
+        hint="Try again when fewer files come in.", name=run.store.name,
+    )  # fmt: skip
+
+
+def _hold(run: models.ReindexRun, before: tuple[str, ...]) -> None:
+    # First, and as it is held in the end: who holds it for its statistics would wait in a circle.
+    list(models.Store.objects.select_for_update().filter(pk=run.store_id).values_list("pk"))
+    row = models.ReindexRun.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    if row.state not in before:
+        raise ConflictError(
+            "Run {id} is {state}.", hint="Look at it again.", id=run.pk, state=row.state
+        )
+    run.report = row.report
+
+
+def _name_states(old: models.EmbeddingSpace, new: models.EmbeddingSpace) -> None:
+    names = models.EmbeddingSpace.State
+    models.EmbeddingSpace.objects.filter(pk=new.pk).update(state=names.LIVE)
+    if not models.Store.objects.filter(space=old.pk).exists():
+        models.EmbeddingSpace.objects.filter(pk=old.pk).update(state=names.RETIRED)
+
+
+States = models.ReindexRun.State
+
+
+def move_store(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> None:
+    """Bring the run to ``swapped``, ``ready`` or ``refused``; the live space serves throughout.
+
+    Raises CancelledError when somebody cancels it, ProviderError where the model fails.
+    """
+    fill(run=run, on_progress=on_progress)
+    assert run.target is not None, "a move has one"
+    RunClock(run, stage="indexing", n_total=0)
+    build_due_indexes(space_id=run.target.pk, concurrently=not connection.in_atomic_block)
+    # What came in while the index was built.
+    fill(run=run, on_progress=on_progress)
+    catch_up()
+    RunClock(run, stage="judging", n_total=0)
+    report = judge_space(run=run)
+    is_forced = bool(run.options.get("is_forced"))
+    if is_forced and not report["passed"]:
+        report |= {"forced_by": _name(run.created_by), "forced_at": timezone.now().isoformat()}
+    run.report = {**run.report, **report}
+    is_good = report["passed"] or is_forced
+    _end(run, States.READY if is_good else States.REFUSED)
+    if is_good and run.options.get("is_swapped", True):
+        swap_run(run=run)
+
+
+def force_run(*, run: models.ReindexRun, by: object = None) -> None:
+    """Swap a ready or refused run; who overruled the gate stands in its report."""
+    if run.state == States.REFUSED:
+        run.report |= {"forced_by": _name(by), "forced_at": timezone.now().isoformat()}
+        models.ReindexRun.objects.filter(pk=run.pk).update(report=run.report)
+    elif run.state != States.READY:
+        raise ConflictError("Run {id} is {state}.", id=run.pk, state=run.state)
+    swap_run(run=run)
+
+
+def fill(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> None:
+    """Embed what the new space lacks, until nothing is missing."""
+    assert run.target is not None, "a move has one"
+    while missing := missing_chunks(run.target.pk, run.store_id):
+        clock = RunClock(run, stage="embedding", n_total=len(missing), on_progress=on_progress)
+        n_written = embed_chunks(
+            space_id=run.target.pk, chunk_ids=missing, on_batch=clock.tick,
+            workers=int(run.options.get("workers") or 1),
+        )  # fmt: skip
+        if not n_written and missing == missing_chunks(run.target.pk, run.store_id):
+            raise ConflictError(
+                "{n} chunks of “{name}” are not in the word index.",
+                hint="Make the words anew first: rag_reindex --what lexical.",
+                n=len(missing), name=run.store.name,
+            )  # fmt: skip
+
+
+def _end(run: models.ReindexRun, state: str) -> None:
+    run.state = state
+    if state == States.REFUSED:
+        run.error = refusal_of(run=run).as_dict()
+    rows = models.ReindexRun.objects.filter(pk=run.pk, state=States.RUNNING)
+    if not rows.update(state=state, report=run.report, error=run.error):
+        raise ConflictError("Run {id} was cancelled.", id=run.pk)
+
+
+def _name(user: object) -> str:
+    return str(user) if user else "operator"

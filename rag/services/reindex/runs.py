@@ -1,0 +1,120 @@
+"""Orders to index a store anew. In: a Scope, a store and what. Out: a row that a job works off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from rag import models
+from rag.core.access import Scope
+from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from rag.providers.procrastinate_queue import defer
+from rag.services.reindex.move_target import move_target
+
+States = models.ReindexRun.State
+Whats = models.ReindexRun.What
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run goes.
+
+    ``workers`` None: one batch at a time, words on all cores. ``per_second`` 0: no limit. nDCG@10
+    may fall by ``margin``; ``data`` is a folder with judged questions; ``is_forced`` swaps whatever
+    the gate says, ``is_swapped`` False never; ``only_stale`` leaves what would stay the same.
+    """
+
+    workers: int | None = None
+    per_second: float = 0.0
+    margin: float = 0.01
+    data: str = ""
+    is_forced: bool = False
+    is_swapped: bool = True
+    only_stale: bool = False
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and not 1 <= self.workers <= 32:
+            raise InvalidInputError(
+                "{n} workers are not possible.", hint="Allowed: 1 to 32.", n=self.workers
+            )
+        if not 0 <= self.per_second < float("inf") or not 0 <= self.margin <= 1:
+            raise InvalidInputError(
+                "A speed or margin is out of range.",
+                hint="Allowed: a speed of 0 or more, a margin from 0 to 1.",
+            )
+
+
+def start_run(
+    *,
+    scope: Scope,
+    store: models.Store,
+    what: str,
+    file_ids: Sequence[int] | None = None,
+    model: str = "",
+    options: RunOptions | None = None,
+) -> tuple[models.ReindexRun, bool]:
+    """Return the run of this order and whether it is new; the same order twice is one run.
+
+    ``model`` moves the store to that model's space. Orders for files never clash: a file that waits
+    is not queued twice. Raises ForbiddenError, InvalidInputError, and ConflictError while another
+    run makes the store's vectors or words.
+    """
+    if not models.Store.objects.editable(scope).filter(pk=store.pk).exists():
+        raise ForbiddenError("You may read “{name}”, not change it.", name=store.name)
+    store.require_local()
+    if what not in Whats.values:
+        raise InvalidInputError(
+            "“{what}” cannot be indexed anew.", hint="Known: {known}.", what=what,
+            known=", ".join(Whats.values),
+        )  # fmt: skip
+    if model and what != Whats.EMBEDDINGS:
+        raise InvalidInputError(
+            "Another model makes other vectors only.", hint="Choose embeddings to change the model."
+        )
+    target = move_target(store=store, model=model) if what == Whats.EMBEDDINGS else None
+    if target is not None and file_ids is not None:
+        raise InvalidInputError(
+            "A store moves to another model with all its files.", hint="Name no files."
+        )
+    values = {
+        "what": what, "model": model, "options": asdict(options or RunOptions()),
+        "created_by_id": scope.user_id,
+        "file_ids": None if file_ids is None else sorted(file_ids), "target": target,
+        "source": store.space if target else None,
+    }  # fmt: skip
+    try:
+        with transaction.atomic():
+            return models.ReindexRun.objects.create(store=store, **values), True
+    except IntegrityError:
+        return _same_run(store, values), False
+
+
+def _same_run(store: models.Store, values: dict[str, Any]) -> models.ReindexRun:
+    """Return the run that stands in the way if it is the same order; raise ConflictError if not."""
+    runs = models.ReindexRun.objects.filter(store=store)
+    in_turn = runs.filter(what__in=(Whats.EMBEDDINGS, Whats.LEXICAL))
+    clash = in_turn.filter(state__in=models.ReindexRun.BUSY).first() or runs.moves().first()
+    wanted = (values["what"], values["target"], values["file_ids"])
+    if clash is None or (clash.what, clash.target, clash.file_ids) != wanted:
+        raise ConflictError(
+            "The store “{name}” is being indexed anew already.",
+            hint="Wait for that run, or cancel it.", name=store.name,
+        )  # fmt: skip
+    return clash
+
+
+def queue_run(*, run_id: int, delay_s: int = 0) -> None:
+    """Let a worker do the run; nothing happens when that waits already."""
+    defer("rag.reindex_run", lock=f"reindex:{run_id}", delay_s=delay_s, run_id=run_id)
+
+
+def find_run(*, scope: Scope, run_id: int) -> models.ReindexRun:
+    """Return a run of a store that ``scope`` may change; raise NotFoundError."""
+    runs = models.ReindexRun.objects.readable(scope).select_related("store", "source", "target")
+    run = runs.filter(pk=run_id).first()
+    if run is None:
+        raise NotFoundError("There is no reindex run {id}.", id=run_id)
+    return run

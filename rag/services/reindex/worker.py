@@ -1,0 +1,78 @@
+"""The job of a reindex run. In: its id. Out: the row, done, swapped, refused or failed.
+
+Each step finds what is left, so a job that died goes on where it stopped; two never work at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.utils import timezone
+
+from rag import models
+from rag.core.errors import CancelledError, RAGError
+from rag.providers.postgres.vectors.flip import holding_run
+from rag.services.reindex.files import work_files
+from rag.services.reindex.move import move_store
+from rag.services.reindex.progress import OnProgress, silent
+from rag.services.reindex.steps import embed_store, reindex_terms
+
+States = models.ReindexRun.State
+Whats = models.ReindexRun.What
+
+
+def work_run(*, run_id: int, on_progress: OnProgress = silent) -> bool:
+    """Do what is left of a run; return True when jobs of its files are still under way.
+
+    Its error is recorded on the row, not raised. A run that is over, or gone, is nothing to do.
+    Raises OperationalError while another process is at it.
+    """
+    with holding_run(run_id):
+        rows = models.ReindexRun.objects.select_related("store", "source", "target", "created_by")
+        run = rows.filter(pk=run_id, state__in=models.ReindexRun.BUSY).first()
+        if run is None:
+            return False
+        run.state, run.started_at = States.RUNNING, run.started_at or timezone.now()
+        run.error = None
+        started = rows.filter(pk=run_id, state__in=models.ReindexRun.BUSY)
+        started.update(state=run.state, started_at=run.started_at, error=None)
+        try:
+            if run.target_id is not None:
+                move_store(run=run, on_progress=on_progress)
+                return False
+            if _step_of(run)(run=run, on_progress=on_progress):
+                return True
+        except CancelledError:
+            return False
+        except RAGError as error:
+            finish(run=run, state=States.FAILED, error=error)
+            return False
+        finish(run=run, state=States.DONE)
+    return False
+
+
+def finish(*, run: models.ReindexRun, state: str, error: RAGError | None = None) -> None:
+    """End a run that was not cancelled meanwhile."""
+    running = models.ReindexRun.objects.filter(pk=run.pk, state=States.RUNNING)
+    running.update(
+        state=state, error=error and error.as_dict(),
+        ended_at=None if state == States.FAILED else timezone.now(),
+    )  # fmt: skip
+    run.refresh_from_db()
+
+
+def resume_run(*, run: models.ReindexRun) -> models.ReindexRun:
+    """Let a failed run wait again; one that is under way stays as it is."""
+    models.ReindexRun.objects.filter(pk=run.pk, state=States.FAILED).update(
+        state=States.WAITING, error=None
+    )
+    run.refresh_from_db()
+    return run
+
+
+def _step_of(run: models.ReindexRun) -> Callable[..., bool]:
+    if run.what == Whats.LEXICAL:
+        return reindex_terms
+    if run.what == Whats.EMBEDDINGS:
+        return embed_store
+    return work_files

@@ -1,0 +1,176 @@
+"""The one search, with what was found before. In: what ``search`` takes. Out: what it returns.
+
+The states of the stores are read first and the search runs then: what is kept under a state was
+found in it or in a newer one, and a newer one is asked for by another key. So a cached result is
+never older than a search that began when this one did.
+
+All that a search's result depends on. In: a question and the states of its stores. Out: bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from rag import models
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.ports import FileFilter
+from rag.core.types import RetrievalSettings, SearchResult
+from rag.providers.cache.frozen_json import from_json, to_json
+from rag.providers.postgres.search.generations import StoreState, read_states
+from rag.services.search.cache import place_of
+from rag.services.search.query_analysis import vocabulary_of
+from rag.services.search.query_log import log_query
+from rag.services.search.search import checked_query, search
+from rag.stages.query.analyze import analyze_query
+from rag.stages.text.terms import VERSION, is_han, short_phrase
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_PARTS = ("core", "models", "providers", "services", "stages")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKey:
+    """``asked`` differs wherever results may; ``ttl_s`` is how long they may be kept."""
+
+    asked: bytes
+    ttl_s: int
+
+
+def search_key(
+    *, query: str, scope: Scope, settings: RetrievalSettings, states: Sequence[StoreState],
+    also: Any = "",
+) -> SearchKey | None:  # fmt: skip
+    """Return the key, or None where nothing may be kept.
+
+    ``also`` is what else the result depends on, JSON-safe. Nothing may be kept where a store
+    keeps none, and inside a transaction that has changed a store itself: nobody else sees that
+    state, and it may never come to be.
+    """
+    ttl_s = min((state.ttl_s for state in states), default=0)
+    if ttl_s < 1 or any(state.is_ours for state in states):
+        return None
+    parts = [
+        also, normal_query(query), is_han(query), short_phrase(query), scope.fingerprint,
+        settings.hash, [[*asdict(state).values()] for state in states], VERSION, _code(),
+        _models(settings),
+    ]  # fmt: skip
+    return SearchKey(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"), ttl_s)
+
+
+def seen_in_query(asked: str, stores: Sequence[models.Store]) -> Any:
+    """Return what decides on the number of hits: spellings may share it, or a model reads them."""
+    vocabulary, model = vocabulary_of(stores=stores), conf().analysis_model
+    seen = [model, asked] if model else analyze_query(asked, vocabulary).as_dict()
+    return [vocabulary, seen]
+
+
+def normal_query(query: str) -> str:
+    """Return one form for spellings that search for the same terms: NFKC, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", query).split())
+
+
+def _models(settings: RetrievalSettings) -> list[str]:
+    values = conf()
+    # Endpoint and form of the models that turn a question into a vector, or sort what was found.
+    return [
+        values.e5_precision, str(values.embedding_dim), values.query_prefix,
+        values.openai_base_url, values.gemini_base_url,
+        *([] if settings.rerank == "none" else
+          [values.chat_model, values.rerank_url, values.rerank_model]),
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """Return what differs between releases that may rank differently; nobody must remember to."""
+    digest = hashlib.sha256()
+    for part in _PARTS:
+        for path in sorted((_PACKAGE / part).rglob("*")):
+            if path.suffix in (".py", ".sql"):
+                digest.update(path.relative_to(_PACKAGE).as_posix().encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cached_search(
+    *,
+    query: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    is_logged: bool = True,
+    files: FileFilter | None = None,
+) -> SearchResult:
+    """Return what ``search`` returns, from the cache where that is the same.
+
+    A kept result has only the times ``cache`` and ``total``; a fresh one has ``cache`` beside its
+    own. Errors are those of ``search`` and never kept.
+    """
+    started = time.perf_counter()
+    asked = checked_query(query=query)
+    if settings is None and stores:
+        settings = stores[0].retrieval_settings
+    anew = partial(
+        search, query=asked, scope=scope, stores=stores, settings=settings, is_logged=is_logged,
+        files=files,
+    )  # fmt: skip
+    key = settings and _key(asked, scope, stores, settings, files)
+    if not key:
+        return anew()
+    fresh: list[SearchResult] = []
+
+    def work() -> tuple[bytes, float]:
+        fresh.append(anew())
+        result = replace(fresh[0], query="", timings_ms={})
+        return to_json(result), 0.0 if _is_makeshift(result) else key.ttl_s
+
+    found = place_of("results").fetch(key.asked, work)
+    kept = None if fresh else from_json(SearchResult, found)
+    if kept is None:
+        return _timed(fresh[0] if fresh else anew(), started)
+    spent_ms = (time.perf_counter() - started) * 1e3
+    times_ms = {"cache": spent_ms, "total": spent_ms}
+    result = replace(kept, query=asked, timings_ms=times_ms)
+    if is_logged:
+        log_query(result=result, scope=scope)
+    return result
+
+
+def _timed(result: SearchResult, started: float) -> SearchResult:
+    total_ms = (time.perf_counter() - started) * 1e3
+    cache_ms = total_ms - result.timings_ms.get("total", 0.0)
+    return replace(result, timings_ms={**result.timings_ms, "cache": cache_ms, "total": total_ms})
+
+
+def _key(
+    asked: str, scope: Scope, stores: Sequence[models.Store], settings: RetrievalSettings,
+    files: FileFilter | None,
+) -> SearchKey | None:  # fmt: skip
+    """Return the key of a search that may be kept; a store that was deleted has no state."""
+    ids = {store.pk for store in stores}
+    states = read_states(ids)
+    key = None
+    if ids and len(states) == len(ids):
+        analysis = seen_in_query(asked, stores) if settings.top_k is None else "given"
+        also = [analysis, files and sorted(files.file_ids)]
+        key = search_key(query=asked, scope=scope, settings=settings, states=states, also=also)
+    if key is None:
+        place_of("results").count("bypasses")
+    return key
+
+
+def _is_makeshift(result: SearchResult) -> bool:
+    """Return whether something stood in for a model that failed, or an index was not up to date;
+    both may be over soon."""
+    model, by = conf().analysis_model, result.analysis
+    is_behind = any("behind" in route for route in result.routes.values())
+    return is_behind or result.rerank == "failed" or bool(model and by and by.analyzer != model)

@@ -1,0 +1,127 @@
+"""What a query wants. In: a query and a vocabulary. Out: a QueryAnalysis, whatever happens.
+
+By rules, or by the chat model of RAG_ANALYSIS_MODEL with the rules behind it.
+
+A question without its conversation, by rules. In: it and the one before. Out: one question.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from rag import models
+from rag.conf import conf
+from rag.core.account import on_account
+from rag.core.analysis import CONTENT_TYPES, QueryAnalysis
+from rag.core.errors import ProviderError, ProviderTimeoutError
+from rag.core.ports import ChatModel, ChatRequest
+from rag.core.types import Message
+from rag.providers.postgres.db.connections import release_db
+from rag.services.usage.ledger import written_here
+from rag.services.wiring import registry as wiring
+from rag.stages.query.analysis_prompt import SCHEMA, analysis_prompt, read_analysis
+from rag.stages.query.analyze import analyze_query
+from rag.stages.query.join_question import join_question
+
+DEADLINE_S = 2.0
+# A model that failed is left alone for so long, or every search would wait for it.
+PAUSE_S = 30.0
+
+log = logging.getLogger(__name__)
+# A call that is late cannot be stopped; it ends by itself in one of these threads.
+_CALLS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="analysis")
+_paused_until: dict[str, float] = {}
+# Models whose service knows no schema for its answers, found out by its refusal.
+_without_schema: set[str] = set()
+
+
+class QueryAnalyzer:
+    """Tells intent, complexity, entities and keywords; ``model`` None takes the configured one.
+
+    An empty ``model`` means rules. A model has ``deadline_s`` seconds; one that fails, is late or
+    answers with something else is replaced by the rules, and ``analyzer`` says so.
+    """
+
+    def __init__(self, model: str | None = None, *, deadline_s: float = DEADLINE_S) -> None:
+        self._model = conf().analysis_model if model is None else model
+        self._deadline_s = deadline_s
+
+    def analyze(self, query: str, *, vocabulary: Mapping[str, Any] | None = None) -> QueryAnalysis:
+        """Return the analysis of any text; ``vocabulary`` maps entity types to names."""
+        vocabulary = vocabulary or {}
+        rules = analyze_query(query, vocabulary)
+        is_paused = time.monotonic() < _paused_until.get(self._model, 0.0)
+        if not self._model or is_paused or not query.strip():
+            return rules
+        release_db()
+        with on_account(kind="analysis"), written_here():
+            call = _CALLS.submit(copy_context().run, self._ask, query, list(vocabulary))
+            try:
+                error = call.exception(self._deadline_s)
+            except TimeoutError:
+                call.cancel()
+                error = ProviderTimeoutError(
+                    "There was no answer within {timeout_s} s.", timeout_s=f"{self._deadline_s:g}"
+                )
+        if error is not None:
+            _paused_until[self._model] = time.monotonic() + PAUSE_S
+            log.warning("Queries are analyzed by rules, %s failed: %s", self._model, error)
+            return rules
+        return read_analysis(call.result(), query, rules, analyzer=self._model) or rules
+
+    def _ask(self, query: str, types: list[str]) -> str:
+        started = time.monotonic()
+        chat = wiring.chat_model(self._model)
+        messages = [Message(role, text) for role, text in analysis_prompt(query, types)]
+
+        def ask(options: Mapping[str, Any]) -> str:
+            left_s = max(0.01, self._deadline_s - (time.monotonic() - started))
+            request = ChatRequest(
+                messages, question=query, temperature=0.0, max_tokens=512, timeout_s=left_s,
+                options=options,
+            )  # fmt: skip
+            return chat.generate(request).text
+
+        options = {} if self._model in _without_schema else _schema_options(chat)
+        try:
+            return ask(options)
+        except ProviderTimeoutError:
+            raise
+        except ProviderError:
+            if not options:
+                raise
+        answer = ask({})
+        _without_schema.add(self._model)
+        return answer
+
+
+def vocabulary_of(*, stores: Sequence[models.Store]) -> dict[str, Any]:
+    """Return the names of all stores by type; what is no list of names is left out."""
+    merged: dict[str, list[str]] = {}
+    for store in stores:
+        found = store.vocabulary if isinstance(store.vocabulary, dict) else {}
+        for kind, names in found.items():
+            if isinstance(names, list) and not kind.startswith(CONTENT_TYPES):
+                merged.setdefault(kind, []).extend(n for n in names if isinstance(n, str))
+    return {kind: list(dict.fromkeys(names)) for kind, names in merged.items()}
+
+
+def _schema_options(chat: ChatModel) -> dict[str, Any]:
+    """Return how the model's provider is told the shape of the answer."""
+    provider = chat.id.partition(":")[0]
+    if provider == "gemini":
+        return {"response_mime_type": "application/json", "response_json_schema": SCHEMA}
+    if provider == "openai_compatible":
+        schema = {"name": "query_analysis", "strict": True, "schema": SCHEMA}
+        return {"response_format": {"type": "json_schema", "json_schema": schema}}
+    return {}
+
+
+def stand_alone(*, query: str, before: str) -> tuple[str, str]:
+    """Return the question made to stand alone, and by which rule: ``entity`` or ``joined``."""
+    return join_question(query, before)

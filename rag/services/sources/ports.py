@@ -1,0 +1,91 @@
+"""What the house lends its data sources. In: requests. Out: hits, vectors, replies, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    InvalidInputError,
+    UnknownNameError,
+)
+from rag.core.file_search import GroundedAnswer, GroundedQuestion
+from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
+from rag.core.types import RetrievalSettings, SearchResult
+from rag.providers.http.guard import guarded_fetch
+from rag.services.answers.attached_files import answer_files
+from rag.services.answers.fetch import fetched_files
+from rag.services.answers.grounded import ask_stores
+from rag.services.search.cached_search import cached_search
+from rag.services.search.search import checked_query
+from rag.services.stores.lifecycle import find_stores
+from rag.services.wiring import registry as wiring
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class HousePorts:
+    """``rag.core.sources.SourcePorts`` on our own services; has no state and may be shared."""
+
+    def search(
+        self, query: str, *, scope: Scope, stores: Sequence[str], changes: Mapping[str, Any]
+    ) -> SearchResult:
+        """Search stores by name, slug or resource name; raise NotFoundError for one unreadable."""
+        found = find_stores(names=stores, scope=scope)
+        settings = RetrievalSettings.from_dict({**found[0].retrieval, **changes})
+        return cached_search(query=query, scope=scope, stores=found, settings=settings)
+
+    def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:
+        """Return the vector of a question; an empty ``model`` is the configured one."""
+        if not text.strip():
+            raise InvalidInputError("The query is empty.", hint="Ask something.")
+        return wiring.embedder(model).embed_query(text)
+
+    def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
+        """Call an address, guarded; private ones only when the installation allows them."""
+        return guarded_fetch(request, deadline=deadline, allowed=conf().fetch_hosts)
+
+    def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
+        """Answer from stores, whichever backend keeps them, or from files by their addresses."""
+        text = checked_query(query=request.text)
+        if not request.files:
+            question = GroundedQuestion(
+                text, request.stores, top_k=request.top_k, metadata_filter=request.metadata_filter
+            )
+            return ask_stores(question=question, scope=scope, deadline=deadline)
+        with fetched_files(refs=request.files, scope=scope, deadline=deadline) as files:
+            return answer_files(question=text, files=files, scope=scope, deadline=deadline)
+
+    def secret(self, name: str, *, url: str = "") -> str:
+        """Return a secret of the installation; the error for an unknown one lists the names.
+
+        ``{"value": …, "hosts": […]}`` in RAG_SECRETS goes to these hosts alone: ForbiddenError for
+        another ``url``. Whoever may write an agent or a flow chooses where a source calls.
+        """
+        secrets = conf().secrets
+        if name not in secrets:
+            raise UnknownNameError("secret", name, secrets)
+        known = secrets[name]
+        if isinstance(known, str):
+            return known
+        if not isinstance(known, Mapping) or not known.keys() >= {"value", "hosts"}:
+            raise ConfigurationError(
+                "The secret “{name}” in RAG_SECRETS cannot be read.",
+                hint="Write a text, or a value with hosts.", name=name,
+            )  # fmt: skip
+        host = urlsplit(url).hostname or "-"
+        if host not in known["hosts"]:
+            raise ForbiddenError(
+                "The secret “{name}” may not be sent to {host}.",
+                hint="Ask whoever runs the installation to add the host in RAG_SECRETS.",
+                name=name, host=host,
+            )  # fmt: skip
+        return str(known["value"])

@@ -1,0 +1,170 @@
+"""A store by what people call it, which several may be. In: a display name. Out: the store.
+
+Making, finding and deleting stores.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from django.core.files.storage import default_storage
+from django.db import IntegrityError, transaction
+from django.utils.text import slugify
+
+from rag import models
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.errors import (
+    ConfigurationError,
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    UnknownNameError,
+)  # fmt: skip
+from rag.providers.postgres.vectors.spaces import create_partition
+from rag.providers.postgres.write.delete_traces import forget_store
+from rag.services.gemini.stores import making_remote, remove_remote
+from rag.services.wiring import registry as wiring
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
+    """Return a new store on the space of ``embedding_model`` (empty: the configured one).
+
+    ``values`` are further fields of the store; with ``backend`` gemini it is made there too, and
+    what cannot be filed here does not stay there. Raises ConflictError when the name is taken.
+    """
+    name = name.strip()
+    if not name:
+        raise InvalidInputError("A store needs a name.")
+    if models.Store.objects.filter(name=name).exists():
+        raise ConflictError("A store “{name}” exists already.", name=name)
+    slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
+    store = models.Store(name=name, slug=_free_slug(slug), **values)
+    store.display_name = store.display_name or name
+    # Whether a name is free is known when the row is written.
+    store.full_clean(exclude=["space"], validate_unique=False)
+    with making_remote(store=store) if store.is_remote else nullcontext():
+        _save(store, embedding_model)
+    return store
+
+
+def _free_slug(slug: str) -> str:
+    """Return the slug, with a number where it is taken."""
+    free, number = slug, models.Store.objects.count()
+    while models.Store.objects.filter(slug=free).exists():
+        number += 1
+        free = f"{slug[:90]}-{number}"
+    return free
+
+
+def _save(store: models.Store, embedding_model: str) -> None:
+    try:
+        with transaction.atomic():
+            if not store.is_remote:
+                store.space = ensure_space(embedding_model=embedding_model)
+            store.save()
+    except IntegrityError as error:
+        # Somebody took the name at this very moment.
+        raise ConflictError("A store “{name}” exists already.", name=store.name) from error
+
+
+def ensure_space(*, embedding_model: str = "") -> models.EmbeddingSpace:
+    """Return the space of a model with its partition, made when it is new."""
+    embedder = wiring.embedder(embedding_model)
+    with transaction.atomic():
+        space, _ = models.EmbeddingSpace.objects.get_or_create(
+            model=embedder.id, dim=embedder.dim, version=embedder.version
+        )
+        create_partition(space.pk, space.dim)
+    return space
+
+
+def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
+    """Return readable stores by slug, name or resource name, in the order asked for.
+
+    Raises NotFoundError for the first that does not exist or may not be read.
+    """
+    readable = models.Store.objects.readable(scope).select_related("space")
+    # Postgres takes neither a NUL nor half of a character, and no store has such a name.
+    found = list(readable.named([name for name in names if not _UNSTORABLE.search(name)]))
+    ordered = []
+    for name in names:
+        match = [s for s in found if name in (s.slug, s.name, s.resource_name)]
+        match.sort(key=lambda store: name != store.slug)
+        if not match:
+            known = ", ".join(readable.values_list("slug", flat=True)[:20]) or "none"
+            raise NotFoundError("There is no store “{name}”.", hint="Known: {known}.", name=name,
+                                known=known)  # fmt: skip
+        ordered.append(match[0])
+    return list(dict.fromkeys(ordered))
+
+
+def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
+    """Delete a store with its files, chunks, vectors, terms and original bytes.
+
+    One at Gemini is deleted there first: what stands against that is raised, and the store stays
+    with the reason, unless ``is_forgotten``, which leaves there what is there.
+    """
+    if store.is_remote and not is_forgotten:
+        remove_remote(store=store)
+    with transaction.atomic():
+        # The store, then its files, then their chunks: as all who change them do.
+        list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
+        files = models.File.objects.filter(store_id=store.pk).order_by("pk")
+        rows = list(files.select_for_update().values_list("pk", "content"))
+        forget_store(store.pk, [pk for pk, _ in rows])
+        models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
+        # By one statement: Django would read a million chunks first.
+        models.Chunk.objects.filter(store_id=store.pk)._raw_delete("default")
+        store.delete()
+        for path in filter(None, (path for _, path in rows)):
+            transaction.on_commit(partial(default_storage.delete, path))
+
+
+BACKENDS = tuple(models.Store.Backend.values)
+MAX_DISPLAY_NAME = 512
+
+
+def make_named_store(*, scope: Scope, display_name: str, backend: str = "") -> models.Store:
+    """Return a new store of the caller's; an empty ``backend`` is the installation's.
+
+    The same display name twice is two stores. Raises InvalidInputError for an unusable name,
+    UnknownNameError for an unknown backend, ForbiddenError to a key that is limited to some stores.
+    """
+    shown = " ".join(display_name.split())
+    if not shown or len(shown) > MAX_DISPLAY_NAME:
+        raise InvalidInputError(
+            "The display name has {n} characters.", hint="Allowed: {low} to {high}.",
+            n=len(shown), low=1, high=MAX_DISPLAY_NAME,
+        )  # fmt: skip
+    if backend and backend not in BACKENDS:
+        raise UnknownNameError("store backend", backend, BACKENDS)
+    if scope.only_store_ids is not None:
+        raise ForbiddenError("This key is limited to some stores and cannot make others.")
+    values = {"display_name": shown, "backend": backend or default_backend()}
+    name = shown[:180]
+    try:
+        return create_store(name=name, owner_id=scope.user_id, **values)
+    except ConflictError:
+        # Taken before, or by somebody else at this very moment.
+        name = f"{name} · {secrets.token_hex(4)}"
+        return create_store(name=name, owner_id=scope.user_id, **values)
+
+
+def default_backend() -> str:
+    """Return the backend of new stores; raise ConfigurationError when it is set to none."""
+    backend = conf().default_store_backend
+    if backend not in BACKENDS:
+        raise ConfigurationError(
+            "{setting} is “{value}”.", hint="Known: {known}.",
+            setting="RAG_DEFAULT_STORE_BACKEND", value=backend, known=", ".join(BACKENDS),
+        )  # fmt: skip
+    return backend

@@ -1,0 +1,151 @@
+"""What a key may still use up. In: a call that is about to be made. Out: a hold, or a refusal.
+
+Each call holds what it may use at most until it ends. Who comes while spent and held together
+reach the limit is refused; so calls side by side overdraw a budget by one call at most.
+
+When budgets begin anew. In: a day or month. Out: its ends, and how a refusal tells them.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+
+from rag import models
+from rag.core.account import Account
+from rag.core.errors import ForbiddenError, LimitError
+from rag.providers.postgres.db.connections import release_db
+from rag.services.usage.prices import Price, price_of
+
+_DAY = models.Budget.Period.DAY
+
+
+def period_start(*, period: str, at: datetime) -> datetime:
+    """Return when the day or month of ``at`` began in the installation's time zone."""
+    day = timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
+    return day if period == _DAY else day.replace(day=1)
+
+
+def period_end(*, period: str, at: datetime) -> datetime:
+    """Return when the next day or month begins."""
+    start = period_start(period=period, at=at)
+    # Noon of a day that is surely in the next period: changes of the clock do not matter.
+    later = start + (timedelta(days=1, hours=12) if period == _DAY else timedelta(days=32))
+    return period_start(period=period, at=later)
+
+
+def refusal(*, budget: models.Budget, limit: str, is_money: bool, at: datetime) -> LimitError:
+    """Return the error of a budget that is used up; ``limit`` is an amount as people read it."""
+    end = period_end(period=budget.period, at=at)
+    wait_s = max(1, math.ceil((end - at).total_seconds()))
+    told = {"limit": limit, "resets_at": end.isoformat(timespec="minutes")}
+    if budget.period == _DAY:
+        message = gettext_noop("This key's budget of {limit} tokens a day is used up.")
+        if is_money:
+            message = gettext_noop("This key's budget of {limit} a day is used up.")
+    else:
+        message = gettext_noop("This key's budget of {limit} tokens a month is used up.")
+        if is_money:
+            message = gettext_noop("This key's budget of {limit} a month is used up.")
+    return LimitError(message, hint="It begins anew at {resets_at}.", retry_after_s=wait_s, **told)
+
+
+# Providers that nobody bills and that count no tokens.
+UNBILLED = frozenset({"extractive"})
+MARGIN_S = 60.0
+
+
+def admit(
+    *, account: Account, model: str, input_tokens: int, output_tokens: int, timeout_s: float
+) -> models.BudgetHold | None:
+    """Return what holds so many tokens for a call; None where the key has no budget.
+
+    This thread's connections go back to the pool, whatever comes of it. Raises LimitError, which
+    says when the budget begins anew, when it is used up; ForbiddenError where a budget in money
+    meets a model without a price.
+    """
+    key_id = account.key_id
+    try:
+        if key_id is None or model.partition(":")[0] in UNBILLED:
+            return None
+        if not models.Budget.objects.filter(key_id=key_id).exists():
+            return None
+        price, now = price_of(model=model), timezone.now()
+        with transaction.atomic():
+            rows = models.Budget.objects.select_for_update().filter(key_id=key_id)
+            budgets = list(rows.order_by("pk"))
+            models.BudgetHold.objects.filter(key_id=key_id, expires_at__lt=now).delete()
+            for budget in budgets:
+                _check(budget, model, price, now)
+            return models.BudgetHold.objects.create(
+                key_id=key_id, tokens=input_tokens + output_tokens,
+                cost=price.cost(input_tokens, output_tokens) if price else None,
+                currency=price.currency if price else "",
+                expires_at=now + timedelta(seconds=timeout_s + MARGIN_S),
+            )  # fmt: skip
+    finally:
+        # A service is called next, or a refusal is the last that this thread does.
+        release_db()
+
+
+def check_budget(*, key_id: int | None) -> bool:
+    """Return whether a key has a budget at all.
+
+    Raises LimitError now where its next call would be refused for tokens or money used up.
+    """
+    if key_id is None:
+        return False
+    budgets = list(models.Budget.objects.filter(key_id=key_id).order_by("pk"))
+    for budget in budgets:
+        _check_spent(budget, timezone.now())
+    return bool(budgets)
+
+
+def settle(*, record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
+    """Count a call on the budgets of its key and give back what it held. In a transaction."""
+    for budget in (
+        models.Budget.objects.select_for_update().filter(key_id=record.key_id).order_by("pk")
+    ):
+        _begin_anew(budget, timezone.now())
+        budget.spent_tokens += (record.input_tokens or 0) + (record.output_tokens or 0)
+        if record.cost is not None and record.currency == budget.currency:
+            budget.spent_cost += record.cost
+        budget.save(update_fields=["period_start", "spent_tokens", "spent_cost"])
+    if hold is not None:
+        hold.delete()
+
+
+def _check(budget: models.Budget, model: str, price: Price | None, now: datetime) -> None:
+    if budget.max_cost is not None and (price is None or price.currency != budget.currency):
+        raise ForbiddenError(
+            "This key has a budget in {currency}, and what {model} costs in it is not known.",
+            hint="Name its price in RAG_PRICES, or choose another model.",
+            currency=budget.currency, model=model,
+        )  # fmt: skip
+    _check_spent(budget, now)
+
+
+def _check_spent(budget: models.Budget, now: datetime) -> None:
+    _begin_anew(budget, now)
+    held = models.BudgetHold.objects.filter(key_id=budget.key_id, expires_at__gte=now)
+    if budget.max_tokens is not None:
+        tokens = held.aggregate(n=Sum("tokens"))["n"] or 0
+        if budget.spent_tokens + tokens >= budget.max_tokens:
+            raise refusal(budget=budget, limit=f"{budget.max_tokens}", is_money=False, at=now)
+    if budget.max_cost is not None:
+        cost = held.filter(currency=budget.currency).aggregate(n=Sum("cost"))["n"] or Decimal(0)
+        if budget.spent_cost + cost >= budget.max_cost:
+            limit = f"{budget.max_cost.normalize():f} {budget.currency}"
+            raise refusal(budget=budget, limit=limit, is_money=True, at=now)
+
+
+def _begin_anew(budget: models.Budget, now: datetime) -> None:
+    start = period_start(period=budget.period, at=now)
+    if budget.period_start != start:
+        budget.period_start, budget.spent_tokens, budget.spent_cost = start, 0, Decimal(0)

@@ -1,0 +1,195 @@
+"""What a call of a model cost: the one place that writes the ledger. In: a call. Out: a row.
+
+Calls made on threads for somebody who waits. In: calls. Out: rows, written by who waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from django.contrib.auth.models import User
+from django.db import DatabaseError, IntegrityError, connection, transaction
+
+from rag import models
+from rag.core import watch
+from rag.core.access import Scope
+from rag.core.account import Account, current_account
+from rag.core.file_search import GroundedAnswer
+from rag.services.usage.budgets import settle
+from rag.services.usage.prices import price_of
+
+MAX_TOKENS = 2**31 - 1
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that has ended, or was left; ``model`` is ``provider:model``."""
+
+    model: str
+    account: Account
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    is_estimated: bool = False
+    outcome: str = models.UsageRecord.Outcome.OK
+    duration_ms: float | None = None
+    prompt_sha256: str = ""
+    hold: models.BudgetHold | None = field(default=None)
+
+
+def record_usage(
+    *, answer: GroundedAnswer, kind: str, scope: Scope, store: models.Store | None = None,
+    hold: models.BudgetHold | None = None, outcome: str = models.UsageRecord.Outcome.OK,
+) -> None:  # fmt: skip
+    """Keep the tokens of an answer of Gemini's own search; ``kind`` is of ``UsageRecord.Kind``."""
+    call = Call(
+        answer.model, current_account().of(scope), answer.input_tokens, answer.output_tokens,
+        outcome=outcome, hold=hold,
+    )  # fmt: skip
+    record_call(call=call, kind=kind, store_id=store.pk if store else None)
+
+
+def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> None:
+    """Write a row, with its cost by the prices of now, and count it on the key's budgets.
+
+    A database that fails loses the row, which the log says, and not the answer that was paid for.
+    """
+    account = call.account
+    provider, _, model = call.model.partition(":")
+    tokens = _known(call.input_tokens), _known(call.output_tokens)
+    price = price_of(model=call.model)
+    kind = kind or account.kind or models.UsageRecord.Kind.OTHER
+    record = models.UsageRecord(
+        kind=kind, provider=provider[:40], model=model[:200], input_tokens=tokens[0],
+        output_tokens=tokens[1], is_estimated=call.is_estimated, outcome=call.outcome,
+        cost=price.cost(*tokens) if price else None, currency=price.currency if price else "",
+        duration_ms=call.duration_ms, prompt_sha256=call.prompt_sha256, user_id=account.user_id,
+        key_id=account.key_id, store_id=store_id or account.store_id, agent=account.agent[:100],
+        run=account.run[:40],
+    )  # fmt: skip
+    try:
+        try:
+            _write(record, call.hold)
+        except IntegrityError:
+            # Whose it was, or where, was deleted while the model answered.
+            _leave_gone(record)
+            _write(record, call.hold)
+    except DatabaseError:
+        log.exception("the use of %s is not in the ledger", call.model)
+    for direction, n in zip(("input", "output"), tokens, strict=True):
+        watch.count("model_tokens", n or 0, provider=provider, model=model, direction=direction)
+
+
+def _write(record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
+    with transaction.atomic():
+        record.save(force_insert=True)
+        if record.key_id is not None:
+            settle(record=record, hold=hold)
+        # Now, not with the commit: that would take the answer along, which is written with it.
+        connection.check_constraints()
+
+
+def _leave_gone(record: models.UsageRecord) -> None:
+    record.pk = None
+    for name, rows in (
+        ("user", User.objects),
+        ("key", models.ApiKey.objects),
+        ("store", models.Store.objects),
+    ):
+        if not rows.filter(pk=getattr(record, f"{name}_id")).exists():
+            setattr(record, f"{name}_id", None)
+
+
+def give_back(*, hold: models.BudgetHold | None) -> None:
+    """End what a call held that failed before anything was answered."""
+    if hold is None:
+        return
+    try:
+        hold.delete()
+    except DatabaseError:
+        log.exception("a hold on a budget stays until it expires")
+
+
+def _known(n: int | None) -> int | None:
+    return None if n is None else max(0, min(n, MAX_TOKENS))
+
+
+class Later:
+    """Calls that wait to be written; after ``close`` none waits any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[Call] | None = []
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls wait here."""
+        return self._calls is not None
+
+    def add(self, call: Call) -> None:
+        """Keep a call, or write it at once when nobody waits."""
+        with self._lock:
+            if self._calls is not None:
+                self._calls.append(call)
+                return
+        record_call(call=call)
+
+    def take(self, *, is_last: bool = False) -> list[Call]:
+        """Return the calls that wait; whoever takes them writes them, or adds them again.
+
+        After ``is_last`` none waits any more.
+        """
+        with self._lock:
+            calls = self._calls or []
+            self._calls = None if is_last or self._calls is None else []
+        return calls
+
+    def write(self) -> None:
+        """Write all that wait."""
+        for call in self.take():
+            record_call(call=call)
+
+    def close(self) -> None:
+        """Write all that wait; later ones are written at once."""
+        for call in self.take(is_last=True):
+            record_call(call=call)
+
+
+_LATER: ContextVar[Later | None] = ContextVar("citable_later", default=None)
+
+
+def keep_call(call: Call) -> None:
+    """Write a call's row now, or leave it to whoever waits for the work at hand."""
+    later = _LATER.get()
+    if later is None:
+        record_call(call=call)
+    else:
+        later.add(call)
+
+
+def written_by(later: Later) -> None:
+    """Leave the calls of the rest of this context, such as a task's own, to whoever takes them."""
+    _LATER.set(later)
+
+
+def waiting_here() -> Later | None:
+    """Return where the calls of this context wait; None where each is written at once."""
+    later = _LATER.get()
+    return later if later is not None and later.is_open else None
+
+
+@contextmanager
+def written_here() -> Iterator[None]:
+    """Write what threads with a copy of this context have called, at the end, on this thread."""
+    later = Later()
+    token = _LATER.set(later)
+    try:
+        yield
+    finally:
+        _LATER.reset(token)
+        later.close()

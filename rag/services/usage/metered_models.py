@@ -1,0 +1,278 @@
+"""One call of a chat model while it is at work. In: what goes out and comes back. Out: the ledger.
+
+Before the call the key's budget is asked; after it, however it ended, its tokens are kept.
+
+A call of a service that makes vectors or ranks. In: its texts. Out: a row of the ledger.
+Models that keep the ledger by themselves. In: a model behind a port. Out: the same, metered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+
+from rag import models
+from rag.core import watch
+from rag.core.account import Account, current_account
+from rag.core.ports import ChatModel, ChatRequest, Embedder, Reranker, Tokenizer
+from rag.core.tally import tallied
+from rag.core.types import ChatReply
+from rag.providers.postgres.db.connections import release_db
+from rag.services.tokens import count_tokens
+from rag.services.usage.budgets import UNBILLED, admit
+from rag.services.usage.ledger import Call, give_back, keep_call, record_call, waiting_here
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_OUTCOME = models.UsageRecord.Outcome
+
+
+@dataclass(slots=True)
+class ChatMeter:
+    """Watches one call, from ``begin`` to ``end``."""
+
+    model: str
+    account: Account
+    request: ChatRequest
+    _hold: models.BudgetHold | None = None
+    _span: watch.Span | None = None
+    _texts: list[str] = field(default_factory=list)
+    _last: ChatReply | None = None
+    _started: float = field(default_factory=time.perf_counter)
+
+    def begin(self, *, is_free: bool = False) -> None:
+        """Raise LimitError or ForbiddenError where the key's budget does not allow the call.
+
+        ``is_free`` says that no budget can stand against it: the database is not asked.
+        """
+        if self.account.key_id is not None and not is_free:
+            # What it is allowed depends on what those before it have used.
+            if (waiting := waiting_here()) is not None:
+                waiting.write()
+            self._hold = admit(
+                account=self.account, model=self.model, input_tokens=self._n_asked(),
+                output_tokens=self.request.max_tokens, timeout_s=self.request.timeout_s,
+            )  # fmt: skip
+        self._span = watch.begin_span("model", model=self.model, kind=self.account.kind)
+
+    def see(self, piece: ChatReply) -> None:
+        """Take in a piece, or the whole answer."""
+        if self._last is None:
+            watch.took("model_first_piece", time.perf_counter() - self._started, **self._labels())
+        self._texts.append(piece.text)
+        if self._last is None or piece.input_tokens is not None or piece.output_tokens is not None:
+            self._last = piece
+
+    @property
+    def ends_at_once(self) -> bool:
+        """Return whether ``end`` asks neither the database nor a tokenizer."""
+        return self._last is not None and waiting_here() is not None and self._is_counted
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Keep what was used; a call that failed before a piece came has used nothing."""
+        outcome = _OUTCOME.OK if error is None else _OUTCOME.STOPPED
+        if isinstance(error, Exception):
+            outcome = _OUTCOME.FAILED
+        seconds = time.perf_counter() - self._started
+        watch.took("model_call", seconds, outcome=outcome, **self._labels())
+        has_asked = not self.ends_at_once
+        if self._last is None:
+            give_back(hold=self._hold)
+        else:
+            keep_call(self._call(self._last, outcome, seconds))
+        if has_asked:
+            # Whoever streams on, or lets this thread end, must not keep a connection.
+            release_db()
+        if self._span is not None:
+            self._span.facts["outcome"] = str(outcome)
+            self._span.end()
+
+    def _call(self, last: ChatReply, outcome: str, seconds: float) -> Call:
+        n_in, n_out = last.input_tokens, last.output_tokens
+        is_estimated = not self._is_counted
+        if is_estimated:
+            n_in = self._n_asked() if n_in is None else n_in
+            n_out = count_tokens("".join(self._texts)) if n_out is None else n_out
+        if self._span is not None:
+            self._span.facts.update(input_tokens=n_in, output_tokens=n_out)
+        return Call(
+            self.model, self.account, n_in, n_out, is_estimated, outcome,
+            round(seconds * 1e3, 1), self._prompt(), self._hold,
+        )  # fmt: skip
+
+    @property
+    def _is_counted(self) -> bool:
+        if self._last is None or self.model.partition(":")[0] in UNBILLED:
+            return True
+        return self._last.input_tokens is not None and self._last.output_tokens is not None
+
+    def _n_asked(self) -> int:
+        return sum(count_tokens(message.content) for message in self.request.messages)
+
+    def _prompt(self) -> str:
+        digest = hashlib.sha256()
+        for message in self.request.messages:
+            text = f"{message.role}\0{message.content}\0"
+            digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def _labels(self) -> dict[str, str]:
+        provider, _, model = self.model.partition(":")
+        return {"provider": provider, "model": model, "kind": self.account.kind or "other"}
+
+
+TIMEOUT_S = 120.0
+
+
+@contextmanager
+def metered_service(
+    *, model: str, kind: str, texts: Sequence[str], account: Account | None = None
+) -> Iterator[None]:
+    """Ask the key's budget, let the call be made inside, and keep the tokens that it took.
+
+    They are what the service tells, else our own count. Raises LimitError and ForbiddenError
+    before the call. A call that fails takes nothing.
+    """
+    account, started = account or current_account(), time.perf_counter()
+    provider, _, name = model.partition(":")
+    labels = {"provider": provider, "model": name, "kind": kind}
+    hold: models.BudgetHold | None = None
+    if account.key_id is not None:
+        hold = admit(
+            account=account, model=model, input_tokens=_count(texts), output_tokens=0,
+            timeout_s=TIMEOUT_S,
+        )  # fmt: skip
+    with watch.span("model", model=model, kind=kind, n_texts=len(texts)), tallied() as tally:
+        try:
+            yield
+        except BaseException:
+            # A stop gives back what it held, too.
+            watch.took("model_call", time.perf_counter() - started, outcome="failed", **labels)
+            give_back(hold=hold)
+            release_db()
+            raise
+    seconds = time.perf_counter() - started
+    watch.took("model_call", seconds, outcome="ok", **labels)
+    tokens = tally.tokens
+    call = Call(
+        model, account, _count(texts) if tokens is None else tokens, 0, tokens is None,
+        duration_ms=round(seconds * 1e3, 1), hold=hold,
+    )  # fmt: skip
+    record_call(call=call, kind=kind)
+    # The thread may be one that ends now, or go on to wait for another service.
+    release_db()
+
+
+def _count(texts: Sequence[str]) -> int:
+    return sum(count_tokens(text) for text in texts)
+
+
+# For answers that outlive their request.
+_THREADS = ThreadPoolExecutor(2, "ledger")
+
+
+class MeteredChat:
+    """The ChatModel port on another one. ``account`` None is that of whoever calls."""
+
+    def __init__(self, model: ChatModel, account: Account | None = None) -> None:
+        self.id = model.id
+        self.has_tools: bool = getattr(model, "has_tools", False)
+        self.model = model
+        self._account = account
+
+    def generate(self, request: ChatRequest) -> ChatReply:
+        """Return the answer; raise LimitError where the key's budget is used up."""
+        meter = ChatMeter(self.id, self._payer(), request)
+        meter.begin()
+        try:
+            reply = self.model.generate(request)
+        except BaseException as error:
+            meter.end(error)
+            raise
+        meter.see(reply)
+        meter.end()
+        return reply
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
+        """Yield the pieces; what was written until somebody leaves is in the ledger, too."""
+        # The account is that of the caller; the pieces may be asked for elsewhere.
+        return self._stream(request, self._payer())
+
+    async def _stream(self, request: ChatRequest, payer: Account) -> AsyncIterator[ChatReply]:
+        meter = ChatMeter(self.id, payer, request)
+        if payer.is_free:
+            meter.begin(is_free=True)
+        else:
+            await _row_work(meter.begin, payer)
+        error: BaseException | None = None
+        try:
+            pieces: Any = self.model.stream(request)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    meter.see(piece)
+                    yield piece
+        except BaseException as raised:
+            # Who leaves pays for what was written until then.
+            error = raised
+            raise
+        finally:
+            if meter.ends_at_once:
+                meter.end(error)
+            else:
+                await _row_work(lambda: meter.end(error), payer)
+
+    def _payer(self) -> Account:
+        return self._account or current_account()
+
+
+class MeteredEmbedder:
+    """The Embedder port on a remote one. ``account`` None is that of whoever calls."""
+
+    def __init__(self, model: Embedder, account: Account | None = None) -> None:
+        self.model, self._account = model, account
+        self.id, self.version = model.id, model.version
+        self.dim, self.max_tokens = model.dim, model.max_tokens
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Return the model's own tokenizer, or its estimate."""
+        return self.model.tokenizer
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 [n, dim] for texts to be found."""
+        with metered_service(model=self.id, kind="embedding", texts=texts, account=self._account):
+            return self.model.embed_passages(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return float32 [dim] for a question."""
+        with metered_service(model=self.id, kind="query", texts=[text], account=self._account):
+            return self.model.embed_query(text)
+
+
+class MeteredReranker:
+    """The Reranker port on a remote one."""
+
+    def __init__(self, model: Reranker) -> None:
+        self.id, self.model = model.id, model
+
+    def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
+        """Return 0 to 1 for each text, in their order; raise ProviderError."""
+        with metered_service(model=self.id, kind="rerank", texts=[query, *texts]):
+            return self.model.rerank(query, texts, timeout_s=timeout_s)
+
+
+async def _row_work(work: Callable[[], None], payer: Account) -> None:
+    if payer.is_apart:
+        await sync_to_async(work, thread_sensitive=False, executor=_THREADS)()
+    else:
+        await sync_to_async(work)()

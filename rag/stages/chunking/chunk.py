@@ -1,0 +1,250 @@
+"""Cuts a document into chunks. In: a parsed document, a rule, a tokenizer. Out: chunks, lazily.
+
+The text is encoded window by window, so that memory does not grow with the document; whole
+sentences are packed up to the bound, and every chunk is counted once more as a text of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rag.core.documents import Chunk, ChunkRule, ParsedDocument
+from rag.core.ports import Tokenizer
+from rag.stages.chunking.cut_around import leave_holes
+from rag.stages.chunking.outline import Outline
+from rag.stages.text.sentences import clause_ends, safe_cut, sentence_ends
+
+WINDOW_CHARS = 50_000
+# A part of a text may cost some tokens more than its share of the whole.
+DRIFT = 2
+# Some tokenizers see a whole line or a run of blanks as one token.
+MAX_CHARS_PER_TOKEN = 24
+# Past this share of the room a chunk ends before a heading rather than after its first lines.
+HEADING_SHARE = 0.5
+CONTEXT_SHARE = 0.25
+
+
+def chunk_document(
+    document: ParsedDocument, rule: ChunkRule, tokenizer: Tokenizer,
+    holes: Sequence[tuple[int, int]] = (),
+) -> Iterator[Chunk]:  # fmt: skip
+    """Yield chunks of at most ``rule.max_tokens`` tokens, in order.
+
+    Every character but white space lies in the own part ``[own_start, char_end)`` of exactly one
+    chunk; top-level headings are never crossed; sentences stay whole where they fit. A chunk that
+    goes on with a table carries the table's first row in ``context``, counted within the bound.
+    ``holes`` are spans, in order, that other chunks hold: nothing of them is repeated, and each
+    takes one ordinal.
+    """
+    outline = Outline(document)
+
+    def cut(low: int, high: int) -> Iterator[_Span]:
+        return _Packer(document.text, (low, high), rule, tokenizer, outline).spans()
+
+    ordinal = 0
+    for section in outline.sections():
+        for span in leave_holes(section, holes, cut):
+            if span is None:
+                ordinal += 1
+                continue
+            before = bisect_left(holes, (span.own, 0)) - 1
+            if before >= 0 and holes[before][1] > span.start:
+                n_tokens = tokenizer.count(document.text[span.own : span.end])
+                span = replace(span, start=span.own, n_tokens=n_tokens)
+            yield Chunk(
+                ordinal=ordinal, char_start=span.start, char_end=span.end, own_start=span.own,
+                text=document.text[span.start : span.end], token_count=span.n_tokens,
+                page_first=outline.page_at(span.start), page_last=outline.page_at(span.end - 1),
+                heading_path=outline.path(span.own, span.end),
+                block_kinds=outline.kinds(span.start, span.end), context=span.context,
+            )  # fmt: skip
+            ordinal += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    own: int
+    end: int
+    n_tokens: int
+    context: str
+
+
+class _Window:
+    """A stretch of text with the starts of its tokens and the ends of its sentences."""
+
+    def __init__(self, text: str, start: int, end: int, tokenizer: Tokenizer) -> None:
+        self.start, self.end = start, end
+        self.tokens = [start + first for first, _ in tokenizer.offsets(text[start:end])]
+        self.tokens.sort()
+        self.ends = list(sentence_ends(text, start, end))
+
+    def n_tokens(self, start: int, end: int) -> int:
+        return bisect_left(self.tokens, end) - bisect_left(self.tokens, start)
+
+    def after(self, start: int, n_tokens: int) -> int:
+        """Return where ``n_tokens`` tokens from ``start`` on end, at most the window's end."""
+        at = bisect_left(self.tokens, start) + n_tokens
+        return self.tokens[at] if at < len(self.tokens) else self.end
+
+    def before(self, end: int, n_tokens: int) -> int:
+        """Return where the last ``n_tokens`` tokens before ``end`` begin."""
+        at = bisect_left(self.tokens, end) - n_tokens
+        return self.tokens[at] if at >= 0 else self.start
+
+
+class _Packer:
+    """Packs one section."""
+
+    def __init__(
+        self, text: str, section: tuple[int, int], rule: ChunkRule, tokenizer: Tokenizer,
+        outline: Outline,
+    ) -> None:  # fmt: skip
+        self.text, self.tokenizer, self.outline = text, tokenizer, outline
+        self.low, self.high = section
+        self.max, self.overlap = rule.max_tokens, rule.effective_overlap
+        self._context: tuple[int, str, int] = (-1, "", 0)
+
+    def spans(self) -> Iterator[_Span]:
+        own = self._skip(self.low, self.high)
+        last_end = own
+        window = self._window(own)
+        while own < self.high:
+            if window.end < self.high and window.end - own < self.max * MAX_CHARS_PER_TOKEN:
+                start = max(self.low, last_end - self.overlap * MAX_CHARS_PER_TOKEN)
+                window = self._window(safe_cut(self.text, start, self.low))
+            span = self._next(window, own)
+            yield span
+            last_end = span.end
+            own = self._skip(span.end, self.high)
+
+    def _window(self, start: int) -> _Window:
+        size = WINDOW_CHARS + 2 * self.max * MAX_CHARS_PER_TOKEN
+        end = min(self.high, start + size)
+        if end < self.high:
+            end = safe_cut(self.text, end, start)
+        return _Window(self.text, start, end, self.tokenizer)
+
+    def _next(self, window: _Window, own: int) -> _Span:
+        """Return the chunk that begins with ``own``, shrunk until it holds the bound."""
+        context, context_cost = self._table_header(own)
+        start = self._reach(window, own)
+        if context and context in self.text[start:own]:
+            context, context_cost = "", 0
+        room = self.max - context_cost - window.n_tokens(start, own) - DRIFT
+        end = self._stop(window, own, max(1, room))
+        while True:
+            n_tokens = self.tokenizer.count(self.text[start:end])
+            whole = n_tokens
+            if context:
+                whole = self.tokenizer.count(f"{context}\n{self.text[start:end]}")
+            excess = whole - self.max
+            if excess <= 0:
+                return _Span(start, own, end, n_tokens, context)
+            if start < own:
+                start = self._later(window, start, own, excess)
+            elif end - own <= 1:
+                # One character costs more than a chunk may: there is nothing left to cut.
+                return _Span(start, own, end, n_tokens, "")
+            elif window.n_tokens(own, end) > excess:
+                room = window.n_tokens(own, end) - excess
+                end = min(self._stop(window, own, room), end - 1)
+            else:
+                end = safe_cut(self.text, own + (end - own) // 2, own)
+            end = self._trim(own, end)
+
+    def _stop(self, window: _Window, own: int, room: int) -> int:
+        """Return where the chunk ends that begins with ``own`` and has room for some tokens."""
+        limit = min(window.after(own, room), own + room * MAX_CHARS_PER_TOKEN)
+        limit = max(limit, own + 1)
+        if limit >= window.end:
+            return self._trim(own, window.end)
+        half = min(window.after(own, int(room * HEADING_SHARE)), limit)
+        fitting = bisect_right(window.ends, limit) - 1
+        stop = window.ends[fitting] if fitting >= 0 else own
+        for heading in self.outline.heading_starts(own, limit + 1):
+            # What fits no more than a heading's first lines is better off with the rest of them.
+            is_bare = not self._has_body(heading, stop) and self._has_body(own, heading)
+            if heading >= half or is_bare:
+                return self._trim(own, heading)
+        if stop > own:
+            return self._trim(own, stop)
+        return self._trim(own, self._inside(own, limit))
+
+    def _has_body(self, start: int, stop: int) -> bool:
+        """Return whether more than headings stands in ``[start, stop)``."""
+        while start < stop:
+            end = self.outline.heading_end(start)
+            if end is None:
+                return True
+            start = self._skip(end, stop)
+        return False
+
+    def _inside(self, own: int, limit: int) -> int:
+        """Return where to cut a sentence that is too long: after a clause, a word, a character."""
+        middle = own + (limit - own) // 2
+        clauses = [end for end in clause_ends(self.text, own, limit + 1) if middle < end <= limit]
+        return clauses[-1] if clauses else safe_cut(self.text, limit, own)
+
+    def _reach(self, window: _Window, own: int) -> int:
+        """Return where the overlap begins: a sentence or word within the tokens asked for."""
+        if self.overlap == 0 or own <= self.low:
+            return own
+        first = max(
+            self.low, window.before(own, self.overlap), own - self.overlap * MAX_CHARS_PER_TOKEN
+        )
+        start = self._snap(window, first, own)
+        while start < own:
+            excess = self.tokenizer.count(self.text[start:own].rstrip()) - self.overlap
+            if excess <= 0:
+                break
+            start = self._later(window, start, own, excess)
+        return start
+
+    def _snap(self, window: _Window, first: int, own: int) -> int:
+        """Return the first good start in ``[first, own]``: of a sentence, else of a word."""
+        at = bisect_left(window.ends, first)
+        while at < len(window.ends) and window.ends[at] < own:
+            start = self._skip(window.ends[at], own)
+            # A heading without its text explains nothing, and one begins ``own`` anyway.
+            if start < own:
+                return start
+            at += 1
+        if first in (self.low, window.start) or self.text[first - 1].isspace():
+            return self._skip(first, own)
+        tokens = window.tokens
+        for at in range(bisect_left(tokens, first), bisect_left(tokens, own)):
+            if safe_cut(self.text, tokens[at], tokens[at] - 99) == tokens[at]:
+                return self._skip(tokens[at], own)
+        return own
+
+    def _later(self, window: _Window, start: int, own: int, n_tokens: int) -> int:
+        """Return a start of the overlap that is later by at least some tokens."""
+        first = max(window.after(start, n_tokens), start + 1)
+        return own if first >= own else self._snap(window, first, own)
+
+    def _table_header(self, own: int) -> tuple[str, int]:
+        """Return the first row of the table that ``own`` goes on with, and what it costs."""
+        table = self.outline.table_at(own)
+        if table is None:
+            return "", 0
+        start, end = self.outline.first_row(table)
+        if own < end or end - start > self.max * MAX_CHARS_PER_TOKEN:
+            return "", 0
+        if self._context[0] != start:
+            header = self.text[start:end].strip()
+            self._context = (start, header, self.tokenizer.count(header) + 1)
+        _, header, cost = self._context
+        return (header, cost) if cost <= self.max * CONTEXT_SHARE else ("", 0)
+
+    def _skip(self, start: int, end: int) -> int:
+        while start < end and self.text[start].isspace():
+            start += 1
+        return start
+
+    def _trim(self, own: int, end: int) -> int:
+        while end > own + 1 and self.text[end - 1].isspace():
+            end -= 1
+        return end

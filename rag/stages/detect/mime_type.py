@@ -1,0 +1,137 @@
+"""What a file is called on the web. In: a path and a name. Out: its media type, by content.
+
+The name decides only where contents look alike: among kinds of text, and among kinds that we do not
+read but others do. The standard library's table knows too few, and differs between systems.
+
+Files within addresses: ``data:`` (RFC 2397). In: the address. Out: its bytes.
+What a file sent along with a question is. In: a path and a name. Out: its kind and MIME type.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from pathlib import Path, PurePath
+from urllib.parse import unquote_to_bytes
+
+from rag.core.errors import DocumentError, InvalidInputError, LimitError
+from rag.stages.detect.sniff import sniff_kind
+
+_OOXML = "application/vnd.openxmlformats-officedocument."
+MIME_TYPES = {
+    "pdf": "application/pdf",
+    "doc": "application/msword",
+    "docx": f"{_OOXML}wordprocessingml.document",
+    "pptx": f"{_OOXML}presentationml.presentation",
+    "xlsx": f"{_OOXML}spreadsheetml.sheet",
+    "html": "text/html",
+    "epub": "application/epub+zip",
+    "eml": "message/rfc822",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "txt": "text/plain",
+}
+IMAGES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
+_TEXTS = {
+    ".tsv": "text/tab-separated-values", ".json": "application/json", ".ipynb": "application/json",
+    ".xml": "text/xml", ".css": "text/css", ".js": "text/javascript", ".py": "text/x-python",
+}  # fmt: skip
+# What we refuse to read ourselves; others may read it.
+_OTHERS = {
+    ".rtf": "application/rtf", ".xls": "application/vnd.ms-excel", ".zip": "application/zip",
+    ".ppt": "application/vnd.ms-powerpoint",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
+}  # fmt: skip
+_MARKS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpg"), (b"GIF87a", "gif"),
+          (b"GIF89a", "gif"))  # fmt: skip
+_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def mime_type_of(path: Path, name: str) -> str:
+    """Return the media type; text of an unknown kind is ``text/plain``.
+
+    Raises DocumentError for what is empty, broken or of a kind that nobody can tell.
+    """
+    with path.open("rb") as file:
+        head = file.read(4096)
+    suffix = PurePath(name).suffix.lower()
+    if image := image_kind(head):
+        return IMAGES[image]
+    try:
+        kind = sniff_kind(path, name)
+    except DocumentError:
+        if suffix in _OTHERS:
+            return _OTHERS[suffix]
+        raise
+    if kind != "txt" and suffix not in _TEXTS:
+        return MIME_TYPES[kind]
+    if b"\0" in head and kind == "txt" and not head.startswith(_BOMS):
+        raise DocumentError(
+            "“{name}” is neither text nor a kind of document that is known.",
+            hint="Save it as PDF, Word or text.", name=name,
+        )  # fmt: skip
+    if kind in ("txt", "csv", "html"):
+        return _TEXTS.get(suffix, MIME_TYPES["txt"])
+    return MIME_TYPES[kind]
+
+
+def image_kind(head: bytes) -> str:
+    """Return png, jpg, gif or webp by a file's first bytes, empty for all else."""
+    for mark, kind in _MARKS:
+        if head.startswith(mark):
+            return kind
+    return "webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
+
+
+def read_data_url(url: str, *, name: str, max_bytes: int) -> bytes:
+    """Return the bytes, base64 or percent-encoded; ``name`` is for the errors.
+
+    Raises InvalidInputError for what cannot be read, LimitError for more than ``max_bytes``.
+    """
+    head, comma, body = url.partition(",")
+    if not comma or not head.lower().startswith("data:"):
+        raise InvalidInputError("The data address of “{name}” has no content.", name=name)
+    try:
+        raw = unquote_to_bytes(body)
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            "The text “{name}” holds half a character.", hint="Enter it again.", name=name
+        ) from error
+    if head.lower().rstrip().endswith(";base64"):
+        packed = raw.translate(None, b" \t\r\n").replace(b"-", b"+").replace(b"_", b"/")
+        try:
+            raw = base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
+        except binascii.Error as error:
+            raise InvalidInputError(
+                "The data address of “{name}” is no base64: {reason}.", name=name, reason=error
+            ) from error
+    if len(raw) > max_bytes:
+        raise LimitError(
+            "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
+            name=name, limit=max_bytes // 1024**2,
+        )  # fmt: skip
+    return raw
+
+
+DOCUMENTS = {kind: MIME_TYPES[kind] for kind in ("pdf", "txt", "md", "doc", "docx")}
+
+
+def sniff_media(path: Path, name: str) -> tuple[str, str]:
+    """Return kind and MIME type by the content; the name decides between kinds of text only.
+
+    Raises DocumentError for what is empty or broken, InvalidInputError for all other kinds.
+    """
+    with path.open("rb") as file:
+        head = file.read(16)
+    if image := image_kind(head):
+        return image, IMAGES[image]
+    kind = sniff_kind(path, name)
+    if kind not in DOCUMENTS:
+        raise InvalidInputError(
+            "“{name}” is of the kind {kind}, which cannot be sent along with a question.",
+            hint="Allowed: {known}.",
+            name=name, kind=kind, known=", ".join([*DOCUMENTS, *IMAGES]),
+        )  # fmt: skip
+    return kind, DOCUMENTS[kind]

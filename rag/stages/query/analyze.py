@@ -1,0 +1,172 @@
+"""What a query wants, by rules. In: a query and a vocabulary. Out: a QueryAnalysis.
+
+For Chinese and English, without a model, in well under a millisecond. Never raises.
+
+The words of a query that carry its content. In: a query and its mentions. Out: keywords.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rjieba
+
+from rag.core.analysis import Entity, QueryAnalysis
+from rag.stages.query.cues import (
+    CHAT,
+    CLAUSE,
+    CONDITION,
+    INTENT_CUES,
+    JOINT,
+    PAPER_END,
+    POLITE,
+    QUESTION,
+    STATEMENT,
+    WHAT_IS_IT,
+    YES_OR_NO,
+)
+from rag.stages.query.entities import Mention, find_mentions
+
+MAX_KEYWORDS = 32
+_RUN = re.compile(
+    r"[\u3400-\u9fff\uf900-\ufaff]+|[^\W\u2e80-\U0010ffff]+(?:[-'’][^\W\u2e80-\U0010ffff]+)*"
+)
+_STOP_WORDS = (
+    "的 了 是 在 和 与 及 或 之 也 于 以 而 被 把 将 对 从 到 由 就 都 又 还 并 很 更 最 不 有 这"
+    " 那 一 个 中 上 下 等 所 吗 呢"
+    " 吧 啊 呀 嘛 么 着 过 得 地 给 让 向 往 请 我 你 您 他 她 它 们 该 各 每 某 其 此 能 会 要 想"
+    " 可 应 须 用 为 因 但 若 如 则"
+    " 什么 怎么 怎样 如何 为什么 为何 多少 多大 多长 多久 多高 哪 哪个 哪些 哪里 哪儿 哪年 几 谁"
+    " 何时 是否 能否 可以 可否 能够"
+    " 应该 需要 我们 你们 他们 它们 自己 这个 那个 这些 那些 这样 那样 一下 一个 一些 一种 有些"
+    " 有的 没有 有没有 是不是 能不能"
+    " 请问 麻烦 帮我 帮忙 告诉 知道 想要 关于 对于 以及 并且 而且 或者 还是 但是 因为 所以 如果"
+    " 的话 时候 之后 以后 之前 以前"
+    " 其中 进行 通过 根据 按照 介绍 列出 总结 解释 说明 比较 对比 区别 有关 相关 主要 哪种 哪位"
+    " 什么样 是什么 有什么 怎么办"
+    " a an the this that these those and or but nor of in on at to for from by with about into"
+    " over under between"
+    " as is are was were be been being am do does did done can could will would shall should may"
+    " might must has"
+    " have had having i me my we us our you your he him his she her it its they them their who"
+    " whom whose which"
+    " what when where why how if than then so such not no yes any some all each every please there"
+    " here also just"
+    " only very too more most much many what's it's i'm i'd who's let's don't doesn't didn't won't"
+    " can't tell show"
+    " give find list explain describe compare summarize get got want need know like look looking"
+    " up out s t"
+)  # fmt: skip
+_STOP = frozenset(_STOP_WORDS.split())
+# "How long" asks; it says nothing of something long.
+_ASKED = re.compile(
+    r"\bhow (?:long|old|far|often|big|tall|high|deep|wide|heavy|fast|large|soon|late|early)\b", re.I
+)
+
+
+def find_keywords(query: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
+    """Return named things whole and the other content words, each once, in order of the query."""
+    found: dict[str, str] = {}
+    at = 0
+    for mention in mentions:
+        if mention.start >= at:
+            _add_words(found, query[at : mention.start])
+            found.setdefault(mention.value.casefold(), mention.value)
+            at = mention.end
+    _add_words(found, query[at:])
+    return tuple(found.values())[:MAX_KEYWORDS]
+
+
+def _add_words(found: dict[str, str], text: str) -> None:
+    for match in _RUN.finditer(_ASKED.sub(" ", text)):
+        run = match.group()
+        for word in rjieba.cut(run) if run[0] >= "\u2e80" else [run]:
+            folded = word.casefold().replace("’", "'")
+            is_word = len(word) > 1 or word.isdigit() or word >= "\u2e80"
+            if is_word and folded not in _STOP:
+                found.setdefault(folded, word)
+
+
+MAX_CHARS = 1000
+# A longer text is a sentence, and names nothing in particular.
+MAX_NAME_WORDS = 9
+_PLACES = frozenset(("chapter", "section", "page", "quote", "title"))
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_WORD = re.compile(r"[^\W\u2e80-\U0010ffff]+")
+_SPACE = re.compile(r"\s+")
+
+
+def analyze_query(query: str, vocabulary: Mapping[str, Any]) -> QueryAnalysis:
+    """Return intent, complexity, entities and keywords of any text, the empty one too.
+
+    ``vocabulary`` maps an entity type to its names. Of a long text the beginning decides.
+    """
+    query = query[:MAX_CHARS]
+    mentions = find_mentions(query, vocabulary)
+    cues = _masked(query, mentions)
+    intent = _intent(cues, mentions)
+    entities = dict.fromkeys(Entity(mention.type, mention.value) for mention in mentions)
+    return QueryAnalysis(
+        intent=intent,
+        complexity=_complexity(intent, cues, mentions),
+        entities=tuple(entities),
+        keywords=find_keywords(query, mentions),
+    )
+
+
+def _masked(query: str, mentions: Sequence[Mention]) -> str:
+    """Return the query as the cues see it: folded, with a sign for each thing it names."""
+    parts, at = [], 0
+    for mention in mentions:
+        if mention.start >= at and mention.type != "outline":
+            sign = " # " if mention.type == "quantity" else " ◊ "
+            parts += [query[at : mention.start], sign]
+            at = mention.end
+    folded = unicodedata.normalize("NFKC", "".join([*parts, query[at:]])).casefold()
+    return _SPACE.sub(" ", folded.replace("’", "'")).strip()
+
+
+def _intent(cues: str, mentions: Sequence[Mention]) -> str:
+    wish = cues
+    while (shorter := POLITE.sub("", wish, count=1)) != wish and shorter:
+        wish = shorter
+    if CHAT.fullmatch(wish):
+        return "general"
+    has_code = any(mention.type == "identifier" for mention in mentions)
+    if has_code and WHAT_IS_IT.fullmatch(wish):
+        return "find_specific"
+    for intent, pattern in INTENT_CUES:
+        if pattern.search(wish):
+            return intent
+    if YES_OR_NO.search(cues):
+        return "lookup"
+    if STATEMENT.search(wish) or _n_words(wish) > MAX_NAME_WORDS:
+        return "general"
+    is_placed = has_code or any(m.is_named or m.type in _PLACES for m in mentions)
+    return "find_specific" if is_placed or PAPER_END.search(wish) else "general"
+
+
+def _n_words(cues: str) -> float:
+    return (
+        len(_WORD.findall(cues)) + len(_HAN.findall(cues)) / 2 + cues.count("◊") + cues.count("#")
+    )
+
+
+def _complexity(intent: str, cues: str, mentions: Sequence[Mention]) -> str:
+    n_words = _n_words(cues)
+    n_named = len({m.value.casefold() for m in mentions if m.type != "outline"})
+    n_questions = len([part for part in CLAUSE.split(cues) if QUESTION.search(part)])
+    n_joints = len(JOINT.findall(cues))
+    has_condition = bool(CONDITION.search(cues))
+    if intent == "general":
+        return "medium" if n_words > 12 or (n_joints and n_words > 9) else "simple"
+    load = (
+        (n_questions >= 2) + (n_questions >= 3) + (n_named >= 2) + (n_named >= 3) + has_condition
+        + (n_words > 13) + (n_words > 24) + (n_joints >= 2) + (n_joints >= 4)
+    )  # fmt: skip
+    if intent in ("compare", "explore"):
+        return "complex" if load >= 3 else "medium"
+    return "complex" if load >= 3 else "medium" if load else "simple"

@@ -1,0 +1,134 @@
+"""Not every place to one file. In: hits, best first, and a number. Out: so many of them.
+
+Hits that say the same twice. In: hits, best first. Out: one of each, and how many were dropped.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import ceil
+
+from rag.core.hits import Hit
+from rag.stages.text.fold import fold_quote
+
+MAX_SHARE = 0.6
+# A hit of another file takes a place when it has so much of the score of the one it displaces.
+NEAR = 0.85
+
+
+def diversify(hits: Sequence[Hit], top_k: int) -> list[Hit]:
+    """Return the ``top_k`` best hits, numbered from 1, in the order in which they came.
+
+    A file has at most 60 % of the places (two at least) while other files have hits whose scores
+    come near; hits without a score or far behind never displace a better one.
+    """
+    limit = max(2, ceil(MAX_SHARE * top_k))
+    chosen = list(range(min(top_k, len(hits))))
+    n_of = Counter(_file(hits[place]) for place in chosen)
+    waiting = list(range(len(chosen), len(hits)))
+    for place in reversed(chosen.copy()):
+        if n_of[_file(hits[place])] <= limit:
+            continue
+        better = next(
+            (
+                other for other in waiting
+                if n_of[_file(hits[other])] < limit and _is_near(hits[other], hits[place])
+            ),
+            None,
+        )  # fmt: skip
+        if better is not None:
+            waiting.remove(better)
+            chosen.remove(place)
+            chosen.append(better)
+            n_of[_file(hits[place])] -= 1
+            n_of[_file(hits[better])] += 1
+    return [replace(hits[place], rank=rank) for rank, place in enumerate(sorted(chosen), start=1)]
+
+
+def _file(hit: Hit) -> tuple[str, int | None, str]:
+    return hit.source, hit.store_id, hit.document_id or hit.file_name
+
+
+def _is_near(hit: Hit, better: Hit) -> bool:
+    if hit.score is None or better.score is None or better.score <= 0:
+        return False
+    return hit.score >= NEAR * better.score
+
+
+SIZE = 5
+MIN_SHARED = 0.9
+N_SAMPLES = 16
+_SIGNS = "0-9不未没無无非否勿禁莫〇零一二三四五六七八九十百千万两"
+# Found many times faster than the whole of what tells texts apart; mostly it is enough.
+_SIGN = re.compile(f"[{_SIGNS}]")
+_TELLING = re.compile(
+    rf"[a-z]*[0-9][a-z0-9]*(?:[-./][a-z0-9]+)*|[{_SIGNS}]"
+    r"|\b(?:not?|never|none|nor|without|cannot|neither|except|unless|only)\b|n['’]t\b"
+)
+
+
+def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], int]:
+    """Return the first hit of every text, in order, and the number of the others.
+
+    The same text after folding (width, case, punctuation, white space), or at least 90 % of the
+    shingles in common, with the same figures, codes and negations in the same order.
+    """
+    kept: list[Hit] = []
+    known: list[_Text] = []
+    for hit in hits:
+        text = _Text(hit.text)
+        if not any(text.is_same(other) for other in known):
+            kept.append(hit)
+            known.append(text)
+    return kept, len(hits) - len(kept)
+
+
+class _Text:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.folded = fold_quote(text).text
+        self.signs = _SIGN.findall(self.folded)
+
+    @cached_property
+    def telling(self) -> list[str]:
+        return _TELLING.findall(unicodedata.normalize("NFKD", self._text).casefold())
+
+    @cached_property
+    def shingles(self) -> frozenset[str]:
+        text = self.folded
+        # A comprehension: a generator takes twice as long.
+        return frozenset([text[at : at + SIZE] for at in range(max(1, len(text) - SIZE + 1))])
+
+    @cached_property
+    def samples(self) -> list[str]:
+        text, step = self.folded, max(1, len(self.folded) // N_SAMPLES)
+        return [text[at : at + SIZE] for at in range(0, len(text), step)]
+
+    def is_same(self, other: _Text) -> bool:
+        if self.folded == other.folded:
+            return True
+        if self.signs != other.signs or self._is_far(other) or self.telling != other.telling:
+            return False
+        n, m = len(self.shingles), len(other.shingles)
+        # So few in common at most that the rest need not be looked at.
+        if min(n, m) < MIN_SHARED * max(n, m):
+            return False
+        n_shared = len(self.shingles & other.shingles)
+        return n_shared >= MIN_SHARED * (n + m - n_shared)
+
+    def _is_far(self, other: _Text) -> bool:
+        """Return whether so much is missing that a tenth of all cannot be the whole difference.
+
+        Sets of all shingles take most of the time; a few looked for in the text tell as well.
+        """
+        left = len(self.samples) // 2
+        for sample in self.samples:
+            left -= sample not in other.folded
+            if left < 0:
+                return True
+        return False
