@@ -86,9 +86,11 @@ class RAGMixin:
         results = found["results"]
         context = self.context_builder.build(query, results, context_type)
         metadata = {
-            **found["retrieval_metadata"], "context_type": context_type,
-            "n_sources": len(context.passages), "is_cut": context.is_cut,
-        }  # fmt: skip
+            **found["retrieval_metadata"],
+            "context_type": context_type,
+            "n_sources": len(context.passages),
+            "is_cut": context.is_cut,
+        }
         shown = [passage.hit.as_dict() for passage in context.passages]
         return {"context": context.text, "rag_results": shown, "metadata": metadata}
 

@@ -26,9 +26,10 @@ async def adopt_run_task(run_id: int) -> None:
 
 @app.periodic(cron="* * * * * */10")
 @app.task(
-    name="agents.defer_abandoned_runs", queue="upkeep",
+    name="agents.defer_abandoned_runs",
+    queue="upkeep",
     queueing_lock="agents.defer_abandoned_runs",
-)  # fmt: skip
+)
 def defer_abandoned_runs_task(timestamp: int, **_: Any) -> None:
     """Let somebody go on with runs that nobody works on."""
     try:

@@ -24,9 +24,10 @@ def serving(folder: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {
-        **os.environ, "RAG_CHAT_MODEL": f"scripted:{folder / 'script.yaml'}",
+        **os.environ,
+        "RAG_CHAT_MODEL": f"scripted:{folder / 'script.yaml'}",
         "DATABASE_POOL_SIZE": POOL_SIZE,
-    }  # fmt: skip
+    }
     command = [sys.executable, "-m", "benchmarks.agent_server", str(folder), str(port)]
     server = subprocess.Popen(command, env=environment)
     url = f"http://127.0.0.1:{port}"

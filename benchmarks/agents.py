@@ -69,9 +69,10 @@ class Client:
     def __init__(self, urls: Sequence[str], secret: str) -> None:
         self.urls = urls
         self._http = httpx2.Client(
-            headers={"Authorization": f"Bearer {secret}"}, timeout=120,
+            headers={"Authorization": f"Bearer {secret}"},
+            timeout=120,
             limits=httpx2.Limits(max_connections=None),
-        )  # fmt: skip
+        )
 
     def ask(self, message: str, n_events: int = 10**6) -> list[Event]:
         """Return the first events of an answer; leaving cuts the connection."""
@@ -207,9 +208,10 @@ def main() -> int:
         owner = get_user_model().objects.create_user("bench")
         type(world.store).objects.filter(pk=world.store.pk).update(owner=owner)
         agent = models.Agent.objects.create(
-            name="load", owner=owner,
+            name="load",
+            owner=owner,
             config={"enable_query_rewrite": False, "min_confidence_score": 0.0},
-        )  # fmt: skip
+        )
         agent.stores.set([world.store])
         _, secret = make_key(
             user=owner, name="bench", rights=["read", "write"], requests_per_minute=100_000

@@ -76,9 +76,12 @@ def use(redis_url: str) -> None:
 def ask(world: World, question: Question, *, is_logged: bool = False) -> SearchResult:
     """Return what the cached search of all edges finds."""
     return cached_search(
-        query=question.text, scope=Scope.operator(), stores=[world.store], settings=SETTINGS,
+        query=question.text,
+        scope=Scope.operator(),
+        stores=[world.store],
+        settings=SETTINGS,
         is_logged=is_logged,
-    )  # fmt: skip
+    )
 
 
 def _state(world: World) -> float:
@@ -112,9 +115,12 @@ def _measure_kept(report: Report, world: World, place: str, redis_url: str) -> N
 
 def _fresh(world: World, question: Question) -> SearchResult:
     return search(
-        query=question.text, scope=Scope.operator(), stores=[world.store], settings=SETTINGS,
+        query=question.text,
+        scope=Scope.operator(),
+        stores=[world.store],
+        settings=SETTINGS,
         is_logged=False,
-    )  # fmt: skip
+    )
 
 
 def _measure_hit_rate(report: Report, world: World) -> None:

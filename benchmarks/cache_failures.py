@@ -86,6 +86,9 @@ def _spent(world: World, question: Question) -> float:
 
 def _ask(world: World, question: Question) -> SearchResult:
     return module.cached_search(
-        query=question.text, scope=Scope.operator(), stores=[world.store], settings=SETTINGS,
+        query=question.text,
+        scope=Scope.operator(),
+        stores=[world.store],
+        settings=SETTINGS,
         is_logged=False,
-    )  # fmt: skip
+    )

@@ -72,9 +72,13 @@ def measure_quotes(report: Report, half: Half, shown: str) -> None:
 
 
 def doubted(
-    half: Half, change: Change, *, is_honest: bool = False, is_strict: bool = False,
+    half: Half,
+    change: Change,
+    *,
+    is_honest: bool = False,
+    is_strict: bool = False,
     shown: str | bool = False,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """Return how many sentences ``change`` applies to, and how many of them are not verified."""
     rng = random.Random(SEED)
     n = n_doubted = 0

@@ -23,21 +23,55 @@ WORDS = {"rare": word(1500), "often": word(30), "common": word(0)}
 ASKED = {
     "rag_store": ("q=store+1", "o=1", "o=-7"),
     "rag_file": (
-        "q={rare}", "q={common}", "q=nosuchword", "status__exact=error", "store={store}",
-        "store={store}&status__exact=error", "store={store}&q={rare}", "kind=pdf", "kind=docx",
-        "o=1", "o=-4", "o=9", "store={store}&o=1", "p={far}", "p={last}",
+        "q={rare}",
+        "q={common}",
+        "q=nosuchword",
+        "status__exact=error",
+        "store={store}",
+        "store={store}&status__exact=error",
+        "store={store}&q={rare}",
+        "kind=pdf",
+        "kind=docx",
+        "o=1",
+        "o=-4",
+        "o=9",
+        "store={store}&o=1",
+        "p={far}",
+        "p={last}",
     ),
     "rag_chunk": (
-        "q={rare}", "q={common}", "q={often}", "q={common}+{rare}", "q={often}+{rare}",
-        "q={common}&p={near}", "q=nosuchword", "store={store}",
-        "file={file}", "enabled__exact=0", "touched=edited", "touched=off", "live=no",
-        "store={store}&q={rare}", "store={store}&q={common}", "store={store}&q={often}",
-        "p={far}", "p={last}",
+        "q={rare}",
+        "q={common}",
+        "q={often}",
+        "q={common}+{rare}",
+        "q={often}+{rare}",
+        "q={common}&p={near}",
+        "q=nosuchword",
+        "store={store}",
+        "file={file}",
+        "enabled__exact=0",
+        "touched=edited",
+        "touched=off",
+        "live=no",
+        "store={store}&q={rare}",
+        "store={store}&q={common}",
+        "store={store}&q={often}",
+        "p={far}",
+        "p={last}",
     ),
     "rag_chunkrevision": ("p={last}",),
     "rag_querylog": (
-        "q={rare}", "q=nosuchword", "hits=none", "hits=some", "quality=low", "quality=good",
-        "quality=citation", "quality=uncited", "kind__exact=search", "store={store}", "o=8",
+        "q={rare}",
+        "q=nosuchword",
+        "hits=none",
+        "hits=some",
+        "quality=low",
+        "quality=good",
+        "quality=citation",
+        "quality=uncited",
+        "kind__exact=search",
+        "store={store}",
+        "o=8",
         "p={last}",
     ),
     "rag_usagerecord": ("q=m1", "q=nosuchword", "outcome__exact=failed", "o=0", "p={last}"),
@@ -45,16 +79,24 @@ ASKED = {
     "rag_goldenquestion": ("q=77", "expects=none", "expects=some", "store={store}", "o=6"),
     "rag_evaluationrun": ("store={store}",),
     "procrastinate_procrastinatejob": (
-        "state=failed", "state=stalled", "state=todo", "upkeep=with", "p={last}",
+        "state=failed",
+        "state=stalled",
+        "state=todo",
+        "upkeep=with",
+        "p={last}",
     ),
-}  # fmt: skip
+}
 # What the golden question's, key's and store's forms complete: model, field, of what.
 COMPLETED = (
-    ("goldentarget", "file", "{rare}"), ("goldentarget", "file", "{common}"),
-    ("goldentarget", "file", ""), ("goldentarget", "chunk", "{rare}"),
-    ("goldentarget", "chunk", "{common}"), ("goldentarget", "chunk", ""),
-    ("apikey", "stores", "store+1"), ("store", "owner", "b"),
-)  # fmt: skip
+    ("goldentarget", "file", "{rare}"),
+    ("goldentarget", "file", "{common}"),
+    ("goldentarget", "file", ""),
+    ("goldentarget", "chunk", "{rare}"),
+    ("goldentarget", "chunk", "{common}"),
+    ("goldentarget", "chunk", ""),
+    ("apikey", "stores", "store+1"),
+    ("store", "owner", "b"),
+)
 # Those that an editor's forms ask.
 PROMPTS = ("goldentarget",)
 
@@ -76,9 +118,10 @@ def is_list(address: str) -> bool:
 def _lists(person: User) -> Iterator[str]:
     store = _store(person)
     words = {
-        **WORDS, "store": store.pk,
+        **WORDS,
+        "store": store.pk,
         "file": store.files.earliest("pk").pk,
-    }  # fmt: skip
+    }
     for model, desk in admin.site._registry.items():
         name = f"{model._meta.app_label}_{model._meta.model_name}"
         if not _may(person, "view", model):
@@ -110,20 +153,29 @@ def _pages(person: User) -> Iterator[str]:
     question = models.GoldenQuestion.objects.filter(store=store).earliest("pk")
     job = ProcrastinateJob.objects.get(lock=f"file:{file.pk}").pk
     rows = (
-        ("store", store), ("file", file), ("chunk", edited), ("querylog", logged),
-        ("goldenquestion", question), ("chunkrevision", edited.revisions.get()),
-    )  # fmt: skip
+        ("store", store),
+        ("file", file),
+        ("chunk", edited),
+        ("querylog", logged),
+        ("goldenquestion", question),
+        ("chunkrevision", edited.revisions.get()),
+    )
     for kind, row in rows:
         yield reverse(f"admin:rag_{kind}_change", args=[row.pk])
     pages: tuple[tuple[str, Any, str], ...] = (
-        ("store_search", store, ""), ("store_search", store, f"?q={word(1500)}+{word(0)}"),
-        ("store_search", store, f"?q={word(3)}&compare=1"), ("store_upload", store, ""),
-        ("store_delete", store, ""), ("chunk_preview", store, ""),
+        ("store_search", store, ""),
+        ("store_search", store, f"?q={word(1500)}+{word(0)}"),
+        ("store_search", store, f"?q={word(3)}&compare=1"),
+        ("store_upload", store, ""),
+        ("store_delete", store, ""),
+        ("chunk_preview", store, ""),
         ("chunk_preview", store, f"?file={file.pk}&size=100&overlap=10"),
-        ("file_text", file, ""), ("file_text", file, "?at=300-600#mark"),
-        ("chunk_text", edited, ""), ("chunk_revisions", edited, ""),
+        ("file_text", file, ""),
+        ("file_text", file, "?at=300-600#mark"),
+        ("chunk_text", edited, ""),
+        ("chunk_revisions", edited, ""),
         ("chunk_add_to", file, f"?after={file.chunks.earliest('pk').pk}"),
-    )  # fmt: skip
+    )
     for name, row, query in pages:
         yield reverse(f"admin:rag_{name}", args=[row.pk]) + query
     ids = ",".join(str(pk) for pk in store.files.values_list("pk", flat=True)[:ROWS_A_PAGE])

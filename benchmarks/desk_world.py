@@ -119,12 +119,21 @@ def build_desk(n_files: int) -> tuple[User, User, User]:
     late.editor_groups.add(*latecomer.groups.all())
     ids = [store.pk for store in stores]
     given = {
-        "stores": ids, "n": n_files, "per": CHUNKS_A_FILE, "words": N_WORDS,
-        "a_chunk": WORDS_A_CHUNK, "user": editor.pk, "n_golden": N_GOLDEN,
-    }  # fmt: skip
+        "stores": ids,
+        "n": n_files,
+        "per": CHUNKS_A_FILE,
+        "words": N_WORDS,
+        "a_chunk": WORDS_A_CHUNK,
+        "user": editor.pk,
+        "n_golden": N_GOLDEN,
+    }
     few = {
-        **given, "stores": [late.pk] * N_STORES, "n": N_LATE, "user": latecomer.pk, "n_golden": 10,
-    }  # fmt: skip
+        **given,
+        "stores": [late.pk] * N_STORES,
+        "n": N_LATE,
+        "user": latecomer.pk,
+        "n_golden": 10,
+    }
     with _unchecked():
         _words([*ids, late.pk])
         for sql, one in itertools.product((_FILES, _GOLDEN), (given, few)):
@@ -138,8 +147,10 @@ def build_desk(n_files: int) -> tuple[User, User, User]:
             _run(sql, few)
             _run(sql, {**given, "n": N_QUERIES})
         _run("UPDATE rag_store SET n_chunks = %(n)s", {"n": n_files * CHUNKS_A_FILE // N_STORES})
-        _run("UPDATE rag_store SET n_chunks = %(n)s WHERE id = %(pk)s",
-             {"n": N_LATE * CHUNKS_A_FILE, "pk": late.pk})  # fmt: skip
+        _run(
+            "UPDATE rag_store SET n_chunks = %(n)s WHERE id = %(pk)s",
+            {"n": N_LATE * CHUNKS_A_FILE, "pk": late.pk},
+        )
     _run("VACUUM ANALYZE", {})
     return admin, editor, latecomer
 
@@ -147,8 +158,11 @@ def build_desk(n_files: int) -> tuple[User, User, User]:
 def _editor(name: str) -> User:
     person = User.objects.create_user(name, is_staff=True)
     person.groups.add(Group.objects.create(name=f"{name}s"))
-    person.user_permissions.set(Permission.objects.filter(content_type__app_label__in=(
-        "rag", "agents", "procrastinate")).exclude(codename__contains="apikey"))  # fmt: skip
+    person.user_permissions.set(
+        Permission.objects.filter(
+            content_type__app_label__in=("rag", "agents", "procrastinate")
+        ).exclude(codename__contains="apikey")
+    )
     return person
 
 
@@ -180,9 +194,11 @@ def _words(store_ids: list[int]) -> None:
             "INSERT INTO bench_key VALUES (%s, %s, %s)",
             [
                 (store_id, n, term_key(store_id, term))
-                for n in range(N_WORDS) for term in index_terms(word(n)) for store_id in store_ids
+                for n in range(N_WORDS)
+                for term in index_terms(word(n))
+                for store_id in store_ids
             ],
-        )  # fmt: skip
+        )
     _run("CREATE INDEX ON bench_key (store_id, word_id); ANALYZE bench_word, bench_key", {})
 
 

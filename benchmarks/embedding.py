@@ -105,8 +105,11 @@ def measure_speed(report: Report, sets: Sequence[Set], cache_dir: Path) -> None:
         report.line(f"{precision}, question, p50 ms", times[0], most=10.0 if least else None)
         report.line(f"{precision}, question, p95 ms", times[1])
     counts = [(tokenizer.count(p), engine.token_count(p) - 4) for one in sets for p in one.passages]
-    report.line("paragraphs with the engine's token count, share",
-                float(np.mean([ours == theirs for ours, theirs in counts])), least=1.0)  # fmt: skip
+    report.line(
+        "paragraphs with the engine's token count, share",
+        float(np.mean([ours == theirs for ours, theirs in counts])),
+        least=1.0,
+    )
 
 
 def measure_memory(report: Report, cache_dir: Path) -> None:
@@ -131,10 +134,16 @@ def measure_quality(report: Report, zh: Set, en: Set, cache_dir: Path, n_queries
         report.line(f"{name}: xquad-zh nDCG@10", _ndcg(zh_q @ zh_p.T, gold))
         report.line(f"{name}: xquad-en nDCG@10", _ndcg(en_q @ en_p.T, gold))
         report.line(f"{name}: zh questions on xquad-en, nDCG@10", _ndcg(zh_q @ en_p.T, gold))
-        report.line(f"{name}: mixed pool, zh questions, en answers, R@1", _recall(mixed, gold, 1),
-                    least=0.55 if is_centred else None)  # fmt: skip
-        report.line(f"{name}: mixed pool, zh questions, en answers, R@10", _recall(mixed, gold, 10),
-                    least=0.80 if is_centred else None)  # fmt: skip
+        report.line(
+            f"{name}: mixed pool, zh questions, en answers, R@1",
+            _recall(mixed, gold, 1),
+            least=0.55 if is_centred else None,
+        )
+        report.line(
+            f"{name}: mixed pool, zh questions, en answers, R@10",
+            _recall(mixed, gold, 10),
+            least=0.80 if is_centred else None,
+        )
 
 
 def _passages(embedder: E5Embedder, texts: Sequence[str], kind: str) -> NDArray[np.float32]:

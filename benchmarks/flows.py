@@ -137,8 +137,14 @@ def measure_sources(report: Report) -> None:
     """Ask five sources of 200 ms at once; the time is that of the node, median of 10."""
     sources = [{"type": "nap", "name": f"s{n}"} for n in range(N_SOURCES)]
     node = {"name": "find", "type": "rag", "config": {"data_sources": sources}}
-    text = json.dumps({"name": "sources", "nodes": [node], "entry_node": "find",
-                       "edges": [{"from": "find", "to": "END"}]})  # fmt: skip
+    text = json.dumps(
+        {
+            "name": "sources",
+            "nodes": [node],
+            "entry_node": "find",
+            "edges": [{"from": "find", "to": "END"}],
+        }
+    )
     request = RunRequest(flow=_flow(text, {}), scope=OPERATOR, message="hello")
     async_to_sync(arun_flow)(request=request)
     times = []
@@ -155,8 +161,12 @@ def measure_runs(report: Report, folder: Path) -> None:
     nodes = [{"name": f"n{n}", "type": "agent", "config": {"prompt": "p.md"}} for n in range(3)]
     edges = [{"from": f"n{n}", "to": f"n{n + 1}" if n < 2 else "END"} for n in range(3)]
     text = json.dumps({"name": "talk", "nodes": nodes, "edges": edges, "entry_node": "n0"})
-    request = RunRequest(flow=_flow(text, {"p.md": "say something"}), scope=OPERATOR,
-                         message="hello", model=f"scripted:{script}")  # fmt: skip
+    request = RunRequest(
+        flow=_flow(text, {"p.md": "say something"}),
+        scope=OPERATOR,
+        message="hello",
+        model=f"scripted:{script}",
+    )
 
     async def run_all() -> list[models.FlowRun]:
         return await asyncio.gather(*(arun_flow(request=request) for _ in range(N_RUNS)))

@@ -113,8 +113,10 @@ def run_worker(ids: Sequence[int]) -> dict[str, float]:
     """Return what a worker process of its own took to work the files off."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.ingest_worker", *map(str, ids)],
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     spent: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return spent
 

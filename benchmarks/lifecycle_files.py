@@ -55,9 +55,13 @@ def measure_deletion(report: Report, world: World, corpus: SyntheticCorpus) -> N
 def _load(world: World, corpus: SyntheticCorpus, number: int) -> models.File:
     name = f"large {number}"
     file = models.File.objects.create(
-        store=world.store, name=name, revision=1, status="completed", n_chunks=SIZE,
+        store=world.store,
+        name=name,
+        revision=1,
+        status="completed",
+        n_chunks=SIZE,
         sha256=hashlib.sha256(name.encode()).hexdigest(),
-    )  # fmt: skip
+    )
     target = LoadTarget(world.store.pk, world.store.space_id)
     load_chunks(target=target, rows=_rows(file, corpus), processes=1)
     return file
@@ -75,13 +79,18 @@ def _answer(world: World, hits: list[list[int]]) -> None:
     models.QueryLog.objects.bulk_create(
         [
             models.QueryLog(
-                kind="ask", query="?", store_ids=[world.store.pk], mode="hybrid", top_k=HITS,
-                chunk_ids=chunk_ids, answer="An answer.",
+                kind="ask",
+                query="?",
+                store_ids=[world.store.pk],
+                mode="hybrid",
+                top_k=HITS,
+                chunk_ids=chunk_ids,
+                answer="An answer.",
             )
             for chunk_ids in hits
         ],
         batch_size=2000,
-    )  # fmt: skip
+    )
 
 
 def _count_kept(world: World) -> int:

@@ -91,7 +91,11 @@ def _search(world: World, question: Question, mode: str) -> list[Hit]:
     )
     vectors = {} if mode == "keyword" else {store.space_id: question.vector}
     query = IndexQuery(
-        targets=[target], group_ids=frozenset(), vectors=vectors, terms=query_terms(question.text),
-        settings=RetrievalSettings(mode=mode), top_k=5,
-    )  # fmt: skip
+        targets=[target],
+        group_ids=frozenset(),
+        vectors=vectors,
+        terms=query_terms(question.text),
+        settings=RetrievalSettings(mode=mode),
+        top_k=5,
+    )
     return PostgresIndex().search(query)[0]

@@ -91,14 +91,16 @@ def mixed_pools(data: Path) -> Iterator[Dataset]:
     place = {article: i for i, article in enumerate(dict.fromkeys(map(_article, en.documents)))}
     for fold in range(FOLDS):
         asked = {
-            query: graded for query, graded in zh.judgements.items()
+            query: graded
+            for query, graded in zh.judgements.items()
             if all(place[_article(document)] % FOLDS == fold for document in graded)
-        }  # fmt: skip
+        }
         documents = {f"en {key}": text for key, text in en.documents.items()}
         documents |= {
-            f"zh {key}": text for key, text in zh.documents.items()
+            f"zh {key}": text
+            for key, text in zh.documents.items()
             if place[_article(key)] % FOLDS != fold
-        }  # fmt: skip
+        }
         name = f"mixed-{fold}"
         questions = {query: zh.queries[query] for query in asked}
         graded_en = {q: {f"en {d}": n for d, n in graded.items()} for q, graded in asked.items()}
@@ -134,10 +136,14 @@ def measure_words(report: Report, data: Path) -> None:
     words = answers[:: max(1, len(answers) // N_WORDS)][:N_WORDS]
     ranks = [find(word, holds(word)) for word in words]
     report.add("two-character words found", sum(r <= TOP_K for r in ranks), least=len(words))
-    singles = sorted({
-        word for text in dataset.documents.values() for word in rjieba.cut(text)
-        if _ONE_HAN.fullmatch(word)
-    })  # fmt: skip
+    singles = sorted(
+        {
+            word
+            for text in dataset.documents.values()
+            for word in rjieba.cut(text)
+            if _ONE_HAN.fullmatch(word)
+        }
+    )
     ranks = [find(word, holds(word)) for word in tqdm(singles, file=sys.stderr)]
     report.add(f"one-character words found, of {len(singles)}", share(ranks, TOP_K), least=1)
 
@@ -164,9 +170,10 @@ def evaluate(dataset: Dataset, mode: str) -> dict[str, float]:
     """Return a dataset's figures in one mode."""
     with Bar(f"{dataset.name}, {mode}", len(dataset.queries)) as bar:
         run = evaluate_dataset(
-            dataset=dataset, mode=mode,
+            dataset=dataset,
+            mode=mode,
             on_progress=lambda stage, n, total: bar.move(n if stage == "searching" else 0),
-        )  # fmt: skip
+        )
     return run.figures
 
 

@@ -47,9 +47,12 @@ def measure_recall(report: Report, world: World) -> None:
 
 
 def compare(
-    report: Report, world: World, name: str, settings: RetrievalSettings,
+    report: Report,
+    world: World,
+    name: str,
+    settings: RetrievalSettings,
     matching: NDArray[np.intp],
-) -> Found:  # fmt: skip
+) -> Found:
     """Print how the index does among the passages ``matching`` and return it."""
     questions = world.questions[:N_QUESTIONS]
     queries = [resolved(world, question, settings) for question in questions]

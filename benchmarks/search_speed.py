@@ -67,9 +67,12 @@ def resolved(world: World, question: Question, settings: RetrievalSettings) -> I
     taken = _Taker()
     with patch.object(wiring, "index", lambda: taken):
         search(
-            query=question.text, scope=Scope.operator(), stores=[world.store], settings=settings,
+            query=question.text,
+            scope=Scope.operator(),
+            stores=[world.store],
+            settings=settings,
             is_logged=False,
-        )  # fmt: skip
+        )
     return taken.queries[0]
 
 

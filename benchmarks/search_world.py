@@ -99,15 +99,19 @@ def _files(store: models.Store, n: int) -> list[models.File]:
     return models.File.objects.bulk_create(
         [
             models.File(
-                store=store, name=f"document {i}", revision=1, status="completed",
-                sha256=hashlib.sha256(str(i).encode()).hexdigest(), n_chunks=PER_DOCUMENT,
+                store=store,
+                name=f"document {i}",
+                revision=1,
+                status="completed",
+                sha256=hashlib.sha256(str(i).encode()).hexdigest(),
+                n_chunks=PER_DOCUMENT,
                 content_type=types[37 * i % 100],
                 metadata={"share": types[37 * i % 100], "number": i},
             )
             for i in range(n)
         ],
         batch_size=2000,
-    )  # fmt: skip
+    )
 
 
 def _rows(spool: Spool, files: Sequence[models.File]) -> Iterator[LoadRow]:

@@ -55,9 +55,12 @@ def measure(report: Report, dataset: Dataset, n_queries: int) -> None:
         modes[found.metadata["fallback"] or found.metadata["mode"]] += 1
         modes["fallback"] += bool(found.metadata["fallback"])
         plain = search(
-            query=query, scope=scope, stores=[store], settings=settings.but(mode="hybrid"),
+            query=query,
+            scope=scope,
+            stores=[store],
+            settings=settings.but(mode="hybrid"),
             is_logged=False,
-        )  # fmt: skip
+        )
         rankings["hybrid"][key] = [ids[hit.page_first - 1] for hit in plain.hits if hit.page_first]
     figures = {way: score_rankings(judgements, ranking) for way, ranking in rankings.items()}
     for name in ("nDCG@10", "R@1", "R@10"):
@@ -65,9 +68,11 @@ def measure(report: Report, dataset: Dataset, n_queries: int) -> None:
         report.add(f"{dataset.name}: auto, {name}", auto, is_kept=name == "nDCG@10")
         least = -0.01 if name == "nDCG@10" else None
         report.add(
-            f"{dataset.name}: auto above hybrid, {name}", auto - hybrid, least=least,
+            f"{dataset.name}: auto above hybrid, {name}",
+            auto - hybrid,
+            least=least,
             is_kept=name == "nDCG@10",
-        )  # fmt: skip
+        )
     report.add(f"{dataset.name}: fell back to hybrid", modes["fallback"] / len(sample))
 
 

@@ -60,9 +60,12 @@ def measure_move(report: Report, world: World, folder: Path) -> None:
     idle = ask_alone(world.store.pk, folder, IDLE_S)
     before = {q.text: answer(world.store.pk, q.text) for q in world.questions}
     run, _ = start_run(
-        scope=OPERATOR, store=world.store, what="embeddings", model=NEW,
+        scope=OPERATOR,
+        store=world.store,
+        what="embeddings",
+        model=NEW,
         options=RunOptions(is_forced=True, is_swapped=False),
-    )  # fmt: skip
+    )
     begun = time.perf_counter()
     with Asking(world.store.pk, folder) as asking:
         work_run(run_id=run.pk)

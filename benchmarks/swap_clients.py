@@ -68,9 +68,12 @@ def ask_alone(store_id: int, folder: Path, seconds: float) -> Told:
 def answer(store_id: int, query: str) -> Hits:
     """Return the chunks that a query finds."""
     found = search(
-        query=query, scope=Scope.operator(), stores=[models.Store.objects.get(pk=store_id)],
-        settings=RetrievalSettings(mode="hybrid", top_k=10), is_logged=False,
-    )  # fmt: skip
+        query=query,
+        scope=Scope.operator(),
+        stores=[models.Store.objects.get(pk=store_id)],
+        settings=RetrievalSettings(mode="hybrid", top_k=10),
+        is_logged=False,
+    )
     return tuple(hit.chunk_id for hit in found.hits)
 
 

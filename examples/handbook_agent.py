@@ -32,8 +32,12 @@ class HandbookAgent(RAGMixin):
             ChatRequest([Message("user", prompt)], question=question, passages=passages)
         )
         cited = self.cite(reply.text, found["rag_results"])
-        return {**state, "answer": cited["text"], "citations": cited["citations"],
-                "rag_metadata": found["metadata"]}  # fmt: skip
+        return {
+            **state,
+            "answer": cited["text"],
+            "citations": cited["citations"],
+            "rag_metadata": found["metadata"],
+        }
 
 
 def main() -> None:

@@ -47,7 +47,9 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Files"), "description", "rag_file", "rag.view_file"),
                     _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
                     _way(
-                        _("Texts without a place"), "link_off", "rag_chunkconflict",
+                        _("Texts without a place"),
+                        "link_off",
+                        "rag_chunkconflict",
                         "rag.view_chunkconflict",
                     ),
                 ],
@@ -61,7 +63,8 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Flows"), "account_tree", "agents_flow", "agents.view_flow"),
                     _way(_("Runs"), "play_circle", "agents_flowrun", "agents.view_flowrun"),
                     {
-                        "title": _("Pending reviews"), "icon": "rule",
+                        "title": _("Pending reviews"),
+                        "icon": "rule",
                         "link": format_lazy(
                             "{}?status__exact=paused",
                             reverse_lazy("admin:agents_flowrun_changelist"),
@@ -80,20 +83,24 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     _way(_("Query log"), "manage_search", "rag_querylog", "rag.view_querylog"),
                     _way(
-                        _("Golden questions"), "verified", "rag_goldenquestion",
+                        _("Golden questions"),
+                        "verified",
+                        "rag_goldenquestion",
                         "rag.view_goldenquestion",
                     ),
                     _way(
-                        _("Evaluation runs"), "monitoring", "rag_evaluationrun",
+                        _("Evaluation runs"),
+                        "monitoring",
+                        "rag_evaluationrun",
                         "rag.view_evaluationrun",
                     ),
-                    _way(
-                        _("Use of models"), "payments", "rag_usagerecord", "rag.view_usagerecord"
-                    ),
+                    _way(_("Use of models"), "payments", "rag_usagerecord", "rag.view_usagerecord"),
                     _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
                     _way(_("Reindex runs"), "sync", "rag_reindexrun", "rag.view_reindexrun"),
                     _way(
-                        _("Jobs"), "progress_activity", "procrastinate_procrastinatejob",
+                        _("Jobs"),
+                        "progress_activity",
+                        "procrastinate_procrastinatejob",
                         "procrastinate.view_procrastinatejob",
                     ),
                 ],
@@ -111,4 +118,4 @@ UNFOLD: dict[str, Any] = {
             },
         ],
     },
-}  # fmt: skip
+}

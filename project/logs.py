@@ -18,14 +18,34 @@ FORMATS = ("plain", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 # The settings of RAG whose values are secrets, or hold some.
 SECRET_SETTINGS = (
-    "OPENAI_API_KEY", "CHAT_ENDPOINTS", "GEMINI_API_KEY", "SECRETS", "REDIS_URL", "RERANK_KEY",
-    "MILVUS_TOKEN", "S3_SECRET_KEY", "S3_SESSION_TOKEN",
-)  # fmt: skip
+    "OPENAI_API_KEY",
+    "CHAT_ENDPOINTS",
+    "GEMINI_API_KEY",
+    "SECRETS",
+    "REDIS_URL",
+    "RERANK_KEY",
+    "MILVUS_TOKEN",
+    "S3_SECRET_KEY",
+    "S3_SESSION_TOKEN",
+)
 _KEYS = re.compile(r"ck_[0-9a-f]{8}_[\w-]+|(?i:bearer|token)\s+[\w.~+/=-]{12,}")
 _LEAST = 8
 # Clients of services tell each address that they call, with what is asked.
-_LOUD = ("procrastinate", "httpx", "httpx2", "httpcore", "httpcore2", "openai", "google_genai",
-         "mcp", "botocore", "boto3", "uvicorn.access", "milvus_lite", "faiss.loader")  # fmt: skip
+_LOUD = (
+    "procrastinate",
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "openai",
+    "google_genai",
+    "mcp",
+    "botocore",
+    "boto3",
+    "uvicorn.access",
+    "milvus_lite",
+    "faiss.loader",
+)
 
 
 class Discretion(logging.Filter):
@@ -64,11 +84,17 @@ class JsonLines(logging.Formatter):
         account, request = current_account(), current_request()
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname, "logger": record.name, "message": record.getMessage(),
-            "request": request.id, "run": account.run, "agent": account.agent,
-            "user": account.user_id, "key": account.key_id, "process": record.process,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request": request.id,
+            "run": account.run,
+            "agent": account.agent,
+            "user": account.user_id,
+            "key": account.key_id,
+            "process": record.process,
             **getattr(record, "facts", {}),
-        }  # fmt: skip
+        }
         if record.exc_info:
             line["error"] = self._discretion.clean(self.formatException(record.exc_info))
         kept = {k: v for k, v in line.items() if v not in (None, "") or k == "message"}
@@ -97,14 +123,19 @@ def logging_config(level: str, form: str, secrets: Mapping[str, Any]) -> dict[st
         "disable_existing_loggers": False,
         "filters": {"discretion": {"()": Discretion, "secrets": hidden}},
         "formatters": {"lines": {"()": lines, "secrets": hidden}},
-        "handlers": {"console": {
-            "class": "logging.StreamHandler", "formatter": "lines", "filters": ["discretion"],
-        }},
+        "handlers": {
+            "console": {
+                "class": "logging.StreamHandler",
+                "formatter": "lines",
+                "filters": ["discretion"],
+            }
+        },
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
-            **{name: {"level": "WARNING"} for name in _LOUD}, "project.access": {"level": access},
+            **{name: {"level": "WARNING"} for name in _LOUD},
+            "project.access": {"level": access},
         },
-    }  # fmt: skip
+    }
 
 
 def _texts(value: Any) -> list[str]:

@@ -89,9 +89,10 @@ def _check_origin(request: ASGIRequest) -> None:
         return
     if urlsplit(origin).netloc != host:
         raise ForbiddenError(
-            "Pages of {origin} may not call this.", hint="Add it to CSRF_TRUSTED_ORIGINS.",
+            "Pages of {origin} may not call this.",
+            hint="Add it to CSRF_TRUSTED_ORIGINS.",
             origin=origin[:200],
-        )  # fmt: skip
+        )
 
 
 async def _send(answer: HttpResponse, send: Send) -> None:

@@ -25,9 +25,11 @@ class Account:
     gid: int | None = None
 
     def run(
-        self, *command: str | Path, timeout_s: float = 180,
+        self,
+        *command: str | Path,
+        timeout_s: float = 180,
         environment: Mapping[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    ) -> subprocess.CompletedProcess[str]:
         """Run ``command`` as this account in ``/``; raise ConfigurationError if it cannot start.
 
         Of this process's environment it gets PATH alone, and what ``environment`` adds.

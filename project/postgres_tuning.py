@@ -11,8 +11,9 @@ _SHARED_MEMORY = Path("/dev/shm")
 # Of the C library: a server process keeps the memory of its last statement. Given back and taken
 # again at each search it costs 300 page faults, a fifth of the search.
 MEMORY_ENVIRONMENT = {
-    "MALLOC_TRIM_THRESHOLD_": str(32 * _MB), "MALLOC_MMAP_THRESHOLD_": str(8 * _MB),
-}  # fmt: skip
+    "MALLOC_TRIM_THRESHOLD_": str(32 * _MB),
+    "MALLOC_MMAP_THRESHOLD_": str(8 * _MB),
+}
 
 
 def tuned_options(memory_mb: int | None = None) -> dict[str, str]:

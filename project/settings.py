@@ -220,7 +220,7 @@ LOGGING = logging_config(
     env.choice("LOG_LEVEL", default="INFO", allowed=LEVELS),
     env.choice("LOG_FORMAT", default="plain", allowed=FORMATS),
     {"django": SECRET_KEY, **{name: RAG[name] for name in SECRET_SETTINGS}},
-)  # fmt: skip
+)
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 OTEL_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
 

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 # The names that OpenTelemetry has agreed on for models.
 _NAMES = {
-    "model": "gen_ai.request.model", "input_tokens": "gen_ai.usage.input_tokens",
-    "output_tokens": "gen_ai.usage.output_tokens", "method": "http.request.method",
-    "status": "http.response.status_code", "route": "http.route", "error": "error.type",
-}  # fmt: skip
+    "model": "gen_ai.request.model",
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "method": "http.request.method",
+    "status": "http.response.status_code",
+    "route": "http.route",
+    "error": "error.type",
+}
 _started: list[TracerProvider] = []
 
 
@@ -44,8 +48,11 @@ class SpanWatcher:
     def span(self, name: str, facts: Mapping[str, Any], is_current: bool) -> Finish:
         """Begin a span below the current one."""
         account, request = current_account(), current_request()
-        ids = {"citable.run": account.run, "citable.agent": account.agent,
-               "citable.request": request.id}  # fmt: skip
+        ids = {
+            "citable.run": account.run,
+            "citable.agent": account.agent,
+            "citable.request": request.id,
+        }
         begun = self._tracer.start_span(name, attributes={**_named(facts), **_named(ids)})
         token = self._context.attach(self._trace.set_span_in_context(begun)) if is_current else None
 

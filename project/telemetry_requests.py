@@ -49,8 +49,9 @@ def _facts(request: HttpRequest) -> Request:
     given = request.headers.get(HEADER, "")
     facts = Request(
         "admin" if request.path_info.startswith("/admin/") else "api",
-        address=request.META.get("REMOTE_ADDR", ""), who=lambda: _user_id(request),
-    )  # fmt: skip
+        address=request.META.get("REMOTE_ADDR", ""),
+        who=lambda: _user_id(request),
+    )
     if _ID.fullmatch(given):
         facts.id = given
     return facts
@@ -77,8 +78,12 @@ def _finish(
     method, status = request.method or "", str(response.status_code)
     watch.took("request", seconds, route=route, method=method, status=status)
     if request.path_info not in _QUIET:
-        told = {"method": method, "route": route, "status": response.status_code,
-                "duration_ms": round(seconds * 1e3, 1)}  # fmt: skip
+        told = {
+            "method": method,
+            "route": route,
+            "status": response.status_code,
+            "duration_ms": round(seconds * 1e3, 1),
+        }
         log.info("%s %s %s", method, route, status, extra={"facts": told})
     return response
 

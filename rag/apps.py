@@ -30,5 +30,7 @@ class RagConfig(AppConfig):
         for failure in load_plugins():
             log.error(
                 "The plugins of %s are not there: %s (at %s)",
-                failure.module, failure.reason, failure.where,
-            )  # fmt: skip
+                failure.module,
+                failure.reason,
+                failure.where,
+            )

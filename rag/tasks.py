@@ -137,8 +137,9 @@ def _evaluation_run_task(context: JobContext, run_id: int) -> None:
         logger.exception("evaluation run %s failed", run_id)
         reason = RAGError(
             "An internal error stopped the evaluation: {reason}.",
-            hint="Try again, and report it if it stays.", reason=type(error).__name__,
-        )  # fmt: skip
+            hint="Try again, and report it if it stays.",
+            reason=type(error).__name__,
+        )
         fail_evaluation(run_id=run_id, error=reason)
     finally:
         connections.close_all()

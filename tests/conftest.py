@@ -39,9 +39,14 @@ PREFIX = "citable-test-"
 POOL_SIZE = 30
 # Each has servers or models of its own; begun last, one process would work while others are done.
 LONGEST = (
-    "test_kill", "test_external_postgres", "test_rag_serve", "test_upload_kill",
-    "test_postgres_runner", "test_db_backend", "test_sentence_transformers",
-)  # fmt: skip
+    "test_kill",
+    "test_external_postgres",
+    "test_rag_serve",
+    "test_upload_kill",
+    "test_postgres_runner",
+    "test_db_backend",
+    "test_sentence_transformers",
+)
 run_folder = pytest.StashKey[Path]()
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None)

@@ -53,9 +53,15 @@ class FileSearchContract:
 
     def put(self, file_search: FileSearch, store: str, path: Path, **given: Any) -> RemoteDocument:
         """Upload a file under its own name."""
-        upload = Upload(**{
-            "path": path, "display_name": path.name, "mime_type": "", "rule": ChunkRule(), **given,
-        })  # fmt: skip
+        upload = Upload(
+            **{
+                "path": path,
+                "display_name": path.name,
+                "mime_type": "",
+                "rule": ChunkRule(),
+                **given,
+            }
+        )
         return file_search.upload(store, upload, deadline=Deadline(self.wait_s))
 
     def ask(self, file_search: FileSearch, text: str, *stores: str, **given: Any) -> GroundedAnswer:
@@ -177,9 +183,11 @@ class FileSearchContract:
         told: list[tuple[float, int]] = []
         path = written(tmp_path / "guide.txt", WARRANTY * 100)
         self.put(
-            file_search, store, path,
+            file_search,
+            store,
+            path,
             on_progress=lambda share: told.append((share, threading.get_ident())),
-        )  # fmt: skip
+        )
         shares = [share for share, _ in told]
         assert shares == sorted(shares) and shares[-1] == 1.0 and min(shares) >= 0
         assert {thread for _, thread in told} == {threading.get_ident()}

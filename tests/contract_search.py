@@ -31,15 +31,23 @@ THINGS = ("pump", "valve", "motor", "sensor", "filter", "gasket")
 STATES = ("leaks water", "is too hot", "makes noise", "is stuck")
 THINGS_ZH = ("水泵", "阀门", "电机", "传感器", "滤网", "垫圈")
 STATES_ZH = ("漏水", "过热", "有异响", "卡住了")
-ENGLISH = [f"When the {a} {b}, replace part {i}0{i}." for i, (a, b) in
-           enumerate(product(THINGS, STATES))]  # fmt: skip
+ENGLISH = [
+    f"When the {a} {b}, replace part {i}0{i}." for i, (a, b) in enumerate(product(THINGS, STATES))
+]
 CHINESE = [
     f"如果{a}{b},请更换第{i}号零件。" for i, (a, b) in enumerate(product(THINGS_ZH, STATES_ZH))
 ]
 QUERIES = (
-    "the pump leaks water", "noise of the motor", "replace part 707", "gasket",
-    "水泵漏水怎么办", "更换零件", "滤网", "水", "电机 noise",
-)  # fmt: skip
+    "the pump leaks water",
+    "noise of the motor",
+    "replace part 707",
+    "gasket",
+    "水泵漏水怎么办",
+    "更换零件",
+    "滤网",
+    "水",
+    "电机 noise",
+)
 
 
 class World:
@@ -90,9 +98,13 @@ class SearchIndexContract:
         return made
 
     def ask(
-        self, index: SearchIndex, query: str, stores: Sequence[models.Store],
-        scope: Scope = OPERATOR, **values: Any,
-    ) -> list[Hit]:  # fmt: skip
+        self,
+        index: SearchIndex,
+        query: str,
+        stores: Sequence[models.Store],
+        scope: Scope = OPERATOR,
+        **values: Any,
+    ) -> list[Hit]:
         """Return the index's hits; they are those of Postgres, ranks and scores included."""
         wanted, found = (
             self._search(one, query, stores, scope, values) for one in (PostgresIndex(), index)
@@ -103,23 +115,32 @@ class SearchIndexContract:
         return found
 
     def _search(
-        self, index: SearchIndex, query: str, stores: Sequence[models.Store], scope: Scope,
+        self,
+        index: SearchIndex,
+        query: str,
+        stores: Sequence[models.Store],
+        scope: Scope,
         values: dict[str, Any],
-    ) -> list[Hit]:  # fmt: skip
+    ) -> list[Hit]:
         stores = list(models.Store.objects.filter(pk__in=[store.pk for store in stores]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(wiring, "index", lambda: index)
             found = search(
-                query=query, scope=scope, stores=stores, is_logged=False,
+                query=query,
+                scope=scope,
+                stores=stores,
+                is_logged=False,
                 settings=RetrievalSettings(**{"top_k": 10, **values}),
-            )  # fmt: skip
+            )
         return list(found.hits)
 
     @staticmethod
     def shown(hit: Hit) -> tuple[Any, ...]:
         """Return what must be equal of a hit; scores to six places."""
-        legs = [(leg.rank, None if leg.score is None else round(leg.score, 6))
-                for leg in (hit.vector, hit.lexical)]  # fmt: skip
+        legs = [
+            (leg.rank, None if leg.score is None else round(leg.score, 6))
+            for leg in (hit.vector, hit.lexical)
+        ]
         return hit.chunk_id, hit.rank, round(hit.score or 0, 6), *legs, hit.matched_terms, hit.text
 
     def test_each_mode_finds_the_same_in_both_languages(
@@ -152,8 +173,10 @@ class SearchIndexContract:
         self, index: SearchIndex, world: World
     ) -> None:
         for scope, is_seen in (
-            (world.reader(), False), (world.reader(world.staff), True), (OPERATOR, True),
-        ):  # fmt: skip
+            (world.reader(), False),
+            (world.reader(world.staff), True),
+            (OPERATOR, True),
+        ):
             found = self.ask(index, "pump of the secret plant", world.stores, scope)
             assert (world.secret.pk in {hit.file_id for hit in found}) is is_seen
         assert self.ask(index, "pump", world.stores, Scope.anonymous()) == []
@@ -164,8 +187,13 @@ class SearchIndexContract:
     ) -> None:
         store, file = world.stores[0], world.english[0]
         first, second, third = models.Chunk.objects.live().filter(file=file).order_by("ordinal")[:3]
-        edit_chunk(scope=OPERATOR, chunk_id=first.pk, text="The turbine sings 青铜.", by=None,
-                   expected_revision=first.revision)  # fmt: skip
+        edit_chunk(
+            scope=OPERATOR,
+            chunk_id=first.pk,
+            text="The turbine sings 青铜.",
+            by=None,
+            expected_revision=first.revision,
+        )
         delete_chunks(scope=OPERATOR, chunk_ids=[second.pk], by=None)
         set_chunks_enabled(scope=OPERATOR, chunk_ids=[third.pk], enabled=False)
         added = add_chunk(scope=OPERATOR, file_id=file.pk, text="A bronze bell 青铜钟.", by=None)
@@ -188,7 +216,8 @@ class SearchIndexContract:
         assert world.english[0].pk not in {hit.file_id for hit in found}
         world.stores[1].delete()
         assert {hit.store_id for hit in self.ask(index, "pump", world.stores)} == {
-            world.stores[0].pk, world.stores[2].pk,
-        }  # fmt: skip
+            world.stores[0].pk,
+            world.stores[2].pk,
+        }
         self.settle()
         self.ask(index, "the pump leaks water", world.stores)

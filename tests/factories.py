@@ -25,10 +25,21 @@ from tests.fakes.words_embedder import WordsEmbedder
 
 DIM = 64
 EDITOR = (
-    "view_store", "add_store", "change_store", "delete_store", "view_file", "add_file",
-    "change_file", "delete_file", "view_chunk", "change_chunk", "view_chunkrevision",
-    "view_querylog", "view_embeddingspace", "view_procrastinatejob",
-)  # fmt: skip
+    "view_store",
+    "add_store",
+    "change_store",
+    "delete_store",
+    "view_file",
+    "add_file",
+    "change_file",
+    "delete_file",
+    "view_chunk",
+    "change_chunk",
+    "view_chunkrevision",
+    "view_querylog",
+    "view_embeddingspace",
+    "view_procrastinatejob",
+)
 
 
 class GroupFactory(DjangoModelFactory[Group]):

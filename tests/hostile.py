@@ -113,9 +113,16 @@ def docx_bomb(block: bytes, n_mb: int, *, claimed: int | None = None) -> bytes:
         )
         at += 46 + sum(struct.unpack_from("<HHH", directory, at + 28))
     end = struct.pack(
-        "<IHHHHIIH", 0x06054B50, 0, 0, n_members + 1, n_members + 1, directory_size + len(entry),
-        directory_at + len(local), 0,
-    )  # fmt: skip
+        "<IHHHHIIH",
+        0x06054B50,
+        0,
+        0,
+        n_members + 1,
+        n_members + 1,
+        directory_size + len(entry),
+        directory_at + len(local),
+        0,
+    )
     return local + ordinary[:directory_at] + bytes(shifted) + entry + end
 
 
@@ -131,9 +138,11 @@ def laughs() -> bytes:
 def nested_tables(depth: int) -> bytes:
     """Return a Word file of tables within tables, one word in the innermost."""
     return docx(
-        paragraph("before") + "<w:tbl><w:tr><w:tc>" * depth + paragraph("innermost")
+        paragraph("before")
+        + "<w:tbl><w:tr><w:tc>" * depth
+        + paragraph("innermost")
         + "<w:p/></w:tc></w:tr></w:tbl>" * depth
-    )  # fmt: skip
+    )
 
 
 def pdf(objects: list[bytes], *, root: int = 1, header: bytes = b"%PDF-1.7\n") -> bytes:
@@ -146,8 +155,10 @@ def pdf(objects: list[bytes], *, root: int = 1, header: bytes = b"%PDF-1.7\n") -
     out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
     out += b"".join(b"%010d 00000 n \n" % place for place in places)
     out += b"trailer\n<< /Size %d /Root %d 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
-        len(objects) + 1, root, start,
-    )  # fmt: skip
+        len(objects) + 1,
+        root,
+        start,
+    )
     return bytes(out)
 
 

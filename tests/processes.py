@@ -84,13 +84,19 @@ def _process(
     name = str(connection.settings_dict["NAME"])
     output = log.open("wb") if log else subprocess.DEVNULL
     process = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + code, name, *words], cwd=settings.BASE_DIR,
-        stdout=output, stderr=output,
+        [sys.executable, "-c", BEGIN + code, name, *words],
+        cwd=settings.BASE_DIR,
+        stdout=output,
+        stderr=output,
         env={
-            **os.environ, "DJANGO_SETTINGS_MODULE": "project.settings", "DATABASE_POOL_SIZE": "4",
-            "WORKER_HEARTBEAT": "1", "WORKER_SHUTDOWN_TIMEOUT": "1", **environment,
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "project.settings",
+            "DATABASE_POOL_SIZE": "4",
+            "WORKER_HEARTBEAT": "1",
+            "WORKER_SHUTDOWN_TIMEOUT": "1",
+            **environment,
         },
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:

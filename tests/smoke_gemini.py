@@ -84,8 +84,12 @@ def _search(key: str, version: str, inline_bytes: int = 1_000_000) -> GeminiFile
 def _walk(search: GeminiFileSearch, path: Path) -> None:
     with _store(search) as store:
         upload = Upload(
-            path, "藍色水壺 kettle.txt", "", ChunkRule(), {"lang": "zh", "year": 2025},
-        )  # fmt: skip
+            path,
+            "藍色水壺 kettle.txt",
+            "",
+            ChunkRule(),
+            {"lang": "zh", "year": 2025},
+        )
         document = _timed("upload", lambda: search.upload(store, upload, deadline=_deadline()))
         assert document.state == "active", document
         assert [one.name for one in search.list_documents(store)] == [document.name]

@@ -28,10 +28,25 @@ WHO = ("name", "display_name", "description", "agent_type", "agent_role", "is_en
 HOW = ("model", "prompt", "temperature", "max_iterations", "stores")
 ACCESS = ("owner", "is_public", "reader_groups", "editor_groups")
 
-_TALK = ("history_turns", "summary_tokens", "session_titles", "enable_memory", "memory_project",
-         "memory_tokens", "page_tokens")  # fmt: skip
-_TOOLS = ("tools", "sources", "agents", "tool_calling", "enable_fast_path", "fast_path_confidence",
-          "max_tool_calls", "run_tokens")  # fmt: skip
+_TALK = (
+    "history_turns",
+    "summary_tokens",
+    "session_titles",
+    "enable_memory",
+    "memory_project",
+    "memory_tokens",
+    "page_tokens",
+)
+_TOOLS = (
+    "tools",
+    "sources",
+    "agents",
+    "tool_calling",
+    "enable_fast_path",
+    "fast_path_confidence",
+    "max_tool_calls",
+    "run_tokens",
+)
 GROUPS = {**dict.fromkeys(_TALK, "talk"), **dict.fromkeys(_TOOLS, "tools")}
 
 
@@ -71,7 +86,7 @@ class AgentAdmin(ScopedAdmin):
             *(_config_sets() if may_edit else []),
             *([(_("Who may ask and edit"), {"fields": [*ACCESS]})] if may_edit else []),
             *facts,
-        ]  # fmt: skip
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what this user may not set: only superusers give agents away."""
@@ -112,9 +127,12 @@ class AgentAdmin(ScopedAdmin):
             stores = [store.resource_name for store in form.cleaned_data["stores"]]
         before = models.Agent.objects.get(pk=obj.pk) if change else None
         saved = save_agent(
-            scope=scope, values=values, agent=before, stores=stores,
+            scope=scope,
+            values=values,
+            agent=before,
+            stores=stores,
             owner=obj.owner or request.user,
-        )  # fmt: skip
+        )
         obj.__dict__.update(saved.__dict__)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -185,9 +203,11 @@ def _config_sets() -> list[tuple[Any, dict[str, Any]]]:
         key = "limits" if name.endswith("_timeout_s") else GROUPS.get(name, "search")
         groups[key].append(field)
     titles = {
-        "search": _("Search and sources"), "talk": _("Conversation and memory"),
-        "tools": _("Tools and other agents"), "limits": _("Longest times"),
-    }  # fmt: skip
+        "search": _("Search and sources"),
+        "talk": _("Conversation and memory"),
+        "tools": _("Tools and other agents"),
+        "limits": _("Longest times"),
+    }
     return [
         (title, {"fields": groups[key], **({} if key == "search" else {"classes": ["collapse"]})})
         for key, title in titles.items()

@@ -60,10 +60,12 @@ class FlowAdmin(ScopedAdmin):
     readonly_fields = ("name", "ways", "picture", "created_at", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "title", "ways", "picture")}),
-        (_("Who may run and edit"),
-         {"fields": ("owner", "is_public", "runner_groups", "editor_groups")}),
+        (
+            _("Who may run and edit"),
+            {"fields": ("owner", "is_public", "runner_groups", "editor_groups")},
+        ),
         (_("Facts"), {"fields": ("created_at", "updated_at")}),
-    )  # fmt: skip
+    )
 
     class Media:
         css = {"all": ("agents/admin/agents.css",)}
@@ -135,14 +137,15 @@ class FlowAdmin(ScopedAdmin):
         return [
             *(
                 path(
-                    f"<int:pk>/{name}/", wrap(page.as_view(model_admin=self)),
+                    f"<int:pk>/{name}/",
+                    wrap(page.as_view(model_admin=self)),
                     name=f"agents_flow_{name}",
                 )
                 for name, page in pages.items()
             ),
             path("<int:pk>/export/", wrap(export_view(self)), name="agents_flow_export"),
             *super().get_urls(),
-        ]  # fmt: skip
+        ]
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
@@ -163,9 +166,13 @@ class FlowAdmin(ScopedAdmin):
         context["prompts"] = sorted(context["files"].prompts.items())
         context["picture"] = drawn(context["files"])
         page = {
-            **self.admin_site.each_context(request), "opts": self.opts, "title": _("Add a flow"),
-            "is_new": True, "findings": told([]), **context,
-        }  # fmt: skip
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": _("Add a flow"),
+            "is_new": True,
+            "findings": told([]),
+            **context,
+        }
         return TemplateResponse(request, "admin/agents/flow_edit.html", page, status=status)
 
     @admin.display(description=_("active version"))

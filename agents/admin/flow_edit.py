@@ -126,13 +126,15 @@ def told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return findings with their sentences in the reader's language."""
     return [
         {
-            "level": one.level, "line": one.line, "column": one.column,
+            "level": one.level,
+            "line": one.line,
+            "column": one.column,
             "text": error_sentence(
                 {"message": one.message, "hint": one.hint, "params": one.params}
             ),
         }
         for one in findings
-    ]  # fmt: skip
+    ]
 
 
 def _found(files: FlowFiles, scope: Any) -> list[dict[str, Any]]:

@@ -27,13 +27,19 @@ from rag.core.access import Scope, may_edit
 
 _STATUS = models.FlowRun.Status
 COLOURS = {
-    _STATUS.RUNNING: "busy", _STATUS.PAUSED: "warn", _STATUS.DONE: "good", _STATUS.ERROR: "bad",
+    _STATUS.RUNNING: "busy",
+    _STATUS.PAUSED: "warn",
+    _STATUS.DONE: "good",
+    _STATUS.ERROR: "bad",
     _STATUS.CANCELLED: "idle",
-}  # fmt: skip
+}
 NODE_STATES = {
-    "running": (_("running"), "busy"), "waiting": (_("waits for a decision"), "warn"),
-    "done": (_("done"), "good"), "failed": (_("failed"), "bad"), "ended": (_("ended"), "idle"),
-}  # fmt: skip
+    "running": (_("running"), "busy"),
+    "waiting": (_("waits for a decision"), "warn"),
+    "done": (_("done"), "good"),
+    "failed": (_("failed"), "bad"),
+    "ended": (_("ended"), "idle"),
+}
 
 
 class FlowFilter(admin.SimpleListFilter):
@@ -72,16 +78,22 @@ class RunPage(RowPage):
         is_editor = may_edit(scope, run.version.flow.facts)
         longest = max([node["duration_ms"] or 0 for node in told["nodes"]], default=0)
         return super().get_context_data(
-            **kwargs, run=run, told=told, nodes=[_node(one, longest) for one in told["nodes"]],
+            **kwargs,
+            run=run,
+            told=told,
+            nodes=[_node(one, longest) for one in told["nodes"]],
             status=label(run.get_status_display(), COLOURS[_STATUS(run.status)]),
-            error=error_sentence(run.error), picture=picture_of(run.version, run),
-            is_theirs=may_read_run(run=run, scope=scope), may_decide=is_editor,
-            reviews=run.reviews if is_editor else [], is_running=run.status == _STATUS.RUNNING,
+            error=error_sentence(run.error),
+            picture=picture_of(run.version, run),
+            is_theirs=may_read_run(run=run, scope=scope),
+            may_decide=is_editor,
+            reviews=run.reviews if is_editor else [],
+            is_running=run.status == _STATUS.RUNNING,
             is_open=run.status in (_STATUS.RUNNING, _STATUS.PAUSED),
             is_failed=run.status == _STATUS.ERROR,
             api=f"/api/flows/{run.version.flow.name}/runs/{run.key}",
             variables=sorted((told["variables"] or {}).items()),
-        )  # fmt: skip
+        )
 
 
 @admin.register(models.FlowRun)
@@ -117,12 +129,13 @@ class FlowRunAdmin(ReadOnlyAdmin):
         wrap = self.admin_site.admin_view
         return [
             path(
-                "<int:pk>/page/", wrap(RunPage.as_view(model_admin=self)),
+                "<int:pk>/page/",
+                wrap(RunPage.as_view(model_admin=self)),
                 name="agents_flowrun_page",
             ),
             path("of/<uuid:key>/", wrap(self.by_key), name="agents_flowrun_of"),
             *super().get_urls(),
-        ]  # fmt: skip
+        ]
 
     def by_key(self, request: HttpRequest, key: Any) -> HttpResponse:
         """Lead from a run's key, as the API tells it, to its page."""
@@ -170,6 +183,9 @@ def _node(told: dict[str, Any], longest: float) -> dict[str, Any]:
     faults = {name: error_sentence(fault) for name, fault in told["source_faults"].items()}
     sources = {**told["source_errors"], **faults}
     return {
-        **told, "label": label(text, colour), "share": share, "sources": sources,
+        **told,
+        "label": label(text, colour),
+        "share": share,
+        "sources": sources,
         "error": error_sentence(told["error"]),
-    }  # fmt: skip
+    }

@@ -37,9 +37,11 @@ class FlowGraphPage(FlowPage):
         version = self.chosen_version()
         numbers = self.flow.versions.values_list("number", flat=True)[:MAX_LISTED]
         return super().get_context_data(
-            **kwargs, version=version, picture=picture_of(version),
+            **kwargs,
+            version=version,
+            picture=picture_of(version),
             numbers=list(numbers) if self.may_edit else [],
-        )  # fmt: skip
+        )
 
 
 class FlowVersions(FlowPage):

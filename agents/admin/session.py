@@ -22,22 +22,36 @@ from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 
 STEPS = {
-    "load_history": _("earlier turns"), "recall": _("memories"), "page": _("what the page sent"),
-    "rewrite": _("putting the question"), "route": _("choosing the way"),
-    "search": _("searching"), "rerank": _("ranking again"), "look": _("searching"),
-    "generate": _("writing"), "plan": _("planning"), "ask": _("asking others"),
-    "merge": _("putting together"), "think": _("thinking"), "act": _("using tools"),
+    "load_history": _("earlier turns"),
+    "recall": _("memories"),
+    "page": _("what the page sent"),
+    "rewrite": _("putting the question"),
+    "route": _("choosing the way"),
+    "search": _("searching"),
+    "rerank": _("ranking again"),
+    "look": _("searching"),
+    "generate": _("writing"),
+    "plan": _("planning"),
+    "ask": _("asking others"),
+    "merge": _("putting together"),
+    "think": _("thinking"),
+    "act": _("using tools"),
     "answer": _("writing"),
-}  # fmt: skip
+}
 
 _STATUS = models.Message.Status
 COLOURS = {
-    _STATUS.RUNNING: "busy", _STATUS.DONE: "good", _STATUS.STOPPED: "idle", _STATUS.ERROR: "bad",
-}  # fmt: skip
+    _STATUS.RUNNING: "busy",
+    _STATUS.DONE: "good",
+    _STATUS.STOPPED: "idle",
+    _STATUS.ERROR: "bad",
+}
 VERDICTS = {
-    "verified": (_("verified"), "good"), "altered": (_("altered"), "warn"),
-    "wrong_document": (_("wrong document"), "bad"), "unknown": (_("not found"), "bad"),
-}  # fmt: skip
+    "verified": (_("verified"), "good"),
+    "altered": (_("altered"), "warn"),
+    "wrong_document": (_("wrong document"), "bad"),
+    "unknown": (_("not found"), "bad"),
+}
 
 
 @admin.register(models.Session)
@@ -97,12 +111,31 @@ class MessageAdmin(ReadOnlyAdmin):
     search_fields = ("content",)
     sortable_by = ("created_at",)
     fields = (
-        "role", "state", "text_whole", "query", "outcome", "confidence", "quotes", "looked_at",
-        "feedback", "feedback_comment", "model", "usage_now", "times", "failure", "created_at",
-    )  # fmt: skip
+        "role",
+        "state",
+        "text_whole",
+        "query",
+        "outcome",
+        "confidence",
+        "quotes",
+        "looked_at",
+        "feedback",
+        "feedback_comment",
+        "model",
+        "usage_now",
+        "times",
+        "failure",
+        "created_at",
+    )
     readonly_fields = (
-        "state", "text_whole", "quotes", "looked_at", "usage_now", "times", "failure",
-    )  # fmt: skip
+        "state",
+        "text_whole",
+        "quotes",
+        "looked_at",
+        "usage_now",
+        "times",
+        "failure",
+    )
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return one's own rows, for operators all."""
@@ -155,10 +188,15 @@ class MessageAdmin(ReadOnlyAdmin):
     def quotes(self, message: models.Message) -> SafeString:
         """Return every quote with its place and verdict."""
         rows = (
-            (one.get("number"), _verdict(one.get("verdict", "")), one.get("file_name") or "–",
-             one.get("page") or "–", one.get("quote"))
+            (
+                one.get("number"),
+                _verdict(one.get("verdict", "")),
+                one.get("file_name") or "–",
+                one.get("page") or "–",
+                one.get("quote"),
+            )
             for one in message.citations
-        )  # fmt: skip
+        )
         return format_html_join("", "<p>[{}] {} {}, {}: “{}”</p>", rows) or SafeString("–")
 
     @admin.display(description=_("looked at"))

@@ -17,8 +17,9 @@ class AgentConfig:
     supervisor. A source is ``{"type": plugin, "description": …}`` with the options of its plugin.
     """
 
-    default_top_k: int = option(5, help="How many results are given to the model.",
-                                minimum=1, maximum=50)  # fmt: skip
+    default_top_k: int = option(
+        5, help="How many results are given to the model.", minimum=1, maximum=50
+    )
     min_confidence_score: float = option(
         0.5, help="Below it the agent says that it does not know.", minimum=0, maximum=1
     )
@@ -33,8 +34,9 @@ class AgentConfig:
     rerank: Literal["llm", "endpoint", "mixed"] = option(
         "llm", help="Who ranks again; mixed weighs the vector score in."
     )
-    rerank_top_k: int = option(5, help="How many results are kept after ranking again.",
-                               minimum=1, maximum=50)  # fmt: skip
+    rerank_top_k: int = option(
+        5, help="How many results are kept after ranking again.", minimum=1, maximum=50
+    )
     vector_threshold: float = option(
         0.7, help="A result found by meaning alone needs this likeness.", minimum=0, maximum=1
     )
@@ -42,43 +44,54 @@ class AgentConfig:
         0.3, help="A result found by words needs this BM25 score.", minimum=0, maximum=1000
     )
     citation_failure: Literal["mark", "drop", "repair"] = option(
-        "mark", help="A quote that its source does not hold: mark it, drop its sentence, or ask "
+        "mark",
+        help="A quote that its source does not hold: mark it, drop its sentence, or ask "
         "the model once to repair the answer.",
-    )  # fmt: skip
+    )
     max_tokens: int = option(2048, help="Most tokens of an answer.", minimum=1, maximum=65536)
-    context_tokens: int = option(4000, help="Most tokens of the sources.",
-                                 minimum=100, maximum=1_000_000)  # fmt: skip
-    history_turns: int = option(6, help="How many earlier turns the model is shown.",
-                                minimum=0, maximum=50)  # fmt: skip
+    context_tokens: int = option(
+        4000, help="Most tokens of the sources.", minimum=100, maximum=1_000_000
+    )
+    history_turns: int = option(
+        6, help="How many earlier turns the model is shown.", minimum=0, maximum=50
+    )
     summary_tokens: int = option(
-        300, help="Most tokens of the summary of what came before; 0 keeps none.",
-        minimum=0, maximum=4000,
-    )  # fmt: skip
+        300,
+        help="Most tokens of the summary of what came before; 0 keeps none.",
+        minimum=0,
+        maximum=4000,
+    )
     tools: list[str] = option(["vector_retrieve"], help="Which tools the model may call.")
     sources: dict[str, Any] = option(
         {}, help="Data sources that the model may ask, by the name it calls them."
     )
     agents: list[str] = option([], help="To which agents questions are passed on, by name.")
     tool_calling: Literal["auto", "native", "text"] = option(
-        "auto", help="Tools are called by the model's own function calling (native), or in JSON "
+        "auto",
+        help="Tools are called by the model's own function calling (native), or in JSON "
         "that it writes (text); auto takes the first where the model has it.",
-    )  # fmt: skip
+    )
     enable_fast_path: bool = option(
         True, help="A simple question whose search is sure is answered without a loop of tools."
     )
     fast_path_confidence: float = option(
         0.7, help="How sure the search must be for that.", minimum=0, maximum=1
     )
-    max_tool_calls: int = option(12, help="Most calls of tools in one answer.",
-                                 minimum=1, maximum=100)  # fmt: skip
+    max_tool_calls: int = option(
+        12, help="Most calls of tools in one answer.", minimum=1, maximum=100
+    )
     run_tokens: int = option(
-        60_000, help="Most tokens, in and out, before a loop of tools must come to its answer.",
-        minimum=500, maximum=5_000_000,
-    )  # fmt: skip
-    run_timeout_s: float = option(120.0, help="Longest time for a loop of tools or of agents.",
-                                  minimum=0.05, maximum=900)  # fmt: skip
-    tool_timeout_s: float = option(20.0, help="Longest time for one call of a tool.",
-                                   minimum=0.05, maximum=300)  # fmt: skip
+        60_000,
+        help="Most tokens, in and out, before a loop of tools must come to its answer.",
+        minimum=500,
+        maximum=5_000_000,
+    )
+    run_timeout_s: float = option(
+        120.0, help="Longest time for a loop of tools or of agents.", minimum=0.05, maximum=900
+    )
+    tool_timeout_s: float = option(
+        20.0, help="Longest time for one call of a tool.", minimum=0.05, maximum=300
+    )
     session_titles: Literal["rule", "model"] = option(
         "rule", help="Titles of sessions: the first question, or a few words by the model."
     )
@@ -88,24 +101,33 @@ class AgentConfig:
     memory_project: str = option(
         "", help="Agents with the same word here share what they remember; empty: its own name."
     )
-    memory_tokens: int = option(600, help="Most tokens of what is remembered.",
-                                minimum=50, maximum=8000)  # fmt: skip
+    memory_tokens: int = option(
+        600, help="Most tokens of what is remembered.", minimum=50, maximum=8000
+    )
     page_tokens: int = option(
-        2000, help="Most tokens of what a page sends along: selected text and documents.",
-        minimum=100, maximum=100_000,
-    )  # fmt: skip
-    memory_timeout_s: float = option(5.0, help="Longest time to remember.",
-                                     minimum=0.05, maximum=120)  # fmt: skip
-    page_timeout_s: float = option(20.0, help="Longest time to read what a page sends along.",
-                                   minimum=0.05, maximum=120)  # fmt: skip
-    rewrite_timeout_s: float = option(8.0, help="Longest time for a rewrite.",
-                                      minimum=0.05, maximum=120)  # fmt: skip
-    search_timeout_s: float = option(20.0, help="Longest time for a search.",
-                                     minimum=0.05, maximum=120)  # fmt: skip
-    rerank_timeout_s: float = option(15.0, help="Longest time for ranking again.",
-                                     minimum=0.05, maximum=120)  # fmt: skip
-    generate_timeout_s: float = option(120.0, help="Longest time for an answer.",
-                                       minimum=0.05, maximum=600)  # fmt: skip
+        2000,
+        help="Most tokens of what a page sends along: selected text and documents.",
+        minimum=100,
+        maximum=100_000,
+    )
+    memory_timeout_s: float = option(
+        5.0, help="Longest time to remember.", minimum=0.05, maximum=120
+    )
+    page_timeout_s: float = option(
+        20.0, help="Longest time to read what a page sends along.", minimum=0.05, maximum=120
+    )
+    rewrite_timeout_s: float = option(
+        8.0, help="Longest time for a rewrite.", minimum=0.05, maximum=120
+    )
+    search_timeout_s: float = option(
+        20.0, help="Longest time for a search.", minimum=0.05, maximum=120
+    )
+    rerank_timeout_s: float = option(
+        15.0, help="Longest time for ranking again.", minimum=0.05, maximum=120
+    )
+    generate_timeout_s: float = option(
+        120.0, help="Longest time for an answer.", minimum=0.05, maximum=600
+    )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, of: str = "agent") -> Self:

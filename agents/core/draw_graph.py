@@ -35,9 +35,11 @@ class Rect:
     def meets(self, other: Rect) -> bool:
         """Return whether both have an inner point in common."""
         return (
-            self.left < other.right and other.left < self.right
-            and self.top < other.bottom and other.top < self.bottom
-        )  # fmt: skip
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
 
     def holds(self, point: Point) -> bool:
         """Return whether a point lies in it."""

@@ -16,11 +16,15 @@ def pipeline_json(pipeline: Pipeline) -> dict[str, Any]:
     ``kind`` is always or conditional.
     """
     nodes = [
-        {"name": step.name, "stage": number, "timeout": step.timeout,
-         "has_fallback": step.fallback is not None}
+        {
+            "name": step.name,
+            "stage": number,
+            "timeout": step.timeout,
+            "has_fallback": step.fallback is not None,
+        }
         for number, stage in enumerate(pipeline.stages)
         for step in stage
-    ]  # fmt: skip
+    ]
     return {"nodes": nodes, "edges": _edges(pipeline)}
 
 

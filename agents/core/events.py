@@ -27,6 +27,9 @@ class FlowEvent:
         """Return the JSON form of streams and APIs."""
         at = self.at.isoformat() if self.at else None
         return {
-            "seq": self.seq, "event": self.kind, "node": self.node, "data": dict(self.data),
+            "seq": self.seq,
+            "event": self.kind,
+            "node": self.node,
+            "data": dict(self.data),
             "at": at,
-        }  # fmt: skip
+        }

@@ -36,9 +36,7 @@ def packed(update: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def unpacked(record: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the update that ``packed`` was given."""
-    return {
-        **record["merge"], **{key: Replace(value) for key, value in record["replace"].items()}
-    }  # fmt: skip
+    return {**record["merge"], **{key: Replace(value) for key, value in record["replace"].items()}}
 
 
 def _plain(value: Any) -> Any:

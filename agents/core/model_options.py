@@ -9,8 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # Providers of our own that have no use for options.
 _PLAIN = frozenset({"extractive", "scripted"})
-_GEMINI_LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM",
-                  "high": "HIGH"}  # fmt: skip
+_GEMINI_LEVELS = {
+    "none": "MINIMAL",
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+}
 
 
 def model_options(

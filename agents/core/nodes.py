@@ -169,10 +169,11 @@ def register_node(node: C) -> C:
     if taken and (taken.__module__, taken.__qualname__) != (node.__module__, node.__qualname__):
         raise ConfigurationError(
             "Two node types are called “{name}”: {first} and {second}.",
-            hint="Rename one of them.", name=name,
+            hint="Rename one of them.",
+            name=name,
             first=f"{taken.__module__}.{taken.__qualname__}",
             second=f"{node.__module__}.{node.__qualname__}",
-        )  # fmt: skip
+        )
     NODE_TYPES[name] = node
     return node
 

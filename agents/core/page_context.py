@@ -30,19 +30,24 @@ class PageContext:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return what ``as_dict`` was made from; what is missing is empty."""
         return cls(
-            text=values.get("text") or "", title=values.get("title") or "",
-            url=values.get("url") or "", urls=tuple(values.get("urls") or ()),
+            text=values.get("text") or "",
+            title=values.get("title") or "",
+            url=values.get("url") or "",
+            urls=tuple(values.get("urls") or ()),
             entities=tuple(dict(one) for one in values.get("entities") or ()),
-        )  # fmt: skip
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form; empty when there is nothing."""
         if not self:
             return {}
         return {
-            "text": self.text, "title": self.title, "url": self.url, "urls": list(self.urls),
+            "text": self.text,
+            "title": self.title,
+            "url": self.url,
+            "urls": list(self.urls),
             "entities": [dict(one) for one in self.entities],
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,9 @@ async def _in_time(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
         raise ProviderTimeoutError(
             "The step “{name}” took longer than {timeout_s} s.",
             hint="Try again, or allow the agent more time.",
-            name=step.name, timeout_s=f"{timeout_s:g}",
-        ) from None  # fmt: skip
+            name=step.name,
+            timeout_s=f"{timeout_s:g}",
+        ) from None
 
 
 def ways_from(pipeline: Pipeline, number: int) -> list[int]:

@@ -84,9 +84,14 @@ def _text(value: Any) -> str:
 
 
 _KINDS: dict[str, Any] = {
-    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list,
-    "object": dict, "null": type(None),
-}  # fmt: skip
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
 
 
 def schema_fault(schema: Mapping[str, Any], value: Mapping[str, Any]) -> str:

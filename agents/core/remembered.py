@@ -25,10 +25,14 @@ class Remembered:
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form."""
         return {
-            "id": self.key, "kind": self.kind, "text": self.text, "answer": self.answer,
-            "score": round(self.score, 3), "project": self.project,
+            "id": self.key,
+            "kind": self.kind,
+            "text": self.text,
+            "answer": self.answer,
+            "score": round(self.score, 3),
+            "project": self.project,
             "at": self.at.isoformat() if self.at else None,
-        }  # fmt: skip
+        }
 
 
 def within(

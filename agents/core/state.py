@@ -100,6 +100,10 @@ FIELDS = tuple(FlowState.__annotations__)
 # Who acts and in which conversation: no answer of a model may replace these.
 IDENTITY = ("session_id", "token_id", "trace_id")
 EMPTY: FlowState = {
-    "history_messages": [], "flow_msgs": [], "prompt_vars": {}, "edges_var": {},
-    "rag_results": {}, "query_context": {},
-}  # fmt: skip
+    "history_messages": [],
+    "flow_msgs": [],
+    "prompt_vars": {},
+    "edges_var": {},
+    "rag_results": {},
+    "query_context": {},
+}

@@ -72,9 +72,11 @@ class Agent(models.Model):
         ASSISTANT = "assistant", _("assistant")
 
     name = models.SlugField(
-        _("name"), max_length=64, unique=True,
+        _("name"),
+        max_length=64,
+        unique=True,
         help_text=_("Letters, digits, _ and -; the name in addresses."),
-    )  # fmt: skip
+    )
     display_name = models.CharField(_("display name"), max_length=200, blank=True)
     description = models.TextField(_("description"), blank=True)
     agent_type = models.CharField(_("type"), max_length=12, choices=Type, default=Type.RAG)
@@ -88,32 +90,49 @@ class Agent(models.Model):
     is_enabled = models.BooleanField(_("enabled"), default=True)
     is_builtin = models.BooleanField(_("built in"), default=False, editable=False)
     config = models.JSONField(
-        _("config"), default=dict, blank=True,
+        _("config"),
+        default=dict,
+        blank=True,
         help_text=_("Only what differs from the defaults."),
-    )  # fmt: skip
+    )
     model = models.CharField(
-        _("model"), max_length=300, blank=True,
+        _("model"),
+        max_length=300,
+        blank=True,
         help_text=_("provider:model; empty takes the configured one."),
-    )  # fmt: skip
+    )
     prompt = models.TextField(
         _("prompt"), blank=True, help_text=_("Who the agent is and how it speaks.")
     )
     stores = models.ManyToManyField(
-        "rag.Store", blank=True, related_name="agents", verbose_name=_("stores"),
+        "rag.Store",
+        blank=True,
+        related_name="agents",
+        verbose_name=_("stores"),
         help_text=_("Where it looks; empty: in all stores that who asks may read."),
-    )  # fmt: skip
+    )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="agents",
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="agents",
         verbose_name=_("owner"),
-    )  # fmt: skip
+    )
     reader_groups = models.ManyToManyField(
-        Group, blank=True, related_name="readable_agents", verbose_name=_("reader groups"),
+        Group,
+        blank=True,
+        related_name="readable_agents",
+        verbose_name=_("reader groups"),
         help_text=_("Their members may ask the agent."),
-    )  # fmt: skip
+    )
     editor_groups = models.ManyToManyField(
-        Group, blank=True, related_name="editable_agents", verbose_name=_("editor groups"),
+        Group,
+        blank=True,
+        related_name="editable_agents",
+        verbose_name=_("editor groups"),
         help_text=_("Their members may change the agent."),
-    )  # fmt: skip
+    )
     is_public = models.BooleanField(
         _("public"), default=False, help_text=_("Everybody who may call the API may ask it.")
     )

@@ -63,9 +63,12 @@ class Session(models.Model):
         Agent, models.SET_NULL, null=True, related_name="sessions", verbose_name=_("agent")
     )
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="agent_sessions",
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        null=True,
+        related_name="agent_sessions",
         verbose_name=_("user"),
-    )  # fmt: skip
+    )
     only_store_ids = ArrayField(
         models.BigIntegerField(), null=True, editable=False, verbose_name=_("limited to stores")
     )
@@ -133,9 +136,10 @@ class Message(models.Model):
     model = models.CharField(_("model"), max_length=300, blank=True)
     error = models.JSONField(_("error"), null=True)
     summary = models.TextField(
-        _("summary up to here"), blank=True,
+        _("summary up to here"),
+        blank=True,
         help_text=_("What the conversation was about, this turn included."),
-    )  # fmt: skip
+    )
     feedback = models.SmallIntegerField(
         _("feedback"), null=True, choices=[(1, _("good")), (-1, _("bad"))]
     )

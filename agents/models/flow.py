@@ -47,22 +47,34 @@ class Flow(models.Model):
     """A named flow; what runs is its active version."""
 
     name = models.CharField(
-        _("name"), max_length=64, unique=True,
+        _("name"),
+        max_length=64,
+        unique=True,
         help_text=_("Letters, digits, _ and -; the name in addresses and in its YAML."),
-    )  # fmt: skip
+    )
     title = models.CharField(_("title"), max_length=200, blank=True)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="flows",
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="flows",
         verbose_name=_("owner"),
-    )  # fmt: skip
+    )
     runner_groups = models.ManyToManyField(
-        Group, blank=True, related_name="runnable_flows", verbose_name=_("runner groups"),
+        Group,
+        blank=True,
+        related_name="runnable_flows",
+        verbose_name=_("runner groups"),
         help_text=_("Their members may run the flow."),
-    )  # fmt: skip
+    )
     editor_groups = models.ManyToManyField(
-        Group, blank=True, related_name="editable_flows", verbose_name=_("editor groups"),
+        Group,
+        blank=True,
+        related_name="editable_flows",
+        verbose_name=_("editor groups"),
         help_text=_("Their members may change the flow and decide its reviews."),
-    )  # fmt: skip
+    )
     is_public = models.BooleanField(
         _("public"), default=False, help_text=_("Everybody may run it, without signing in.")
     )
@@ -102,9 +114,13 @@ class FlowVersion(models.Model):
     note = models.CharField(_("note"), max_length=200, blank=True)
     is_active = models.BooleanField(_("active"), default=False)
     created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
         verbose_name=_("made by"),
-    )  # fmt: skip
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     class Meta:

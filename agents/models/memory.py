@@ -54,25 +54,33 @@ class Memory(models.Model):
 
     key = models.UUIDField(_("key"), default=uuid.uuid4, unique=True, editable=False)
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="agent_memories",
-        verbose_name=_("user"), db_index=False,
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        related_name="agent_memories",
+        verbose_name=_("user"),
+        db_index=False,
+    )
     only_store_ids = ArrayField(
         models.BigIntegerField(), null=True, editable=False, verbose_name=_("limited to stores")
     )
     project = models.CharField(
-        _("project"), max_length=200, blank=True,
+        _("project"),
+        max_length=200,
+        blank=True,
         help_text=_("Agents of one project share what they remember of a person."),
-    )  # fmt: skip
+    )
     kind = models.CharField(_("kind"), max_length=10, choices=Kind)
     # What it is about, folded: there is one memory of a thing, the newest.
     subject = models.CharField(_("subject"), max_length=200)
     text = models.TextField(_("text"))
     answer = models.TextField(_("answer"), blank=True)
     chunk_ids = ArrayField(
-        models.BigIntegerField(), default=list, blank=True, editable=False,
+        models.BigIntegerField(),
+        default=list,
+        blank=True,
+        editable=False,
         verbose_name=_("rests on"),
-    )  # fmt: skip
+    )
     # Memories go with what they come from, unless the owner chooses to keep them.
     session = models.ForeignKey(
         Session, models.CASCADE, null=True, related_name="memories", verbose_name=_("session")
@@ -100,12 +108,13 @@ class Memory(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["user", "project", "kind", "only_store_ids", "subject"],
-                nulls_distinct=False, name="agents_memory_once",
+                nulls_distinct=False,
+                name="agents_memory_once",
             ),
             models.CheckConstraint(
                 condition=Q(embedding=None) | ~Q(space=""), name="agents_memory_space"
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return self.text[:80]
@@ -115,9 +124,12 @@ class MemoryChoice(models.Model):
     """Whether a person lets agents remember at all; without a row they do."""
 
     user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="memory_choice",
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        primary_key=True,
+        related_name="memory_choice",
         verbose_name=_("user"),
-    )  # fmt: skip
+    )
     is_on = models.BooleanField(_("agents may remember"), default=True)
 
     class Meta:

@@ -47,9 +47,13 @@ class FlowRun(models.Model):
         _("status"), max_length=10, choices=Status, default=Status.RUNNING, db_index=True
     )
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="flow_runs",
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="flow_runs",
         verbose_name=_("user"),
-    )  # fmt: skip
+    )
     is_by_operator = models.BooleanField(default=False, editable=False)
     # Whose budget its models are on, also when another process goes on with it.
     key_id = models.BigIntegerField(null=True, editable=False)
@@ -59,9 +63,13 @@ class FlowRun(models.Model):
     error = models.JSONField(_("error"), null=True)
     model = models.CharField(_("model instead of the flow's own"), max_length=300, blank=True)
     replay_of = models.ForeignKey(
-        "self", models.SET_NULL, null=True, blank=True, related_name="replays",
+        "self",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="replays",
         verbose_name=_("replay of"),
-    )  # fmt: skip
+    )
     has_recorded_answers = models.BooleanField(
         _("recorded answers"), default=False, help_text=_("Models are not asked again.")
     )

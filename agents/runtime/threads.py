@@ -99,8 +99,9 @@ async def waited(work: Callable[[], R], *, name: str, deadline: Deadline) -> asy
             raise ProviderTimeoutError(
                 "The tool {name} did not answer within {timeout_s} s.",
                 hint="Try again, or allow more time.",
-                name=name, timeout_s=f"{deadline.timeout_s:g}",
-            )  # fmt: skip
+                name=name,
+                timeout_s=f"{deadline.timeout_s:g}",
+            )
         return waiting
     finally:
         if waiting is None or not waiting.done():

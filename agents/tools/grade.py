@@ -48,9 +48,11 @@ class Grade:
         asked = call.arguments
         if not 1 <= len(asked.texts) <= MAX_TEXTS:
             raise InvalidInputError(
-                "There are {n} texts.", hint="Allowed: 1 to {limit}.",
-                n=len(asked.texts), limit=MAX_TEXTS,
-            )  # fmt: skip
+                "There are {n} texts.",
+                hint="Allowed: 1 to {limit}.",
+                n=len(asked.texts),
+                limit=MAX_TEXTS,
+            )
         is_by_model = can_write(model_id=wiring.chat_model(asked.model).id)
         scores = self._by_model(call) if is_by_model else self._by_words(call)
         call.deadline.check()
@@ -69,9 +71,12 @@ class Grade:
         # A model ranks at least two.
         hits += [Hit(text="", rank=2, external_id="1")] if len(hits) == 1 else []
         ranked = rerank_hits(
-            query=call.arguments.question, hits=hits, method="llm", model=call.arguments.model,
+            query=call.arguments.question,
+            hits=hits,
+            method="llm",
+            model=call.arguments.model,
             timeout_s=max(0.1, call.deadline.remaining_s),
-        )  # fmt: skip
+        )
         by_index = {int(hit.external_id): hit.score or 0.0 for hit in ranked}
         return [by_index[number] for number in range(len(texts))]
 

@@ -58,9 +58,12 @@ class QueryRewrite:
             return {"query": text, "method": method}
         turns: list[Turn] = [{"role": "user", "content": text} for text in said]
         request = ChatRequest(
-            rewrite_messages(query, turns), question=query, temperature=0.0, max_tokens=512,
+            rewrite_messages(query, turns),
+            question=query,
+            temperature=0.0,
+            max_tokens=512,
             timeout_s=max(0.1, call.deadline.remaining_s),
-        )  # fmt: skip
+        )
         text = read_rewritten(chat.generate(request).text)
         call.deadline.check()
         if not text:

@@ -45,9 +45,12 @@ class Rerank:
         asked = call.arguments
         hits = _hits_of(asked.texts)
         ranked = rerank_hits(
-            query=asked.query, hits=hits, method=asked.method, model=asked.model,
+            query=asked.query,
+            hits=hits,
+            method=asked.method,
+            model=asked.model,
             timeout_s=max(0.1, call.deadline.remaining_s),
-        )  # fmt: skip
+        )
         call.deadline.check()
         return {"ranking": [{"index": int(hit.external_id), "score": hit.score} for hit in ranked]}
 

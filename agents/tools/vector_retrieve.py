@@ -54,11 +54,19 @@ class VectorRetrieve:
 
 def _told(hit: Hit) -> dict[str, Any]:
     return {
-        "content": hit.text, "score": hit.score, "file": hit.file_name, "page": hit.page_first,
-        "heading": " › ".join(hit.heading_path), "chunk_id": hit.chunk_id,
-        "revision": hit.revision, "file_id": hit.file_id, "store_id": hit.store_id,
-        "char_start": hit.char_start, "char_end": hit.char_end,
+        "content": hit.text,
+        "score": hit.score,
+        "file": hit.file_name,
+        "page": hit.page_first,
+        "heading": " › ".join(hit.heading_path),
+        "chunk_id": hit.chunk_id,
+        "revision": hit.revision,
+        "file_id": hit.file_id,
+        "store_id": hit.store_id,
+        "char_start": hit.char_start,
+        "char_end": hit.char_end,
         "source": {"type": hit.content_type, "name": hit.file_name, "id": hit.document_id},
-        "heading_path": list(hit.heading_path), "page_first": hit.page_first,
+        "heading_path": list(hit.heading_path),
+        "page_first": hit.page_first,
         "page_last": hit.page_last,
-    }  # fmt: skip
+    }

@@ -11,6 +11,19 @@ from rag.admin.operations import audit, job, query_log, reindex, usage
 from rag.admin.stores import space, store
 
 __all__ = [
-    "account", "api_key", "audit", "chunk", "chunk_conflict", "evaluation", "file", "golden", "job",
-    "query_log", "reindex", "revision", "space", "store", "usage",
-]  # fmt: skip
+    "account",
+    "api_key",
+    "audit",
+    "chunk",
+    "chunk_conflict",
+    "evaluation",
+    "file",
+    "golden",
+    "job",
+    "query_log",
+    "reindex",
+    "revision",
+    "space",
+    "store",
+    "usage",
+]

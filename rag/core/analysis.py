@@ -8,9 +8,11 @@ from typing import Any
 INTENTS = ("find_specific", "lookup", "understand", "explore", "compare", "general")
 COMPLEXITIES = ("simple", "medium", "complex")
 MODE_OF_INTENT = {
-    "find_specific": "keyword", "lookup": "keyword", "understand": "semantic",
+    "find_specific": "keyword",
+    "lookup": "keyword",
+    "understand": "semantic",
     "explore": "semantic",
-}  # fmt: skip
+}
 # In a vocabulary, what such a key and an entity type name is no thing but the content types where
 # things of the type are written about: {"content_types:product": ["manual"]}.
 CONTENT_TYPES = "content_types:"

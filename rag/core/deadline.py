@@ -41,8 +41,9 @@ class Deadline:
         if not self.remaining_s:
             raise ProviderTimeoutError(
                 "There was no answer within {timeout_s} s.",
-                hint="Try again, or allow more time.", timeout_s=f"{self.timeout_s:g}",
-            )  # fmt: skip
+                hint="Try again, or allow more time.",
+                timeout_s=f"{self.timeout_s:g}",
+            )
 
     def cancel(self) -> None:
         """Say that nobody waits, and wake up what registered with ``on_cancel``."""

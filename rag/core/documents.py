@@ -109,8 +109,10 @@ class ChunkRule:
             return None
         return Notice(
             "An overlap of {overlap} tokens would swallow chunks of {size}: {used} is used.",
-            overlap=self.overlap_tokens, size=self.max_tokens, used=self.effective_overlap,
-        )  # fmt: skip
+            overlap=self.overlap_tokens,
+            size=self.max_tokens,
+            used=self.effective_overlap,
+        )
 
 
 @dataclass(frozen=True, slots=True)

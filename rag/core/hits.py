@@ -130,6 +130,13 @@ def _external_id(stored: Mapping[str, Any], place: Mapping[str, Any]) -> str:
 
 
 _PLAIN = (
-    "chunk_id", "revision", "store_id", "file_id", "char_start", "char_end", "page_first",
-    "page_last", "token_count",
-)  # fmt: skip
+    "chunk_id",
+    "revision",
+    "store_id",
+    "file_id",
+    "char_start",
+    "char_end",
+    "page_first",
+    "page_last",
+    "token_count",
+)

@@ -118,9 +118,13 @@ def _fault(of: str, name: str, value: Any, shape: Mapping[str, Any]) -> InvalidI
     wanted = shape["type"] if isinstance(shape["type"], list) else [shape["type"]]
     if not any(_is_a(value, kind) for kind in wanted):
         return InvalidInputError(
-            "The option “{name}” of {of} is {value}.", hint="It must be of type {wanted}.",
-            of=of, name=name, value=_shown(value, shape), wanted=" or ".join(wanted),
-        )  # fmt: skip
+            "The option “{name}” of {of} is {value}.",
+            hint="It must be of type {wanted}.",
+            of=of,
+            name=name,
+            value=_shown(value, shape),
+            wanted=" or ".join(wanted),
+        )
     if "enum" in shape and value not in shape["enum"]:
         known = filter(None, shape["enum"])
         return UnknownNameError("option value", f"{of}.{name}: {value}", known)
@@ -129,17 +133,23 @@ def _fault(of: str, name: str, value: Any, shape: Mapping[str, Any]) -> InvalidI
     if inner and value is not None and not all(_is_a(part, inner["type"]) for part in parts):
         return InvalidInputError(
             "The option “{name}” of {of} holds something else than {wanted}.",
-            of=of, name=name, wanted=inner["type"],
-        )  # fmt: skip
+            of=of,
+            name=name,
+            wanted=inner["type"],
+        )
     low, high = shape.get("minimum", -math.inf), shape.get("maximum", math.inf)
     # JSON spells whole numbers that no float holds.
     is_number = isinstance(value, (int, float))
     if is_number and not (low <= value <= high and abs(value) <= sys.float_info.max):
         return InvalidInputError(
-            "The option “{name}” of {of} is {value}.", hint="Allowed: {low} to {high}.",
-            of=of, name=name, value=value, low=shape.get("minimum", "…"),
+            "The option “{name}” of {of} is {value}.",
+            hint="Allowed: {low} to {high}.",
+            of=of,
+            name=name,
+            value=value,
+            low=shape.get("minimum", "…"),
             high=shape.get("maximum", "…"),
-        )  # fmt: skip
+        )
     return None
 
 
@@ -154,8 +164,12 @@ def _is_a(value: Any, kind: str) -> bool:
     if kind == "object":
         return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
     kinds: dict[str, Any] = {
-        "string": str, "integer": int, "number": (int, float), "array": list, "null": type(None),
-    }  # fmt: skip
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "array": list,
+        "null": type(None),
+    }
     return kind in kinds and isinstance(value, kinds[kind])
 
 

@@ -32,8 +32,10 @@ class PluginRegistry:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigurationError(
                 "The plugin {place} has the name “{name}”.",
-                hint="Lower-case letters, digits and _, at most 40.", place=place, name=name,
-            )  # fmt: skip
+                hint="Lower-case letters, digits and _, at most 40.",
+                place=place,
+                name=name,
+            )
         for part in ("label", "Options", METHODS[kind], *_ALSO.get(kind, ())):
             if not hasattr(plugin, part):
                 raise ConfigurationError(
@@ -44,17 +46,22 @@ class PluginRegistry:
         except TypeError as error:
             raise ConfigurationError(
                 "The options of the plugin {place} cannot be read: {reason}.",
-                place=place, reason=error,
-            ) from error  # fmt: skip
+                place=place,
+                reason=error,
+            ) from error
         taken = found.get(name)
         if taken and (taken.__module__, taken.__qualname__) != (
-            plugin.__module__, plugin.__qualname__,
-        ):  # fmt: skip
+            plugin.__module__,
+            plugin.__qualname__,
+        ):
             raise ConfigurationError(
                 "Two plugins have the {kind} name “{name}”: {first} and {second}.",
-                hint="Rename one of them.", kind=kind, name=name,
-                first=f"{taken.__module__}.{taken.__qualname__}", second=place,
-            )  # fmt: skip
+                hint="Rename one of them.",
+                kind=kind,
+                name=name,
+                first=f"{taken.__module__}.{taken.__qualname__}",
+                second=place,
+            )
         found[name] = plugin
 
     def get(self, kind: str, name: str) -> type[Any]:

@@ -32,5 +32,7 @@ class Registry(Generic[T]):
             raise ConfigurationError(
                 "The {kind} “{name}” cannot be loaded: {reason}.",
                 hint="Check that its package is installed.",
-                kind=self.kind, name=name, reason=error,
-            ) from error  # fmt: skip
+                kind=self.kind,
+                name=name,
+                reason=error,
+            ) from error

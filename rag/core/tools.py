@@ -62,9 +62,13 @@ def spec_of(tool: type[Tool] | Tool) -> ToolSpec:
 
 
 def call_tool(
-    tool: Tool, arguments: Mapping[str, Any], *, scope: Scope, deadline: Deadline,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    *,
+    scope: Scope,
+    deadline: Deadline,
     ports: SourcePorts,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Check what a model sent, run the tool and return its answer.
 
     Raises InvalidInputError for arguments that do not fit, ProviderError for an answer that is

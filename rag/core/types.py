@@ -90,9 +90,13 @@ class RetrievalSettings:
 def _check(name: str, value: Any, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise InvalidInputError(
-            "{name} is {value}.", hint="Allowed: {low} to {high}.",
-            name=name, value=value, low=low, high=high,
-        )  # fmt: skip
+            "{name} is {value}.",
+            hint="Allowed: {low} to {high}.",
+            name=name,
+            value=value,
+            low=low,
+            high=high,
+        )
 
 
 def _check_whole(name: str, value: Any, high: int, *, low: int = 1) -> None:

@@ -136,9 +136,16 @@ def _pdf(blocks: list[Block]) -> bytes:
     story = [_flowable(block, styles) for block in blocks]
     target = io.BytesIO()
     document = SimpleDocTemplate(
-        target, pagesize=A4, title=blocks[0].text, author="", invariant=1,
-        leftMargin=64, rightMargin=64, topMargin=56, bottomMargin=56,
-    )  # fmt: skip
+        target,
+        pagesize=A4,
+        title=blocks[0].text,
+        author="",
+        invariant=1,
+        leftMargin=64,
+        rightMargin=64,
+        topMargin=56,
+        bottomMargin=56,
+    )
     document.afterFlowable = lambda flowable: _bookmark(document.canv, flowable)
     label = "第 {} 页" if chinese else "Page {}"
     # At the end of a page, so that the text layer ends with the number and does not begin with it.

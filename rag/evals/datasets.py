@@ -60,8 +60,9 @@ def read_dataset(folder: Path, *, query_folder: Path | None = None) -> Dataset:
         raise InvalidInputError(
             "No query of {queries} is judged in {qrels}.",
             hint="Take folders whose queries share their ids.",
-            queries=(query_folder or folder) / QUERIES, qrels=folder / QRELS,
-        )  # fmt: skip
+            queries=(query_folder or folder) / QUERIES,
+            qrels=folder / QRELS,
+        )
     _check_known(documents, judgements, folder)
     corpus = name = folder.resolve().name
     if query_folder and query_folder.resolve() != folder.resolve():
@@ -79,8 +80,10 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
         raise InvalidInputError(
             "{path} cannot be read: {reason}",
             hint="A data folder holds {names}, all in UTF-8.",
-            path=path, reason=error, names=f"{CORPUS}, {QUERIES} and {QRELS}",
-        ) from error  # fmt: skip
+            path=path,
+            reason=error,
+            names=f"{CORPUS}, {QUERIES} and {QRELS}",
+        ) from error
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -130,8 +133,10 @@ def _judgements(path: Path) -> dict[str, dict[str, int]]:
         if not digits.isdecimal() or int(digits) > MAX_GRADE:
             raise InvalidInputError(
                 "{where}: the score “{grade}” is no whole number up to {limit}.",
-                where=where, grade=grade, limit=MAX_GRADE,
-            )  # fmt: skip
+                where=where,
+                grade=grade,
+                limit=MAX_GRADE,
+            )
         found.setdefault(query, {})[document] = max(0, int(grade))
     return found
 
@@ -144,5 +149,8 @@ def _check_known(
             if grade > 0 and document not in documents:
                 raise InvalidInputError(
                     "{qrels} judges document {document} for query {query}, but {corpus} lacks it.",
-                    qrels=folder / QRELS, document=document, query=query, corpus=folder / CORPUS,
-                )  # fmt: skip
+                    qrels=folder / QRELS,
+                    document=document,
+                    query=query,
+                    corpus=folder / CORPUS,
+                )

@@ -56,11 +56,16 @@ def compare_paired(before: Sequence[float], after: Sequence[float]) -> Paired:
     random = np.random.default_rng(SEED)
     low, high = _interval(changes, random)
     return Paired(
-        before=round(float(first.mean()), 6), after=round(float(second.mean()), 6),
-        difference=round(float(changes.mean()), 6), low=low, high=high,
-        p_value=_p_value(changes, random), n_better=int((changes > 0).sum()),
-        n_worse=int((changes < 0).sum()), n_same=int((changes == 0).sum()),
-    )  # fmt: skip
+        before=round(float(first.mean()), 6),
+        after=round(float(second.mean()), 6),
+        difference=round(float(changes.mean()), 6),
+        low=low,
+        high=high,
+        p_value=_p_value(changes, random),
+        n_better=int((changes > 0).sum()),
+        n_worse=int((changes < 0).sum()),
+        n_same=int((changes == 0).sum()),
+    )
 
 
 def _p_value(changes: NDArray[np.float64], random: np.random.Generator) -> float:
@@ -84,9 +89,11 @@ def _p_value(changes: NDArray[np.float64], random: np.random.Generator) -> float
 
 
 def _interval(changes: NDArray[np.float64], random: np.random.Generator) -> tuple[float, float]:
-    means = np.concatenate([
-        changes[random.integers(0, changes.size, size=(BATCH, changes.size))].mean(axis=1)
-        for _ in range(N_DRAWS // BATCH)
-    ])  # fmt: skip
+    means = np.concatenate(
+        [
+            changes[random.integers(0, changes.size, size=(BATCH, changes.size))].mean(axis=1)
+            for _ in range(N_DRAWS // BATCH)
+        ]
+    )
     low, high = np.percentile(means, [2.5, 97.5])
     return round(float(low), 6), round(float(high), 6)

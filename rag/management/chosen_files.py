@@ -23,9 +23,11 @@ def chosen_files(*, store: models.Store, names: Sequence[str], where: str = "") 
         found = store.files.filter(Q(name=name) | is_id if is_id else Q(name=name))
         if not found.exists():
             raise NotFoundError(
-                "The store “{store}” has no file “{name}”.", hint="Give its name or id.",
-                store=store.slug, name=name,
-            )  # fmt: skip
+                "The store “{store}” has no file “{name}”.",
+                hint="Give its name or id.",
+                store=store.slug,
+                name=name,
+            )
         ids = [*(ids or ()), *found.values_list("pk", flat=True)]
     filtered = files_where(text=where, stores=[store])
     if filtered is None:

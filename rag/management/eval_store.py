@@ -23,8 +23,15 @@ from rag.services.stores.lifecycle import find_stores
 
 _ANSWERS = ("citation_precision", "refusal_rate", "expected_cited")
 _OF_STORE = (
-    "retrieval", "space", "answers", "model", "label", "against", "min_ndcg", "max_drop",
-)  # fmt: skip
+    "retrieval",
+    "space",
+    "answers",
+    "model",
+    "label",
+    "against",
+    "min_ndcg",
+    "max_drop",
+)
 
 
 def add_store_arguments(parser: ArgumentParser) -> None:
@@ -106,22 +113,28 @@ def _run(store: models.Store, options: dict[str, Any]) -> models.EvaluationRun:
     questions = list(chosen)
     with EvalBars() as bars:
         run = evaluate_store(
-            store=store, settings=settings, space_id=options["space"], questions=questions,
+            store=store,
+            settings=settings,
+            space_id=options["space"],
+            questions=questions,
             facts={"label": options["label"][:200]},
             on_asked=lambda asked: bars.show("searching", 1, len(questions)),
-        )  # fmt: skip
+        )
         if options["answers"]:
             evaluate_answers(
-                run=run, model=options["model"],
+                run=run,
+                model=options["model"],
                 on_answered=lambda result: bars.show("answering", 1, run.n_questions),
-            )  # fmt: skip
+            )
     return run
 
 
 def _print(
-    out: OutputWrapper, run: models.EvaluationRun, before: models.EvaluationRun | None,
+    out: OutputWrapper,
+    run: models.EvaluationRun,
+    before: models.EvaluationRun | None,
     told: RunComparison | None,
-) -> None:  # fmt: skip
+) -> None:
     out.write(
         f"run {run.pk}: {run.store.name}, {run.n_questions} questions, {run.model}, settings "
         f"{run.settings_hash}" + (f", {run.n_lost} passages lost" if run.n_lost else "")
@@ -152,21 +165,32 @@ def _as_dict(
     run: models.EvaluationRun, before: models.EvaluationRun | None, told: RunComparison | None
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "run": run.pk, "store": run.store.slug, "model": run.model, "space": run.space_id,
-        "settings": run.settings_hash, "questions": run.n_questions, "lost": run.n_lost,
+        "run": run.pk,
+        "store": run.store.slug,
+        "model": run.model,
+        "space": run.space_id,
+        "settings": run.settings_hash,
+        "questions": run.n_questions,
+        "lost": run.n_lost,
         **run.metrics,
-    }  # fmt: skip
+    }
     if before is not None and told is not None:
         main = told.main
         found["against"] = {
-            "run": before.pk, "questions": len(told.questions), "before": main.before,
-            "after": main.after, "difference": main.difference, "low": main.low, "high": main.high,
+            "run": before.pk,
+            "questions": len(told.questions),
+            "before": main.before,
+            "after": main.after,
+            "difference": main.difference,
+            "low": main.low,
+            "high": main.high,
             "p_value": main.p_value,
             "changed": [
                 {"query": one.query, "before": one.before[MAIN], "after": one.after[MAIN]}
-                for one in told.questions if one.difference
+                for one in told.questions
+                if one.difference
             ],
-        }  # fmt: skip
+        }
     return found
 
 

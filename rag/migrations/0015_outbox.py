@@ -67,4 +67,4 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.RunSQL(TRIGGERS, DROP_TRIGGERS),
-    ]  # fmt: skip
+    ]

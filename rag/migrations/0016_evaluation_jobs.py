@@ -41,4 +41,4 @@ class Migration(migrations.Migration):
                 name="rag_chunk_replaced",
             ),
         ),
-    ]  # fmt: skip
+    ]

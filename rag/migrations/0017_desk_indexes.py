@@ -38,4 +38,4 @@ class Migration(migrations.Migration):
                 fields=["store", "status"], include=["n_chunks"], name="rag_file_status"
             ),
         ),
-    ]  # fmt: skip
+    ]

@@ -17,8 +17,24 @@ from rag.models.store import Store
 from rag.models.usage import Budget, BudgetHold, UsageRecord
 
 __all__ = [
-    "ApiKey", "AuditEntry", "Budget", "BudgetHold", "Chunk", "ChunkConflict", "ChunkRevision",
-    "DroppedSpan", "EmbeddingSpace", "EvaluationResult", "EvaluationRun", "File",
-    "GoldenQuestion", "GoldenTarget", "OutboxRow", "QueryLog", "RagNode", "ReindexRun", "Store",
+    "ApiKey",
+    "AuditEntry",
+    "Budget",
+    "BudgetHold",
+    "Chunk",
+    "ChunkConflict",
+    "ChunkRevision",
+    "DroppedSpan",
+    "EmbeddingSpace",
+    "EvaluationResult",
+    "EvaluationRun",
+    "File",
+    "GoldenQuestion",
+    "GoldenTarget",
+    "OutboxRow",
+    "QueryLog",
+    "RagNode",
+    "ReindexRun",
+    "Store",
     "UsageRecord",
-]  # fmt: skip
+]

@@ -33,9 +33,12 @@ class ApiKey(models.Model):
         models.CharField(max_length=10, choices=Right), default=list, verbose_name=_("rights")
     )
     stores = models.ManyToManyField(
-        "rag.Store", blank=True, related_name="+", verbose_name=_("stores"),
+        "rag.Store",
+        blank=True,
+        related_name="+",
+        verbose_name=_("stores"),
         help_text=_("Only these; empty means all that the user may see."),
-    )  # fmt: skip
+    )
     is_limited = models.BooleanField(_("only some stores"), default=False, editable=False)
     requests_per_minute = models.PositiveIntegerField(
         _("requests a minute"),

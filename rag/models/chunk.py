@@ -70,9 +70,13 @@ class Chunk(models.Model):
     # Of the text as it was parsed, also where it was edited since.
     sha256 = models.CharField(max_length=64, editable=False)
     origin = models.CharField(
-        _("origin"), max_length=10, choices=Origin, default=Origin.PARSED,
-        db_default=Origin.PARSED, editable=False,
-    )  # fmt: skip
+        _("origin"),
+        max_length=10,
+        choices=Origin,
+        default=Origin.PARSED,
+        db_default=Origin.PARSED,
+        editable=False,
+    )
     enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("Only enabled chunks are found.")
     )
@@ -80,9 +84,15 @@ class Chunk(models.Model):
     revision = models.PositiveIntegerField(_("revision"), default=1, editable=False)
     file_revision = models.PositiveIntegerField(_("file revision"), default=1, editable=False)
     edited_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, editable=False,
-        related_name="+", verbose_name=_("edited by"), db_index=False,
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="+",
+        verbose_name=_("edited by"),
+        db_index=False,
+    )
 
     objects = ChunkQuerySet.as_manager()
 
@@ -111,14 +121,16 @@ class Chunk(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["file", "ordinal"], condition=Q(is_live=True), name="rag_chunk_once",
+                fields=["file", "ordinal"],
+                condition=Q(is_live=True),
+                name="rag_chunk_once",
             ),
             models.CheckConstraint(
                 condition=Q(char_start__lte=models.F("own_start"))
                 & Q(own_start__lte=models.F("char_end")),
                 name="rag_chunk_span_order",
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         # Only what is at hand: a list of chunks would ask for each.
@@ -147,9 +159,12 @@ class ChunkRevision(models.Model):
     page_last = models.PositiveIntegerField(_("last page"), null=True)
     file_revision = models.PositiveIntegerField(_("file revision"))
     replaced_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+",
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        related_name="+",
         verbose_name=_("replaced by"),
-    )  # fmt: skip
+    )
     replaced_at = models.DateTimeField(_("replaced"), auto_now_add=True)
 
     class Meta:
@@ -197,9 +212,12 @@ class DroppedSpan(models.Model):
     char_start = models.PositiveIntegerField(_("start"))
     char_end = models.PositiveIntegerField(_("end"))
     dropped_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+",
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        related_name="+",
         verbose_name=_("deleted by"),
-    )  # fmt: skip
+    )
     dropped_at = models.DateTimeField(_("deleted"), auto_now_add=True)
 
     class Meta:

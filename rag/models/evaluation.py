@@ -56,9 +56,12 @@ class EvaluationRun(models.Model):
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.DONE)
     error = models.JSONField(_("error"), null=True)
     space = models.ForeignKey(
-        EmbeddingSpace, models.SET_NULL, null=True, related_name="evaluation_runs",
+        EmbeddingSpace,
+        models.SET_NULL,
+        null=True,
+        related_name="evaluation_runs",
         verbose_name=_("space"),
-    )  # fmt: skip
+    )
     model = models.CharField(_("embedding model"), max_length=200)
     chat_model = models.CharField(_("chat model"), max_length=200, blank=True)
     settings = models.JSONField(_("settings"), default=dict)
@@ -67,15 +70,21 @@ class EvaluationRun(models.Model):
     n_questions = models.PositiveIntegerField(_("questions"), default=0)
     n_done = models.PositiveIntegerField(_("questions asked"), default=0)
     n_lost = models.PositiveIntegerField(
-        _("passages without a place"), default=0,
+        _("passages without a place"),
+        default=0,
         help_text=_("Expected passages that their files no longer hold; not measured."),
-    )  # fmt: skip
+    )
     metrics = models.JSONField(_("figures"), default=dict)
     took_ms = models.FloatField(_("time in ms"), default=0.0)
     created_by = models.ForeignKey(
-        site.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
-        verbose_name=_("created by"), db_index=False,
-    )  # fmt: skip
+        site.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("created by"),
+        db_index=False,
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     objects = EvaluationRunQuerySet.as_manager()
@@ -87,10 +96,11 @@ class EvaluationRun(models.Model):
         constraints = [
             # Pressed twice, an order is one run.
             models.UniqueConstraint(
-                fields=["store", "settings_hash"], name="rag_evaluation_one_at_a_time",
+                fields=["store", "settings_hash"],
+                name="rag_evaluation_one_at_a_time",
                 condition=models.Q(state__in=("waiting", "running")),
             )
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"{self.pk}"
@@ -106,9 +116,12 @@ class EvaluationResult(models.Model):
         EvaluationRun, models.CASCADE, related_name="results", verbose_name=_("run")
     )
     question = models.ForeignKey(
-        GoldenQuestion, models.SET_NULL, null=True, related_name="results",
+        GoldenQuestion,
+        models.SET_NULL,
+        null=True,
+        related_name="results",
         verbose_name=_("golden question"),
-    )  # fmt: skip
+    )
     query = models.TextField(_("question"))
     n_expected = models.PositiveIntegerField(_("expected"))
     chunk_ids = ArrayField(models.BigIntegerField(), verbose_name=_("hits"))

@@ -61,16 +61,22 @@ class File(models.Model):
     kind = models.CharField(_("kind"), max_length=10, blank=True, editable=False)
     encoding = models.CharField(_("encoding"), max_length=40, blank=True)
     encoding_override = models.CharField(
-        _("read as"), max_length=40, blank=True, default="",
+        _("read as"),
+        max_length=40,
+        blank=True,
+        default="",
         help_text=_("The encoding of a text, where it cannot be told from the bytes."),
-    )  # fmt: skip
+    )
     status = models.CharField(
         _("status"), max_length=10, choices=Status, default=Status.IDLE, editable=False
     )
     error = models.JSONField(
-        _("error"), null=True, blank=True, editable=False,
+        _("error"),
+        null=True,
+        blank=True,
+        editable=False,
         help_text=_("Message, hint and values; translated when shown."),
-    )  # fmt: skip
+    )
     progress = models.JSONField(_("progress"), default=dict, blank=True, editable=False)
     canonical_text = models.TextField(_("text"), blank=True, editable=False)
     pages = models.JSONField(_("page table"), default=list, blank=True, editable=False)
@@ -78,14 +84,19 @@ class File(models.Model):
     parser = models.CharField(_("parser"), max_length=80, blank=True, editable=False)
     warnings = models.JSONField(_("warnings"), default=list, blank=True, editable=False)
     content_type = models.CharField(
-        _("content type"), max_length=60, default="document",
+        _("content type"),
+        max_length=60,
+        default="document",
         help_text=_("A word that searches can filter by, such as document, character or outline."),
-    )  # fmt: skip
+    )
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     restricted_to = models.ManyToManyField(
-        Group, blank=True, related_name="restricted_files", verbose_name=_("restricted to"),
+        Group,
+        blank=True,
+        related_name="restricted_files",
+        verbose_name=_("restricted to"),
         help_text=_("Empty: every reader of the store."),
-    )  # fmt: skip
+    )
     max_tokens_per_chunk = models.PositiveIntegerField(_("chunk size"), null=True, editable=False)
     max_overlap_tokens = models.PositiveIntegerField(_("overlap"), null=True, editable=False)
     remote_name = models.CharField(

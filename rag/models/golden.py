@@ -61,9 +61,15 @@ class GoldenQuestion(models.Model):
         _("note"), blank=True, help_text=_("Such as the answer that was corrected.")
     )
     created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
-        verbose_name=_("created by"), editable=False, db_index=False,
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("created by"),
+        editable=False,
+        db_index=False,
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("updated"), auto_now=True)
 
@@ -75,10 +81,12 @@ class GoldenQuestion(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(
-                "store", MD5("query"), name="rag_golden_once_a_store",
+                "store",
+                MD5("query"),
+                name="rag_golden_once_a_store",
                 violation_error_message=_("The store has this question already."),
             )
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return self.query[:80]
@@ -95,18 +103,28 @@ class GoldenTarget(models.Model):
         GoldenQuestion, models.CASCADE, related_name="targets", verbose_name=_("question")
     )
     file = models.ForeignKey(
-        File, models.DO_NOTHING, related_name="golden_targets", verbose_name=_("file"),
+        File,
+        models.DO_NOTHING,
+        related_name="golden_targets",
+        verbose_name=_("file"),
         db_constraint=False,
-    )  # fmt: skip
+    )
     chunk = models.ForeignKey(
-        Chunk, models.DO_NOTHING, related_name="golden_targets", verbose_name=_("chunk"),
-        null=True, blank=True, db_constraint=False,
+        Chunk,
+        models.DO_NOTHING,
+        related_name="golden_targets",
+        verbose_name=_("chunk"),
+        null=True,
+        blank=True,
+        db_constraint=False,
         help_text=_("Empty: any chunk of the file counts."),
-    )  # fmt: skip
+    )
     grade = models.PositiveSmallIntegerField(
-        _("grade"), default=1, validators=[MinValueValidator(1), MaxValueValidator(3)],
+        _("grade"),
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(3)],
         help_text=_("1 to 3: how much it matters that this one is found, and early."),
-    )  # fmt: skip
+    )
 
     class Meta:
         verbose_name = _("expected passage")
@@ -114,17 +132,19 @@ class GoldenTarget(models.Model):
         ordering = ["question_id", "-grade", "id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["question", "chunk"], condition=Q(chunk__isnull=False),
+                fields=["question", "chunk"],
+                condition=Q(chunk__isnull=False),
                 name="rag_golden_chunk_once",
             ),
             models.UniqueConstraint(
-                fields=["question", "file"], condition=Q(chunk__isnull=True),
+                fields=["question", "file"],
+                condition=Q(chunk__isnull=True),
                 name="rag_golden_file_once",
             ),
             models.CheckConstraint(
                 condition=Q(grade__gte=1, grade__lte=3), name="rag_golden_grade_range"
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"{self.question_id}: {self.chunk_id or self.file_id}"

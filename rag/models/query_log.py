@@ -21,9 +21,13 @@ class QueryLog(models.Model):
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.SEARCH)
     query = models.TextField(_("query"))
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+",
-        verbose_name=_("user"), db_index=False,
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        related_name="+",
+        verbose_name=_("user"),
+        db_index=False,
+    )
     store_ids = ArrayField(models.BigIntegerField(), verbose_name=_("stores"))
     settings_hash = models.CharField(max_length=16)
     mode = models.CharField(_("mode"), max_length=10)
@@ -31,8 +35,10 @@ class QueryLog(models.Model):
     chunk_ids = ArrayField(models.BigIntegerField(), verbose_name=_("hits"))
     best_score = models.FloatField(_("best score"), null=True)
     confidence = models.FloatField(
-        _("confidence"), null=True, help_text=_("0 to 1: how sure the search was of its best hit."),
-    )  # fmt: skip
+        _("confidence"),
+        null=True,
+        help_text=_("0 to 1: how sure the search was of its best hit."),
+    )
     timings_ms = models.JSONField(_("times in ms"), default=dict)
     answer = models.TextField(_("answer"), blank=True)
     citations = models.JSONField(_("citations"), default=list, blank=True)

@@ -66,9 +66,11 @@ class ReindexRun(models.Model):
     state = models.CharField(_("state"), max_length=10, choices=State, default=State.WAITING)
     stage = models.CharField(_("stage"), max_length=20, blank=True)
     file_ids = ArrayField(
-        models.BigIntegerField(), verbose_name=_("files"), null=True,
+        models.BigIntegerField(),
+        verbose_name=_("files"),
+        null=True,
         help_text=_("Empty: all files of the store."),
-    )  # fmt: skip
+    )
     model = models.CharField(_("embedding model"), max_length=200, blank=True)
     source = models.ForeignKey(
         EmbeddingSpace, models.SET_NULL, null=True, related_name="+", verbose_name=_("from space")
@@ -77,9 +79,10 @@ class ReindexRun(models.Model):
         EmbeddingSpace, models.SET_NULL, null=True, related_name="+", verbose_name=_("to space")
     )
     options = models.JSONField(
-        _("options"), default=dict,
+        _("options"),
+        default=dict,
         help_text=_("Workers, chunks a second, margin, data folder, force."),
-    )  # fmt: skip
+    )
     position = models.BigIntegerField(_("position"), default=0)
     n_total = models.BigIntegerField(_("in all"), default=0)
     n_done = models.BigIntegerField(_("done"), default=0)
@@ -89,9 +92,14 @@ class ReindexRun(models.Model):
     )
     error = models.JSONField(_("error"), null=True)
     created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+",
-        verbose_name=_("created by"), db_index=False,
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("created by"),
+        db_index=False,
+    )
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     started_at = models.DateTimeField(_("begun"), null=True)
     swapped_at = models.DateTimeField(_("swapped"), null=True)
@@ -105,15 +113,17 @@ class ReindexRun(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["store"], name="rag_reindex_one_at_a_time",
+                fields=["store"],
+                name="rag_reindex_one_at_a_time",
                 condition=Q(state__in=("waiting", "running"), what__in=("embeddings", "lexical")),
             ),
             models.UniqueConstraint(
-                fields=["store"], name="rag_reindex_one_move",
+                fields=["store"],
+                name="rag_reindex_one_move",
                 condition=Q(target__isnull=False)
                 & Q(state__in=("waiting", "running", "ready", "refused", "swapped", "failed")),
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"{self.pk}"

@@ -92,9 +92,13 @@ class Store(models.Model):
     display_name = models.CharField(_("display name"), max_length=512, blank=True)
     backend = models.CharField(_("backend"), max_length=10, choices=Backend, default=Backend.LOCAL)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="stores",
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="stores",
         verbose_name=_("owner"),
-    )  # fmt: skip
+    )
     reader_groups = models.ManyToManyField(
         Group, blank=True, related_name="readable_stores", verbose_name=_("reader groups")
     )
@@ -105,34 +109,50 @@ class Store(models.Model):
         _("public"), default=False, help_text=_("Everybody may read, without signing in.")
     )
     max_tokens_per_chunk = models.PositiveIntegerField(
-        _("chunk size"), default=200, validators=[MinValueValidator(50), MaxValueValidator(500)],
+        _("chunk size"),
+        default=200,
+        validators=[MinValueValidator(50), MaxValueValidator(500)],
         help_text=_("50 to 500 tokens. Small chunks are found more exactly, large ones say more."),
-    )  # fmt: skip
+    )
     max_overlap_tokens = models.PositiveIntegerField(
-        _("overlap"), default=20, validators=[MinValueValidator(0), MaxValueValidator(100)],
+        _("overlap"),
+        default=20,
+        validators=[MinValueValidator(0), MaxValueValidator(100)],
         help_text=_("0 to 100 tokens that a chunk repeats from the one before."),
-    )  # fmt: skip
+    )
     retrieval = models.JSONField(
-        _("retrieval settings"), default=dict, blank=True,
+        _("retrieval settings"),
+        default=dict,
+        blank=True,
         help_text=_("Only what differs from the defaults."),
-    )  # fmt: skip
+    )
     vocabulary = models.JSONField(
-        _("vocabulary"), default=dict, blank=True,
-        help_text=_("Types of things and their names, such as {\"product\": [\"HX-400\"]}."),
-    )  # fmt: skip
+        _("vocabulary"),
+        default=dict,
+        blank=True,
+        help_text=_('Types of things and their names, such as {"product": ["HX-400"]}.'),
+    )
     cache_ttl_s = models.PositiveIntegerField(
         _("cache time"),
         default=3600,
         help_text=_("Seconds that a search result may be kept; 0 keeps none."),
     )
     space = models.ForeignKey(
-        EmbeddingSpace, models.PROTECT, related_name="stores", verbose_name=_("live space"),
-        null=True, blank=True, editable=False,
-    )  # fmt: skip
+        EmbeddingSpace,
+        models.PROTECT,
+        related_name="stores",
+        verbose_name=_("live space"),
+        null=True,
+        blank=True,
+        editable=False,
+    )
     remote = models.JSONField(
-        _("at Gemini"), default=dict, blank=True, editable=False,
+        _("at Gemini"),
+        default=dict,
+        blank=True,
+        editable=False,
         help_text=_("What was last told: documents by state, size, and what went wrong."),
-    )  # fmt: skip
+    )
     synced_at = models.DateTimeField(_("compared with Gemini"), null=True, editable=False)
     n_chunks = models.BigIntegerField(_("chunks"), default=0, editable=False)
     sum_len = models.BigIntegerField(default=0, editable=False)
@@ -180,8 +200,9 @@ class Store(models.Model):
         if self.is_remote:
             raise InvalidInputError(
                 "The store “{name}” is kept at Gemini, which tells no ranked hits.",
-                hint="Ask it a question instead of searching it.", name=self.name,
-            )  # fmt: skip
+                hint="Ask it a question instead of searching it.",
+                name=self.name,
+            )
 
     @property
     def chunk_rule(self) -> ChunkRule:

@@ -70,9 +70,13 @@ class UsageRecord(models.Model):
     duration_ms = models.FloatField(_("duration in ms"), null=True)
     prompt_sha256 = models.CharField(max_length=64, blank=True, default="", editable=False)
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+",
-        verbose_name=_("user"), db_index=False,
-    )  # fmt: skip
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        related_name="+",
+        verbose_name=_("user"),
+        db_index=False,
+    )
     key = models.ForeignKey(
         ApiKey, models.SET_NULL, null=True, related_name="+", verbose_name=_("key"), db_index=False
     )
@@ -81,9 +85,12 @@ class UsageRecord(models.Model):
     )
     agent = models.CharField(_("agent or flow"), max_length=100, blank=True, default="")
     run = models.CharField(
-        _("run"), max_length=40, blank=True, default="",
+        _("run"),
+        max_length=40,
+        blank=True,
+        default="",
         help_text=_("The key of the answer or of the flow's run that the call was made for."),
-    )  # fmt: skip
+    )
     created_at = models.DateTimeField(_("asked"), auto_now_add=True, db_index=True)
 
     objects = UsageQuerySet.as_manager()
@@ -123,9 +130,13 @@ class Budget(models.Model):
         _("tokens at most"), null=True, blank=True, validators=[MinValueValidator(1)]
     )
     max_cost = models.DecimalField(
-        _("money at most"), max_digits=14, decimal_places=4, null=True, blank=True,
+        _("money at most"),
+        max_digits=14,
+        decimal_places=4,
+        null=True,
+        blank=True,
         validators=[MinValueValidator(0)],
-    )  # fmt: skip
+    )
     currency = models.CharField(_("currency"), max_length=3, blank=True, default="USD")
     period_start = models.DateTimeField(_("since"), null=True, editable=False)
     spent_tokens = models.BigIntegerField(_("tokens used"), default=0, editable=False)

@@ -14,10 +14,23 @@ from rag.core.plugins import PluginRegistry
 def odd_texts() -> tuple[str, ...]:
     """Return texts that people and programs send and that break careless code."""
     return (
-        "", " ", "\n\t", "?", "'; DROP TABLE x; --", "{user_query} {0} {x.__class__} %s %(a)s",
-        "<b>&amp;</b>", "\\", "zero\x00byte", "lone \ud800 surrogate", "الضمان سنتان", "🧪👩‍👩‍👧🇨🇳",
-        "e\u0301 \u202eabc\u202c \u200b\ufeff", "保修期有多久？", "水" * 4000, "word " * 800,
-    )  # fmt: skip
+        "",
+        " ",
+        "\n\t",
+        "?",
+        "'; DROP TABLE x; --",
+        "{user_query} {0} {x.__class__} %s %(a)s",
+        "<b>&amp;</b>",
+        "\\",
+        "zero\x00byte",
+        "lone \ud800 surrogate",
+        "الضمان سنتان",
+        "🧪👩‍👩‍👧🇨🇳",
+        "e\u0301 \u202eabc\u202c \u200b\ufeff",
+        "保修期有多久？",
+        "水" * 4000,
+        "word " * 800,
+    )
 
 
 class PluginContract:

@@ -113,13 +113,18 @@ class ToolContract(PluginContract):
             raise AssertionError("failing_options did not fail")
 
     def _call(
-        self, arguments: Mapping[str, Any], deadline: Deadline | None = None,
+        self,
+        arguments: Mapping[str, Any],
+        deadline: Deadline | None = None,
         scope: Scope | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         return call_tool(
-            self.plugin(), arguments, scope=scope or self.scope(),
-            deadline=deadline or Deadline(self.timeout_s), ports=self.ports(),
-        )  # fmt: skip
+            self.plugin(),
+            arguments,
+            scope=scope or self.scope(),
+            deadline=deadline or Deadline(self.timeout_s),
+            ports=self.ports(),
+        )
 
     def _check_error(self, error: RAGError) -> None:
         shown = str(error)

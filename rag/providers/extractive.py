@@ -70,9 +70,11 @@ class ExtractiveChatModel:
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return up to three cited sentences and the notice that no model is configured."""
         return ChatReply(
-            "\n".join(self._answer(request)), model=self.id, finish_reason="stop",
+            "\n".join(self._answer(request)),
+            model=self.id,
+            finish_reason="stop",
             notice=NOTICES[is_han(request.question)],
-        )  # fmt: skip
+        )
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield sentence by sentence; the last piece carries the reason and the notice."""
@@ -81,9 +83,11 @@ class ExtractiveChatModel:
         for this, _ in pairwise(pieces):
             yield ChatReply(f"{this}\n", model=self.id)
         yield ChatReply(
-            pieces[-1], model=self.id, finish_reason="stop",
+            pieces[-1],
+            model=self.id,
+            finish_reason="stop",
             notice=NOTICES[is_han(request.question)],
-        )  # fmt: skip
+        )
 
     def _answer(self, request: ChatRequest) -> list[str]:
         candidates = _candidates(request.passages)

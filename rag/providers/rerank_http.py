@@ -28,9 +28,10 @@ class HttpReranker:
         base = url.strip().rstrip("/")
         if not base:
             raise ConfigurationError(
-                "No reranker is set up.", hint="Set {url_setting}, or rank again by a chat model.",
+                "No reranker is set up.",
+                hint="Set {url_setting}, or rank again by a chat model.",
                 url_setting=URL_SETTING,
-            )  # fmt: skip
+            )
         name = check_address(base, URL_SETTING)
         self._url = base if base.endswith("/rerank") else f"{base}/rerank"
         self._key, self._model = check_key(key, KEY_SETTING), model.strip()
@@ -47,9 +48,11 @@ class HttpReranker:
             return []
         policy = RetryPolicy(max_attempts=2, deadline_s=timeout_s)
         body: dict[str, Any] = {
-            "query": query, "documents": list(texts), "top_n": len(texts),
+            "query": query,
+            "documents": list(texts),
+            "top_n": len(texts),
             "return_documents": False,
-        }  # fmt: skip
+        }
         if self._model:
             body["model"] = self._model
         answer = call_with_retry(policy, lambda left_s: self._post(body, left_s))

@@ -125,8 +125,9 @@ class ScriptedChatModel:
             if self._script.default is None:
                 raise ProviderError(
                     "The script has no answer to “{question}”.",
-                    hint="Add one, or a default.", question=text[-80:],
-                )  # fmt: skip
+                    hint="Add one, or a default.",
+                    question=text[-80:],
+                )
             return self._script.default, Line((), ())
         if line.error:
             raise ProviderError("The script says that the model fails: {reason}", reason=line.error)

@@ -103,16 +103,19 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
         raise ConfigurationError(
             "The model {model} needs a package that is not installed ({reason}).",
             hint="Run: pip install {requirement}",
-            model=model, reason=error, requirement=_REQUIREMENT,
-        ) from error  # fmt: skip
+            model=model,
+            reason=error,
+            requirement=_REQUIREMENT,
+        ) from error
     try:
         return SentenceTransformer(model, device=device)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             "The model {model} cannot be loaded: {reason}",
             hint="Give the folder of a model, or its name on the hub and access to the hub.",
-            model=model, reason=error,
-        ) from error  # fmt: skip
+            model=model,
+            reason=error,
+        ) from error
 
 
 def _fast_tokenizer(model: SentenceTransformer, name: str) -> HuggingFaceTokenizer:

@@ -40,8 +40,9 @@ def draw_page(path: Path, name: str, number: int, quote: str) -> DrawnPage:
         bitmap = page.render(scale=scale, rev_byteorder=True, no_smoothtext=False)
         boxes = _boxes(page, quote, width, height)
     except pdfium.PdfiumError as error:
-        raise DocumentError("Page {number} of “{name}” cannot be drawn.",
-                            name=name, number=number) from error  # fmt: skip
+        raise DocumentError(
+            "Page {number} of “{name}” cannot be drawn.", name=name, number=number
+        ) from error
     return DrawnPage(_png(bitmap), bitmap.width, bitmap.height, boxes)
 
 

@@ -100,10 +100,13 @@ def _fill(var: Path) -> None:
     (var / "script.yaml").write_text(SCRIPT, encoding="utf-8")
     _manage("flow_import", str(folder))
     _manage(
-        "shell", "-v", "0", "-c",
+        "shell",
+        "-v",
+        "0",
+        "-c",
         "from django.contrib.auth.models import User\n"
         f"user = User.objects.get(username='admin'); user.set_password('{PASSWORD}'); user.save()",
-    )  # fmt: skip
+    )
 
 
 def _serve(var: Path) -> None:

@@ -45,10 +45,13 @@ SCRIPT = {
         {"contains": "hostile", "answer": HOSTILE},
         {"contains": "hangs", "answer": WORDS, "delay_s": 60},
         {"contains": "slowly", "answer": WORDS, "delay_s": 2.5},
-        {"contains": "wrongly", "answer": '<cite doc_id="doc_01" quote="The pump is never serviced at all by anybody.">Never.</cite>'},
+        {
+            "contains": "wrongly",
+            "answer": '<cite doc_id="doc_01" quote="The pump is never serviced at all by anybody.">Never.</cite>',
+        },
     ],
     "default": CITED,
-}  # fmt: skip
+}
 
 
 @dataclass

@@ -53,13 +53,21 @@ def desk(transactional_db: None) -> Iterator[Desk]:
 def pages(desk: Desk) -> list[str]:
     store = f"/admin/rag/store/{desk.store.pk}"
     return [
-        "/admin/", "/admin/rag/store/add/", f"{store}/change/", f"{store}/upload/",
-        f"{store}/search/?q=pump&compare=1", f"/admin/rag/chunk/store/{desk.store.pk}/preview/",
+        "/admin/",
+        "/admin/rag/store/add/",
+        f"{store}/change/",
+        f"{store}/upload/",
+        f"{store}/search/?q=pump&compare=1",
+        f"/admin/rag/chunk/store/{desk.store.pk}/preview/",
         "/admin/rag/file/",
-        f"/admin/rag/chunk/{desk.chunk.pk}/change/", "/admin/rag/goldenquestion/add/",
-        "/admin/rag/goldenquestion/import/", "/admin/rag/querylog/", "/admin/agents/agent/add/",
-        "/admin/agents/flow/add/", "/chat",
-    ]  # fmt: skip
+        f"/admin/rag/chunk/{desk.chunk.pk}/change/",
+        "/admin/rag/goldenquestion/add/",
+        "/admin/rag/goldenquestion/import/",
+        "/admin/rag/querylog/",
+        "/admin/agents/agent/add/",
+        "/admin/agents/flow/add/",
+        "/chat",
+    ]
 
 
 @pytest.mark.slow

@@ -43,15 +43,22 @@ class Day:
 
 DAYS = (
     Day(
-        "en", "Plant room", "plant-room-safety-manual.pdf",
-        "How long do I ventilate after a UV lamp breaks?", "ventilate for at least 25 minutes",
+        "en",
+        "Plant room",
+        "plant-room-safety-manual.pdf",
+        "How long do I ventilate after a UV lamp breaks?",
+        "ventilate for at least 25 minutes",
         "Zebra crossings are painted on Mondays.",
     ),
     Day(
-        "zh-hans", "水培手册", "HX-400水培架使用手册.pdf", "显示 E21 以后要等多久才能重新启动水泵？",
-        "等待 15 分钟让电机冷却", "斑马线每周一重新粉刷。",
+        "zh-hans",
+        "水培手册",
+        "HX-400水培架使用手册.pdf",
+        "显示 E21 以后要等多久才能重新启动水泵？",
+        "等待 15 分钟让电机冷却",
+        "斑马线每周一重新粉刷。",
     ),
-)  # fmt: skip
+)
 
 
 @pytest.fixture

@@ -15,9 +15,15 @@ from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Silent: no look-ups of its own, no sandbox, which containers cannot give it.
 FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+)
 LOCALES = {"en": "en-US", "zh-hans": "zh-CN"}
 PASSWORD = "correct horse battery"
 WAIT_MS = 30_000

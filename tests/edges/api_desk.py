@@ -13,9 +13,14 @@ from rag.services.access.api_keys import make_key
 
 BOTH = ("read", "write")
 WRITER = (
-    "add_store", "change_store", "delete_store", "add_file", "change_file", "delete_file",
+    "add_store",
+    "change_store",
+    "delete_store",
+    "add_file",
+    "change_file",
+    "delete_file",
     "change_chunk",
-)  # fmt: skip
+)
 
 
 class KeyClient(Client):
@@ -35,9 +40,11 @@ class KeyClient(Client):
 
 
 def client_for(
-    user: User, rights: Sequence[str] = BOTH, stores: Sequence[models.Store] | None = None,
+    user: User,
+    rights: Sequence[str] = BOTH,
+    stores: Sequence[models.Store] | None = None,
     language: str = "en",
-) -> KeyClient:  # fmt: skip
+) -> KeyClient:
     """Return a client with a new key of ``user``."""
     _, secret = make_key(user=user, name="test", rights=rights, stores=stores)
     return KeyClient(secret, language)
@@ -50,9 +57,17 @@ def error_of(response: Any, status: int) -> dict[str, Any]:
     body = response.json()
     assert set(body) == {"error"}
     error: dict[str, Any] = body["error"]
-    assert {"code", "message", "hint", "params"} <= set(error) <= {
-        "code", "message", "hint", "params", "fields",
-    }  # fmt: skip
+    assert (
+        {"code", "message", "hint", "params"}
+        <= set(error)
+        <= {
+            "code",
+            "message",
+            "hint",
+            "params",
+            "fields",
+        }
+    )
     assert error["message"]
     assert "{" not in error["message"] + error["hint"]
     return error

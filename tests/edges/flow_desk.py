@@ -75,9 +75,7 @@ class FlowDesk:
         return await streamed(secret, method, path, body, **headers)
 
 
-async def streamed(
-    secret: str, method: str, path: str, body: Any = None, **headers: str
-) -> str:  # fmt: skip
+async def streamed(secret: str, method: str, path: str, body: Any = None, **headers: str) -> str:
     """Return all that a stream sends.
 
     Only for streams: a view that waits in the client of async tests would wait for itself.

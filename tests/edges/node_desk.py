@@ -22,9 +22,12 @@ def use_gemini(settings: Any, server: GeminiServer, **more: Any) -> None:
     """Let the installation's Gemini be ``server``."""
     server.key = KEY
     settings.RAG = {
-        **settings.RAG, "GEMINI_API_KEY": KEY, "GEMINI_BASE_URL": server.url, "TIMEOUT_S": 5.0,
+        **settings.RAG,
+        "GEMINI_API_KEY": KEY,
+        "GEMINI_BASE_URL": server.url,
+        "TIMEOUT_S": 5.0,
         **more,
-    }  # fmt: skip
+    }
 
 
 def builder(**values: Any) -> User:

@@ -60,10 +60,18 @@ def world() -> dict[str, Any]:
     question.targets.create(pk=NUMBER, file=file, chunk=chunk)
     asker = UserFactory(username="chair", groups=[board, staff])
     models.QueryLog.objects.create(
-        pk=NUMBER, query="What of the pump?", user=asker, store_ids=[store.pk], settings_hash="0",
-        mode="hybrid", top_k=3, chunk_ids=[NUMBER], answer=f"The {WORD} pump.", kind="ask",
+        pk=NUMBER,
+        query="What of the pump?",
+        user=asker,
+        store_ids=[store.pk],
+        settings_hash="0",
+        mode="hybrid",
+        top_k=3,
+        chunk_ids=[NUMBER],
+        answer=f"The {WORD} pump.",
+        kind="ask",
         citations=[{"quote": f"{WORD} pump", "chunk_id": NUMBER, "file_name": NAME}],
-    )  # fmt: skip
+    )
     return {"store": store, "file": file, "staff": staff, "board": board}
 
 
@@ -122,10 +130,16 @@ def test_no_address_tells_a_reader_of_a_file_that_is_kept_from_him(world: dict[s
 def test_the_same_addresses_tell_operators_and_the_board(world: dict[str, Any]) -> None:
     told = crawl(client_of(is_superuser=True))
     for address in (
-        "/admin/rag/file/", f"/admin/rag/file/{NUMBER}/change/", "/admin/rag/chunk/",
-        f"/admin/rag/chunk/{NUMBER}/change/", f"/admin/rag/querylog/{NUMBER}/change/",
-        "/api/files", f"/api/files/{NUMBER}", "/api/chunks", f"/api/chunks/{NUMBER}",
-    ):  # fmt: skip
+        "/admin/rag/file/",
+        f"/admin/rag/file/{NUMBER}/change/",
+        "/admin/rag/chunk/",
+        f"/admin/rag/chunk/{NUMBER}/change/",
+        f"/admin/rag/querylog/{NUMBER}/change/",
+        "/api/files",
+        f"/api/files/{NUMBER}",
+        "/api/chunks",
+        f"/api/chunks/{NUMBER}",
+    ):
         assert told.get(address) == 200, address
     board = client_of(world["staff"], world["board"])
     for address in ("/api/files", f"/api/files/{NUMBER}", "/admin/rag/file/"):
@@ -137,8 +151,11 @@ POSTS: list[tuple[str, dict[str, Any]]] = [
     ("/api/rag/ask", {"query": QUESTION, "stores": ["house"]}),
     ("/api/rag/search", {"query": QUESTION, "mode": "fileSearch", "fileSearchStoreName": "house"}),
     ("/api/agents/desk/chat", {"message": QUESTION, "stores": ["house"], "stream": False}),
-    ("/v1/chat/completions", {"model": "desk", "messages": [{"role": "user", "content": QUESTION}]}),
-]  # fmt: skip
+    (
+        "/v1/chat/completions",
+        {"model": "desk", "messages": [{"role": "user", "content": QUESTION}]},
+    ),
+]
 
 
 def ask_all(client: Client, secret: str) -> list[str]:

@@ -245,10 +245,13 @@ def test_an_editor_chooses_from_own_groups_and_keeps_the_others(world: World) ->
     client = client_of(world.person(world.editors))
     assert groups_offered(client, world.store) == {world.editors.name, world.readers.name}
     data = {
-        "name": "secret store", "slug": "secret", "max_tokens_per_chunk": 200,
+        "name": "secret store",
+        "slug": "secret",
+        "max_tokens_per_chunk": 200,
         "max_overlap_tokens": 20,
-        "reader_groups": [world.readers.pk], "editor_groups": [world.editors.pk],
-    }  # fmt: skip
+        "reader_groups": [world.readers.pk],
+        "editor_groups": [world.editors.pk],
+    }
     response = client.post(at("rag_store_change", world.store.pk), data)
     assert response.status_code == 302, response.context["errors"]
     assert list(world.store.reader_groups.all()) == [world.readers]
@@ -258,8 +261,13 @@ def test_a_helper_of_accounts_cannot_raise_rights(world: World) -> None:
     boss = UserFactory(is_superuser=True, username="boss")
     helper = world.person(permissions=("view_user", "change_user", "delete_user", "view_group"))
     client = client_of(helper)
-    data = {"username": helper.username, "is_superuser": "on", "is_staff": "on", "is_active": "on",
-            "groups": [world.editors.pk]}  # fmt: skip
+    data = {
+        "username": helper.username,
+        "is_superuser": "on",
+        "is_staff": "on",
+        "is_active": "on",
+        "groups": [world.editors.pk],
+    }
     client.post(at("auth_user_change", helper.pk), data)
     helper.refresh_from_db()
     assert not helper.is_superuser

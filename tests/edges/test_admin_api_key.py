@@ -24,9 +24,13 @@ KEEPER = ("view_apikey", "add_apikey", "change_apikey", "delete_apikey", "view_s
 
 def make(client: Client, **values: Any) -> Any:
     data = {
-        "name": "crawler", "rights": ["read"], "stores": [], "expires_at_0": "", "expires_at_1": "",
+        "name": "crawler",
+        "rights": ["read"],
+        "stores": [],
+        "expires_at_0": "",
+        "expires_at_1": "",
         **values,
-    }  # fmt: skip
+    }
     return client.post(at("rag_apikey_add"), data)
 
 
@@ -72,9 +76,12 @@ def test_superusers_make_keys_for_others_and_set_limits() -> None:
     boss, other = UserFactory(is_superuser=True), UserFactory()
     store = StoreFactory(owner=other)
     response = make(
-        client_of(boss), user=other.pk, requests_per_minute=5, rights=["read", "write"],
+        client_of(boss),
+        user=other.pk,
+        requests_per_minute=5,
+        rights=["read", "write"],
         stores=[store.pk],
-    )  # fmt: skip
+    )
     caller = authenticate_key(secret=secret_in(response))
     assert (caller.user, caller.limit, caller.rights) == (other, 5, {"read", "write"})
     assert caller.scope.only_store_ids == {store.pk}

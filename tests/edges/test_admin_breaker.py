@@ -52,9 +52,15 @@ def test_a_form_that_comes_back_names_nothing_that_one_may_not_read() -> None:
     models.Store.objects.filter(pk=store.pk).update(owner=owner)
     secret = FileFactory(store=StoreFactory(), name="hushed file.txt")
     chunk = publish(secret, "hushed words")[0]
-    data = {"store": store.pk, "query": "x", "targets-TOTAL_FORMS": 1, "targets-INITIAL_FORMS": 0,
-            "targets-0-chunk": chunk.pk, "targets-0-file": secret.pk,
-            "targets-0-grade": 1}  # fmt: skip
+    data = {
+        "store": store.pk,
+        "query": "x",
+        "targets-TOTAL_FORMS": 1,
+        "targets-INITIAL_FORMS": 0,
+        "targets-0-chunk": chunk.pk,
+        "targets-0-file": secret.pk,
+        "targets-0-grade": 1,
+    }
     shown = client_of(owner).post(at("rag_goldenquestion_add"), data).content.decode()
     assert "Select a valid choice" in words(shown)
     assert "hushed" not in shown

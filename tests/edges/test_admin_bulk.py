@@ -74,9 +74,11 @@ def test_a_page_says_how_long_it_takes(store: models.Store, client: Client) -> N
     file.refresh_from_db()
     assert file.status == "processing"
     assert [time_sentence(s) for s in (0.1, 30, 600, 7200)] == [
-        "It takes about 1 second.", "It takes about 30 seconds.", "It takes about 10 minutes.",
+        "It takes about 1 second.",
+        "It takes about 30 seconds.",
+        "It takes about 10 minutes.",
         "It takes about 2 hours.",
-    ]  # fmt: skip
+    ]
     assert "depends" in time_sentence(None)
 
 
@@ -139,8 +141,9 @@ def test_chunks_are_exported_as_lines_of_json(store: models.Store, client: Clien
     response = post_action(client, "file", "export", [file.pk])
     rows = [json.loads(line) for line in streamed(response).splitlines()]
     assert [(row["text"], row["enabled"], row["file_name"]) for row in rows] == [
-        ("one", False, "a.txt"), ("二", True, "a.txt"),
-    ]  # fmt: skip
+        ("one", False, "a.txt"),
+        ("二", True, "a.txt"),
+    ]
 
 
 def test_all_rows_of_a_list_are_chosen_by_its_filter(store: models.Store, client: Client) -> None:

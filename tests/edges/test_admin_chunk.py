@@ -132,16 +132,26 @@ def test_the_list_finds_words_as_written(
 ) -> None:
     monkeypatch.setattr(service, "READ_UP_TO", read_up_to)
     publish(
-        file, "员工手册规定年假为二十天", "The manual covers citations and codes A-1203.",
+        file,
+        "员工手册规定年假为二十天",
+        "The manual covers citations and codes A-1203.",
         "年终奖 Bonus",
         "the annual 100% report",
-    )  # fmt: skip
+    )
     for words_asked, ordinals in (
-        ("年假", [0]), ("手册规定", [0]), ("手册", [0]), ("citations", [1]),
+        ("年假", [0]),
+        ("手册规定", [0]),
+        ("手册", [0]),
+        ("citations", [1]),
         ("CITATIONS codes", [1]),
-        ("1203", [1]), ("A-1203", [1]), ("bonus 年终奖", [2]), ("bonus 年假", []), ("the", [1, 3]),
-        ("quasar", []), ("\0quasar", []),
-    ):  # fmt: skip
+        ("1203", [1]),
+        ("A-1203", [1]),
+        ("bonus 年终奖", [2]),
+        ("bonus 年假", []),
+        ("the", [1, 3]),
+        ("quasar", []),
+        ("\0quasar", []),
+    ):
         assert found(file, words_asked) == ordinals, words_asked
 
 
@@ -172,9 +182,15 @@ def test_no_word_narrows_nothing(file: Any) -> None:
 def test_a_revision_is_shown_as_it_stood(client: Client, file: Any) -> None:
     chunk = ChunkFactory(file=file)
     revision = models.ChunkRevision.objects.create(
-        chunk=chunk, revision=1, text="<b>before</b>", char_start=0, char_end=9, page_first=2,
-        page_last=2, file_revision=1,
-    )  # fmt: skip
+        chunk=chunk,
+        revision=1,
+        text="<b>before</b>",
+        char_start=0,
+        char_end=9,
+        page_first=2,
+        page_last=2,
+        file_revision=1,
+    )
     shown = page(client, "rag_chunkrevision_change", revision.pk)
     assert "&lt;b&gt;before&lt;/b&gt;" in shown
     assert "<b>before" not in shown

@@ -71,9 +71,10 @@ def test_the_way_back_from_a_saved_text_leads_to_the_list_as_it_was(
     response = client.post(address, {"text": "the pump rests", "seen": 1}, follow=True)
     assert response.redirect_chain[-1][0] == f"{at('rag_chunk_change', chunk.pk)}?{filters}"
     assert f'href="{at("rag_chunk_changelist")}?q=pump&amp;file=1"' in response.content.decode()
-    other = client.post(f"{at('rag_chunk_text', chunk.pk)}?next=//evil.example", {
-        "text": "the pump runs", "seen": 2
-    })  # fmt: skip
+    other = client.post(
+        f"{at('rag_chunk_text', chunk.pk)}?next=//evil.example",
+        {"text": "the pump runs", "seen": 2},
+    )
     assert other["Location"] == at("rag_chunk_change", chunk.pk)
 
 
@@ -216,12 +217,16 @@ def test_a_decision_that_is_none_or_too_late_changes_nothing(client: Client, con
 
 def pages_of(file: Any, chunk: Any, conflict: Any) -> list[str]:
     return [
-        at("rag_chunk_changelist"), at("rag_chunk_changelist", file=file.pk),
-        at("rag_chunk_change", chunk.pk), at("rag_chunk_text", chunk.pk),
-        at("rag_chunk_revisions", chunk.pk), at("rag_chunk_add_to", file.pk, after=chunk.pk),
-        at("rag_chunkconflict_changelist"), at("rag_conflict_decide", conflict.pk),
+        at("rag_chunk_changelist"),
+        at("rag_chunk_changelist", file=file.pk),
+        at("rag_chunk_change", chunk.pk),
+        at("rag_chunk_text", chunk.pk),
+        at("rag_chunk_revisions", chunk.pk),
+        at("rag_chunk_add_to", file.pk, after=chunk.pk),
+        at("rag_chunkconflict_changelist"),
+        at("rag_conflict_decide", conflict.pk),
         at("rag_chunk_preview", file.store_id, file=file.pk),
-    ]  # fmt: skip
+    ]
 
 
 def test_markup_is_only_text_on_every_page(client: Client, file: Any, conflict: Any) -> None:

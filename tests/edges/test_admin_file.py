@@ -80,10 +80,14 @@ def test_a_file_named_in_html_does_nothing(client: Client, store: Any) -> None:
     publish(file, f"text {HTML}")
     models.File.objects.filter(pk=file.pk).update(status="error", error=error)
     addresses = [
-        at("rag_file_changelist"), at("rag_file_change", file.pk), at("rag_file_delete", file.pk),
-        at("rag_file_text", file.pk), at("rag_file_history", file.pk),
-        at("rag_chunk_changelist"), at("rag_chunk_changelist", file=file.pk),
-    ]  # fmt: skip
+        at("rag_file_changelist"),
+        at("rag_file_change", file.pk),
+        at("rag_file_delete", file.pk),
+        at("rag_file_text", file.pk),
+        at("rag_file_history", file.pk),
+        at("rag_chunk_changelist"),
+        at("rag_chunk_changelist", file=file.pk),
+    ]
     for address in addresses:
         shown = client.get(address).content.decode()
         assert "<script>alert(1)" not in shown, address
@@ -165,8 +169,11 @@ def test_facts_are_changed_without_touching_the_worker_s_fields(client: Client, 
     file.refresh_from_db()
     chunk.refresh_from_db()
     assert (file.name, file.metadata, file.status, file.revision) == (
-        "new.txt", {"year": 2024}, "processing", 9,
-    )  # fmt: skip
+        "new.txt",
+        {"year": 2024},
+        "processing",
+        9,
+    )
     assert chunk.content_type == "outline"
     assert list(file.restricted_to.all()) == [group]
 

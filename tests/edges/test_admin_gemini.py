@@ -69,10 +69,17 @@ def client(boss: User) -> Client:
 
 def add(client: Client, **values: Any) -> Any:
     form = {
-        "name": "Remote", "slug": "", "display_name": "", "backend": "gemini",
-        "max_tokens_per_chunk": "200", "max_overlap_tokens": "20",
-        "vocabulary": "{}", "cache_ttl_s": "3600", "owner": "", **values,
-    }  # fmt: skip
+        "name": "Remote",
+        "slug": "",
+        "display_name": "",
+        "backend": "gemini",
+        "max_tokens_per_chunk": "200",
+        "max_overlap_tokens": "20",
+        "vocabulary": "{}",
+        "cache_ttl_s": "3600",
+        "owner": "",
+        **values,
+    }
     return client.post(at("rag_store_add"), form, follow=True)
 
 

@@ -19,9 +19,15 @@ from tests.integration.golden_world import TEXTS, golden, golden_store
 
 pytestmark = pytest.mark.django_db
 RIGHTS = (
-    *EDITOR, "view_goldenquestion", "add_goldenquestion", "change_goldenquestion",
-    "delete_goldenquestion", "view_evaluationrun", "add_evaluationrun", "delete_evaluationrun",
-)  # fmt: skip
+    *EDITOR,
+    "view_goldenquestion",
+    "add_goldenquestion",
+    "change_goldenquestion",
+    "delete_goldenquestion",
+    "view_evaluationrun",
+    "add_evaluationrun",
+    "delete_evaluationrun",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +45,13 @@ def world() -> tuple[models.Store, list[models.Chunk], Client]:
 
 def form(store: models.Store, query: str, *targets: dict[str, Any], had: int = 0) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "store": store.pk, "query": query, "enabled": "on", "note": "",
-        "targets-TOTAL_FORMS": len(targets), "targets-INITIAL_FORMS": had,
-    }  # fmt: skip
+        "store": store.pk,
+        "query": query,
+        "enabled": "on",
+        "note": "",
+        "targets-TOTAL_FORMS": len(targets),
+        "targets-INITIAL_FORMS": had,
+    }
     for n, target in enumerate(targets):
         values = {"chunk": "", "file": "", "grade": 1, **target}
         data |= {f"targets-{n}-{name}": value for name, value in values.items()}
@@ -55,26 +65,34 @@ def test_a_question_is_written_and_changed(world: Any) -> None:
         at("rag_goldenquestion_add"),
         form(store, " How long? ", {"chunk": chunks[0].pk, "grade": 3}),
         follow=True,
-    )  # fmt: skip
+    )
     assert made.status_code == 200
     question = models.GoldenQuestion.objects.get()
     assert (question.query, question.created_by, question.origin) == (
-        "How long?", store.owner, "hand",
-    )  # fmt: skip
+        "How long?",
+        store.owner,
+        "hand",
+    )
     target = question.targets.get()
     assert (target.chunk_id, target.file_id, target.grade) == (
-        chunks[0].pk, chunks[0].file_id, 3,
-    )  # fmt: skip
+        chunks[0].pk,
+        chunks[0].file_id,
+        3,
+    )
     shown = page(client, "rag_goldenquestion_change", question.pk)
     assert "How long?" in shown
     data = form(
-        store, "How long now?", {"id": target.pk, "chunk": chunks[1].pk},
-        {"file": chunks[0].file_id, "grade": 2}, had=1,
-    )  # fmt: skip
+        store,
+        "How long now?",
+        {"id": target.pk, "chunk": chunks[1].pk},
+        {"file": chunks[0].file_id, "grade": 2},
+        had=1,
+    )
     client.post(at("rag_goldenquestion_change", question.pk), data)
     assert {(t.chunk_id, t.file_id, t.grade) for t in question.targets.all()} == {
-        (chunks[1].pk, chunks[0].file_id, 1), (None, chunks[0].file_id, 2),
-    }  # fmt: skip
+        (chunks[1].pk, chunks[0].file_id, 1),
+        (None, chunks[0].file_id, 2),
+    }
 
 
 def test_what_is_not_in_the_store_or_expected_twice_is_refused(world: Any) -> None:

@@ -50,8 +50,15 @@ def log(store: models.Store, days_ago: int = 0, ms: float = 10, **values: Any) -
 
 
 def cite(file: models.File, verdict: str = "verified") -> dict[str, Any]:
-    return {"number": 1, "verdict": verdict, "quote": "words", "file_id": file.pk,
-            "file_name": file.name, "char_start": 0, "char_end": 5}  # fmt: skip
+    return {
+        "number": 1,
+        "verdict": verdict,
+        "quote": "words",
+        "file_id": file.pk,
+        "file_name": file.name,
+        "char_start": 0,
+        "char_end": 5,
+    }
 
 
 def test_figures_are_counted_by_day() -> None:
@@ -210,10 +217,13 @@ def test_the_log_is_filtered_by_what_went_wrong() -> None:
     log(other, query="nothing found", chunk_ids=[])
     client = client_of(UserFactory(is_superuser=True))
     for chosen, query in (
-        ({"quality": "low"}, "doubtful one"), ({"quality": "good"}, "sure one"),
-        ({"quality": "citation"}, "wrongly cited"), ({"quality": "uncited"}, "not cited"),
-        ({"hits": "none"}, "nothing found"), ({"store": other.pk}, "nothing found"),
-    ):  # fmt: skip
+        ({"quality": "low"}, "doubtful one"),
+        ({"quality": "good"}, "sure one"),
+        ({"quality": "citation"}, "wrongly cited"),
+        ({"quality": "uncited"}, "not cited"),
+        ({"hits": "none"}, "nothing found"),
+        ({"store": other.pk}, "nothing found"),
+    ):
         rows = client.get(at("rag_querylog_changelist", **chosen)).context["cl"].result_list
         assert [row.query for row in rows] == [query], chosen
     assert client.get(at("rag_querylog_changelist", store="x")).status_code == 200
@@ -227,11 +237,15 @@ def test_a_trace_shows_hits_citations_and_times_of_what_one_may_read() -> None:
     chunk, hidden = publish(open_file, "open words")[0], publish(closed, "hidden words")[0]
     user = UserFactory(groups=[groups[0]], permissions=RIGHTS)
     row = log(
-        store, kind="ask", query="<script>alert(1)</script>", user=user, answer="An answer [1].",
+        store,
+        kind="ask",
+        query="<script>alert(1)</script>",
+        user=user,
+        answer="An answer [1].",
         chunk_ids=[chunk.pk, hidden.pk, 10**9],
         citations=[cite(open_file), {**cite(closed, "altered"), "quote": "hidden words"}],
         timings_ms={"sql": 4.0, "model": 8.0, "total": 12.5},
-    )  # fmt: skip
+    )
     shown = page(client_of(user), "rag_querylog_change", row.pk)
     said = words(shown)
     assert "open words" in said
@@ -242,9 +256,12 @@ def test_a_trace_shows_hits_citations_and_times_of_what_one_may_read() -> None:
     assert "checking" not in said
     assert "chat model 8.0 ms" in said
     assert "<script>alert" not in shown
-    assert client_of(UserFactory(permissions=RIGHTS)).get(
-        at("rag_querylog_change", row.pk)
-    ).status_code == 302  # fmt: skip
+    assert (
+        client_of(UserFactory(permissions=RIGHTS))
+        .get(at("rag_querylog_change", row.pk))
+        .status_code
+        == 302
+    )
 
 
 def test_a_logged_question_becomes_a_golden_one() -> None:
@@ -260,8 +277,10 @@ def test_a_logged_question_becomes_a_golden_one() -> None:
     assert client.post(address, {"chunk": chunk.pk}).status_code == 302
     question = store.golden_questions.get()
     assert (question.query, question.origin, question.note) == (
-        "What is right?", "corrected", "Wrong.",
-    )  # fmt: skip
+        "What is right?",
+        "corrected",
+        "Wrong.",
+    )
     assert question.targets.get().chunk == chunk
     reader = client_of(UserFactory(permissions=EDITOR, groups=[group]))
     assert reader.post(address, {"chunk": chunk.pk}).status_code == 403

@@ -30,14 +30,29 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 LISTS = (
-    "rag_store", "rag_file", "rag_chunk", "rag_chunkrevision", "rag_chunkconflict", "rag_querylog",
-    "rag_goldenquestion", "rag_evaluationrun", "rag_usagerecord", "rag_auditentry", "rag_reindexrun",
-    "rag_embeddingspace", "procrastinate_procrastinatejob",
-)  # fmt: skip
+    "rag_store",
+    "rag_file",
+    "rag_chunk",
+    "rag_chunkrevision",
+    "rag_chunkconflict",
+    "rag_querylog",
+    "rag_goldenquestion",
+    "rag_evaluationrun",
+    "rag_usagerecord",
+    "rag_auditentry",
+    "rag_reindexrun",
+    "rag_embeddingspace",
+    "procrastinate_procrastinatejob",
+)
 VIEWER = (
-    *EDITOR, "view_chunkconflict", "view_goldenquestion", "view_evaluationrun", "view_usagerecord",
-    "view_auditentry", "view_reindexrun",
-)  # fmt: skip
+    *EDITOR,
+    "view_chunkconflict",
+    "view_goldenquestion",
+    "view_evaluationrun",
+    "view_usagerecord",
+    "view_auditentry",
+    "view_reindexrun",
+)
 
 
 def fill(group: Any, n: int) -> None:

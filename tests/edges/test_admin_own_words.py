@@ -99,9 +99,17 @@ def test_a_file_is_called_as_it_is_called_and_kinds_begin_with_a_capital(client:
 def test_the_number_of_a_page_stands_there_once(client: Client) -> None:
     file = FileFactory(
         canonical_text="one two",
-        pages=[{"number": n, "label": label, "start": 4 * n - 4, "end": 4 * n - 1,
-                "has_text_layer": True} for n, label in ((1, "1"), (2, "ii"))],
-    )  # fmt: skip
+        pages=[
+            {
+                "number": n,
+                "label": label,
+                "start": 4 * n - 4,
+                "end": 4 * n - 1,
+                "has_text_layer": True,
+            }
+            for n, label in ((1, "1"), (2, "ii"))
+        ],
+    )
     shown = words(page(client, "rag_file_text", file.pk))
     assert "Page 1 one" in shown and "Page 2 ii two" in shown
 

@@ -50,11 +50,20 @@ def url(store: models.Store, **query: Any) -> str:
 
 
 ALL: dict[str, Any] = {
-    "mode": "hybrid", "top_k": 3, "fusion": "rrf", "vector_weight": 0.4, "bm25_weight": 0.6,
-    "vector_threshold": -0.5, "bm25_threshold": 0.01, "rerank": "none", "rerank_top_k": 7,
-    "context_type": "detailed", "context_tokens": 500, "content_types": ["document"],
+    "mode": "hybrid",
+    "top_k": 3,
+    "fusion": "rrf",
+    "vector_weight": 0.4,
+    "bm25_weight": 0.6,
+    "vector_threshold": -0.5,
+    "bm25_threshold": 0.01,
+    "rerank": "none",
+    "rerank_top_k": 7,
+    "context_type": "detailed",
+    "context_tokens": 500,
+    "content_types": ["document"],
     "metadata": {},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("changes", [{}, {"mode": "keyword"}, {"fusion": "rrf", "top_k": 2}, ALL])
@@ -73,9 +82,9 @@ def test_it_finds_what_the_api_finds_by_the_same_settings(
     ]
     (trial,) = context["trials"]
     assert trial["trial"].context.text == told["context"]
-    assert trial["settings"] == RetrievalSettings(**{**changes, **(
-        {"content_types": ("document",)} if "content_types" in changes else {}
-    )})  # fmt: skip
+    assert trial["settings"] == RetrievalSettings(
+        **{**changes, **({"content_types": ("document",)} if "content_types" in changes else {})}
+    )
     assert trial["analysis"].intent == told["metadata"]["query_intent"]
 
 
@@ -98,8 +107,14 @@ def test_the_analysis_the_context_and_the_times_are_shown(
 
 
 def test_two_settings_stand_side_by_side(store: models.Store, client: Client) -> None:
-    query = {"q": "leave", "mode": "hybrid", "top_k": 4, "compare": "1",
-             "b-mode": "keyword", "b-bm25_threshold": "0"}  # fmt: skip
+    query = {
+        "q": "leave",
+        "mode": "hybrid",
+        "top_k": 4,
+        "compare": "1",
+        "b-mode": "keyword",
+        "b-bm25_threshold": "0",
+    }
     context = client.get(url(store), query).context
     first, second = context["trials"]
     assert (first["settings"].mode, second["settings"].mode) == ("hybrid", "keyword")

@@ -102,12 +102,15 @@ def test_a_failed_run_is_queued_again(desk: Any) -> None:
     assert run.state == "swapped"
 
 
-@pytest.mark.parametrize("values, said", [
-    ({"what": "embeddings", "model": "nobody:x"}, "Unknown embedding provider “nobody”"),
-    ({"what": "parse", "model": NEW}, "model"),
-    ({"what": "everything"}, "everything is not one of the available choices"),
-    ({"store": 0}, "not one of the available choices"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values, said",
+    [
+        ({"what": "embeddings", "model": "nobody:x"}, "Unknown embedding provider “nobody”"),
+        ({"what": "parse", "model": NEW}, "model"),
+        ({"what": "everything"}, "everything is not one of the available choices"),
+        ({"store": 0}, "not one of the available choices"),
+    ],
+)
 def test_bad_orders_are_told_in_the_form(desk: Any, values: dict[str, Any], said: str) -> None:
     client, store = desk
     assert said in words(order(client, store, **values).content.decode())

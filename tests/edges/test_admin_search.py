@@ -25,10 +25,12 @@ def file(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Any:
     store = StoreFactory(owner=UserFactory(permissions=EDITOR))
     file = FileFactory(store=store, name="law.txt")
     publish(
-        file, "Annual leave is twenty days.", "Sick leave needs a certificate.",
+        file,
+        "Annual leave is twenty days.",
+        "Sick leave needs a certificate.",
         "员工手册有二十页。",
         "Parking is free for visitors.",
-    )  # fmt: skip
+    )
     return file
 
 
@@ -55,9 +57,11 @@ def test_it_finds_what_the_service_finds(
 ) -> None:
     context = found(client, file, q="annual leave", **changes)
     result = retrieve(
-        query="annual leave", scope=scope_of(file.store.owner), stores=[file.store],
+        query="annual leave",
+        scope=scope_of(file.store.owner),
+        stores=[file.store],
         settings=file.store.retrieval_settings.but(**changes),
-    )  # fmt: skip
+    )
     shown = [item["hit"] for item in context["hits"]]
     assert [(hit.chunk_id, hit.score) for hit in shown] == [
         (hit.chunk_id, hit.score) for hit in result.hits

@@ -153,8 +153,12 @@ def test_the_second_of_two_who_save_is_told_what_the_first_one_changed(editor: A
     assert refused.status_code == 200
     said = dict(refused.context["adminform"].form.errors)
     assert set(said) == {
-        "max_tokens_per_chunk", "is_public", "reader_groups", "retrieval", "__all__"
-    }  # fmt: skip
+        "max_tokens_per_chunk",
+        "is_public",
+        "reader_groups",
+        "retrieval",
+        "__all__",
+    }
     assert said["__all__"][0].startswith("anna changed this meanwhile (")
     assert "from “200” to “300”; what you typed" in said["max_tokens_per_chunk"][0]
     assert "from “no” to “yes”, which stands here now" in said["is_public"][0]
@@ -291,10 +295,14 @@ def test_a_store_named_in_html_does_nothing(editor: Any) -> None:
     store = StoreFactory(owner=editor, name=name)
     client = client_of(editor)
     addresses = [
-        at("index"), at("rag_store_changelist"), at("rag_store_change", store.pk),
-        at("rag_store_search", store.pk), at("rag_store_upload", store.pk),
-        at("rag_store_delete", store.pk), at("rag_file_changelist", store=store.pk),
-    ]  # fmt: skip
+        at("index"),
+        at("rag_store_changelist"),
+        at("rag_store_change", store.pk),
+        at("rag_store_search", store.pk),
+        at("rag_store_upload", store.pk),
+        at("rag_store_delete", store.pk),
+        at("rag_file_changelist", store=store.pk),
+    ]
     for address in addresses:
         shown = client.get(address).content.decode()
         assert "<script>alert(1)" not in shown, address
@@ -309,9 +317,11 @@ def test_the_retrieval_settings_are_those_of_the_search(editor: Any) -> None:
     settings = store.retrieval_settings
     assert (settings.mode, settings.top_k, settings.fusion) == ("keyword", 7, "weighted")
     assert store.retrieval == {
-        "mode": "keyword", "top_k": 7, "content_types": ["manual", "note"],
+        "mode": "keyword",
+        "top_k": 7,
+        "content_types": ["manual", "note"],
         "metadata": {"lang": "zh"},
-    }  # fmt: skip
+    }
     shown = page(client, "rag_store_change", store.pk)
     assert 'value="manual, note"' in shown
     assert "How much the meaning counts" in words(shown)

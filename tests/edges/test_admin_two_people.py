@@ -60,17 +60,26 @@ def errors(response: Any) -> dict[str, list[str]]:
 def question(row: models.GoldenQuestion, *targets: dict[str, Any], **more: Any) -> dict[str, Any]:
     n_had = sum("id" in target for target in targets)
     data = {
-        "query": row.query, "note": row.note, "enabled": "on",
-        "targets-TOTAL_FORMS": len(targets), "targets-INITIAL_FORMS": n_had, **more,
-    }  # fmt: skip
+        "query": row.query,
+        "note": row.note,
+        "enabled": "on",
+        "targets-TOTAL_FORMS": len(targets),
+        "targets-INITIAL_FORMS": n_had,
+        **more,
+    }
     for n, target in enumerate(targets):
         data |= {f"targets-{n}-{name}": value for name, value in target.items()}
     return data
 
 
 def target(row: models.GoldenTarget, **more: Any) -> dict[str, Any]:
-    return {"id": row.pk, "chunk": row.chunk_id or "", "file": row.file_id, "grade": row.grade,
-            **more}  # fmt: skip
+    return {
+        "id": row.pk,
+        "chunk": row.chunk_id or "",
+        "file": row.file_id,
+        "grade": row.grade,
+        **more,
+    }
 
 
 def test_the_second_who_saves_a_file_is_told_what_the_first_one_changed(
@@ -80,8 +89,13 @@ def test_the_second_who_saves_a_file_is_told_what_the_first_one_changed(
     file, group = chunks[0].file, GroupFactory(name="Board")
     url = at("rag_file_change", file.pk)
     seen = opened(bert, "rag_file", file.pk)
-    hers = {"name": "guide.txt", "content_type": "document", "metadata": '{"year": 2024}',
-            "restricted_to": [group.pk], **opened(anna, "rag_file", file.pk)}  # fmt: skip
+    hers = {
+        "name": "guide.txt",
+        "content_type": "document",
+        "metadata": '{"year": 2024}',
+        "restricted_to": [group.pk],
+        **opened(anna, "rag_file", file.pk),
+    }
     assert anna.post(url, hers).status_code == 302
     typed = {"name": "manual.txt", "content_type": "document", "metadata": "{}", **seen}
     refused = bert.post(url, typed)
@@ -140,9 +154,12 @@ def test_passages_that_came_and_went_meanwhile_are_told_and_shown(
     gone, kept = row.targets.order_by("pk")
     url, seen = at("rag_goldenquestion_change", row.pk), opened(bert, "rag_goldenquestion", row.pk)
     hers = question(
-        row, target(gone, DELETE="on"), target(kept), {"chunk": chunks[2].pk, "grade": 3},
+        row,
+        target(gone, DELETE="on"),
+        target(kept),
+        {"chunk": chunks[2].pk, "grade": 3},
         **opened(anna, "rag_goldenquestion", row.pk),
-    )  # fmt: skip
+    )
     assert anna.post(url, hers).status_code == 302
     new = {"chunk": chunks[3].pk, "file": "", "grade": 1}
     refused = bert.post(url, question(row, target(gone), target(kept, grade=2), new, **seen))
@@ -156,8 +173,10 @@ def test_passages_that_came_and_went_meanwhile_are_told_and_shown(
     again = question(row, target(came), target(kept, grade=2), new, **carried(shown))
     assert bert.post(url, again).status_code == 302
     assert dict(row.targets.values_list("chunk", "grade")) == {
-        chunks[1].pk: 2, chunks[2].pk: 3, chunks[3].pk: 1,
-    }  # fmt: skip
+        chunks[1].pk: 2,
+        chunks[2].pk: 3,
+        chunks[3].pk: 1,
+    }
 
 
 def test_the_same_passage_from_both_is_expected_once(anna: Client, bert: Client) -> None:

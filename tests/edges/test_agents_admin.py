@@ -115,9 +115,14 @@ def test_the_second_of_two_who_save_an_agent_is_told_what_the_first_one_changed(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("config_default_top_k", "0"), ("config_min_confidence_score", "2"),
-     ("config_search_mode", "magic"), ("config_sources", "[1]"), ("temperature", "9")],
-)  # fmt: skip
+    [
+        ("config_default_top_k", "0"),
+        ("config_min_confidence_score", "2"),
+        ("config_search_mode", "magic"),
+        ("config_sources", "[1]"),
+        ("temperature", "9"),
+    ],
+)
 def test_a_wrong_value_is_told_beside_its_field(client: Client, field: str, value: str) -> None:
     values = {**form_of(client), "name": "desk", field: value}
     response = client.post(at("agents_agent_add"), values)
@@ -173,9 +178,14 @@ def test_a_built_in_agent_stays(client: Client) -> None:
     boss = client_of(UserFactory(is_superuser=True))
     response = boss.post(at("agents_agent_delete", agent.pk), {"post": "yes"}, follow=True)
     assert "is built in" in response.content.decode()
-    boss.post(at("agents_agent_changelist"), {
-        "action": "delete_selected", "_selected_action": [agent.pk], "post": "yes",
-    })  # fmt: skip
+    boss.post(
+        at("agents_agent_changelist"),
+        {
+            "action": "delete_selected",
+            "_selected_action": [agent.pk],
+            "post": "yes",
+        },
+    )
     assert models.Agent.objects.filter(pk=agent.pk).exists()
 
 
@@ -183,11 +193,15 @@ def test_conversations_are_for_their_people_and_operators_and_only_to_look_at() 
     user = looker()
     session = models.Session.objects.create(user=user, title="My <b>question</b>")
     message = models.Message.objects.create(
-        session=session, role="assistant", content="<script>alert(1)</script>", status="error",
-        feedback=-1, error={"message": "“{name}” holds no text.", "params": {"name": "a"}},
+        session=session,
+        role="assistant",
+        content="<script>alert(1)</script>",
+        status="error",
+        feedback=-1,
+        error={"message": "“{name}” holds no text.", "params": {"name": "a"}},
         citations=[{"number": 1, "verdict": "altered", "quote": "<i>q</i>", "file_name": "f"}],
         sources=[{"content": "seen", "doc_id": "doc_01", "file_name": "f"}],
-    )  # fmt: skip
+    )
     own = client_of(user)
     shown = page(own, "agents_message_change", message.pk)
     assert "&lt;script&gt;alert(1)" in shown and "<i>q</i>" not in shown
@@ -214,10 +228,15 @@ def test_the_words_of_a_passage_go_with_it() -> None:
     )
     session = models.Session.objects.create(user=user, title="t")
     message = models.Message.objects.create(
-        session=session, role="assistant", content="a", status="done",
-        sources=[{"content": chunk.text, "doc_id": "d", "chunk_id": chunk.pk} for chunk in (kept, gone)],
+        session=session,
+        role="assistant",
+        content="a",
+        status="done",
+        sources=[
+            {"content": chunk.text, "doc_id": "d", "chunk_id": chunk.pk} for chunk in (kept, gone)
+        ],
         citations=[{"number": 1, "quote": gone.text, "verdict": "verified", "chunk_id": gone.pk}],
-    )  # fmt: skip
+    )
     client = client_of(user)
     before = page(client, "agents_message_change", message.pk)
     assert before.count("the lost words") == 2 and "the kept words" in before

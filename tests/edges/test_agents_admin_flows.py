@@ -136,13 +136,19 @@ def test_a_source_that_failed_is_told_in_the_reader_s_language(desk: FlowDesk) -
     begun = models.RunEvent.objects.get(run=run, kind="node_started", node="judge")
     fault = ProviderTimeoutError(
         "The source “{name}” did not answer within {timeout_s} s.",
-        hint="Try again, or allow more time.", name="<b>rows</b>", timeout_s="3",
-    )  # fmt: skip
+        hint="Try again, or allow more time.",
+        name="<b>rows</b>",
+        timeout_s="3",
+    )
     data = {"counts": {"rows": 0}, "errors": {"rows": str(fault)}}
     event = models.RunEvent.objects.create(
-        run=run, node="judge", visit=begun.visit, kind="rag_results", data=data,
+        run=run,
+        node="judge",
+        visit=begun.visit,
+        kind="rag_results",
+        data=data,
         seq=run.events.count() + 1000,
-    )  # fmt: skip
+    )
     chinese = client_of(desk.owner, "zh-CN")
     assert "did not answer within 3 s." in page(chinese, "agents_flowrun_page", run.pk)
     event.data = {**data, "faults": {"rows": fault.as_dict()}}

@@ -182,9 +182,11 @@ def test_groups_of_others_are_not_there_to_be_chosen(world: AgentWorld) -> None:
     refused = error_of(client.send("post", "/api/agents", given), 400)
     unknown = error_of(client.send("post", "/api/agents", {**given, "editor_groups": ["nil"]}), 400)
     # Whether there is such a group is not told either.
-    assert refused["fields"] == {"editor_groups": [
-        text.replace("nil", "board") for text in unknown["fields"]["editor_groups"]
-    ]}  # fmt: skip
+    assert refused["fields"] == {
+        "editor_groups": [
+            text.replace("nil", "board") for text in unknown["fields"]["editor_groups"]
+        ]
+    }
     made = ok(client.send("post", "/api/agents", {**given, "editor_groups": ["mine"]}), 201)
     assert made["editor_groups"] == ["mine"]
     row = models.Agent.objects.get(name="shared")

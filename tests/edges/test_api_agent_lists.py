@@ -75,9 +75,12 @@ def test_runs_are_listed_without_the_texts_of_their_versions() -> None:
         ok(client.get("/api/flows/f0/runs"))
     for _ in range(3):
         models.FlowRun.objects.create(
-            version=version, user=owner, status="done", replay_of=first,
+            version=version,
+            user=owner,
+            status="done",
+            replay_of=first,
             state={"flow_msgs": [{"role": "assistant", "content": "Yes."}], "edges_var": {"a": 1}},
-        )  # fmt: skip
+        )
     with CaptureQueriesContext(connection) as asked:
         runs = ok(client.get("/api/flows/f0/runs"))["results"]
     assert [(one["answer"], one["variables"]) for one in runs] == [("Yes.", {"a": 1})] * 3 + [

@@ -55,9 +55,12 @@ class Desk:
         """Ask, and go away after so many events."""
         text = ""
         with httpx2.stream(
-            "POST", f"{self.urls[0]}/api/agents/desk/chat", json={"message": message},
-            headers=self.headers, timeout=60,
-        ) as answer:  # fmt: skip
+            "POST",
+            f"{self.urls[0]}/api/agents/desk/chat",
+            json={"message": message},
+            headers=self.headers,
+            timeout=60,
+        ) as answer:
             for piece in answer.iter_text():
                 text += piece
                 seen = sse_events(text[: text.rfind("\n\n") + 2])
@@ -121,9 +124,12 @@ def _the_first_event_comes_at_once_and_nothing_is_held_back(desk: Desk) -> None:
     for _ in range(5):
         started, last, first = time.perf_counter(), 0.0, 0.0
         with httpx2.stream(
-            "POST", f"{desk.urls[0]}/api/agents/desk/chat", headers=desk.headers, timeout=60,
+            "POST",
+            f"{desk.urls[0]}/api/agents/desk/chat",
+            headers=desk.headers,
+            timeout=60,
             json={"message": "Tell me steadily of the pump"},
-        ) as answer:  # fmt: skip
+        ) as answer:
             for piece in answer.iter_text():
                 now = time.perf_counter()
                 if "event: start" in piece:

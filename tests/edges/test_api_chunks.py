@@ -280,9 +280,19 @@ def test_a_made_up_cursor_is_a_field_error(cursor: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ['["id"]', '{"a":1}', '["id","x","y"]', '["id",1,true]', '["id",1,1e999]', f'["id",1,{2**70}]',
-     f'["id",{2**70},1]', '["name","a",1]', "[" * 5000, '["id",null,1]'],
-)  # fmt: skip
+    [
+        '["id"]',
+        '{"a":1}',
+        '["id","x","y"]',
+        '["id",1,true]',
+        '["id",1,1e999]',
+        f'["id",1,{2**70}]',
+        f'["id",{2**70},1]',
+        '["name","a",1]',
+        "[" * 5000,
+        '["id",null,1]',
+    ],
+)
 def test_a_forged_cursor_is_a_field_error(content: str) -> None:
     import base64
 
@@ -294,10 +304,14 @@ def test_a_forged_cursor_is_a_field_error(content: str) -> None:
 @pytest.mark.parametrize(
     ("ordering", "value"),
     [
-        ("id", "Infinity"), ("size", "-Infinity"), ("size", "NaN"), ("size", "1e300"),
-        ("created_at", '"0001-01-01T00:00:00+23:59"'), ("-created_at", '"9999-12-31T23:59-23:59"'),
+        ("id", "Infinity"),
+        ("size", "-Infinity"),
+        ("size", "NaN"),
+        ("size", "1e300"),
+        ("created_at", '"0001-01-01T00:00:00+23:59"'),
+        ("-created_at", '"9999-12-31T23:59-23:59"'),
     ],
-)  # fmt: skip
+)
 def test_a_cursor_with_what_no_column_holds_is_a_field_error(ordering: str, value: str) -> None:
     import base64
 

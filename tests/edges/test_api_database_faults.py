@@ -16,7 +16,10 @@ from tests.factories import StoreFactory, UserFactory
 from tests.integration.golden_world import golden_store
 
 CHANGED = "Somebody else changed or deleted this at the same moment."
-ADDRESSES = {"rag.api.retrieval.rag.find_stores": "/api/rag/retrieve", "rag.api.resources.stores.create_store": "/api/stores"}  # fmt: skip
+ADDRESSES = {
+    "rag.api.retrieval.rag.find_stores": "/api/rag/retrieve",
+    "rag.api.resources.stores.create_store": "/api/stores",
+}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +44,13 @@ def test_errors_of_the_database_are_translated(fault: Exception, told: type | No
     [(DataError, 400, "invalid_input"), (IntegrityError, 409, "conflict")],
 )
 def test_both_frameworks_tell_them_without_the_database_s_words(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: str,
-    fault: type[Exception], status: int, code: str,
-) -> None:  # fmt: skip
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+    fault: type[Exception],
+    status: int,
+    code: str,
+) -> None:
     def fail(**_: Any) -> Any:
         raise fault("duplicate key value violates rag_store_name")
 
@@ -59,7 +66,10 @@ def test_both_frameworks_tell_them_without_the_database_s_words(
 def test_the_routes_of_the_node_tell_them_too() -> None:
     assert told_error(IntegrityError("x"))[0] == 409
     status, sentence = told_error(DataError("x"))
-    assert (status, sentence.split(".")[0]) == (400, "The request holds a value that cannot be stored")  # fmt: skip
+    assert (status, sentence.split(".")[0]) == (
+        400,
+        "The request holds a value that cannot be stored",
+    )
 
 
 @pytest.mark.django_db

@@ -21,9 +21,18 @@ from tests.factories import StoreFactory, UserFactory
 
 RETRIEVE = "/api/rag/retrieve"
 BAD_JSON = [
-    b"", b"{", b"nonsense", b"\xff\xfe", b'{"name": NaN}', b'{"name": 1e999}', b'{"name": "\\u0000"}',
-    b'{"name": "\\ud800"}', b"[" * 100_000, b'{"a":' * 60 + b"1" + b"}" * 60, b"1" * 5000,
-]  # fmt: skip
+    b"",
+    b"{",
+    b"nonsense",
+    b"\xff\xfe",
+    b'{"name": NaN}',
+    b'{"name": 1e999}',
+    b'{"name": "\\u0000"}',
+    b'{"name": "\\ud800"}',
+    b"[" * 100_000,
+    b'{"a":' * 60 + b"1" + b"}" * 60,
+    b"1" * 5000,
+]
 
 
 @pytest.fixture
@@ -81,9 +90,19 @@ def test_other_methods_are_405_and_say_which_are_possible(
 
 @pytest.mark.parametrize(
     "address",
-    ["/api/", "/api/none", "/api/stores/", "/api/rag", "/api/rag/none", "/api/files/x", "/api/chunks/-1",
-     "/api/chunks/99999999999999999999", "/api/files/9999999999999999999", "/api/%00"],
-)  # fmt: skip
+    [
+        "/api/",
+        "/api/none",
+        "/api/stores/",
+        "/api/rag",
+        "/api/rag/none",
+        "/api/files/x",
+        "/api/chunks/-1",
+        "/api/chunks/99999999999999999999",
+        "/api/files/9999999999999999999",
+        "/api/%00",
+    ],
+)
 def test_addresses_that_lead_nowhere_are_404_in_json(client: KeyClient, address: str) -> None:
     assert error_of(client.get(address), 404)["code"] == "not_found"
 
@@ -105,9 +124,13 @@ def test_other_addresses_are_not_touched(db: None) -> None:
     [(ZeroDivisionError, 500, "internal"), (OperationalError, 503, "unavailable")],
 )
 def test_a_fault_of_ours_is_told_in_json_without_its_details(
-    client: KeyClient, address: str, monkeypatch: pytest.MonkeyPatch,
-    fault: type[Exception], status: int, code: str,
-) -> None:  # fmt: skip
+    client: KeyClient,
+    address: str,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: type[Exception],
+    status: int,
+    code: str,
+) -> None:
     def fail(**_: Any) -> Any:
         raise fault("password=hunter2")
 
@@ -141,9 +164,13 @@ CASES = [
 @pytest.mark.parametrize(("error", "status", "code"), CASES, ids=[case[2] for case in CASES])
 @pytest.mark.parametrize("address", ["/api/stores", RETRIEVE])
 def test_one_map_serves_both(
-    client: KeyClient, monkeypatch: pytest.MonkeyPatch, address: str, error: Exception, status: int,
+    client: KeyClient,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
+    error: Exception,
+    status: int,
     code: str,
-) -> None:  # fmt: skip
+) -> None:
     def fail(**_: Any) -> Any:
         raise error
 
@@ -176,16 +203,23 @@ def test_pydantic_s_errors_become_sentences() -> None:
     found = pydantic_fields(
         [
             {"type": "missing", "loc": ("body", "body", "query"), "msg": "Field required"},
-            {"type": "greater_than_equal", "loc": ("body", "body", "a", 0), "msg": "", "ctx": {"ge": 3}},
+            {
+                "type": "greater_than_equal",
+                "loc": ("body", "body", "a", 0),
+                "msg": "",
+                "ctx": {"ge": 3},
+            },
             {"type": "new_kind", "loc": ("body", "body", "a", 0), "msg": "As pydantic says"},
             {"type": "model_type", "loc": ("body", "body"), "msg": "x"},
             {"type": "int_parsing", "loc": ("query", "after"), "msg": "x"},
         ]
-    )  # fmt: skip
+    )
     assert found == {
-        "query": ["This is needed."], "a.0": ["This must be 3 or more.", "As pydantic says"],
-        "": ["This must be an object."], "after": ["This must be a whole number."],
-    }  # fmt: skip
+        "query": ["This is needed."],
+        "a.0": ["This must be 3 or more.", "As pydantic says"],
+        "": ["This must be an object."],
+        "after": ["This must be a whole number."],
+    }
 
 
 def test_nested_details_become_flat() -> None:
@@ -229,17 +263,38 @@ def test_objects_with_more_names_than_any_request_has_are_refused() -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(st.characters(), max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=True)
+    | st.text(st.characters(), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=10,
-)  # fmt: skip
+)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES)
 def test_json_is_read_back_or_refused_for_a_reason(value: Any) -> None:
     text = json.dumps(value)
-    bad = any(word in text for word in ("NaN", "Infinity", "\\u0000", "\\ud8", "\\ud9", "\\uda", "\\udb", "\\udc", "\\udd", "\\ude", "\\udf"))  # fmt: skip
+    bad = any(
+        word in text
+        for word in (
+            "NaN",
+            "Infinity",
+            "\\u0000",
+            "\\ud8",
+            "\\ud9",
+            "\\uda",
+            "\\udb",
+            "\\udc",
+            "\\udd",
+            "\\ude",
+            "\\udf",
+        )
+    )
     try:
         assert read_json(text.encode()) == value
     except InvalidInputError:

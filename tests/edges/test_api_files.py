@@ -41,12 +41,17 @@ def post(
 def test_files_are_taken_and_queued(client: KeyClient, store: Any, by: str) -> None:
     metadata = {"lang": "zh", "year": 2024}
     results = post(
-        client, upload("a.txt", b"alpha"), upload("员工.txt", "文".encode()),
-        store=str(getattr(store, by)), content_type="manual", metadata=json.dumps(metadata),
-    )  # fmt: skip
+        client,
+        upload("a.txt", b"alpha"),
+        upload("员工.txt", "文".encode()),
+        store=str(getattr(store, by)),
+        content_type="manual",
+        metadata=json.dumps(metadata),
+    )
     assert [(one["name"], one["outcome"], one["error"]) for one in results] == [
-        ("a.txt", "taken", None), ("员工.txt", "taken", None),
-    ]  # fmt: skip
+        ("a.txt", "taken", None),
+        ("员工.txt", "taken", None),
+    ]
     files = list(models.File.objects.order_by("pk"))
     assert [one["file"]["id"] for one in results] == [file.pk for file in files]
     assert {(file.content_type, str(file.metadata)) for file in files} == {
@@ -80,8 +85,9 @@ def test_a_zip_answers_for_each_document(client: KeyClient) -> None:
         target.writestr("sub/two.txt", b"2")
     results = post(client, upload("bundle.zip", packed.getvalue()))
     assert [(one["name"], one["outcome"]) for one in results] == [
-        ("one.txt", "taken"), ("two.txt", "taken"),
-    ]  # fmt: skip
+        ("one.txt", "taken"),
+        ("two.txt", "taken"),
+    ]
 
 
 def test_replacing_gives_a_file_new_bytes(
@@ -170,8 +176,11 @@ def test_a_file_is_described_renamed_restricted_and_deleted(client: KeyClient, s
     file = FileFactory(store=store, name="a.txt")
     address = f"/api/files/{file.pk}"
     body = {
-        "name": "b.txt", "content_type": "outline", "metadata": {"x": [1]}, "restricted_to": ["staff"],
-    }  # fmt: skip
+        "name": "b.txt",
+        "content_type": "outline",
+        "metadata": {"x": [1]},
+        "restricted_to": ["staff"],
+    }
     changed = ok(client.send("patch", address, body))
     assert body.items() <= changed.items()
     assert ok(client.send("patch", address, {"name": "../c.txt"}))["name"] == "c.txt"
@@ -246,9 +255,13 @@ def test_the_text_comes_in_windows(client: KeyClient, store: Any, monkeypatch: A
     address = f"/api/files/{file.pk}/text"
     told = ok(client.get(address))
     assert told == {
-        "file": file.pk, "revision": 1, "start": 0, "end": len(whole), "length": len(whole),
+        "file": file.pk,
+        "revision": 1,
+        "start": 0,
+        "end": len(whole),
+        "length": len(whole),
         "text": whole,
-    }  # fmt: skip
+    }
     part = ok(client.get(f"{address}?start=9&end=15"))
     assert (part["text"], part["end"]) == (whole[9:15], 15)
     assert ok(client.get(f"{address}?start=9&end=3"))["text"] == ""
@@ -262,9 +275,13 @@ def test_the_text_comes_in_windows(client: KeyClient, store: Any, monkeypatch: A
 def test_lists_are_filtered(client: KeyClient, store: Any) -> None:
     one = FileFactory(store=store, name="Pump.txt", metadata={"lang": "zh", "tags": ["a"]})
     two = FileFactory(
-        store=StoreFactory(owner=store.owner, slug="other"), name="valve.txt", kind="pdf",
-        status="error", content_type="outline", metadata={"lang": "en"},
-    )  # fmt: skip
+        store=StoreFactory(owner=store.owner, slug="other"),
+        name="valve.txt",
+        kind="pdf",
+        status="error",
+        content_type="outline",
+        metadata={"lang": "en"},
+    )
     FileFactory(store=StoreFactory(owner=UserFactory()))
 
     def ids(query: str) -> list[int]:
@@ -280,10 +297,16 @@ def test_lists_are_filtered(client: KeyClient, store: Any) -> None:
     assert ids('metadata={"lang":"fr"}') == []
     error_of(client.get("/api/files?store=none"), 404)
     for query, field in [
-        ("sttaus=error", "sttaus"), ("status=lost", "status"), ("ordering=sha256", "ordering"),
-        ("limit=0", "limit"), ("limit=201", "limit"), ("metadata=[]", "metadata"),
-        ('metadata={"a":"\\u0000"}', "metadata"), ("name=a%00b", "name"), ("cursor=zz", "cursor"),
-    ]:  # fmt: skip
+        ("sttaus=error", "sttaus"),
+        ("status=lost", "status"),
+        ("ordering=sha256", "ordering"),
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("metadata=[]", "metadata"),
+        ('metadata={"a":"\\u0000"}', "metadata"),
+        ("name=a%00b", "name"),
+        ("cursor=zz", "cursor"),
+    ]:
         assert list(error_of(client.get(f"/api/files?{query}"), 400)["fields"]) == [field]
 
 

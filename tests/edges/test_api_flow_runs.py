@@ -61,8 +61,13 @@ def test_a_review_is_decided_over_http(flow_desk: FlowDesk) -> None:
     told = flow_desk.run("danger")
     assert told["status"] == "paused" and told["ended_at"] is None
     assert told["reviews"] == [
-        {"node": "review", "visit": 1, "message": "Send this? danger", "decisions": ["send", "drop"]}
-    ]  # fmt: skip
+        {
+            "node": "review",
+            "visit": 1,
+            "message": "Send this? danger",
+            "decisions": ["send", "drop"],
+        }
+    ]
     assert [one["status"] for one in told["nodes"]] == ["done", "waiting"]
     path = flow_desk.path(told, "/resume")
     refused = error_of(flow_desk.client().send("post", path, {"decision": "maybe"}), 400)
@@ -124,9 +129,10 @@ async def test_a_stream_tells_all_and_can_be_taken_up_again(
     assert "".join(tokens) == told[-1][2]["answer"] == "Take the stairs, not the lift."
     key = told[0][2]["run"]
     rest = await flow_desk.streamed(
-        "get", f"/api/flows/desk/runs/{key}/events",
+        "get",
+        f"/api/flows/desk/runs/{key}/events",
         **{"Last-Event-ID": str(told[-3][0])},
-    )  # fmt: skip
+    )
     assert [one for one in sse_events(rest) if one[1] != "ping"] == told[-2:]
     text = await flow_desk.streamed("get", f"/api/flows/desk/runs/{key}/events?after=999")
     assert {kind for _, kind, _ in sse_events(text)} <= {"ping"}
@@ -165,11 +171,15 @@ def test_only_those_who_may_run_it_see_it(flow_desk: FlowDesk) -> None:
     client = flow_desk.client(stranger)
     told = flow_desk.run("which way?")
     for method, path in [
-        ("post", "/api/flows/desk/run"), ("post", "/api/flows/desk/stream"),
-        ("get", "/api/flows/desk"), ("get", "/api/flows/desk/runs"),
-        ("get", flow_desk.path(told)), ("get", flow_desk.path(told, "/events")),
-        ("post", flow_desk.path(told, "/cancel")), ("post", flow_desk.path(told, "/replay")),
-    ]:  # fmt: skip
+        ("post", "/api/flows/desk/run"),
+        ("post", "/api/flows/desk/stream"),
+        ("get", "/api/flows/desk"),
+        ("get", "/api/flows/desk/runs"),
+        ("get", flow_desk.path(told)),
+        ("get", flow_desk.path(told, "/events")),
+        ("post", flow_desk.path(told, "/cancel")),
+        ("post", flow_desk.path(told, "/replay")),
+    ]:
         body = {"message": "x", "from_node": "judge"} if method == "post" else None
         body = {"from_node": "judge"} if path.endswith("replay") else body
         body = {"message": "x"} if path.endswith(("run", "stream")) else body
@@ -208,8 +218,9 @@ def test_a_runner_sees_their_own_runs_and_an_editor_how_others_went(flow_desk: F
     refused = error_of(
         flow_desk.client(runner).send(
             "post", "/api/flows/desk/run", {"message": "x", "given": {"token_id": "1"}}
-        ), 403,
-    )  # fmt: skip
+        ),
+        403,
+    )
     assert "token_id" in refused["hint"]
 
 

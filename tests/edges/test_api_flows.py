@@ -131,8 +131,9 @@ def test_what_is_exported_can_be_taken_in_again(flow_desk: FlowDesk) -> None:
     assert ok(client.send("post", "/api/flows", told), 201)["version"] == 1
     answer = client.get("/api/flows/desk/export?form=zip&version=1")
     assert (answer["Content-Type"], "desk-1.zip" in answer["Content-Disposition"]) == (
-        "application/zip", True,
-    )  # fmt: skip
+        "application/zip",
+        True,
+    )
     assert take(client, answer.content).json()["version"] == 1
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         texts = {f"top/{name}": archive.read(name) for name in archive.namelist()}
@@ -178,11 +179,15 @@ def test_flows_are_made_and_changed_by_those_who_may(flow_desk: FlowDesk) -> Non
     flow_desk.flow.is_public = True
     flow_desk.flow.save()
     for method, path in [
-        ("patch", "/api/flows/desk"), ("delete", "/api/flows/desk"),
-        ("get", "/api/flows/desk/versions"), ("get", "/api/flows/desk/versions/1"),
-        ("get", "/api/flows/desk/export"), ("post", "/api/flows/desk/versions/1/activate"),
-        ("post", "/api/flows/desk/rollback"), ("get", "/api/flows/desk/versions/1/diff"),
-    ]:  # fmt: skip
+        ("patch", "/api/flows/desk"),
+        ("delete", "/api/flows/desk"),
+        ("get", "/api/flows/desk/versions"),
+        ("get", "/api/flows/desk/versions/1"),
+        ("get", "/api/flows/desk/export"),
+        ("post", "/api/flows/desk/versions/1/activate"),
+        ("post", "/api/flows/desk/rollback"),
+        ("get", "/api/flows/desk/versions/1/diff"),
+    ]:
         error_of(other.send(method, path, {"title": "x"} if method == "patch" else None), 403)
     assert ok(other.get("/api/flows/desk"))["may_edit"] is False
     error_of(flow_desk.client().send("patch", "/api/flows/desk", {"name": "x"}), 400)

@@ -39,9 +39,11 @@ def world() -> tuple[models.Store, list[models.Chunk], KeyClient]:
 def test_a_question_is_made_read_changed_and_deleted(world: Any) -> None:
     store, chunks, client = world
     body = {
-        "store": store.slug, "query": "How long is the warranty?", "note": "asked often",
+        "store": store.slug,
+        "query": "How long is the warranty?",
+        "note": "asked often",
         "targets": [{"chunk": chunks[0].pk, "grade": 3}],
-    }  # fmt: skip
+    }
     made = ok(client.send("post", QUESTIONS, body), 201)
     assert made["store"] == store.pk
     assert made["origin"] == "api"
@@ -53,13 +55,16 @@ def test_a_question_is_made_read_changed_and_deleted(world: Any) -> None:
     address = f"{QUESTIONS}/{made['id']}"
     changed = ok(
         client.send(
-            "patch", address,
+            "patch",
+            address,
             {"query": "Warranty?", "enabled": False, "targets": [{"chunk": chunks[1].pk}]},
         )
-    )  # fmt: skip
+    )
     assert (changed["query"], changed["enabled"], changed["note"]) == (
-        "Warranty?", False, "asked often",
-    )  # fmt: skip
+        "Warranty?",
+        False,
+        "asked often",
+    )
     assert [one["chunk"] for one in changed["targets"]] == [chunks[1].pk]
     listed = ok(client.get(f"{QUESTIONS}?store={store.slug}&enabled=false&words=warr"))
     assert [one["id"] for one in listed["results"]] == [made["id"]]
@@ -109,8 +114,11 @@ def test_readers_and_strangers_see_no_question_and_no_run(world: Any) -> None:
         client = client_for(user)
         for address in (QUESTIONS, RUNS):
             assert ok(client.get(address))["results"] == []
-        for address in (f"{QUESTIONS}/{question.pk}", f"{RUNS}/{run['id']}",
-                        f"{RUNS}/{run['id']}/results"):  # fmt: skip
+        for address in (
+            f"{QUESTIONS}/{question.pk}",
+            f"{RUNS}/{run['id']}",
+            f"{RUNS}/{run['id']}/results",
+        ):
             error_of(client.get(address), 404)
             error_of(client.delete(address.removesuffix("/results")), 404)
         exported = client.get(f"{QUESTIONS}/export")
@@ -186,9 +194,10 @@ def test_a_run_is_made_read_compared_and_deleted(world: Any) -> None:
 
 def test_a_store_without_questions_is_not_measured(world: Any) -> None:
     store, _, client = world
-    assert "no golden question" in error_of(
-        client.send("post", RUNS, {"store": store.slug}), 400
-    )["message"]  # fmt: skip
+    assert (
+        "no golden question"
+        in error_of(client.send("post", RUNS, {"store": store.slug}), 400)["message"]
+    )
     assert not models.EvaluationRun.objects.exists()
 
 

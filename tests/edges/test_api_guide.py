@@ -18,8 +18,9 @@ from tests.factories import UserFactory, publish, upload
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "api.md"
 DOCUMENTS = {
-    "pump.md": b"# Pump\n\nThe pump is serviced once a year.", "tea.md": b"# Tea\n\nTea is poured.",
-}  # fmt: skip
+    "pump.md": b"# Pump\n\nThe pump is serviced once a year.",
+    "tea.md": b"# Tea\n\nTea is poured.",
+}
 
 
 def commands() -> list[list[str]]:

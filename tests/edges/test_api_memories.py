@@ -39,8 +39,13 @@ def test_memories_are_seen_with_their_source_and_filtered(
     assert (fact["message"], fact["session"]) == (str(row.key), str(row.session.key))
     assert (episode["answer"], episode["is_answer_gone"]) == ("Every 30 days.", False)
     assert "embedding" not in fact and "space" not in fact
-    for query, n in (("kind=semantic", 1), ("project=desk", 2), ("project=x", 0), ("q=30", 1),
-                     (f"session={row.session.key}", 2)):  # fmt: skip
+    for query, n in (
+        ("kind=semantic", 1),
+        ("project=desk", 2),
+        ("project=x", 0),
+        ("q=30", 1),
+        (f"session={row.session.key}", 2),
+    ):
         assert len(listed(client, query)) == n
     assert ok(client.get(f"/api/memories/{fact['id']}"))["id"] == fact["id"]
     error_of(client.get("/api/memories?kind=dreams"), 400)
@@ -67,8 +72,15 @@ def test_the_owner_changes_words_and_they_are_found_by_them(
     assert models.Memory.objects.get(key=fact["id"]).embedding != before
     edited = ok(client.send("patch", f"/api/memories/{episode['id']}", {"answer": "Monthly."}))
     assert (edited["answer"], edited["is_by_hand"]) == ("Monthly.", True)
-    for wrong in ({"text": " . "}, {"text": ""}, {"kind": "episodic"}, {"project": "x"}, {"no": 1},
-                  {"answer": "x"}, {"text": "x" * 2001}):  # fmt: skip
+    for wrong in (
+        {"text": " . "},
+        {"text": ""},
+        {"kind": "episodic"},
+        {"project": "x"},
+        {"no": 1},
+        {"answer": "x"},
+        {"text": "x" * 2001},
+    ):
         error_of(client.send("patch", address, wrong), 400)
     made = ok(client.send("post", "/api/memories", {"text": "I like tea.", "project": "desk"}), 201)
     assert (made["text"], made["kind"], made["message"]) == ("I like tea.", "semantic", None)
@@ -103,8 +115,11 @@ def test_the_owner_switches_memory_off(world: AgentWorld, client: KeyClient) -> 
 def test_nobody_else_sees_or_touches_them(world: AgentWorld, client: KeyClient) -> None:
     _, fact = listed(client)
     _, limited = make_key(user=world.user, name="k", rights=["read", "write"], stores=[world.store])
-    for other in (client_for(UserFactory()), client_for(UserFactory(is_superuser=True)),
-                  KeyClient(limited)):  # fmt: skip
+    for other in (
+        client_for(UserFactory()),
+        client_for(UserFactory(is_superuser=True)),
+        KeyClient(limited),
+    ):
         assert listed(other) == []
         address = f"/api/memories/{fact['id']}"
         error_of(other.get(address), 404)
@@ -135,8 +150,11 @@ def test_a_fact_stays_about_its_thing_when_its_words_change(
     world: AgentWorld, client: KeyClient
 ) -> None:
     _, fact = listed(client)
-    for text, subject in (("Our pump is an HX-500", "pump"), ("The HX-500 pump is old.", "pump"),
-                          ("The filter is blue.", "the filter is blue")):  # fmt: skip
+    for text, subject in (
+        ("Our pump is an HX-500", "pump"),
+        ("The HX-500 pump is old.", "pump"),
+        ("The filter is blue.", "the filter is blue"),
+    ):
         ok(client.send("patch", f"/api/memories/{fact['id']}", {"text": text}))
         assert models.Memory.objects.get(key=fact["id"]).subject == subject
     ok(client.send("post", "/api/memories", {"text": "My pump is red.", "project": "desk"}), 201)

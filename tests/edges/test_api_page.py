@@ -47,10 +47,17 @@ def test_a_selection_is_answered_from_and_its_citation_opens(world: AgentWorld) 
 @pytest.mark.parametrize(
     "context",
     [
-        {"text": 5}, {"text": "x" * 50_001}, {"urls": ["http://a.example"] * 6}, {"urls": [""]},
-        {"entities": [{"name": {}}]}, {"entities": ["x"] * 51}, {"html": "x"}, "text", [],
+        {"text": 5},
+        {"text": "x" * 50_001},
+        {"urls": ["http://a.example"] * 6},
+        {"urls": [""]},
+        {"entities": [{"name": {}}]},
+        {"entities": ["x"] * 51},
+        {"html": "x"},
+        "text",
+        [],
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_refused(world: AgentWorld, context: Any) -> None:
     assert asked(world, context).status_code in (400, 422)
     assert models.Message.objects.count() == 0

@@ -40,12 +40,15 @@ def address(transactional_db: None) -> Iterator[str]:
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
     name = str(connection.settings_dict["NAME"])
     server = subprocess.Popen(
-        [sys.executable, "-c", SERVER, name, str(port)], cwd=settings.BASE_DIR,
+        [sys.executable, "-c", SERVER, name, str(port)],
+        cwd=settings.BASE_DIR,
         env={
-            **os.environ, "DATABASE_POOL_SIZE": "2", "LOG_LEVEL": "ERROR",
+            **os.environ,
+            "DATABASE_POOL_SIZE": "2",
+            "LOG_LEVEL": "ERROR",
             "DJANGO_SETTINGS_MODULE": "project.settings",
         },
-    )  # fmt: skip
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(300):
@@ -75,19 +78,22 @@ def test_many_at_once_share_two_connections(address: str) -> None:
     _, secret = make_key(user=user, name="k", rights=["read", "write"], requests_per_minute=150)
     headers = {"authorization": f"Bearer {secret}"}
     query = {
-        "query": "pump", "stores": ["manuals"], "retrieval_mode": "keyword",
+        "query": "pump",
+        "stores": ["manuals"],
+        "retrieval_mode": "keyword",
         "settings": {"mode": "keyword"},
-    }  # fmt: skip
+    }
     calls: list[Any] = [
         lambda client, n: client.post("/api/rag/retrieve", json=query),
         lambda client, n: client.get("/api/files"),
         lambda client, n: client.get(f"/api/files/{file.pk}/original"),
         lambda client, n: client.patch(f"/api/chunks/{chunk.pk}", json={"enabled": True}),
         lambda client, n: client.post(
-            "/api/files", data={"store": "manuals"},
+            "/api/files",
+            data={"store": "manuals"},
             files={"files": (f"{n}.txt", f"text {n}".encode() * 50_000)},
         ),
-    ]  # fmt: skip
+    ]
 
     def one(n: int) -> list[int]:
         with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:

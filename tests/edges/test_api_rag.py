@@ -28,9 +28,11 @@ def store(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring
     store = StoreFactory(owner=UserFactory(), slug="manuals", name="All manuals")
     file = FileFactory(store=store, name="pump.txt", content_type="manual", metadata={"lang": "en"})
     publish(
-        file, "The pump HX-400 is serviced once a year.", "The valve closes by itself.",
+        file,
+        "The pump HX-400 is serviced once a year.",
+        "The valve closes by itself.",
         "水泵每年检修一次。",
-    )  # fmt: skip
+    )
     publish(FileFactory(store=store, name="tea.txt"), "Tea is poured over the pump of the samovar.")
     return store
 
@@ -190,12 +192,15 @@ def test_an_answer_comes_with_checked_citations(client: KeyClient) -> None:
 # The shape that the OpenAPI document shows is the rule that the core keeps.
 LIMITED = {
     "top_k": st.none() | st.integers(-5, 300),
-    "vector_weight": st.floats(-0.5, 1.5), "bm25_weight": st.floats(-0.5, 1.5),
-    "vector_threshold": st.floats(-2, 2), "bm25_threshold": st.floats(-1, 2_000_000),
-    "rerank_top_k": st.integers(-5, 300), "context_tokens": st.integers(0, 2_000_000),
+    "vector_weight": st.floats(-0.5, 1.5),
+    "bm25_weight": st.floats(-0.5, 1.5),
+    "vector_threshold": st.floats(-2, 2),
+    "bm25_threshold": st.floats(-1, 2_000_000),
+    "rerank_top_k": st.integers(-5, 300),
+    "context_tokens": st.integers(0, 2_000_000),
     "mode": st.sampled_from(["auto", "semantic", "keyword", "hybrid", "", "x"]),
     "fusion": st.sampled_from(["weighted", "rrf", "max"]),
-}  # fmt: skip
+}
 
 
 @given(st.fixed_dictionaries({}, optional=LIMITED))

@@ -83,9 +83,12 @@ def test_an_old_answer_opens_the_text_it_quoted(world: AgentWorld, talk: Any) ->
     citation = talk.row.citations[0]
     chunk = rag_models.Chunk.objects.get(pk=citation["chunk_id"])
     edit_chunk(
-        scope=world.scope, chunk_id=chunk.pk, text="Something else now.", by=world.user,
+        scope=world.scope,
+        chunk_id=chunk.pk,
+        text="Something else now.",
+        by=world.user,
         expected_revision=chunk.revision,
-    )  # fmt: skip
+    )
     opened = ok(client.get(f"/api/messages/{talk.row.key}/citations/1"))
     assert opened["text"][opened["start"] : opened["end"]] == QUOTE
     error_of(client.get(f"/api/messages/{talk.row.key}/citations/9"), 404)
@@ -142,10 +145,14 @@ def test_agents_are_made_changed_and_deleted_by_whom_they_belong_to(world: Agent
     user.groups.add(group)
     client = client_for(user)
     body = {
-        "name": "helpful", "display_name": "Helpful", "prompt": "Be kind.", "stores": ["manuals"],
-        "config": {"default_top_k": 3, "enable_rerank": True}, "temperature": 0.2,
+        "name": "helpful",
+        "display_name": "Helpful",
+        "prompt": "Be kind.",
+        "stores": ["manuals"],
+        "config": {"default_top_k": 3, "enable_rerank": True},
+        "temperature": 0.2,
         "reader_groups": [group.name],
-    }  # fmt: skip
+    }
     made = ok(client.send("post", "/api/agents", body), 201)
     assert made["config"]["default_top_k"] == 3 and made["config"]["rerank_top_k"] == 5
     assert made["stores"] == ["manuals"] and made["is_builtin"] is False
@@ -153,10 +160,15 @@ def test_agents_are_made_changed_and_deleted_by_whom_they_belong_to(world: Agent
     changed = ok(client.send("patch", "/api/agents/helpful", {"config": {"search_mode": "auto"}}))
     assert changed["config"]["default_top_k"] == 5
     for wrong in (
-        {"config": {"default_top_k": 999}}, {"config": {"nonsense": 1}}, {"temperature": 9},
-        {"agent_type": "magic"}, {"nonsense": 1}, {"is_builtin": True},
-        {"model": "nobody:model"}, {"max_iterations": 0},
-    ):  # fmt: skip
+        {"config": {"default_top_k": 999}},
+        {"config": {"nonsense": 1}},
+        {"temperature": 9},
+        {"agent_type": "magic"},
+        {"nonsense": 1},
+        {"is_builtin": True},
+        {"model": "nobody:model"},
+        {"max_iterations": 0},
+    ):
         error_of(client.send("patch", "/api/agents/helpful", wrong), 400)
     error_of(client.send("patch", "/api/agents/helpful", {"stores": ["nowhere"]}), 404)
     reader = UserFactory(permissions=PERMISSIONS)

@@ -25,12 +25,21 @@ def test_a_store_lives_from_post_to_delete(words: None) -> None:
     user = UserFactory(permissions=WRITER, groups=[GroupFactory(name="staff")])
     client = client_for(user)
     made = ok(
-        client.send("post", "/api/stores", {
-            "name": "Manuals", "slug": "manuals", "max_tokens_per_chunk": 300,
-            "reader_groups": ["staff"], "retrieval": {"top_k": 7},
-            "vocabulary": {"product": ["HX-400"]}, "cache_ttl_s": 60,
-        }), 201,
-    )  # fmt: skip
+        client.send(
+            "post",
+            "/api/stores",
+            {
+                "name": "Manuals",
+                "slug": "manuals",
+                "max_tokens_per_chunk": 300,
+                "reader_groups": ["staff"],
+                "retrieval": {"top_k": 7},
+                "vocabulary": {"product": ["HX-400"]},
+                "cache_ttl_s": 60,
+            },
+        ),
+        201,
+    )
     assert made["owner"] == user.username
     assert made["embedding_model"] == "words:64"
     assert made["resource_name"].startswith("fileSearchStores/")
@@ -217,10 +226,17 @@ def test_a_made_up_cursor_with_half_a_character_is_a_field_error(name: str) -> N
     assert list(error_of(answer, 400)["fields"]) == ["cursor"]
 
 
-@pytest.mark.parametrize("retrieval", [
-    {"top_k": 12.5}, {"content_types": "manual"}, {"content_types": [3]}, {"metadata": "lang"},
-    {"context_type": "fancy"}, {"rerank_top_k": None},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "retrieval",
+    [
+        {"top_k": 12.5},
+        {"content_types": "manual"},
+        {"content_types": [3]},
+        {"metadata": "lang"},
+        {"context_type": "fancy"},
+        {"rerank_top_k": None},
+    ],
+)
 def test_settings_that_no_search_would_accept_are_not_kept(retrieval: Any) -> None:
     store = StoreFactory(owner=UserFactory(permissions=WRITER))
     client = client_for(store.owner)
@@ -232,8 +248,10 @@ def test_settings_that_no_search_would_accept_are_not_kept(retrieval: Any) -> No
 
 def test_a_slug_is_found_for_every_name(words: None) -> None:
     client = client_for(UserFactory(permissions=WRITER))
-    slugs = [ok(client.send("post", "/api/stores", {"name": name}), 201)["slug"]
-             for name in ("A", "B", "A!")]  # fmt: skip
+    slugs = [
+        ok(client.send("post", "/api/stores", {"name": name}), 201)["slug"]
+        for name in ("A", "B", "A!")
+    ]
     assert slugs == ["a", "b", "a-3"]
     assert client.delete("/api/stores/b").status_code == 204
     assert ok(client.send("post", "/api/stores", {"name": "A?"}), 201)["slug"] == "a-4"

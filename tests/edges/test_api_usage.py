@@ -31,9 +31,13 @@ MODEL = "openai_compatible:qwen3"
 
 def record(**values: Any) -> models.UsageRecord:
     given = {
-        "kind": "ask", "provider": "p", "model": "m", "input_tokens": 10, "output_tokens": 5,
+        "kind": "ask",
+        "provider": "p",
+        "model": "m",
+        "input_tokens": 10,
+        "output_tokens": 5,
         **values,
-    }  # fmt: skip
+    }
     days = given.pop("days_ago", 0)
     row = models.UsageRecord.objects.create(**given)
     models.UsageRecord.objects.filter(pk=row.pk).update(
@@ -49,9 +53,12 @@ def server(
     use_words(monkeypatch, settings)
     with OpenAIServer() as server:
         settings.RAG = {
-            **settings.RAG, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k",
-            "CHAT_MODEL": MODEL, "PRICES": {MODEL: {"input": 1000, "output": 1000}},
-        }  # fmt: skip
+            **settings.RAG,
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "k",
+            "CHAT_MODEL": MODEL,
+            "PRICES": {MODEL: {"input": 1000, "output": 1000}},
+        }
         yield server
 
 
@@ -74,9 +81,13 @@ def test_groups_and_their_sum_are_read_but_once() -> None:
     assert paid["cost"] == {"USD": 0.3, "EUR": 4.0}
     assert (free["model"], free["calls"], free["cost"]) == ("free", 1, {})
     assert told["total"] == {
-        "calls": 5, "input_tokens": 50, "output_tokens": 25, "unpriced_calls": 2,
-        "estimated_calls": 0, "cost": {"USD": 0.3, "EUR": 4.0},
-    }  # fmt: skip
+        "calls": 5,
+        "input_tokens": 50,
+        "output_tokens": 25,
+        "unpriced_calls": 2,
+        "estimated_calls": 0,
+        "cost": {"USD": 0.3, "EUR": 4.0},
+    }
 
 
 def test_no_calls_add_up_to_nothing() -> None:
@@ -92,11 +103,27 @@ def test_sums_are_by_group_with_unknown_prices_apart() -> None:
     record(user=user, is_estimated=True)
     told = ok(client_for(user).send("get", f"{USAGE}?by=model,user"))
     assert told["rows"] == [
-        {"model": "m", "user": "mei", "calls": 2, "input_tokens": 20, "output_tokens": 10,
-         "unpriced_calls": 1, "estimated_calls": 1, "cost": {"USD": 0.25}},
-        {"model": "other", "user": "mei", "calls": 1, "input_tokens": 10, "output_tokens": 5,
-         "unpriced_calls": 0, "estimated_calls": 0, "cost": {"EUR": 0.5}},
-    ]  # fmt: skip
+        {
+            "model": "m",
+            "user": "mei",
+            "calls": 2,
+            "input_tokens": 20,
+            "output_tokens": 10,
+            "unpriced_calls": 1,
+            "estimated_calls": 1,
+            "cost": {"USD": 0.25},
+        },
+        {
+            "model": "other",
+            "user": "mei",
+            "calls": 1,
+            "input_tokens": 10,
+            "output_tokens": 5,
+            "unpriced_calls": 0,
+            "estimated_calls": 0,
+            "cost": {"EUR": 0.5},
+        },
+    ]
     assert told["total"]["cost"] == {"USD": 0.25, "EUR": 0.5} and told["total"]["calls"] == 3
 
 

@@ -22,8 +22,11 @@ pytestmark = pytest.mark.django_db
 def data_of(client: Client) -> dict[str, Any]:
     response = client.get("/chat")
     assert response.status_code == 200
-    found = re.search(r'<script id="chat-data" type="application/json">(.*?)</script>',
-                      response.content.decode(), re.DOTALL)  # fmt: skip
+    found = re.search(
+        r'<script id="chat-data" type="application/json">(.*?)</script>',
+        response.content.decode(),
+        re.DOTALL,
+    )
     assert found
     told: dict[str, Any] = json.loads(found[1])
     return told

@@ -48,9 +48,17 @@ class Desk:
 
 def cited(number: int, chunk: Any, quote: str, **more: Any) -> dict[str, Any]:
     return {
-        "number": number, "doc_id": "doc_01", "quote": quote, "verdict": "verified", "claim": "so",
-        "found": quote, "distance": 0, "chunk_id": chunk.pk, "revision": 1, **more,
-    }  # fmt: skip
+        "number": number,
+        "doc_id": "doc_01",
+        "quote": quote,
+        "verdict": "verified",
+        "claim": "so",
+        "found": quote,
+        "distance": 0,
+        "chunk_id": chunk.pk,
+        "revision": 1,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -60,21 +68,27 @@ def desk(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> 
     user = UserFactory()
     raw = hostile.text_pdf([[page.replace("😀 ", "")] for page in PAGES])
     file = FileFactory(
-        store=StoreFactory(owner=user), name="手册.pdf", kind="pdf", sha256="a" * 64,
+        store=StoreFactory(owner=user),
+        name="手册.pdf",
+        kind="pdf",
+        sha256="a" * 64,
         content=ContentFile(raw, name="a"),
-    )  # fmt: skip
+    )
     chunks = publish(file, *PAGES)
     session = models.Session.objects.create(user=user)
     start = chunks[1].char_start + PAGES[1].index("The pump")
     message = models.Message.objects.create(
-        session=session, role="assistant",
+        session=session,
+        role="assistant",
         citations=[
             cited(1, chunks[0], QUOTE),
             cited(2, chunks[1], "The pump is serviced every 30 days.", char_start=start),
             {"number": 3, "quote": "nowhere", "verdict": "unknown", "chunk_id": None},
         ],
-        sources=[{"chunk_id": chunks[1].pk, "revision": 1, "content": PAGES[1], "doc_id": "doc_01"}],
-    )  # fmt: skip
+        sources=[
+            {"chunk_id": chunks[1].pk, "revision": 1, "content": PAGES[1], "doc_id": "doc_01"}
+        ],
+    )
     return Desk(client_of(user), user, file, chunks, message)
 
 
@@ -135,11 +149,16 @@ def test_the_picture_has_boxes_where_the_quote_stands_and_is_kept(
 
 def test_nobody_else_sees_text_or_picture_not_even_from_the_cache(desk: Desk) -> None:
     assert desk.get(1, "/image").status_code == 200
-    for client, code in ((client_of(UserFactory()), 404), (client_of(), 401),
-                         (client_of(UserFactory(is_superuser=True)), 404)):  # fmt: skip
+    for client, code in (
+        (client_of(UserFactory()), 404),
+        (client_of(), 401),
+        (client_of(UserFactory(is_superuser=True)), 404),
+    ):
         assert [desk.get(1, part, client).status_code for part in ("", "/marks", "/image")] == [
-            code, code, code,
-        ]  # fmt: skip
+            code,
+            code,
+            code,
+        ]
 
 
 def test_what_may_not_be_read_any_more_is_gone_for_its_asker_too(desk: Desk) -> None:
@@ -158,9 +177,12 @@ def test_what_may_not_be_read_any_more_is_gone_for_its_asker_too(desk: Desk) -> 
 
 def test_an_edited_passage_is_shown_as_it_was_quoted(desk: Desk) -> None:
     edit_chunk(
-        scope=scope_of(desk.user), chunk_id=desk.chunks[0].pk, text="Other words.", by=desk.user,
+        scope=scope_of(desk.user),
+        chunk_id=desk.chunks[0].pk,
+        text="Other words.",
+        by=desk.user,
         expected_revision=1,
-    )  # fmt: skip
+    )
     told = desk.page(1)
     assert told["text"][told["start"] : told["end"]] == QUOTE and told["text"] == PAGES[0]
 

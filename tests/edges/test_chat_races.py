@@ -70,9 +70,12 @@ class Desk:
         text, is_done = "", False
         headers = {"authorization": f"Bearer {self.secret}"}
         with httpx2.stream(
-            "POST", f"{self.url}/api/agents/desk/chat", json={"message": ASKED, **body},
-            headers=headers, timeout=30,
-        ) as answer:  # fmt: skip
+            "POST",
+            f"{self.url}/api/agents/desk/chat",
+            json={"message": ASKED, **body},
+            headers=headers,
+            timeout=30,
+        ) as answer:
             for piece in answer.iter_text():
                 text += piece
                 if not is_done and "event: delta" in text:
@@ -132,14 +135,21 @@ def test_a_budget_that_runs_out_between_two_turns_of_tools_ends_the_answer(desk:
     agent = desk.world.agent
     agent.agent_type, agent.max_iterations = models.Agent.Type.REACT, 6
     desk.world.set(enable_fast_path=False, tools=["vector_retrieve"])
-    model = desk.world.use(Calling(
-        *(calls(call("vector_retrieve", query=f"filter {word}")) for word in ("cost", "year", "age")),
-        CITED,
-    ))  # fmt: skip
+    model = desk.world.use(
+        Calling(
+            *(
+                calls(call("vector_retrieve", query=f"filter {word}"))
+                for word in ("cost", "year", "age")
+            ),
+            CITED,
+        )
+    )
     Budget.objects.create(
-        key=desk.key, period="day", max_tokens=20,
+        key=desk.key,
+        period="day",
+        max_tokens=20,
         period_start=period_start(period="day", at=timezone.now()),
-    )  # fmt: skip
+    )
     events = sse_events(desk.ask().text)
     assert events[-1][1] == "error" and events[-1][2]["code"] == "rate_limited"
     assert len(model.requests) == 2

@@ -73,12 +73,18 @@ async def asked(
         found.is_over = found.is_over or FIRST in sent[-1]
 
     headers = {
-        "authorization": f"Bearer {secret}", "host": "localhost", "content-type": "application/json",
-    }  # fmt: skip
+        "authorization": f"Bearer {secret}",
+        "host": "localhost",
+        "content-type": "application/json",
+    }
     scope = {
-        "type": "http", "method": "POST", "path": path, "query_string": b"", "http_version": "1.1",
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "http_version": "1.1",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-    }  # fmt: skip
+    }
     await django_application(scope, receive, send)
     await settled()
     return sent
@@ -115,9 +121,10 @@ async def test_a_single_turn_of_openais_protocol_costs_the_same(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = {
-        "model": "desk", "stream": True,
+        "model": "desk",
+        "stream": True,
         "messages": [{"role": "user", "content": QUESTION["message"]}],
-    }  # fmt: skip
+    }
     monkeypatch.setattr("tests.edges.test_first_event.FIRST", b'"role":"assistant"')
     found = await cost(world, monkeypatch, "/v1/chat/completions", body)
     assert sum("in_db" in one for one in found.threads) == 1

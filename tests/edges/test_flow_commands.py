@@ -62,8 +62,10 @@ def told(command: str, *arguments: Any) -> tuple[str, str]:
 def test_a_sound_flow_passes_its_check(folder: Path) -> None:
     assert run("flow_check", folder) == "The flow is sound.\n"
     assert json.loads(run("flow_check", folder / "flow.yaml", "--json")) == {
-        "is_sound": True, "message": "", "findings": [],
-    }  # fmt: skip
+        "is_sound": True,
+        "message": "",
+        "findings": [],
+    }
 
 
 def test_a_faulty_flow_fails_with_every_place(folder: Path) -> None:
@@ -103,9 +105,11 @@ def test_a_case_that_fails_says_what_came_instead(tmp_path: Path) -> None:
     shutil.copytree(MEDICAL, folder)
     cases = (folder / "cases.yaml").read_text(encoding="utf-8")
     (folder / "cases.yaml").write_text(
-        cases.replace("branch_insufficient]", "branch_sufficient]").replace("risk_level: medium", "risk_level: low")
-        .replace("data_quality: low", "nothing: 1"), encoding="utf-8",
-    )  # fmt: skip
+        cases.replace("branch_insufficient]", "branch_sufficient]")
+        .replace("risk_level: medium", "risk_level: low")
+        .replace("data_quality: low", "nothing: 1"),
+        encoding="utf-8",
+    )
     said, error = told("flow_test", folder)
     assert error == "3 of 4 cases failed."
     assert (

@@ -86,9 +86,14 @@ def owner() -> Any:
 def test_all_blocks_are_tried() -> None:
     assert {kind for kind, _ in BLOCKS} == {"yaml", "text", "python", "console", "sh"}
     assert sorted(FILES) == [
-        "answers.yaml", "refunds/cases.yaml", "refunds/documents/terms.md", "refunds/flow.yaml",
-        "refunds/prompts/answer.md", "refunds/prompts/judge.md", "shop_nodes.py",
-    ]  # fmt: skip
+        "answers.yaml",
+        "refunds/cases.yaml",
+        "refunds/documents/terms.md",
+        "refunds/flow.yaml",
+        "refunds/prompts/answer.md",
+        "refunds/prompts/judge.md",
+        "shop_nodes.py",
+    ]
     assert (len(COMMANDS), len(REQUESTS)) == (6, 9)
 
 
@@ -132,9 +137,11 @@ def test_every_request_of_the_guide_is_answered(folder: Path, owner: Any, settin
             told = answers[-1] if "key" in answers[-1] else told
     statuses = [(one["status"], one["answer"]) for one in answers if "status" in one]
     assert statuses == [
-        ("paused", ""), ("done", "You will get your money back."),
-        ("done", "We cannot refund opened food."), ("done", "We cannot refund opened food."),
-    ]  # fmt: skip
+        ("paused", ""),
+        ("done", "You will get your money back."),
+        ("done", "We cannot refund opened food."),
+        ("done", "We cannot refund opened food."),
+    ]
     assert answers[0]["reviews"][0]["message"] == "Pay 240 for order 18?"
     assert (answers[-2]["version"], answers[-1]["diff"]) == (1, "")
     assert models.FlowRun.objects.count() == 3
@@ -172,8 +179,10 @@ def voucher() -> Iterator[None]:
 
 
 def test_the_node_type_of_the_guide_runs_in_a_flow(voucher: None) -> None:
-    text = ("name: v\nentry_node: v\nnodes: [{name: v, type: voucher, config: {percent: 25}}]\n"
-            "edges: [{from: v, to: END, condition: voucher == 10.0}]\n")  # fmt: skip
+    text = (
+        "name: v\nentry_node: v\nnodes: [{name: v, type: voucher, config: {percent: 25}}]\n"
+        "edges: [{from: v, to: END, condition: voucher == 10.0}]\n"
+    )
     graph = graph_of_files(files=FlowFiles(text))
     case = Case(name="x", message="hello")
     log = PretendLog(graph.flow, case, model_of_script(script={"default": "x"}, name="x"))

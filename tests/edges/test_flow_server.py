@@ -43,17 +43,23 @@ class Servers:
 
     def send(self, method: str, path: str, url: int = 0, body: Any = None, **more: str) -> Any:
         return httpx2.request(
-            method, f"{self.urls[url]}/api/flows/desk{path}", json=body,
-            headers={**self.headers, **more}, timeout=60,
-        )  # fmt: skip
+            method,
+            f"{self.urls[url]}/api/flows/desk{path}",
+            json=body,
+            headers={**self.headers, **more},
+            timeout=60,
+        )
 
     def until(self, message: str, kind: str) -> list[tuple[int, str, Any]]:
         """Stream a run, and go away once an event of this kind was seen."""
         text = ""
         with httpx2.stream(
-            "POST", f"{self.urls[0]}/api/flows/desk/stream", json={"message": message},
-            headers=self.headers, timeout=60,
-        ) as answer:  # fmt: skip
+            "POST",
+            f"{self.urls[0]}/api/flows/desk/stream",
+            json={"message": message},
+            headers=self.headers,
+            timeout=60,
+        ) as answer:
             for piece in answer.iter_text():
                 text += piece
                 if f"event: {kind}\n" in text[: text.rfind("\n\n") + 2]:
@@ -70,9 +76,11 @@ def servers(transactional_db: None, tmp_path: Path) -> Iterator[Servers]:
     activate_version(version=version, scope=scope_of(user))
     _, secret = make_key(user=user, name="k", rights=["read", "write"], requests_per_minute=6000)
     environment = {
-        "RAG_CHAT_MODEL": f"scripted:{script}", "DATABASE_POOL_SIZE": "2", "AGENT_PING_S": "0.3",
+        "RAG_CHAT_MODEL": f"scripted:{script}",
+        "DATABASE_POOL_SIZE": "2",
+        "AGENT_PING_S": "0.3",
         "SERVER_LIFESPAN": "on",
-    }  # fmt: skip
+    }
     with mortal_server(**environment) as first, mortal_server(**environment) as second:
         urls, processes = zip(first, second, strict=True)
         yield Servers(urls, {"authorization": f"Bearer {secret}"}, processes)

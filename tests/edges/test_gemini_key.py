@@ -75,9 +75,10 @@ def test_no_failure_shows_it(
     seen.append(str(caught.value))
     pages = [
         post_action(admin, "store", "sync", [row.pk]),
-        admin.get(at("rag_store_change", row.pk)), admin.get(at("rag_file_changelist")),
+        admin.get(at("rag_store_change", row.pk)),
+        admin.get(at("rag_file_changelist")),
         admin.post(at("rag_store_delete", row.pk), {"post": "yes"}, follow=True),
-    ]  # fmt: skip
+    ]
     seen += [response.content.decode() for response in pages]
     seen += [caplog.text, rows()]
     assert len(caplog.text) > 100
@@ -98,9 +99,11 @@ def test_no_other_way_in_shows_it(server: GeminiServer, caplog: pytest.LogCaptur
         post(client, "nodes/n/run", mockData={"query": QUESTION}),
         client.send("post", "/api/rag/ask", asked),
         client.send("delete", f"/api/files/{file_id}", {}),
-        client.get("/api/files"), client.get("/api/stores"),
-        client.get("/readyz"), client.get("/metrics"),
-    ]  # fmt: skip
+        client.get("/api/files"),
+        client.get("/api/stores"),
+        client.get("/readyz"),
+        client.get("/metrics"),
+    ]
     assert [one.status_code for one in responses[:5]] == [200, 500, 502, 502, 200]
     for text in (*(response.content.decode() for response in responses), caplog.text, rows()):
         assert KEY not in text
@@ -141,9 +144,12 @@ def test_a_stream_that_breaks_and_a_blocked_answer_do_not_show_it(
     store = new_store(client, backend="gemini")
     asked = {"mode": "fileSearch", "query": QUESTION, "fileSearchStoreName": store}
     for script in (
-        Script(pieces=("half",), ending="drop"), Script(pieces=("half",), ending="error"),
-        Script(pieces=("half",), ending="cut"), Script(kind="blocked"), Script(kind="html"),
-    ):  # fmt: skip
+        Script(pieces=("half",), ending="drop"),
+        Script(pieces=("half",), ending="error"),
+        Script(pieces=("half",), ending="cut"),
+        Script(kind="blocked"),
+        Script(kind="html"),
+    ):
         server.chat = script
         told = events(post(client, "search/stream", **asked))
         assert told[-1][0] == "error"

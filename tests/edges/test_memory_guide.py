@@ -33,9 +33,12 @@ def sent(block: str, url: str, secret: str) -> str:
     until = time.monotonic() + PATIENCE_S
     while True:
         response = httpx2.request(
-            method, f"{url}{address}", json=bodies[0] if bodies else None, headers=headers,
+            method,
+            f"{url}{address}",
+            json=bodies[0] if bodies else None,
+            headers=headers,
             timeout=30,
-        )  # fmt: skip
+        )
         assert response.status_code in (200, 201, 204), (block, response.text)
         told = json.dumps(response.json(), ensure_ascii=False) if response.content else ""
         if all(one in told for one in wanted):

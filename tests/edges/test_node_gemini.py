@@ -23,7 +23,7 @@ from tests.edges.node_desk import (
     refused,
     send,
     use_gemini,
-)  # fmt: skip
+)
 from tests.factories import UserFactory
 from tests.fakes.gemini_server import GeminiServer, Script
 from tests.fakes.loopback import Call, Fault
@@ -103,9 +103,11 @@ def test_without_a_key_stores_there_say_so_and_ours_work(
     store = made(client)
     settings.RAG = {**settings.RAG, "GEMINI_API_KEY": ""}
     for response in (
-        post(client, "store", displayName="x", backend="gemini"), asked(client, store),
-        asked(client, store, "search/stream"), send(client, store, "a.txt", b"text"),
-    ):  # fmt: skip
+        post(client, "store", displayName="x", backend="gemini"),
+        asked(client, store),
+        asked(client, store, "search/stream"),
+        send(client, store, "a.txt", b"text"),
+    ):
         refused(response, 500, "Gemini API Key 未配置")
     ok(asked(client, local_store(user, WARRANTY).resource_name))
 
@@ -115,8 +117,10 @@ def test_a_document_goes_there_and_answers(client: KeyClient, server: GeminiServ
     body = ok(send(client, store, "a.bin", WARRANTY.encode(), displayName="保固 手册.notes"))
     assert set(body) == {"name", "displayName", "sizeBytes", "state"}
     assert (body["displayName"], body["sizeBytes"], body["state"]) == (
-        "保固 手册.notes", len(WARRANTY), "active",
-    )  # fmt: skip
+        "保固 手册.notes",
+        len(WARRANTY),
+        "active",
+    )
     file = models.File.objects.get()
     assert body["name"] == file.remote_name and body["name"].startswith(f"{store}/documents/")
     assert (file.status, file.progress, file.revision) == ("completed", {}, 1)
@@ -126,8 +130,10 @@ def test_a_document_goes_there_and_answers(client: KeyClient, server: GeminiServ
     assert answer["documents"] == [WARRANTY] and "two years" in answer["answer"]
     record = models.UsageRecord.objects.get()
     assert (record.provider, record.model, record.kind) == (
-        "gemini", "gemini-2.5-flash", "fileSearch",
-    )  # fmt: skip
+        "gemini",
+        "gemini-2.5-flash",
+        "fileSearch",
+    )
     assert record.input_tokens and record.output_tokens
 
 
@@ -137,10 +143,16 @@ def test_chunks_are_cut_as_was_asked_and_ranges_are_checked_before_anything_is_s
     store = made(client)
     n = len(server.calls)
     for form in (
-        {"maxTokensPerChunk": "49"}, {"maxTokensPerChunk": "501"}, {"maxOverlapTokens": "101"},
-        {"maxOverlapTokens": "-1"}, {"maxTokensPerChunk": "x"}, {"maxTokensPerChunk": "5e2"},
-        {"maxOverlapTokens": "--1"}, {"wait": "maybe"}, {"wait": "2"},
-    ):  # fmt: skip
+        {"maxTokensPerChunk": "49"},
+        {"maxTokensPerChunk": "501"},
+        {"maxOverlapTokens": "101"},
+        {"maxOverlapTokens": "-1"},
+        {"maxTokensPerChunk": "x"},
+        {"maxTokensPerChunk": "5e2"},
+        {"maxOverlapTokens": "--1"},
+        {"wait": "maybe"},
+        {"wait": "2"},
+    ):
         refused(send(client, store, "a.txt", b"text", **form), 400)
     assert len(server.calls) == n and not models.File.objects.exists()
     ok(send(client, store, "a.txt", b"text", maxTokensPerChunk="50", maxOverlapTokens="0"))
@@ -244,16 +256,35 @@ def test_a_document_that_fails_leaves_none_there_and_its_reason_here(
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
-        (Fault(429, {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
-         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.05s"}]}}),
-         200),
-        (Fault(500, {"error": {"code": 500, "message": "oops", "status": "INTERNAL"}}, times=1), 200),
+        (
+            Fault(
+                429,
+                {
+                    "error": {
+                        "code": 429,
+                        "message": "quota",
+                        "status": "RESOURCE_EXHAUSTED",
+                        "details": [
+                            {
+                                "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                                "retryDelay": "0.05s",
+                            }
+                        ],
+                    }
+                },
+            ),
+            200,
+        ),
+        (
+            Fault(500, {"error": {"code": 500, "message": "oops", "status": "INTERNAL"}}, times=1),
+            200,
+        ),
         (Fault(cut="before", times=1), 200),
         (Fault(400, {"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}), 500),
         (Fault(200, b"<html>login</html>"), 500),
     ],
     ids=["429", "500 once", "dropped", "400", "html"],
-)  # fmt: skip
+)
 def test_faults_end_in_an_answer_or_a_sentence(
     client: KeyClient, server: GeminiServer, fault: Fault, status: int
 ) -> None:
@@ -314,8 +345,9 @@ def test_files_sent_along_go_to_gemini_images_too(client: KeyClient, server: Gem
     ]
     body = ok(post(client, "search", mode="multimodal", query=QUESTION, files=files))
     assert body["citations"] == [
-        {"source": "图.png", "chunk": ""}, {"source": "a.txt", "chunk": ""},
-    ]  # fmt: skip
+        {"source": "图.png", "chunk": ""},
+        {"source": "a.txt", "chunk": ""},
+    ]
     assert body["documents"] == [body["answer"]]
     assert models.UsageRecord.objects.get().kind == "multimodal"
     assert (

@@ -61,9 +61,11 @@ def send(client: KeyClient, words: list[str], store: str) -> Any:
 def fits(shown: Any, found: Any) -> bool:
     """Return whether ``found`` is as shown; … in a text stands for anything."""
     if isinstance(shown, dict):
-        return isinstance(found, dict) and set(shown) == set(found) and all(
-            fits(value, found[name]) for name, value in shown.items()
-        )  # fmt: skip
+        return (
+            isinstance(found, dict)
+            and set(shown) == set(found)
+            and all(fits(value, found[name]) for name, value in shown.items())
+        )
     if isinstance(shown, list):
         return len(shown) == len(found) and all(map(fits, shown, found))
     if isinstance(shown, str) and "…" in shown:
@@ -98,7 +100,12 @@ def test_the_transcript_is_what_happens(
 def test_every_fixed_sentence_is_in_the_guide() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     for sentence in (
-        "Unauthorized", "Gemini API Key 未配置", "查询内容不能为空", "未指定 FileSearchStore", "未提供文件",
-        "无效的搜索模式", "文件大小超过 100MB",
-    ):  # fmt: skip
+        "Unauthorized",
+        "Gemini API Key 未配置",
+        "查询内容不能为空",
+        "未指定 FileSearchStore",
+        "未提供文件",
+        "无效的搜索模式",
+        "文件大小超过 100MB",
+    ):
         assert f"`{sentence}`" in text

@@ -58,9 +58,12 @@ def data_url(text: str) -> str:
 def test_a_store_of_ours_answers_in_the_client_s_shape(client: KeyClient, user: User) -> None:
     store = local_store(user, WARRANTY, LEAVE)
     response = post(
-        client, "search", mode="fileSearch", query="How long does the warranty last?",
+        client,
+        "search",
+        mode="fileSearch",
+        query="How long does the warranty last?",
         fileSearchStoreName=store.resource_name,
-    )  # fmt: skip
+    )
     assert response.status_code == 200, response.content
     body = response.json()
     assert set(body) == {"documents", "citations", "answer", "notice"}
@@ -69,16 +72,22 @@ def test_a_store_of_ours_answers_in_the_client_s_shape(client: KeyClient, user: 
     assert body["answer"].startswith("The warranty lasts two years.")
     record = models.UsageRecord.objects.get()
     assert (record.kind, record.provider, record.user, record.store) == (
-        "fileSearch", "extractive", user, store,
-    )  # fmt: skip
+        "fileSearch",
+        "extractive",
+        user,
+        store,
+    )
 
 
 def test_nothing_found_is_an_answer_without_citations(client: KeyClient, user: User) -> None:
     store = StoreFactory(owner=user)
     body = post(
-        client, "search", mode="fileSearch", query="年假幾天？",
+        client,
+        "search",
+        mode="fileSearch",
+        query="年假幾天？",
         fileSearchStoreName=store.resource_name,
-    ).json()  # fmt: skip
+    ).json()
     assert body["documents"] == [body["answer"]] == ["没有找到相关内容。"]
     assert "citations" not in body
 
@@ -195,13 +204,16 @@ def test_files_sent_along_are_answered_with_checked_quotes(
 ) -> None:
     own = FileFactory(store=StoreFactory(owner=user), name="own.txt")
     response = post(
-        client, "search", mode="multimodal", query="How long does the warranty last?",
+        client,
+        "search",
+        mode="multimodal",
+        query="How long does the warranty last?",
         files=[
             {"name": "guide.txt", "url": f"{web.origin}/guide.txt", "type": "text/plain"},
             {"name": "假.txt", "url": data_url(LEAVE)},
             {"name": "own.txt", "url": f"/api/files/{own.pk}/original"},
         ],
-    )  # fmt: skip
+    )
     assert response.status_code == 200, response.content
     body = response.json()
     assert body["documents"] == [body["answer"]]
@@ -249,10 +261,11 @@ def test_one_bad_file_fails_the_request_with_its_name_and_reason(
 def test_a_file_of_a_store_that_one_may_not_read_is_not_fetched(client: KeyClient) -> None:
     hidden = FileFactory(store=StoreFactory(owner=UserFactory()))
     for url in (
-        f"/api/files/{hidden.pk}/original", f"files/{hidden.pk}",
+        f"/api/files/{hidden.pk}/original",
+        f"files/{hidden.pk}",
         f"{hidden.store.resource_name}/documents/{hidden.pk}",
         f"http://testserver/api/files/{hidden.pk}/original",
-    ):  # fmt: skip
+    ):
         response = post(
             client, "search", mode="multimodal", query="a", files=[{"name": "x", "url": url}]
         )
@@ -296,14 +309,17 @@ def test_an_answer_comes_in_pieces_then_citations_then_all_of_it(
 ) -> None:
     store = local_store(user, WARRANTY)
     asked = {
-        "mode": "fileSearch", "query": "How long does the warranty last?",
+        "mode": "fileSearch",
+        "query": "How long does the warranty last?",
         "fileSearchStoreName": store.resource_name,
-    }  # fmt: skip
+    }
     if how == "accept":
         response = client.post(
-            "/api/rag/search", asked, content_type="application/json",
+            "/api/rag/search",
+            asked,
+            content_type="application/json",
             headers={"accept": "text/event-stream"},
-        )  # fmt: skip
+        )
     else:
         response = post(client, "search/stream", **asked)
     assert response.status_code == 200
@@ -322,9 +338,12 @@ def test_an_answer_comes_in_pieces_then_citations_then_all_of_it(
 
 def test_files_sent_along_are_streamed_too(client: KeyClient) -> None:
     response = post(
-        client, "search/stream", mode="multimodal", query="How long does the warranty last?",
+        client,
+        "search/stream",
+        mode="multimodal",
+        query="How long does the warranty last?",
         files=[{"name": "guide.txt", "url": data_url(WARRANTY)}],
-    )  # fmt: skip
+    )
     told = events(response)
     assert told[-1][0] == "done"
     assert told[-1][1]["citations"][0]["source"] == "guide.txt"

@@ -57,8 +57,10 @@ def test_a_whole_answer_with_citations_and_usage(desk: Desk) -> None:
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (10, 5)
     (cited,) = answer.citations
     assert (cited["verdict"], cited["quote"], cited["file_name"]) == (
-        "verified", QUOTE, "pump manual.txt",
-    )  # fmt: skip
+        "verified",
+        QUOTE,
+        "pump manual.txt",
+    )
     about = answer.citable
     row = models.Message.objects.get(key=about["message"])
     assert answer.id == f"chatcmpl-{row.key.hex}" and row.content == "Every 30 days.[1]"
@@ -94,9 +96,10 @@ def test_turns_are_the_history_and_the_conversation_goes_on(desk: Desk) -> None:
     chat = desk.world.use(CITED)
     first = desk.ask(extra_body={"citable": {"footnotes": True}})
     turns = [
-        *ASKED, {"role": "assistant", "content": first.choices[0].message.content},
+        *ASKED,
+        {"role": "assistant", "content": first.choices[0].message.content},
         {"role": "user", "content": "How often is the pump serviced in winter?"},
-    ]  # fmt: skip
+    ]
     second = desk.ask(turns)
     assert second.citable["session"] == first.citable["session"]
     told = [(one.role, one.content) for one in chat.requests[-1].messages]

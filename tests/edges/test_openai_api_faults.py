@@ -60,7 +60,8 @@ def refused(client: KeyClient, path: str, body: Any, status: int = 400) -> dict[
         ({"messages": [*ASKED, {"role": "tool", "content": "x"}]}, "messages.1", "tools"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
-            "messages.0.content", "image_url",
+            "messages.0.content",
+            "image_url",
         ),
         ({"messages": [{"role": "user", "content": "x" * 8001}]}, "messages", "8001"),
         ({"temperature": 3}, "temperature", "2"),
@@ -75,7 +76,7 @@ def refused(client: KeyClient, path: str, body: Any, status: int = 400) -> dict[
         ({"stop": ["x" * 201]}, "stop", "each of 1 to 200 characters"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content", "list of parts"),
     ],
-)  # fmt: skip
+)
 def test_a_body_that_cannot_be_taken_is_a_400_with_its_param(
     client: KeyClient, change: dict[str, Any], param: str, words: str
 ) -> None:
@@ -117,7 +118,7 @@ def test_what_is_no_request_at_all_is_told_alike(client: KeyClient) -> None:
         ({"encoding_format": "hex"}, "encoding_format", "Allowed"),
         ({"task": "x"}, "task", "no parameter"),
     ],
-)  # fmt: skip
+)
 def test_inputs_that_cannot_be_embedded(
     client: KeyClient, change: dict[str, Any], param: str, words: str
 ) -> None:

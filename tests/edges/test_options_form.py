@@ -36,10 +36,21 @@ class Search:
 
 SCHEMA = schema_of(Search)
 SHOWN = {
-    "url": "https://example.org", "schema": "public", "method": "POST", "top_k": "5",
-    "share": "0.5", "is_strict": "on", "key": "", "names": "a\nb", "counts": "",
-    "headers": '{"A": "1"}', "limit": "", "note": "", "order": "", "is_new": "unknown",
-}  # fmt: skip
+    "url": "https://example.org",
+    "schema": "public",
+    "method": "POST",
+    "top_k": "5",
+    "share": "0.5",
+    "is_strict": "on",
+    "key": "",
+    "names": "a\nb",
+    "counts": "",
+    "headers": '{"A": "1"}',
+    "limit": "",
+    "note": "",
+    "order": "",
+    "is_new": "unknown",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -129,15 +140,35 @@ def test_what_is_shown_comes_back_as_the_defaults() -> None:
 
 def test_input_becomes_typed_options() -> None:
     found = options(
-        top_k="7", share="0.25", is_strict="", names="x\r\n\r\n  y z \r\n", counts="1\n-2",
-        headers='{"键": "值"}', limit="3", note=" kept ", order="up", is_new="true", method="GET",
+        top_k="7",
+        share="0.25",
+        is_strict="",
+        names="x\r\n\r\n  y z \r\n",
+        counts="1\n-2",
+        headers='{"键": "值"}',
+        limit="3",
+        note=" kept ",
+        order="up",
+        is_new="true",
+        method="GET",
         url="SELECT 1\r\nFROM t ",
-    )  # fmt: skip
+    )
     assert found == {
-        "url": "SELECT 1\nFROM t ", "schema": "public", "method": "GET", "top_k": 7, "share": 0.25,
-        "is_strict": False, "key": "", "names": ["x", "y z"], "counts": [1, -2],
-        "headers": {"键": "值"}, "limit": 3, "note": " kept ", "order": "up", "is_new": True,
-    }  # fmt: skip
+        "url": "SELECT 1\nFROM t ",
+        "schema": "public",
+        "method": "GET",
+        "top_k": 7,
+        "share": 0.25,
+        "is_strict": False,
+        "key": "",
+        "names": ["x", "y z"],
+        "counts": [1, -2],
+        "headers": {"键": "值"},
+        "limit": 3,
+        "note": " kept ",
+        "order": "up",
+        "is_new": True,
+    }
 
 
 def test_what_is_left_empty_is_none_or_the_default() -> None:
@@ -165,7 +196,7 @@ def test_what_is_left_empty_is_none_or_the_default() -> None:
         ({"headers": '{"A": 1}'}, "“headers” of the plugin holds something else than string"),
         ({"note": "a\x00b"}, "Null characters"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_said_beside_its_field(changed: dict[str, str], said: str) -> None:
     errors = refusal(**changed)
     assert list(errors) == list(changed)
@@ -175,10 +206,21 @@ def test_what_does_not_fit_is_said_beside_its_field(changed: dict[str, str], sai
 
 def test_stored_options_come_back_unchanged() -> None:
     stored = {
-        "url": "x", "schema": "s", "method": "GET", "top_k": 9, "share": 0.0, "is_strict": False,
-        "key": "BARN_KEY", "names": [], "counts": [3], "headers": {}, "limit": 4, "note": "n",
-        "order": "down", "is_new": False,
-    }  # fmt: skip
+        "url": "x",
+        "schema": "s",
+        "method": "GET",
+        "top_k": 9,
+        "share": 0.0,
+        "is_strict": False,
+        "key": "BARN_KEY",
+        "names": [],
+        "counts": [3],
+        "headers": {},
+        "limit": 4,
+        "note": "n",
+        "order": "down",
+        "is_new": False,
+    }
     shown = options_form(SCHEMA)(initial=stored)
     sent = {name: shown[name].value() for name in shown.fields}
     assert options(**sent) == stored

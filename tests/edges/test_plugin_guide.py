@@ -34,8 +34,13 @@ def run(site: Path, command: str, *, is_code: bool = False) -> subprocess.Comple
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(site), "NO_COLOR": "1"}
     return subprocess.run(
         command if not is_code else [sys.executable, "-c", command],
-        shell=not is_code, cwd=site, env=environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        shell=not is_code,
+        cwd=site,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def test_each_block_is_a_file_a_command_or_a_table() -> None:

@@ -53,8 +53,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
     done = subprocess.run(
         [*pip, "--no-index", "--no-deps", "--target", str(target), str(built)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return target
 
@@ -63,8 +65,12 @@ def run(installed: Path | None, *command: str) -> subprocess.CompletedProcess[st
     environment = {**os.environ, "PYTHONPATH": str(installed or "")}
     return subprocess.run(
         [sys.executable, *command],
-        cwd=BASE_DIR, env=environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        cwd=BASE_DIR,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def listed(installed: Path | None) -> dict[str, Any]:
@@ -102,8 +108,13 @@ print(PromptEnhancer.enhance_prompt("EC?", "sources", "plain_words"))
     lines = done.stdout.splitlines()
     assert lines[:3] == ["1 EC glossary", "2 育苗 glossary", "3 pH glossary"]
     assert lines[3:] == [
-        "sources", "", "EC?", "", "Answer from the above in at most 3 plain sentences.", "",
-    ]  # fmt: skip
+        "sources",
+        "",
+        "EC?",
+        "",
+        "Answer from the above in at most 3 plain sentences.",
+        "",
+    ]
 
 
 def test_it_proves_itself(installed: Path) -> None:
@@ -135,8 +146,11 @@ def test_setuptools_reads_its_project_file(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, copy)
     done = subprocess.run(
         [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "egg_info"],
-        cwd=copy, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     points = (copy / "citable_glossary.egg-info/entry_points.txt").read_text(encoding="utf-8")
     assert points.split("\n") == ["[citable.plugins]", "glossary = citable_glossary", ""]

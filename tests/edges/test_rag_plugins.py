@@ -129,8 +129,10 @@ def test_a_failed_module_is_shown_at_the_end_and_fails_the_command(failed: Plugi
         call_command("rag_plugins", stdout=said, no_color=True)
     assert caught.value.returncode == 1
     assert said.getvalue().splitlines()[-3:] == [
-        "failed: pd_bad (settings)", "    ImportError: no pd_x", "    pd_bad.py:1",
-    ]  # fmt: skip
+        "failed: pd_bad (settings)",
+        "    ImportError: no pd_x",
+        "    pd_bad.py:1",
+    ]
 
 
 def test_json_is_whole_when_a_module_failed(failed: PluginFailure) -> None:
@@ -139,9 +141,12 @@ def test_json_is_whole_when_a_module_failed(failed: PluginFailure) -> None:
         call_command("rag_plugins", "--json", stdout=said)
     (shown,) = json.loads(said.getvalue())["failures"]
     assert shown == {
-        "module": "pd_bad", "door": "settings", "reason": "ImportError: no pd_x",
-        "where": "pd_bad.py:1", "is_ours": False,
-    }  # fmt: skip
+        "module": "pd_bad",
+        "door": "settings",
+        "reason": "ImportError: no pd_x",
+        "where": "pd_bad.py:1",
+        "is_ours": False,
+    }
 
 
 def test_the_service_lists_what_the_registry_has() -> None:

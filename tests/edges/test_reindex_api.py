@@ -109,13 +109,19 @@ def test_a_key_without_write_and_an_account_without_permission_are_refused(desk:
     error_of(client_for(store.owner).send("post", "/api/reindex", {"store": "house"}), 403)
 
 
-@pytest.mark.parametrize("body", [
-    {"store": "house", "what": "everything"}, {"store": "house", "workers": 0},
-    {"store": "house", "data": "/etc"}, {"store": "house", "what": "parse", "model": NEW},
-    {"store": "house", "filter": "lang ="}, {"store": "house", "per_second": -1},
-    {"store": "house", "what": "embeddings", "model": "nobody:x"},
-    {"store": "house", "what": "embeddings", "model": "words"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"store": "house", "what": "everything"},
+        {"store": "house", "workers": 0},
+        {"store": "house", "data": "/etc"},
+        {"store": "house", "what": "parse", "model": NEW},
+        {"store": "house", "filter": "lang ="},
+        {"store": "house", "per_second": -1},
+        {"store": "house", "what": "embeddings", "model": "nobody:x"},
+        {"store": "house", "what": "embeddings", "model": "words"},
+    ],
+)
 def test_bad_orders_are_told(desk: Any, body: dict[str, Any]) -> None:
     client, _ = desk
     assert client.send("post", "/api/reindex", body).status_code in (400, 422)

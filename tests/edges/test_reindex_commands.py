@@ -25,7 +25,7 @@ from tests.integration.move_world import (
     golden,
     start_move,
     two_models,
-)  # fmt: skip
+)
 
 __all__ = ["two_models"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("two_models")]
@@ -128,8 +128,10 @@ def test_a_dry_run_counts_only_what_is_stale() -> None:
     assert "1 files, 0 chunks" in run(*dry)
     assert "0 chunks" in run(*dry, "--what", "embeddings")
     vectors = f"rag_chunk_vec_s{store.space_id}"
-    ask(f"DELETE FROM {vectors} WHERE chunk_id IN (SELECT chunk_id FROM {vectors} LIMIT 3)"
-        " RETURNING 1")  # fmt: skip
+    ask(
+        f"DELETE FROM {vectors} WHERE chunk_id IN (SELECT chunk_id FROM {vectors} LIMIT 3)"
+        " RETURNING 1"
+    )
     assert " 3 chunks" in run(*dry, "--what", "embeddings")
     models.Store.objects.update(terms_version=0)
     assert " 20 chunks" in run(*dry, "--what", "lexical")
@@ -238,9 +240,10 @@ def test_a_folder_is_looked_at_and_followed(tmp_path: Path, monkeypatch: Any) ->
     (tmp_path / "b.txt").write_text("The pump stops.")
     told = run("rag_sync", str(tmp_path), "--store", "house", "--dry-run")
     assert told.splitlines() == [
-        "new: a.txt", "the same bytes as a.txt: b.txt",
+        "new: a.txt",
+        "the same bytes as a.txt: b.txt",
         "1 new, 0 changed, 0 renamed, 0 deleted, 0 the same.",
-    ]  # fmt: skip
+    ]
     assert "new: a.txt" in run("rag_sync", str(tmp_path), "--store", "house", "--no-wait")
     assert models.File.objects.get(name="a.txt").metadata == {
         "sync": tmp_path.name,

@@ -162,9 +162,11 @@ def test_filling_what_lacks_can_be_cancelled(clock: Clock) -> None:
     store = filled_store(200, slug="house")
     without_vectors(store, 192)
     run, _ = start_run(
-        scope=Scope.operator(), store=store, what="embeddings",
+        scope=Scope.operator(),
+        store=store,
+        what="embeddings",
         options=RunOptions(only_stale=True, per_second=64),
-    )  # fmt: skip
+    )
     work_run(run_id=run.pk, on_progress=lambda told: cancel_run(run=run))
     run.refresh_from_db()
     assert run.state == "cancelled"

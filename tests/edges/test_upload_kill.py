@@ -51,18 +51,26 @@ class Web:
             self.port = int(probe.getsockname()[1])
         self.env = os.environ | {
             "MEDIA_ROOT": str(self.var / "media"),
-            "CITABLE_VAR": str(var), "DATABASE_URL": "", "LOG_LEVEL": "ERROR",
+            "CITABLE_VAR": str(var),
+            "DATABASE_URL": "",
+            "LOG_LEVEL": "ERROR",
             "POSTGRES_OPTIONS": "fsync=off,shared_buffers=32MB",
             "DJANGO_SETTINGS_MODULE": "project.settings",
-        }  # fmt: skip
+        }
         self.process: subprocess.Popen[bytes] | None = None
         self.store = 0
 
     def manage(self, *command: str, stdin: str = "") -> str:
         done = subprocess.run(
-            [sys.executable, "manage.py", *command], cwd=BASE_DIR, env=self.env, input=stdin,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, "manage.py", *command],
+            cwd=BASE_DIR,
+            env=self.env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -72,10 +80,19 @@ class Web:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", "project.asgi:application", "--port", str(self.port),
-             "--log-level", "error"],
-            cwd=BASE_DIR, env=self.env,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "uvicorn",
+                "project.asgi:application",
+                "--port",
+                str(self.port),
+                "--log-level",
+                "error",
+            ],
+            cwd=BASE_DIR,
+            env=self.env,
+        )
         deadline = time.monotonic() + 40
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
@@ -115,10 +132,12 @@ class Web:
         body = head.encode() + content + f"\r\n--{BOUNDARY}--\r\n".encode()
         cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in self.jar)
         return {
-            "Host": f"127.0.0.1:{self.port}", "Cookie": cookies, "Accept": "application/json",
+            "Host": f"127.0.0.1:{self.port}",
+            "Cookie": cookies,
+            "Accept": "application/json",
             "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
             "Content-Length": str(len(body)),
-        }, body  # fmt: skip
+        }, body
 
     def upload(self, content: bytes) -> list[dict[str, Any]]:
         headers, body = self.request(content)

@@ -246,9 +246,14 @@ class GeminiFiles:
 
     def _keep_file(self, name: str, body: dict[str, Any], data: bytes) -> Reply:
         file = StoredFile(
-            name, body.get("displayName", ""), body["mimeType"], data, "PROCESSING",
-            self.modes.n_polls, f"{self._server.origin}/v1beta/{name}",
-        )  # fmt: skip
+            name,
+            body.get("displayName", ""),
+            body["mimeType"],
+            data,
+            "PROCESSING",
+            self.modes.n_polls,
+            f"{self._server.origin}/v1beta/{name}",
+        )
         if not self.modes.n_polls:
             file.tick(self.modes.file)
         self.files[name] = file

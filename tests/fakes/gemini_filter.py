@@ -16,9 +16,13 @@ _TOKEN = re.compile(
     r"""|(?P<word>[^\s()<>=!"']+))"""
 )
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 Test = Callable[[dict[str, Any]], bool]
 
 

@@ -160,10 +160,17 @@ class StoredFile:
     def as_json(self) -> dict[str, Any]:
         digest = base64.b64encode(hashlib.sha256(self.data).hexdigest().encode()).decode()
         return {
-            "name": self.name, "mimeType": self.mime_type, "sizeBytes": str(len(self.data)),
-            "createTime": self.created, "updateTime": self.created, "expirationTime": self.created,
-            "sha256Hash": digest, "uri": self.uri, "state": self.state, "source": "UPLOADED",
-        } | ({"displayName": self.display_name} if self.display_name else {})  # fmt: skip
+            "name": self.name,
+            "mimeType": self.mime_type,
+            "sizeBytes": str(len(self.data)),
+            "createTime": self.created,
+            "updateTime": self.created,
+            "expirationTime": self.created,
+            "sha256Hash": digest,
+            "uri": self.uri,
+            "state": self.state,
+            "source": "UPLOADED",
+        } | ({"displayName": self.display_name} if self.display_name else {})
 
 
 def new_id(display_name: str = "") -> str:

@@ -33,9 +33,15 @@ class S3Server(LoopbackServer):
         return sum(not key or unquote(one.path).endswith(f"/{key}") for one in fetched)
 
     def answer(self, call: Call) -> Reply:
-        _, bucket, key = unquote(call.path).split("/", 2) if call.path.count("/") > 1 else (
-            "", unquote(call.path).lstrip("/"), "",
-        )  # fmt: skip
+        _, bucket, key = (
+            unquote(call.path).split("/", 2)
+            if call.path.count("/") > 1
+            else (
+                "",
+                unquote(call.path).lstrip("/"),
+                "",
+            )
+        )
         sent = re.search(r"Credential=([^/]+)/", call.headers.get("authorization", ""))
         if sent is None or sent[1] != ACCESS_KEY:
             return _error("AccessDenied", "Access Denied.", 403)

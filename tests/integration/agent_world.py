@@ -34,8 +34,10 @@ TEXTS = (
 QUOTE = "The pump is serviced every 30 days by the maintenance team."
 CITED = f'<cite doc_id="doc_01" quote="{QUOTE}">Every 30 days.</cite>'
 OPEN: Mapping[str, Any] = {
-    "vector_threshold": 0.0, "bm25_threshold": 0.0, "min_confidence_score": 0.1,
-}  # fmt: skip
+    "vector_threshold": 0.0,
+    "bm25_threshold": 0.0,
+    "min_confidence_score": 0.1,
+}
 
 
 @dataclass

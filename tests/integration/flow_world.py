@@ -67,9 +67,10 @@ def house(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) ->
     """The words embedder, the default database for sources, doubao as an endpoint, the tool."""
     use_words(monkeypatch, settings)
     settings.RAG = {
-        **settings.RAG, "SOURCE_DATABASES": ("default",),
+        **settings.RAG,
+        "SOURCE_DATABASES": ("default",),
         "CHAT_ENDPOINTS": {"doubao": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"}},
-    }  # fmt: skip
+    }
     found = PLUGINS._found["tool"]
     monkeypatch.setitem(found, QueryBloodPressure.name, QueryBloodPressure)
     yield
@@ -82,9 +83,11 @@ def clinic(house: None) -> Iterator[Clinic]:
     store = StoreFactory(name="medical_docs", owner=user)
     publish(
         FileFactory(store=store, name="高血压指南.pdf"),
-        "高血压 怎么 控制：收缩压 应低于 140，低盐饮食", "头痛 的 原因 有 多种", "药物 剂量 的 说法 相互矛盾",
+        "高血压 怎么 控制：收缩压 应低于 140，低盐饮食",
+        "头痛 的 原因 有 多种",
+        "药物 剂量 的 说法 相互矛盾",
         "说不清 的 情况",
-    )  # fmt: skip
+    )
     with connection.cursor() as cursor:
         cursor.execute(PATIENTS.format(me=user.pk))
     scope = scope_of(user)

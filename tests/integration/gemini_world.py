@@ -48,9 +48,15 @@ def backend(
 def upload_of(path: Path, text: str | bytes = WARRANTY, **given: Any) -> Upload:
     """Return an upload of a new file."""
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return Upload(**{
-        "path": path, "display_name": path.name, "mime_type": "", "rule": ChunkRule(), **given,
-    })  # fmt: skip
+    return Upload(
+        **{
+            "path": path,
+            "display_name": path.name,
+            "mime_type": "",
+            "rule": ChunkRule(),
+            **given,
+        }
+    )
 
 
 def sent_file(path: Path, data: str | bytes = WARRANTY, mime_type: str = "") -> InlineFile:

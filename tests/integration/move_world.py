@@ -104,9 +104,12 @@ def answers(store: models.Store) -> dict[str, tuple[Any, ...]]:
 def answer(store: models.Store, query: str) -> tuple[Any, ...]:
     """Return the hits of one query: (chunk, score to four places), best first."""
     found = search(
-        query=query, scope=OPERATOR, stores=[store], is_logged=False,
+        query=query,
+        scope=OPERATOR,
+        stores=[store],
+        is_logged=False,
         settings=RetrievalSettings(mode="hybrid", top_k=5),
-    )  # fmt: skip
+    )
     return tuple((hit.chunk_id, round(hit.score, 4)) for hit in found.hits)
 
 

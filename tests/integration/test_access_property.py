@@ -68,9 +68,14 @@ class World:
         """Return the words that ``scope`` may read, by the rule alone."""
         facts = {store.pk: store.facts for store in models.Store.objects.all()}
         return {
-            file.name.removesuffix(".txt") for file in self.files
-            if may_read(scope, facts[file.store_id], frozenset(file.restricted_to.values_list("pk", flat=True)))
-        }  # fmt: skip
+            file.name.removesuffix(".txt")
+            for file in self.files
+            if may_read(
+                scope,
+                facts[file.store_id],
+                frozenset(file.restricted_to.values_list("pk", flat=True)),
+            )
+        }
 
     def words_in(self, said: object) -> set[str]:
         text = repr(said)
@@ -87,19 +92,31 @@ def paths(world: World, scope: Scope) -> dict[str, Callable[[], object]]:
     filtered = every.but(content_types=("document",))
     return {
         "search": lambda: search(query=QUERY, scope=scope, stores=stores, settings=every).hits,
-        "semantic": lambda: search(query=QUERY, scope=scope, stores=stores, settings=every.but(mode="semantic")).hits,
-        "keyword": lambda: search(query=QUERY, scope=scope, stores=stores, settings=every.but(mode="keyword")).hits,
+        "semantic": lambda: (
+            search(
+                query=QUERY, scope=scope, stores=stores, settings=every.but(mode="semantic")
+            ).hits
+        ),
+        "keyword": lambda: (
+            search(query=QUERY, scope=scope, stores=stores, settings=every.but(mode="keyword")).hits
+        ),
         "filtered": lambda: search(query=QUERY, scope=scope, stores=stores, settings=filtered).hits,
-        "cached": lambda: cached_search(query=QUERY, scope=scope, stores=stores, settings=every).hits,
+        "cached": lambda: (
+            cached_search(query=QUERY, scope=scope, stores=stores, settings=every).hits
+        ),
         "retrieve": lambda: retrieve(query=QUERY, scope=scope, stores=stores, settings=every).hits,
         "ask": lambda: ask(question=QUERY, scope=scope, stores=stores, settings=every),
         "facts": lambda: store_facts(question="Which files are there?", scope=scope, stores=stores),
-        "find": lambda: list(find_chunks(chunks=chunks.readable(scope), scope=scope, words="common").values_list("text", flat=True)),
+        "find": lambda: list(
+            find_chunks(chunks=chunks.readable(scope), scope=scope, words="common").values_list(
+                "text", flat=True
+            )
+        ),
         "files": lambda: list(models.File.objects.readable(scope).values_list("name", flat=True)),
         "pinned": lambda: pinned_hits(hits=pins, scope=scope),
         "stores": lambda: [store.slug for store in readable_stores(scope=scope)],
         "page": lambda: [_page(pk, scope) for pk in ids],
-    }  # fmt: skip
+    }
 
 
 def _page(chunk_id: int, scope: Scope) -> object:

@@ -221,9 +221,13 @@ def test_a_provider_that_fails_is_an_error_that_says_so(
 
 @pytest.mark.parametrize(
     ("model", "error"),
-    [("nobody:x", UnknownNameError), ("extractive", InvalidInputError), (":", InvalidInputError),
-     ("extractive:words", UnknownNameError)],
-)  # fmt: skip
+    [
+        ("nobody:x", UnknownNameError),
+        ("extractive", InvalidInputError),
+        (":", InvalidInputError),
+        ("extractive:words", UnknownNameError),
+    ],
+)
 def test_an_unknown_model_is_an_error_that_lists_the_known(
     model: str, error: type[Exception], store: models.Store
 ) -> None:

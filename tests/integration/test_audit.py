@@ -234,8 +234,10 @@ def test_old_entries_are_forgotten_by_a_command_that_is_told() -> None:
 
 
 def test_every_table_with_a_trigger_tells_who_acts() -> None:
-    rows = sql("SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'audit\\_%%'"
-               " AND tgfoid::regproc::text <> 'audit_is_kept'")  # fmt: skip
+    rows = sql(
+        "SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'audit\\_%%'"
+        " AND tgfoid::regproc::text <> 'audit_is_kept'"
+    )
     assert {row[0] for row in rows} == set(audit_actor.TABLES)
 
 

@@ -85,9 +85,12 @@ def test_calls_are_made_until_the_tokens_are_used_up(key: models.ApiKey) -> None
 
 async def test_a_stream_is_refused_before_the_model_is_asked(key: models.ApiKey) -> None:
     await models.Budget.objects.acreate(
-        key=key, period="month", max_tokens=5, spent_tokens=5,
+        key=key,
+        period="month",
+        max_tokens=5,
+        spent_tokens=5,
         period_start=period_start(period="month", at=timezone.now()),
-    )  # fmt: skip
+    )
     model = Model()
     with pytest.raises(LimitError, match="5 tokens a month"):
         async for _ in metered(key, model).stream(REQUEST):

@@ -243,8 +243,10 @@ def test_without_a_language_model_rules_make_the_question_whole(world: AgentWorl
     first = world.ask("HX-400 的 保修期 是 多久？")
     told = world.ask("那它多少钱？", session=first.events[0].data["session"])
     assert told.of("rewrite")[0] == {
-        "query": "HX-400多少钱？", "original": "那它多少钱？", "method": "entity",
-    }  # fmt: skip
+        "query": "HX-400多少钱？",
+        "original": "那它多少钱？",
+        "method": "entity",
+    }
 
 
 def test_a_rewrite_that_fails_falls_back_and_says_so(world: AgentWorld) -> None:

@@ -45,10 +45,17 @@ def test_an_answer_of_a_remote_model_is_cited(world: AgentWorld, provider: OpenA
 
 @pytest.mark.parametrize(
     ("change", "code"),
-    [({"ending": "cut"}, "provider"), ({"ending": "error"}, "provider"), ({"ending": "quiet"}, "provider"),
-     ({"ending": "garbage"}, "provider"), ({"html": True}, "provider"), ({"ending": "hang"}, "provider_timeout"),
-     ({"pieces": ()}, "provider"), ({"pieces": (), "refusal": "no"}, "provider")],
-)  # fmt: skip
+    [
+        ({"ending": "cut"}, "provider"),
+        ({"ending": "error"}, "provider"),
+        ({"ending": "quiet"}, "provider"),
+        ({"ending": "garbage"}, "provider"),
+        ({"html": True}, "provider"),
+        ({"ending": "hang"}, "provider_timeout"),
+        ({"pieces": ()}, "provider"),
+        ({"pieces": (), "refusal": "no"}, "provider"),
+    ],
+)
 def test_a_provider_that_dies_ends_in_a_clean_error(
     world: AgentWorld, provider: OpenAIServer, change: dict[str, Any], code: str
 ) -> None:

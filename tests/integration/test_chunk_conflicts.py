@@ -151,13 +151,18 @@ def test_revisions_are_told_newest_first_with_what_changed(file: Any) -> None:
         )
     told = chunk_revisions(scope=scope_of(owner), chunk_id=chunk.pk)
     assert [(one.revision, one.text) for one in told] == [
-        (3, "a pump stopped"), (2, "the pump stopped"), (1, "the pump runs"),
-    ]  # fmt: skip
+        (3, "a pump stopped"),
+        (2, "the pump stopped"),
+        (1, "the pump runs"),
+    ]
     assert (told[0].replaced_at, told[1].replaced_by) == (None, owner.username)
     runs = diff_revisions(scope=OPERATOR, chunk_id=chunk.pk, old=1, new=3)
     assert [(run.kind, run.text) for run in runs if run.kind != "same"] == [
-        ("gone", "the"), ("new", "a"), ("gone", "runs"), ("new", "stopped"),
-    ]  # fmt: skip
+        ("gone", "the"),
+        ("new", "a"),
+        ("gone", "runs"),
+        ("new", "stopped"),
+    ]
     with pytest.raises(NotFoundError, match="no revision 9"):
         diff_revisions(scope=OPERATOR, chunk_id=chunk.pk, old=9, new=3)
     for deed in (chunk_revisions, lambda **v: diff_revisions(old=1, new=2, **v)):

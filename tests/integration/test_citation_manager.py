@@ -26,11 +26,20 @@ FEE = "服务合同每年续签一次，月费为3850元。"
 
 def hit_of(chunk: models.Chunk, **more: Any) -> Hit:
     hit = Hit(
-        text=chunk.text, rank=1, score=0.8, file_name=chunk.file.name, chunk_id=chunk.pk,
-        revision=chunk.revision, store_id=chunk.store_id, file_id=chunk.file_id,
-        content_type=chunk.content_type, char_start=chunk.char_start, char_end=chunk.char_end,
-        page_first=chunk.page_first, page_last=chunk.page_last,
-    )  # fmt: skip
+        text=chunk.text,
+        rank=1,
+        score=0.8,
+        file_name=chunk.file.name,
+        chunk_id=chunk.pk,
+        revision=chunk.revision,
+        store_id=chunk.store_id,
+        file_id=chunk.file_id,
+        content_type=chunk.content_type,
+        char_start=chunk.char_start,
+        char_end=chunk.char_end,
+        page_first=chunk.page_first,
+        page_last=chunk.page_last,
+    )
     return replace(hit, **more)
 
 
@@ -40,10 +49,15 @@ def results(*hits: Hit) -> list[dict[str, Any]]:
 
 def edit(chunk: models.Chunk, text: str) -> None:
     models.ChunkRevision.objects.create(
-        chunk=chunk, revision=chunk.revision, text=chunk.text, char_start=chunk.char_start,
-        char_end=chunk.char_end, page_first=chunk.page_first, page_last=chunk.page_last,
+        chunk=chunk,
+        revision=chunk.revision,
+        text=chunk.text,
+        char_start=chunk.char_start,
+        char_end=chunk.char_end,
+        page_first=chunk.page_first,
+        page_last=chunk.page_last,
         file_revision=chunk.file_revision,
-    )  # fmt: skip
+    )
     chunk.text, chunk.revision = text, chunk.revision + 1
     chunk.save()
 

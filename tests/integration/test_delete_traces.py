@@ -52,9 +52,10 @@ def where_it_stands() -> list[str]:
         )
     ]
     return [
-        name for name in names
+        name
+        for name in names
         if ask(f"SELECT count(*) FROM {name} t WHERE t::text ILIKE %s", f"%{SECRET}%")[0][0]
-    ]  # fmt: skip
+    ]
 
 
 def test_nothing_gives_a_deleted_file_back(
@@ -65,9 +66,12 @@ def test_nothing_gives_a_deleted_file_back(
     file = secret_file(store)
     chunk = file.chunks.get()
     edit_chunk(
-        scope=OPERATOR, chunk_id=chunk.pk, text=f"The {SECRET} costs 815 crowns.", by=None,
+        scope=OPERATOR,
+        chunk_id=chunk.pk,
+        text=f"The {SECRET} costs 815 crowns.",
+        by=None,
         expected_revision=1,
-    )  # fmt: skip
+    )
     move(store, is_forced=True)
     store.refresh_from_db()
     for _ in range(2):

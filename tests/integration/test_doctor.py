@@ -41,8 +41,12 @@ def store() -> models.Store:
 
 
 def found(*only: str) -> list[Finding]:
-    return [finding for _, _, findings in examine(only=only) for finding in findings
-            if finding.level in ("error", "warning")]  # fmt: skip
+    return [
+        finding
+        for _, _, findings in examine(only=only)
+        for finding in findings
+        if finding.level in ("error", "warning")
+    ]
 
 
 def run(statement: str, *values: Any) -> Any:
@@ -215,16 +219,21 @@ def test_an_index_that_finds_too_little_is_a_warning(
 def test_jobs_of_dead_workers_and_files_without_a_job_come_back(store: models.Store) -> None:
     file = models.File.objects.get()
     models.File.objects.update(status="processing")
-    run("INSERT INTO procrastinate_jobs (queue_name, task_name, priority, status, args, attempts)"
-        " VALUES ('index', 'rag.build_indexes', 0, 'doing', '{}', 0)")  # fmt: skip
+    run(
+        "INSERT INTO procrastinate_jobs (queue_name, task_name, priority, status, args, attempts)"
+        " VALUES ('index', 'rag.build_indexes', 0, 'doing', '{}', 0)"
+    )
     told = found("jobs", "files")
     assert [one.what for one in told] == [
-        "1 jobs are in the hands of dead workers", "no queue worker is running",
+        "1 jobs are in the hands of dead workers",
+        "no queue worker is running",
         "1 files wait for a job that is not there",
-    ]  # fmt: skip
+    ]
     assert mended(told[2]).todo == "brought 2 jobs and files back"
-    assert file.pk in [json.loads(row[0])["file_id"] for row in run("SELECT args FROM procrastinate_jobs WHERE"
-                       " task_name = 'rag.index_file'")]  # fmt: skip
+    assert file.pk in [
+        json.loads(row[0])["file_id"]
+        for row in run("SELECT args FROM procrastinate_jobs WHERE task_name = 'rag.index_file'")
+    ]
 
 
 def test_lost_bytes_and_bytes_of_nobody_are_told(
@@ -248,9 +257,10 @@ def test_lost_bytes_and_bytes_of_nobody_are_told(
 
 def test_settings_that_do_not_fit_the_data_are_told(store: models.Store, settings: Any) -> None:
     settings.RAG = {
-        **settings.RAG, "EMBEDDING_MODEL": "e5:multilingual-e5-small",
+        **settings.RAG,
+        "EMBEDDING_MODEL": "e5:multilingual-e5-small",
         "PRICES": {"a:b": {"input": "much"}},
-    }  # fmt: skip
+    }
     models.Store.objects.update(retrieval={"rerank": "endpoint"})
     models.EmbeddingSpace.objects.filter(pk=store.space_id).update(model="openai_compatible:x")
     told = [one.what for _, _, findings in examine(only=["models", "settings"]) for one in findings]

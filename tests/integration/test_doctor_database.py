@@ -20,9 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def examined(**settings: str) -> tuple[str, str]:
     """Return what the command says of the database, and what to do."""
     done = subprocess.run(
-        [sys.executable, "manage.py", "rag_doctor", "--json"], cwd=ROOT,
-        env={"PATH": os.defpath, **settings}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "manage.py", "rag_doctor", "--json"],
+        cwd=ROOT,
+        env={"PATH": os.defpath, **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     (finding,) = json.loads(done.stdout)["findings"]
     assert done.returncode == 2
     assert (finding["check"], finding["level"]) == ("database", "error")

@@ -35,10 +35,15 @@ PARTS = (
 def store_with_work() -> models.Store:
     """Return a store with two files, on one of which people have worked in every way."""
     store = StoreFactory(
-        name="Manuals", slug="manuals", max_tokens_per_chunk=50, max_overlap_tokens=0,
-        retrieval={"top_k": 4}, vocabulary={"product": ["HX-400"]}, is_public=True,
+        name="Manuals",
+        slug="manuals",
+        max_tokens_per_chunk=50,
+        max_overlap_tokens=0,
+        retrieval={"top_k": 4},
+        vocabulary={"product": ["HX-400"]},
+        is_public=True,
         readers=[GroupFactory(name="staff")],
-    )  # fmt: skip
+    )
     text = "\n\n".join(f"{part} {'More words follow here. ' * 9}" for part in PARTS)
     file = run_job(put(store, text, "a.txt"))
     assert file is not None and file.n_chunks >= 4, file.error
@@ -66,19 +71,54 @@ def told(store: models.Store) -> dict[str, Any]:
     chunks = store.chunks.order_by("file__name", "ordinal", "pk")
     files = store.files.order_by("name")
     return {
-        "store": (store.retrieval, store.vocabulary, store.is_public, store.n_chunks, store.sum_len),
+        "store": (
+            store.retrieval,
+            store.vocabulary,
+            store.is_public,
+            store.n_chunks,
+            store.sum_len,
+        ),
         "groups": list(store.reader_groups.values_list("name", flat=True)),
-        "files": list(files.values("name", "sha256", "canonical_text", "pages", "blocks", "n_chunks", "revision", "restricted_to__name")),
+        "files": list(
+            files.values(
+                "name",
+                "sha256",
+                "canonical_text",
+                "pages",
+                "blocks",
+                "n_chunks",
+                "revision",
+                "restricted_to__name",
+            )
+        ),
         "bytes": [default_storage.open(str(file.content.name)).read() for file in files],
-        "chunks": list(chunks.values("text", "origin", "enabled", "is_live", "revision", "char_start", "ordinal", "sha256")),
-        "revisions": list(models.ChunkRevision.objects.filter(chunk__store=store).values("revision", "text")),
-        "dropped": list(models.DroppedSpan.objects.filter(file__store=store).values("char_start", "char_end")),
+        "chunks": list(
+            chunks.values(
+                "text",
+                "origin",
+                "enabled",
+                "is_live",
+                "revision",
+                "char_start",
+                "ordinal",
+                "sha256",
+            )
+        ),
+        "revisions": list(
+            models.ChunkRevision.objects.filter(chunk__store=store).values("revision", "text")
+        ),
+        "dropped": list(
+            models.DroppedSpan.objects.filter(file__store=store).values("char_start", "char_end")
+        ),
         "questions": [
             (q.query, [(t.grade, t.chunk.text if t.chunk else None) for t in q.targets.all()])
             for q in store.golden_questions.all()
         ],
-        "index": ask("SELECT l.len, l.enabled, l.restricted, l.is_han FROM rag_chunk_lex l JOIN rag_chunk c ON c.id = l.chunk_id JOIN rag_file f ON f.id = c.file_id WHERE l.store_id = %s ORDER BY f.name, c.ordinal", store.pk),
-    }  # fmt: skip
+        "index": ask(
+            "SELECT l.len, l.enabled, l.restricted, l.is_han FROM rag_chunk_lex l JOIN rag_chunk c ON c.id = l.chunk_id JOIN rag_file f ON f.id = c.file_id WHERE l.store_id = %s ORDER BY f.name, c.ordinal",
+            store.pk,
+        ),
+    }
 
 
 @pytest.mark.parametrize("has_vectors", [True, False])
@@ -96,8 +136,10 @@ def test_a_loaded_store_is_the_dumped_one(tmp_path: Path, has_vectors: bool) -> 
     pairs = ask(
         "SELECT a.embedding::text, b.embedding::text FROM rag_chunk_vec a JOIN rag_chunk x ON x.id = a.chunk_id"
         " JOIN rag_chunk y ON y.store_id = %s AND y.text = x.text AND y.is_live JOIN rag_chunk_vec b ON b.chunk_id = y.id"
-        " WHERE a.store_id = %s", loaded.pk, store.pk,
-    )  # fmt: skip
+        " WHERE a.store_id = %s",
+        loaded.pk,
+        store.pk,
+    )
     assert len(pairs) == loaded.n_chunks
     assert all(first == second for first, second in pairs)
     scores = [[score for _, score in answer(one, "pump stops")] for one in (store, loaded)]
@@ -141,13 +183,19 @@ def lines_of(path: Path) -> list[bytes]:
     return gzip.decompress(path.read_bytes()).splitlines(keepends=True)
 
 
-@pytest.mark.parametrize("damage", [
-    lambda lines: lines[:-1], lambda lines: lines[:3] + lines[4:], lambda lines: lines[1:],
-    lambda lines: [b'{"line":"header","format":"citable-store","version":9}\n', *lines[1:]],
-    lambda lines: [*lines[:2], b"{nothing\n", *lines[2:]], lambda lines: [b"PK\3\4"],
-    lambda lines: [line.replace(b'"data": "V', b'"data": "W') for line in lines],
-    lambda lines: [line.replace(b'"ordinal": 0', b'"ordinal": "x"') for line in lines],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: lines[:3] + lines[4:],
+        lambda lines: lines[1:],
+        lambda lines: [b'{"line":"header","format":"citable-store","version":9}\n', *lines[1:]],
+        lambda lines: [*lines[:2], b"{nothing\n", *lines[2:]],
+        lambda lines: [b"PK\3\4"],
+        lambda lines: [line.replace(b'"data": "V', b'"data": "W') for line in lines],
+        lambda lines: [line.replace(b'"ordinal": 0', b'"ordinal": "x"') for line in lines],
+    ],
+)
 def test_a_damaged_dump_is_refused_and_leaves_nothing(tmp_path: Path, damage: Any) -> None:
     path = tmp_path / "d"
     dump_store(store=store_with_work(), path=path)

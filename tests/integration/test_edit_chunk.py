@@ -94,8 +94,10 @@ def test_the_old_text_is_kept_with_its_place(file: Any, embedder: Any) -> None:
     kept = models.ChunkRevision.objects.get(chunk=chunk)
     assert (kept.revision, kept.text, kept.replaced_by) == (1, TEXTS[1], file.store.owner)
     assert (kept.char_start, kept.char_end, kept.page_first) == (
-        chunk.char_start, chunk.char_end, chunk.page_first,
-    )  # fmt: skip
+        chunk.char_start,
+        chunk.char_end,
+        chunk.page_first,
+    )
     assert kept.file_revision == file.revision
 
 
@@ -245,8 +247,10 @@ def test_a_revision_is_brought_back_as_a_new_one(file: Any, embedder: Any) -> No
     assert (back.text, back.revision) == (TEXTS[0], 4)
     revisions = models.ChunkRevision.objects.filter(chunk=chunk).order_by("revision")
     assert [(one.revision, one.text) for one in revisions] == [
-        (1, TEXTS[0]), (2, "second"), (3, "third"),
-    ]  # fmt: skip
+        (1, TEXTS[0]),
+        (2, "second"),
+        (3, "third"),
+    ]
     assert found(file.store, "serviced") == [chunk.pk]
     assert found(file.store, "third") == []
     check_index(file.store)

@@ -64,9 +64,13 @@ class Server:
         )
         assert made.returncode == 0, made.stderr
         options = {
-            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": sockets,
-            "ssl": "off", "fsync": "off", "shared_buffers": "32MB",
-        }  # fmt: skip
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": sockets,
+            "ssl": "off",
+            "fsync": "off",
+            "shared_buffers": "32MB",
+        }
         given = " ".join(f"-c {name}={value}" for name, value in options.items())
         control = (self.programs / "pg_ctl", "-D", self.data, "-l", log)
         started = self.account.run(*control, "-w", "-o", given, "start")
@@ -77,9 +81,13 @@ class Server:
 
     def boss(self, database: str = "postgres") -> psycopg.Connection:
         return psycopg.connect(
-            host="127.0.0.1", port=self.port, user="boss", password=self.secret, dbname=database,
+            host="127.0.0.1",
+            port=self.port,
+            user="boss",
+            password=self.secret,
+            dbname=database,
             autocommit=True,
-        )  # fmt: skip
+        )
 
     def tcp(self, database: str, password: str = PASSWORD, *, options: str = "") -> str:
         suffix = f"&options={quote(options)}" if options else ""
@@ -117,17 +125,24 @@ def new_database(server: Server, name: str, *, has_extension: bool = False) -> s
     return name
 
 
-def manage(
-    var: Path, url: str, *command: str, stdin: str = ""
-) -> subprocess.CompletedProcess[str]:  # fmt: skip
+def manage(var: Path, url: str, *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     given = {
-        "CITABLE_VAR": str(var), "DATABASE_URL": url, "RAG_EMBEDDING_MODEL": "use:multilingual-v3",
-        "DJANGO_SETTINGS_MODULE": "project.settings", "LOG_LEVEL": "ERROR",
-    }  # fmt: skip
+        "CITABLE_VAR": str(var),
+        "DATABASE_URL": url,
+        "RAG_EMBEDDING_MODEL": "use:multilingual-v3",
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+        "LOG_LEVEL": "ERROR",
+    }
     return subprocess.run(
-        [sys.executable, "manage.py", *command], cwd=BASE_DIR, env=os.environ | given, input=stdin,
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "manage.py", *command],
+        cwd=BASE_DIR,
+        env=os.environ | given,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def managed(var: Path, url: str, *command: str, stdin: str = "") -> str:
@@ -228,7 +243,7 @@ FAKES = {
         "uses pgvector 0.7.4: version 0.8.0 or newer is needed.",
         "run ALTER EXTENSION vector UPDATE in the database.",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FAKES)

@@ -30,13 +30,58 @@ from tests.integration.index_world import (
 
 pytestmark = pytest.mark.django_db
 HELD: tuple[Any, ...] = (
-    None, "zh", "en", "ZH", "true", "5", "", "水", 5, 5.0, 5.5, -3, 0, 0.1, 1e23, 10**23, 2**53 + 1,
-    True, False, [], ["zh"], ["en", "zh"], [5], [[["zh"]]], [True], ["zh", None], {"a": 1}, [{"a": 1}],
-)  # fmt: skip
+    None,
+    "zh",
+    "en",
+    "ZH",
+    "true",
+    "5",
+    "",
+    "水",
+    5,
+    5.0,
+    5.5,
+    -3,
+    0,
+    0.1,
+    1e23,
+    10**23,
+    2**53 + 1,
+    True,
+    False,
+    [],
+    ["zh"],
+    ["en", "zh"],
+    [5],
+    [[["zh"]]],
+    [True],
+    ["zh", None],
+    {"a": 1},
+    [{"a": 1}],
+)
 WANTED = (
-    '"zh"', "zh", "true", "false", '"5"', "5", "5.0", "5.5", "-3", "0", "0.1", "1.0e23", str(10**23),
-    str(2**53), '""', "'{'", "水", '"{\'a\': 1}"', "0.5e999", '"a\0b"', '"\ud800"',
-)  # fmt: skip
+    '"zh"',
+    "zh",
+    "true",
+    "false",
+    '"5"',
+    "5",
+    "5.0",
+    "5.5",
+    "-3",
+    "0",
+    "0.1",
+    "1.0e23",
+    str(10**23),
+    str(2**53),
+    '""',
+    "'{'",
+    "水",
+    "\"{'a': 1}\"",
+    "0.5e999",
+    '"a\0b"',
+    '"\ud800"',
+)
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
 
@@ -75,26 +120,41 @@ def test_no_file_is_lost_to_the_database(held: dict[int, Any], sign: str) -> Non
     ("text", "n_read"),
     [
         # The texts, the list that holds it, and what only the test can look into.
-        ('k = "zh"', 10), ("k > 5", 17), ("k = 5", 13), ("year < 3", 4), ("missing = 1", 0),
-        ('k = "zh" AND year < 3', 1), ("year < 2 OR year > 26", 5), ("year != 4", 28),
-        ("NOT year < 3", 29), ("year < 2 OR NOT year < 3", 29), ("NOT NOT year < 3", 4),
-        ("NOT k = 1 AND year < 3", 4), ('k = "a\0b"', 29), ("year < 0.5e999", 29),
+        ('k = "zh"', 10),
+        ("k > 5", 17),
+        ("k = 5", 13),
+        ("year < 3", 4),
+        ("missing = 1", 0),
+        ('k = "zh" AND year < 3', 1),
+        ("year < 2 OR year > 26", 5),
+        ("year != 4", 28),
+        ("NOT year < 3", 29),
+        ("year < 2 OR NOT year < 3", 29),
+        ("NOT NOT year < 3", 4),
+        ("NOT k = 1 AND year < 3", 4),
+        ('k = "a\0b"', 29),
+        ("year < 0.5e999", 29),
     ],
-)  # fmt: skip
+)
 def test_the_database_leaves_out_most(held: dict[int, Any], text: str, n_read: int) -> None:
     assert len(passing(text)) == n_read
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["", "a", "b", "true", "1"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.just("a"), inner, max_size=1),
     max_leaves=4,
-)  # fmt: skip
+)
 PARTS = st.tuples(
-    st.sampled_from(["", "NOT "]), st.sampled_from("kl"), st.sampled_from(SIGNS),
+    st.sampled_from(["", "NOT "]),
+    st.sampled_from("kl"),
+    st.sampled_from(SIGNS),
     st.sampled_from(["a", "true", '"1"', "1", "-0.5"]),
-).map(lambda one: f"{one[0]}{one[1]} {one[2]} {one[3]}")  # fmt: skip
+).map(lambda one: f"{one[0]}{one[1]} {one[2]} {one[3]}")
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

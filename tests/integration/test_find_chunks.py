@@ -70,9 +70,14 @@ def test_a_common_word_is_read_for_and_a_rare_one_beside_it_looked_up(
     texts, sql = found("pump valve")
     assert (texts, sql.count("rag_chunk_lex")) == ([], 1)
     texts, sql = found("pump")
-    assert (texts, sql.count("rag_chunk_lex")) == ([
-        "a Pumpkin", "the pump is new", "the pump is old",
-    ], 0)  # fmt: skip
+    assert (texts, sql.count("rag_chunk_lex")) == (
+        [
+            "a Pumpkin",
+            "the pump is new",
+            "the pump is old",
+        ],
+        0,
+    )
 
 
 def first(words: str, limit: int = 100, chunks: Any = None, stores: Any = None) -> list[str]:
@@ -188,9 +193,11 @@ def test_a_page_by_id_is_looked_up_unless_all_words_are_common(
     def looks_up(words: str, order: str) -> bool:
         with CaptureQueriesContext(connection) as captured:
             chunks = models.Chunk.objects.order_by(order)
-            list(service.find_first_chunks(
-                chunks=chunks, stores=[store.pk], words=words, limit=2, in_order=True
-            ))  # fmt: skip
+            list(
+                service.find_first_chunks(
+                    chunks=chunks, stores=[store.pk], words=words, limit=2, in_order=True
+                )
+            )
         (sql,) = (one["sql"] for one in captured.captured_queries if "OFFSET 0)" in one["sql"])
         return "rag_terms" in sql
 

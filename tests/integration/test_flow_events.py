@@ -26,10 +26,14 @@ from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError
 
 OPERATOR = Scope.operator()
-FLOW = json.dumps({
-    "name": "talk", "entry_node": "a", "edges": [{"from": "a", "to": "END"}],
-    "nodes": [{"name": "a", "type": "agent", "config": {"prompt": "a.md"}}],
-})  # fmt: skip
+FLOW = json.dumps(
+    {
+        "name": "talk",
+        "entry_node": "a",
+        "edges": [{"from": "a", "to": "END"}],
+        "nodes": [{"name": "a", "type": "agent", "config": {"prompt": "a.md"}}],
+    }
+)
 
 
 @pytest.fixture
@@ -38,9 +42,7 @@ def run(db: None, tmp_path: Any) -> models.FlowRun:
     script.write_text("answers: [{contains: Say, answer: one two three, delay_s: 0.3}]", "utf-8")
     version = save_flow_version(files=FlowFiles(FLOW, {"a.md": "Say it."}), scope=OPERATOR)
     activate_version(version=version, scope=OPERATOR)
-    request = RunRequest(
-        flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}"
-    )  # fmt: skip
+    request = RunRequest(flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}")
     return start_run(request=request)
 
 
@@ -84,8 +86,11 @@ async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) 
 def test_errors_have_a_code_and_keep_it_in_every_language() -> None:
     told = fault_of(ConflictError("The run has ended already."))
     assert told == {
-        "code": "conflict", "message": "The run has ended already.", "hint": "", "params": {},
-    }  # fmt: skip
+        "code": "conflict",
+        "message": "The run has ended already.",
+        "hint": "",
+        "params": {},
+    }
     assert worded({"error": told}, "zh-hans")["error"]["code"] == "conflict"
     assert fault_of(ZeroDivisionError("secret"))["code"] == "internal"
     assert "secret" not in str(fault_of(ZeroDivisionError("secret")))

@@ -47,9 +47,11 @@ def example(
     with closing(sqlite3.connect(path)) as raw:
         raw.executescript((folder / "database.sql").read_text(encoding="utf-8"))
     connections.settings["small"] = {
-        **connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "NAME": path,
+        **connections.settings["default"],
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
         "OPTIONS": {},
-    }  # fmt: skip
+    }
     settings.RAG = {**settings.RAG, "SOURCE_DATABASES": ("small",)}
     yield folder, scope_of(user)
     with suppress(AttributeError):
@@ -77,12 +79,19 @@ def test_an_example_does_on_real_sources_what_its_cases_say(example: tuple[Path,
     flow = import_flow(path=folder, scope=scope).flow
     routes = set()
     for case in read_cases(folder).cases:
-        if any(isinstance(one, dict) and "error" in one for one in case.sources.values()) \
-                and case.expect.variables == {}:  # fmt: skip
+        if (
+            any(isinstance(one, dict) and "error" in one for one in case.sources.values())
+            and case.expect.variables == {}
+        ):
             # Sources that fail are told to; here they do not.
             continue
-        request = RunRequest(flow=flow, scope=scope, message=case.message, given=case.state,
-                             model=f"scripted:{folder / 'answers.yaml'}")  # fmt: skip
+        request = RunRequest(
+            flow=flow,
+            scope=scope,
+            message=case.message,
+            given=case.state,
+            model=f"scripted:{folder / 'answers.yaml'}",
+        )
         run = run_flow(request=request)
         for node, decision in case.decisions.items():
             run = resume_flow(run=run, scope=scope, decision=decision, node=node)

@@ -68,8 +68,7 @@ def test_both_modes_run_in_one_flow_without_a_key(store: Any, owner: Scope, sett
     with LoopbackServer() as web:
         web.route("GET", "/lamp.txt", lambda call: Reply(COLOUR.encode()))
         files = [{"name": "lamp.txt", "url": f"{web.origin}/lamp.txt", "type": "text/plain"}]
-        request = RunRequest(flow=flow, scope=owner, message=QUESTION,
-                             given={"documents": files})  # fmt: skip
+        request = RunRequest(flow=flow, scope=owner, message=QUESTION, given={"documents": files})
         run = run_flow(request=request)
     assert (run.status, run.error) == ("done", None)
     found = run.state["rag_results"]
@@ -106,8 +105,14 @@ def test_a_saved_node_is_asked_by_its_id_and_keeps_what_was_asked(store: Any, ow
     data = RAGNodeData.from_wire({"fileSearchStoreName": store.resource_name})
     save_node(scope=owner, node_id="builder-1", data=data)
     node = {"name": "ask", "type": "rag_files", "config": {"node_id": "builder-1"}}
-    text = json.dumps({"name": "saved", "nodes": [node], "entry_node": "ask",
-                       "edges": [{"from": "ask", "to": "END"}]})  # fmt: skip
+    text = json.dumps(
+        {
+            "name": "saved",
+            "nodes": [node],
+            "entry_node": "ask",
+            "edges": [{"from": "ask", "to": "END"}],
+        }
+    )
     flow = flow_of(text, owner)
     run = run_flow(request=RunRequest(flow=flow, scope=owner, message=QUESTION))
     assert run.status == "done", run.error

@@ -36,11 +36,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 BASE_DIR = Path(__file__).resolve().parents[2]
 N_NODES = 5
 PROMPTS = {f"p{n}.md": f"step {n}. {{user_query}}" for n in range(N_NODES)}
-FLOW = "name: long\nnodes:\n" + "".join(
-    f"  - {{name: n{n}, type: agent, config: {{prompt: p{n}.md}}}}\n" for n in range(N_NODES)
-) + "edges:\n" + "".join(
-    f"  - {{from: n{n}, to: {f'n{n + 1}' if n + 1 < N_NODES else 'END'}}}\n" for n in range(N_NODES)
-) + "entry_node: n0\n"  # fmt: skip
+FLOW = (
+    "name: long\nnodes:\n"
+    + "".join(
+        f"  - {{name: n{n}, type: agent, config: {{prompt: p{n}.md}}}}\n" for n in range(N_NODES)
+    )
+    + "edges:\n"
+    + "".join(
+        f"  - {{from: n{n}, to: {f'n{n + 1}' if n + 1 < N_NODES else 'END'}}}\n"
+        for n in range(N_NODES)
+    )
+    + "entry_node: n0\n"
+)
 # A model with a side effect that can be counted: a line in a file for each call that was answered.
 # For each line on its input it forks a process that works on the run: Django is loaded once.
 PARENT = """
@@ -90,12 +97,20 @@ def run(tmp_path: Path) -> models.FlowRun:
 @contextmanager
 def parent(run: models.FlowRun, log: Path) -> Iterator[subprocess.Popen[str]]:
     name = connection.settings_dict["NAME"]
-    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "project.settings", "LOG_LEVEL": "ERROR",
-                                "CITABLE_VAR": str(django_settings.VAR_DIR)}  # fmt: skip
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+        "LOG_LEVEL": "ERROR",
+        "CITABLE_VAR": str(django_settings.VAR_DIR),
+    }
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(name), str(run.pk), str(log)], cwd=BASE_DIR,
-        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", PARENT, str(name), str(run.pk), str(log)],
+        cwd=BASE_DIR,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
         yield process
 
 

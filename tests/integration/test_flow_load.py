@@ -104,8 +104,12 @@ def test_fifty_runs_need_no_more_than_two_connections(tmp_path: Path, small_pool
     script.write_text(
         "answers: [{contains: Answer, answer: it stops, delay_s: 1}]", encoding="utf-8"
     )
-    request = RunRequest(flow=flow_of(FLOW, PROMPTS), scope=OPERATOR, message="pump stops",
-                         model=f"scripted:{script}")  # fmt: skip
+    request = RunRequest(
+        flow=flow_of(FLOW, PROMPTS),
+        scope=OPERATOR,
+        message="pump stops",
+        model=f"scripted:{script}",
+    )
 
     async def all_at_once() -> list[models.FlowRun]:
         return await asyncio.gather(*(arun_flow(request=request) for _ in range(N_RUNS)))
@@ -131,10 +135,15 @@ def test_five_sources_take_as_long_as_one(nap: None) -> None:
 
 
 def test_a_slow_and_a_broken_source_cost_the_others_nothing(nap: None) -> None:
-    flow = flow_of(SLEEPY.replace("SOURCES", (
-        "{type: nap, name: quick, seconds: 0.01}, {type: nap, name: slow, seconds: 9, timeout: 0.5}, "
-        "{type: nap, name: broken, is_broken: true}"
-    )))  # fmt: skip
+    flow = flow_of(
+        SLEEPY.replace(
+            "SOURCES",
+            (
+                "{type: nap, name: quick, seconds: 0.01}, {type: nap, name: slow, seconds: 9, timeout: 0.5}, "
+                "{type: nap, name: broken, is_broken: true}"
+            ),
+        )
+    )
     run = run_flow(request=RunRequest(flow=flow, scope=OPERATOR, message="hello"))
     context = run.state["query_context"]
     assert run.status == "done"

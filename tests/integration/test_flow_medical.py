@@ -35,9 +35,13 @@ def test_enough_data_ends_in_a_report(clinic: Clinic) -> None:
         "branch_sufficient",
     ]
     assert run.state["edges_var"] == {
-        "intent": "qa", "confidence": 0.92, "analysis_result": "sufficient", "data_quality": "high",
-        "risk_level": "medium", "parse_error": False,
-    }  # fmt: skip
+        "intent": "qa",
+        "confidence": 0.92,
+        "analysis_result": "sufficient",
+        "data_quality": "high",
+        "risk_level": "medium",
+        "parse_error": False,
+    }
     assert run.state["flow_msgs"][-1] == {
         "role": "assistant",
         "content": "报告：每日监测血压，低盐饮食。",
@@ -63,9 +67,10 @@ def test_the_tool_is_called_for_the_run_s_own_user(clinic: Clinic) -> None:
     run = clinic.ask("高血压怎么控制")
     (called,) = run.events.filter(kind="tool")
     assert called.data == {
-        "tool": "query_blood_pressure", "arguments": {"days": 7},
+        "tool": "query_blood_pressure",
+        "arguments": {"days": 7},
         "answer": {"days": 7, "systolic": [150, 148], "user": clinic.scope.user_id},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,8 +122,12 @@ def test_its_check_names_what_an_installation_lacks(
 ) -> None:
     monkeypatch.delitem(PLUGINS._found["tool"], "query_blood_pressure")
     files = read_folder(MEDICAL)
-    other = FlowFiles(files.yaml.replace("collection: medical_docs", "collection: gone")
-                      .replace("provider: doubao", "provider: nobody"), files.prompts)  # fmt: skip
+    other = FlowFiles(
+        files.yaml.replace("collection: medical_docs", "collection: gone").replace(
+            "provider: doubao", "provider: nobody"
+        ),
+        files.prompts,
+    )
     texts = [
         one.text for one in check_files(files=other, scope=Scope.operator()) if one.level == "error"
     ]

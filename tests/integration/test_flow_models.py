@@ -50,9 +50,13 @@ def ask(flow: models.Flow) -> models.FlowRun:
 
 
 SEED = {
-    "provider": "doubao", "name": "doubao-seed-1-8", "temperature": 0.7, "thinking": {"type": "enabled"},
-    "reasoning_effort": "high", "timeout": 1800,
-}  # fmt: skip
+    "provider": "doubao",
+    "name": "doubao-seed-1-8",
+    "temperature": 0.7,
+    "thinking": {"type": "enabled"},
+    "reasoning_effort": "high",
+    "timeout": 1800,
+}
 
 
 def test_a_model_of_the_description_is_called_as_it_is_written(doubao: OpenAIServer) -> None:

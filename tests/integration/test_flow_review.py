@@ -77,9 +77,13 @@ def nodes(run: models.FlowRun) -> list[str]:
 def test_a_run_pauses_and_says_what_is_to_be_decided(paused: models.FlowRun) -> None:
     assert (paused.status, paused.ended_at, paused.worker) == ("paused", None, None)
     assert paused.reviews == [
-        {"node": "review", "visit": 1, "message": "发布吗？the news",
-         "decisions": ["approve", "reject", "revise"]}
-    ]  # fmt: skip
+        {
+            "node": "review",
+            "visit": 1,
+            "message": "发布吗？the news",
+            "decisions": ["approve", "reject", "revise"],
+        }
+    ]
     assert paused.state["flow_msgs"] == [{"role": "assistant", "content": "the draft"}]
     assert kinds(paused)[-1] == "paused"
 

@@ -119,11 +119,20 @@ async def test_a_stream_tells_everything_in_order(desk: Desk) -> None:
     kinds = [(event.kind, event.node) for event in events if event.kind != "token"]
     assert kinds == [
         ("run_started", ""),
-        ("node_started", "find"), ("rag_results", "find"), ("node_finished", "find"), ("route", "find"),
-        ("node_started", "judge"), ("model_answer", "judge"), ("node_finished", "judge"), ("route", "judge"),
-        ("node_started", "write"), ("model_answer", "write"), ("node_finished", "write"), ("route", "write"),
+        ("node_started", "find"),
+        ("rag_results", "find"),
+        ("node_finished", "find"),
+        ("route", "find"),
+        ("node_started", "judge"),
+        ("model_answer", "judge"),
+        ("node_finished", "judge"),
+        ("route", "judge"),
+        ("node_started", "write"),
+        ("model_answer", "write"),
+        ("node_finished", "write"),
+        ("route", "write"),
         ("done", ""),
-    ]  # fmt: skip
+    ]
     tokens = [
         event.data["text"] for event in events if event.kind == "token" and event.node == "write"
     ]

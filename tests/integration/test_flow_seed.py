@@ -97,8 +97,14 @@ edges:
 REST = (
     "name: fragments\nentry_node: rag_retrieval\ninputs: {user_id: whose, date_range: since when}\n"
 )
-AGENTS = ("model_analysis", "branch_sufficient", "branch_insufficient", "branch_need_verification",
-          "generate_report", "request_additional_info")  # fmt: skip
+AGENTS = (
+    "model_analysis",
+    "branch_sufficient",
+    "branch_insufficient",
+    "branch_need_verification",
+    "generate_report",
+    "request_additional_info",
+)
 PROMPT = """\
 ## 知识库内容
 
@@ -122,19 +128,26 @@ PROMPT = """\
 {user_query}
 """
 RESULTS: Mapping[str, Any] = {
-    "medical_knowledge_base": [{
-        "content": "文档内容...", "score": 0.85,
-        "metadata": {"source": "medical_guide_2024.pdf", "page": 42, "section": "高血压治疗"},
-    }],
-    "patient_records": [{
-        "patient_id": "12345", "diagnosis": "高血压", "medications": ["药物A", "药物B"],
-        "last_visit": "2024-01-15",
-    }],
+    "medical_knowledge_base": [
+        {
+            "content": "文档内容...",
+            "score": 0.85,
+            "metadata": {"source": "medical_guide_2024.pdf", "page": 42, "section": "高血压治疗"},
+        }
+    ],
+    "patient_records": [
+        {
+            "patient_id": "12345",
+            "diagnosis": "高血压",
+            "medications": ["药物A", "药物B"],
+            "last_visit": "2024-01-15",
+        }
+    ],
     "external_service": {
         "status": "success",
         "data": {"latest_guidelines": "...", "update_date": "2024-01-20"},
     },
-}  # fmt: skip
+}
 OUTPUT = """{
   "response_content": "用户的回答内容...",
   "analysis_result": "ANALYSIS",
@@ -212,20 +225,36 @@ def test_the_fragments_run(analysis: str, confidence: float, route: list[str]) -
 @pytest.mark.parametrize(
     ("condition", "values", "holds"),
     [
-        ('analysis_result == "sufficient" && confidence >= 0.8', {"analysis_result": "sufficient", "confidence": 0.85}, True),
-        ('analysis_result == "insufficient" || confidence < 0.6', {"analysis_result": "x", "confidence": 0.55}, True),
-        ('(analysis_result == "need_verification" && data_quality == "low") || risk_level == "high"',
-         {"analysis_result": "x", "risk_level": "high"}, True),
-        ('(analysis_result == "need_verification" && data_quality == "low") || risk_level == "high"',
-         {"analysis_result": "need_verification", "data_quality": "high", "risk_level": "low"}, False),
+        (
+            'analysis_result == "sufficient" && confidence >= 0.8',
+            {"analysis_result": "sufficient", "confidence": 0.85},
+            True,
+        ),
+        (
+            'analysis_result == "insufficient" || confidence < 0.6',
+            {"analysis_result": "x", "confidence": 0.55},
+            True,
+        ),
+        (
+            '(analysis_result == "need_verification" && data_quality == "low") || risk_level == "high"',
+            {"analysis_result": "x", "risk_level": "high"},
+            True,
+        ),
+        (
+            '(analysis_result == "need_verification" && data_quality == "low") || risk_level == "high"',
+            {"analysis_result": "need_verification", "data_quality": "high", "risk_level": "low"},
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_conditions_of_the_description_hold(
     condition: str, values: dict[str, Any], holds: bool
 ) -> None:
     edges = [*flow().definition.edges[:1]]
-    tried = [edges[0].model_copy(update={"condition": condition, "targets": ["yes"]}),
-             edges[0].model_copy(update={"condition": "default", "targets": ["no"]})]  # fmt: skip
+    tried = [
+        edges[0].model_copy(update={"condition": condition, "targets": ["yes"]}),
+        edges[0].model_copy(update={"condition": "default", "targets": ["no"]}),
+    ]
     assert choose_edge("n", tried, values).targets == (("yes",) if holds else ("no",))
 
 
@@ -242,9 +271,12 @@ def test_its_prompt_keeps_its_json_and_gets_its_results() -> None:
 def test_its_output_becomes_the_variables_that_it_says() -> None:
     output = read_output(OUTPUT.replace("ANALYSIS", "sufficient").replace("CONFIDENCE", "0.85"))
     assert dict(output.variables) == {
-        "analysis_result": "sufficient", "confidence": 0.85, "data_quality": "low",
-        "risk_level": "low", "suggested_actions": ["action1", "action2"],
-    }  # fmt: skip
+        "analysis_result": "sufficient",
+        "confidence": 0.85,
+        "data_quality": "low",
+        "risk_level": "low",
+        "suggested_actions": ["action1", "action2"],
+    }
 
 
 @pytest.mark.django_db

@@ -141,11 +141,15 @@ def test_the_querysets_follow_the_one_rule_of_access(owner: Scope) -> None:
     flows[2].runner_groups.add(readers)
     flows[3].editor_groups.add(editors)
     scopes = [
-        owner, Scope.anonymous(), Scope.operator(), scope_of(UserFactory(groups=[readers])),
-        scope_of(UserFactory(groups=[editors])), scope_of(UserFactory()),
+        owner,
+        Scope.anonymous(),
+        Scope.operator(),
+        scope_of(UserFactory(groups=[readers])),
+        scope_of(UserFactory(groups=[editors])),
+        scope_of(UserFactory()),
         Scope(user_id=owner.user_id, only_store_ids=frozenset([1])),
         Scope(user_id=None, is_operator=True, only_store_ids=frozenset()),
-    ]  # fmt: skip
+    ]
     for scope in scopes:
         runnable = set(models.Flow.objects.runnable(scope))
         editable = set(models.Flow.objects.editable(scope))

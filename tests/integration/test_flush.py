@@ -70,8 +70,13 @@ def test_after_a_flush_nothing_is_left_and_everything_can_begin_anew() -> None:
             " VALUES (%s, '{1}', '{1}', 1, 1)",
             [store.pk],
         )
-    assert {"rag_chunk_vec", "rag_chunk_lex", "rag_chunk_draft", "rag_term_delta",
-            "procrastinate_jobs"} <= set(counts())  # fmt: skip
+    assert {
+        "rag_chunk_vec",
+        "rag_chunk_lex",
+        "rag_chunk_draft",
+        "rag_term_delta",
+        "procrastinate_jobs",
+    } <= set(counts())
     call_command("flush", interactive=False, verbosity=0)
     # What migrations wrote stays, and Django brings its own lists back.
     # The audit outlives what it tells of.
@@ -110,8 +115,15 @@ def test_the_statements_can_be_read_before_they_are_run() -> None:
     (truncate,) = re.findall(r"TRUNCATE (.*?) RESTART IDENTITY;", script)
     names = re.findall(r'"(\w+)"', truncate)
     assert len(names) == len(set(names))
-    assert {"rag_store", "rag_chunk_vec", "rag_chunk_lex", "rag_term_pack", "rag_chunk_draft",
-            "procrastinate_jobs", "auth_user"} <= set(names)  # fmt: skip
+    assert {
+        "rag_store",
+        "rag_chunk_vec",
+        "rag_chunk_lex",
+        "rag_term_pack",
+        "rag_chunk_draft",
+        "procrastinate_jobs",
+        "auth_user",
+    } <= set(names)
     assert "django_migrations" not in names
     assert "rag_chunk_vec_s7" not in names
     assert 'DROP TABLE "rag_chunk_vec_s7";' in script

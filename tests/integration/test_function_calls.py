@@ -28,8 +28,10 @@ from tests.integration.agent_world import CITED, AgentWorld, world
 __all__ = ["world"]
 FAST = RetryPolicy(max_attempts=2, first_wait_s=0.005, max_wait_s=0.01, deadline_s=5.0)
 SCHEMA: dict[str, Any] = {
-    "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"],
-}  # fmt: skip
+    "type": "object",
+    "properties": {"query": {"type": "string"}},
+    "required": ["query"],
+}
 SPEC = ToolSpec("search", "Searches.", SCHEMA)
 ASK = ChatRequest([Message("user", "How long?")], timeout_s=5.0, tools=(SPEC,))
 PUMP = ToolUse("a1", "search", {"query": "pump"})
@@ -82,18 +84,40 @@ def test_openai_is_offered_tools_and_answers_with_calls(openai: OpenAIServer) ->
 @pytest.mark.parametrize(
     ("deltas", "expected"),
     [
-        ((function("search", "", index=0, id="a1"), function(arguments='{"qu', index=0),
-          function(arguments='ery": "pump"}', index=0)), (PUMP,)),
-        ((function("search", '{"query": "pump"}', index=0, id="a1"), function("search", '{"query": "filter"}', index=1, id="a2")),
-         (PUMP, ToolUse("a2", "search", {"query": "filter"}))),
+        (
+            (
+                function("search", "", index=0, id="a1"),
+                function(arguments='{"qu', index=0),
+                function(arguments='ery": "pump"}', index=0),
+            ),
+            (PUMP,),
+        ),
+        (
+            (
+                function("search", '{"query": "pump"}', index=0, id="a1"),
+                function("search", '{"query": "filter"}', index=1, id="a2"),
+            ),
+            (PUMP, ToolUse("a2", "search", {"query": "filter"})),
+        ),
         # Servers are known that number nothing, give no id, or send the object itself.
-        ((function("search", {"query": "pump"}), function("search", '{"query": "x"}')),
-         (ToolUse("call_0", "search", {"query": "pump"}), ToolUse("call_1", "search", {"query": "x"}))),
+        (
+            (function("search", {"query": "pump"}), function("search", '{"query": "x"}')),
+            (
+                ToolUse("call_0", "search", {"query": "pump"}),
+                ToolUse("call_1", "search", {"query": "x"}),
+            ),
+        ),
         ((function("search", "", index=0, id="a1"),), (ToolUse("a1", "search"),)),
-        ((function("search", '{"query": ', index=0, id="a1"),), (ToolUse("a1", "search", fault="The arguments are no JSON."),)),
-        ((function("search", "[1]", index=0, id="a1"),), (ToolUse("a1", "search", fault="The arguments are no JSON object."),)),
+        (
+            (function("search", '{"query": ', index=0, id="a1"),),
+            (ToolUse("a1", "search", fault="The arguments are no JSON."),),
+        ),
+        (
+            (function("search", "[1]", index=0, id="a1"),),
+            (ToolUse("a1", "search", fault="The arguments are no JSON object."),),
+        ),
     ],
-)  # fmt: skip
+)
 async def test_openai_streams_calls_in_pieces(
     openai: OpenAIServer, deltas: Any, expected: Any
 ) -> None:
@@ -122,10 +146,19 @@ def test_openai_is_told_its_calls_and_their_results(openai: OpenAIServer) -> Non
     ]
     openai_chat(openai).generate(replace(ASK, messages=turns))
     assert openai.calls[0].json["messages"][1:] == [
-        {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "a1", "type": "function", "function": {"name": "search", "arguments": '{"query": "pump"}'}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "a1",
+                    "type": "function",
+                    "function": {"name": "search", "arguments": '{"query": "pump"}'},
+                }
+            ],
+        },
         {"role": "tool", "tool_call_id": "a1", "content": "two years"},
-    ]  # fmt: skip
+    ]
 
 
 async def test_gemini_calls_are_read_and_sent_back_with_their_signature(
@@ -147,10 +180,19 @@ async def test_gemini_calls_are_read_and_sent_back_with_their_signature(
     assert last.tool_calls == chat.generate(ASK).tool_calls == expected
     assert [piece.text for piece in pieces] == ["Let me see."]
     sent = camel(gemini.calls[0].json)["tools"]
-    assert sent == [{"functionDeclarations": [
-        {"name": "search", "description": "Searches.", "parametersJsonSchema": SCHEMA}]}]  # fmt: skip
-    turns = [Message("user", "?"), Message("assistant", "", expected),
-             Message("tool", "two years", expected[:1]), Message("tool", "none", expected[1:])]  # fmt: skip
+    assert sent == [
+        {
+            "functionDeclarations": [
+                {"name": "search", "description": "Searches.", "parametersJsonSchema": SCHEMA}
+            ]
+        }
+    ]
+    turns = [
+        Message("user", "?"),
+        Message("assistant", "", expected),
+        Message("tool", "two years", expected[:1]),
+        Message("tool", "none", expected[1:]),
+    ]
     chat.generate(replace(ASK, messages=turns))
     _, model, results = camel(gemini.calls[-1].json)["contents"]
     assert model["role"] == "model" and results["role"] == "user"

@@ -79,9 +79,10 @@ def test_filters_choose_among_documents(beta: genai.Client, wanted: str, titles:
     store = made(beta)
     for lang, year, tags in (("zh", 2025, ["a", "b"]), ("en", 2024, ["a"])):
         metadata = [
-            {"key": "lang", "string_value": lang}, {"key": "year", "numeric_value": year},
+            {"key": "lang", "string_value": lang},
+            {"key": "year", "numeric_value": year},
             {"key": "tags", "string_list_value": {"values": tags}},
-        ]  # fmt: skip
+        ]
         beta.operations.get(
             put(beta, store, f"The blue lamp {lang}.", display_name=lang, custom_metadata=metadata)
         )
@@ -141,9 +142,13 @@ def test_files_sent_along_are_answered_from(server: GeminiServer, beta: genai.Cl
     # Bytes whose base64 has both characters of the URL's alphabet.
     png = b"\x89PNG\xfb\xef\xbe\xff"
     contents: Any = [
-        types.Part.from_bytes(data=b"The warranty lasts two years. Ask us.", mime_type="text/plain"),
-        types.Part.from_bytes(data=png, mime_type="image/png"), file, "保固期 warranty?",
-    ]  # fmt: skip
+        types.Part.from_bytes(
+            data=b"The warranty lasts two years. Ask us.", mime_type="text/plain"
+        ),
+        types.Part.from_bytes(data=png, mime_type="image/png"),
+        file,
+        "保固期 warranty?",
+    ]
     answer = beta.models.generate_content(model="m", contents=contents)
     assert answer.text == "The warranty lasts two years. image/png of 8 bytes. 保固期為兩年。 "
     assert b"-" in server.calls[-1].body or b"_" in server.calls[-1].body

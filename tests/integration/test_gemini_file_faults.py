@@ -69,8 +69,15 @@ def calls(
 
 
 CALLS = (
-    "create", "get", "list", "documents", "upload", "answer", "delete_document", "delete",
-)  # fmt: skip
+    "create",
+    "get",
+    "list",
+    "documents",
+    "upload",
+    "answer",
+    "delete_document",
+    "delete",
+)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -307,10 +314,16 @@ def test_the_key_is_in_no_error_log_or_repr(
     caplog.set_level(logging.DEBUG)
     quoting = error(400, "INVALID_ARGUMENT", f"The key {KEY} is odd.").body
     faults = [
-        Fault(400, quoting), Fault(403, quoting), Fault(404, quoting), Fault(503, quoting, times=4),
-        Fault(200, f"<html>{KEY}</html>".encode()), Fault(200, KEY.encode()), Fault(302, quoting),
-        Fault(cut="before", times=4), Fault(cut="middle", times=4),
-    ]  # fmt: skip
+        Fault(400, quoting),
+        Fault(403, quoting),
+        Fault(404, quoting),
+        Fault(503, quoting, times=4),
+        Fault(200, f"<html>{KEY}</html>".encode()),
+        Fault(200, KEY.encode()),
+        Fault(302, quoting),
+        Fault(cut="before", times=4),
+        Fault(cut="middle", times=4),
+    ]
     n_errors = 0
     for name in ("get", "documents", "upload", "answer", "list"):
         for fault in faults:

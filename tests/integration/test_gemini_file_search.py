@@ -110,9 +110,12 @@ async def test_spans_are_right_in_parts_and_pieces_even_where_the_offsets_are_no
     server: GeminiServer, search: GeminiFileSearch, tmp_path: Path, n_parts: int, mode: str
 ) -> None:
     store = filled_store(
-        search, tmp_path,
-        a="保固 lamp 兩年，含零件 😀。", b="保固 lamp 不含人為損壞。", c="保固 lamp warranty ends in 2027.",
-    )  # fmt: skip
+        search,
+        tmp_path,
+        a="保固 lamp 兩年，含零件 😀。",
+        b="保固 lamp 不含人為損壞。",
+        c="保固 lamp warranty ends in 2027.",
+    )
     server.files.modes.n_parts, server.files.modes.grounding = n_parts, mode
     question = ask(store, "保固 lamp", top_k=3)
     answer = search.answer(question, deadline=Deadline(5.0))
@@ -190,8 +193,10 @@ def test_one_chunk_may_carry_two_stretches_and_one_stretch_two_chunks(
     server: GeminiServer, search: GeminiFileSearch, tmp_path: Path
 ) -> None:
     def respond(asked: dict[str, Any]) -> Script:
-        chunks = [{"retrievedContext": {"title": "a.pdf", "text": "甲", "pageNumber": 3}},
-                  {"retrievedContext": {"title": "b.pdf", "text": "乙"}}]  # fmt: skip
+        chunks = [
+            {"retrievedContext": {"title": "a.pdf", "text": "甲", "pageNumber": 3}},
+            {"retrievedContext": {"title": "b.pdf", "text": "乙"}},
+        ]
         supports = [
             {"segment": {"endIndex": 6}, "groundingChunkIndices": [0]},
             {"segment": {"startIndex": 6, "endIndex": 12}, "groundingChunkIndices": [1, 0, 9]},
@@ -209,14 +214,16 @@ def test_one_chunk_may_carry_two_stretches_and_one_stretch_two_chunks(
 def test_pages_of_a_pdf_and_pictures_come_back(
     server: GeminiServer, search: GeminiFileSearch, tmp_path: Path
 ) -> None:
-    pdf = b"".join([
-        b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n",
-        b"2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n",
-        b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R",
-        b"/Resources<</Font<</F1 5 0 R>>>>>>endobj\n",
-        b"4 0 obj<</Length 58>>stream\nBT /F1 12 Tf 20 200 Td (The purple kettle whistles.) Tj ET\nendstream endobj\n",
-        b"5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n",
-    ])  # fmt: skip
+    pdf = b"".join(
+        [
+            b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n",
+            b"2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n",
+            b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R",
+            b"/Resources<</Font<</F1 5 0 R>>>>>>endobj\n",
+            b"4 0 obj<</Length 58>>stream\nBT /F1 12 Tf 20 200 Td (The purple kettle whistles.) Tj ET\nendstream endobj\n",
+            b"5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n",
+        ]
+    )
     store = search.create_store("Mixed").name
     server.files.stores[store].embedding_model = "models/gemini-embedding-2"
     search.upload(store, upload_of(tmp_path / "kettle.pdf", pdf), deadline=Deadline(5.0))
@@ -225,8 +232,9 @@ def test_pages_of_a_pdf_and_pictures_come_back(
     answer = whole(search, store, "purple kettle")
     found = {(one.source, one.page, one.chunk) for one in answer.groundings}
     assert found == {
-        ("kettle.pdf", 1, "The purple kettle whistles."), ("purple kettle photo.png", None, "")
-    }  # fmt: skip
+        ("kettle.pdf", 1, "The purple kettle whistles."),
+        ("purple kettle photo.png", None, ""),
+    }
     assert answer.documents == ("The purple kettle whistles.",)
 
 

@@ -76,10 +76,15 @@ def test_pages_are_ten_and_at_most_twenty(server: GeminiServer, beta: genai.Clie
 
 def test_documents_are_uploaded_listed_read_and_deleted(sdk: genai.Client) -> None:
     store = made(sdk)
-    operation = put(sdk, store, custom_metadata=[
-        {"key": "lang", "string_value": "zh"}, {"key": "year", "numeric_value": 2025},
-        {"key": "tags", "string_list_value": {"values": ["a", "b"]}},
-    ])  # fmt: skip
+    operation = put(
+        sdk,
+        store,
+        custom_metadata=[
+            {"key": "lang", "string_value": "zh"},
+            {"key": "year", "numeric_value": 2025},
+            {"key": "tags", "string_list_value": {"values": ["a", "b"]}},
+        ],
+    )
     assert operation.name.startswith(f"{store}/upload/operations/a-txt-")
     while not operation.done:
         operation = sdk.operations.get(operation)
@@ -155,9 +160,13 @@ def types_docx() -> str:
         {"custom_metadata": [{"key": f"k{n}", "string_value": "v"} for n in range(21)]},
         {"chunking_config": {"white_space_config": {"max_tokens_per_chunk": 20}}},
         {"chunking_config": {"white_space_config": {"max_tokens_per_chunk": 513}}},
-        {"chunking_config": {"white_space_config": {"max_tokens_per_chunk": 50, "max_overlap_tokens": 50}}},
+        {
+            "chunking_config": {
+                "white_space_config": {"max_tokens_per_chunk": 50, "max_overlap_tokens": 50}
+            }
+        },
     ],
-)  # fmt: skip
+)
 def test_limits_are_kept_at_the_start(
     server: GeminiServer, beta: genai.Client, config: dict[str, Any]
 ) -> None:
@@ -262,9 +271,10 @@ def test_a_file_is_imported_into_a_store(beta: genai.Client) -> None:
     file = beta.files.upload(file=io.BytesIO(TEXT.encode()), config=config)
     store = made(beta)
     operation = beta.file_search_stores.import_file(
-        file_search_store_name=store, file_name=file.name or "",
+        file_search_store_name=store,
+        file_name=file.name or "",
         config={"custom_metadata": [{"key": "lang", "string_value": "zh"}]},
-    )  # fmt: skip
+    )
     assert "/upload/" not in (operation.name or "")
     assert beta.operations.get(operation).done
     (document,) = beta.file_search_stores.documents.list(parent=store)

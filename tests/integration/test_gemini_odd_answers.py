@@ -43,10 +43,15 @@ STEPS = {
     "files state": "GET .*/files/",
 }
 BODIES = {
-    "page": b"<html>log in</html>", "page after a blank": b"\n <!doctype html>", "nothing": b"",
-    "null": b"null", "list": b"[]", "number": b"5", "cut": b'{"name": "fileSea',
+    "page": b"<html>log in</html>",
+    "page after a blank": b"\n <!doctype html>",
+    "nothing": b"",
+    "null": b"null",
+    "list": b"[]",
+    "number": b"5",
+    "cut": b'{"name": "fileSea',
     "error": b'{"error": {"code": 503, "message": "later", "status": "UNAVAILABLE"}}',
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

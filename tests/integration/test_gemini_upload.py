@@ -213,8 +213,11 @@ def test_an_upload_of_100_mb_takes_the_memory_of_some_pieces(
     paths = [str(small.path), str(large.path)]
     done = subprocess.run(
         [sys.executable, "-c", _CLIENT, server.url, KEY, store, *paths],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     before, after = map(float, done.stdout.split())
     # Pieces of 8 MiB are held a few at a time; the file held whole would be 100 and more.

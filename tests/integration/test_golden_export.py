@@ -58,8 +58,12 @@ def test_a_target_without_a_place_is_refused_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("data", "line"),
-    [(b"q" * 140_000, 1), (b'question\n"' + b"x" * 140_000, 2), (b"question\na\nb," + b"x" * 140_000, 3)],
-)  # fmt: skip
+    [
+        (b"q" * 140_000, 1),
+        (b'question\n"' + b"x" * 140_000, 2),
+        (b"question\na\nb," + b"x" * 140_000, 3),
+    ],
+)
 def test_a_cell_that_is_too_long_is_told_with_its_line(data: bytes, line: int) -> None:
     store, _ = golden_store()
     with pytest.raises(InvalidInputError) as caught:

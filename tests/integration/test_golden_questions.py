@@ -46,10 +46,17 @@ def take(store: models.Store, text: str | bytes) -> golden_csv.Imported:
 def facts(store: models.Store) -> list[tuple[Any, ...]]:
     rows = store.golden_questions.order_by("query")
     return [
-        (q.query, q.enabled, q.note, [(t.grade, t.file.name, t.chunk and t.chunk.text)
-                                      for t in q.targets.order_by("-grade", "chunk__text")])
+        (
+            q.query,
+            q.enabled,
+            q.note,
+            [
+                (t.grade, t.file.name, t.chunk and t.chunk.text)
+                for t in q.targets.order_by("-grade", "chunk__text")
+            ],
+        )
         for q in rows
-    ]  # fmt: skip
+    ]
 
 
 def test_the_same_words_are_one_question_that_gets_more_targets() -> None:
@@ -59,9 +66,11 @@ def test_the_same_words_are_one_question_that_gets_more_targets() -> None:
     )
     assert is_new
     same, is_new = save_question(
-        scope=OPERATOR, store=store, query="pump",
+        scope=OPERATOR,
+        store=store,
+        query="pump",
         wanted=[Wanted(chunks[1].pk), Wanted(chunks[0].pk, grade=3)],
-    )  # fmt: skip
+    )
     assert (same, is_new) == (one, False)
     assert {t.chunk_id: t.grade for t in one.targets.all()} == {chunks[0].pk: 3, chunks[1].pk: 1}
     set_targets(scope=OPERATOR, question=one, wanted=[Wanted(file_id=chunks[0].file_id)])
@@ -181,9 +190,7 @@ def test_the_first_line_says_the_facts_and_the_last_one_the_grade() -> None:
     (question,) = store.golden_questions.all()
     assert (question.enabled, question.note) == (False, "first")
     places = question.targets.order_by("chunk").values_list("chunk", "file", "grade")
-    assert list(places) == [
-        (chunks[0].pk, chunks[0].file_id, 3), (None, chunks[0].file_id, 2)
-    ]  # fmt: skip
+    assert list(places) == [(chunks[0].pk, chunks[0].file_id, 3), (None, chunks[0].file_id, 2)]
     told = take(store, f"question,grade,file,passage\nwarranty?,2,guide.txt,{TEXTS[0]}\n")
     assert (told.n_new, told.n_known) == (0, 1)
     assert question.targets.get(chunk=chunks[0]).grade == 2
@@ -208,8 +215,9 @@ def test_a_chunk_of_another_store_is_no_number_of_a_line() -> None:
     _, others = golden_store()
     told = take(store, f"question,chunk\nx,{others[0].pk}\ny,0\nz,\n")
     assert [(number, error.params) for number, error in told.problems] == [
-        (2, {"id": str(others[0].pk)}), (3, {"id": "0"})
-    ]  # fmt: skip
+        (2, {"id": str(others[0].pk)}),
+        (3, {"id": "0"}),
+    ]
     assert [question.query for question in store.golden_questions.all()] == ["z"]
 
 

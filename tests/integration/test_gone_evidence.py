@@ -26,8 +26,10 @@ def answered(world: AgentWorld) -> Any:
 
     def answer(request: Any) -> str:
         documents = request.messages[-1].content
-        ids = {words: documents[: documents.index(words)].rpartition('id="')[2][:6]
-               for words in (QUOTE, COMPOST)}  # fmt: skip
+        ids = {
+            words: documents[: documents.index(words)].rpartition('id="')[2][:6]
+            for words in (QUOTE, COMPOST)
+        }
         return (
             f'Hello. <cite doc_id="{ids[QUOTE]}" quote="{QUOTE}">Every 30 days, says it.</cite> '
             f'And <cite doc_id="{ids[COMPOST]}" quote="{COMPOST}">compost each fortnight.</cite>'
@@ -113,14 +115,21 @@ def test_a_page_s_document_of_ours_goes_with_the_right_to_read_it(world: AgentWo
     file = rag_models.File.objects.filter(store=world.store).first()
     assert file is not None
     source = {
-        "content": "secret words", "content_type": "url",
-        "doc_id": "doc_01", "chunk_id": None, "score": 1.0, "source_name": "page",
-        "source": {"type": "url", "name": "a", "id": f"/files/{file.pk}"},
-    }  # fmt: skip
-    cited = {
-        "number": 1, "doc_id": "doc_01", "quote": "secret words", "claim": "It is.",
+        "content": "secret words",
+        "content_type": "url",
+        "doc_id": "doc_01",
         "chunk_id": None,
-    }  # fmt: skip
+        "score": 1.0,
+        "source_name": "page",
+        "source": {"type": "url", "name": "a", "id": f"/files/{file.pk}"},
+    }
+    cited = {
+        "number": 1,
+        "doc_id": "doc_01",
+        "quote": "secret words",
+        "claim": "It is.",
+        "chunk_id": None,
+    }
     session = models.Session.objects.create(agent=world.agent, user=world.user)
     message = models.Message(
         pk=1, session=session, content="It is.[1]", sources=[source], citations=[cited]

@@ -67,12 +67,24 @@ def test_a_public_name_is_called_at_its_address(
 @pytest.mark.parametrize(
     "url",
     [
-        "http://127.0.0.1", "http://127.1", "http://2130706433", "http://0x7f.1", "http://0", "http://[::1]",
-        "http://[::ffff:127.0.0.1]", "http://[::ffff:7f00:1]", "http://[64:ff9b::7f00:1]",
-        "http://[2002:7f00:1::]", "http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/",
-        "http://10.0.0.1", "http://100.64.0.1", "http://[fe80::1]", "http://127。0。0。1",
+        "http://127.0.0.1",
+        "http://127.1",
+        "http://2130706433",
+        "http://0x7f.1",
+        "http://0",
+        "http://[::1]",
+        "http://[::ffff:127.0.0.1]",
+        "http://[::ffff:7f00:1]",
+        "http://[64:ff9b::7f00:1]",
+        "http://[2002:7f00:1::]",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[fd00:ec2::254]/",
+        "http://10.0.0.1",
+        "http://100.64.0.1",
+        "http://[fe80::1]",
+        "http://127。0。0。1",
     ],
-)  # fmt: skip
+)
 def test_an_address_that_is_not_public_is_never_called(net: PretendNetwork, url: str) -> None:
     with pytest.raises(ForbiddenError, match="RAG_FETCH_HOSTS"):
         fetch(net, url)
@@ -96,12 +108,29 @@ def test_localhost_as_this_machine_knows_it_is_refused(server: LoopbackServer) -
 @pytest.mark.parametrize(
     "url",
     [
-        "", "example.org", "//example.org", "ftp://example.org", "file:///etc/passwd", "gopher://a:70/_x",
-        "http://", "http:///x", "http://a:0", "http://a:65536", "http://a:x", "http://a:-1",
-        "http://a\x00b", "http://a/\nb", "http://a%2eb/", "http://[fe80::1%25eth0]/", "http://[::1",
-        "http://a b/", "http://0177.0.0.1/", "javascript:alert(1)", "http://a..b/",
+        "",
+        "example.org",
+        "//example.org",
+        "ftp://example.org",
+        "file:///etc/passwd",
+        "gopher://a:70/_x",
+        "http://",
+        "http:///x",
+        "http://a:0",
+        "http://a:65536",
+        "http://a:x",
+        "http://a:-1",
+        "http://a\x00b",
+        "http://a/\nb",
+        "http://a%2eb/",
+        "http://[fe80::1%25eth0]/",
+        "http://[::1",
+        "http://a b/",
+        "http://0177.0.0.1/",
+        "javascript:alert(1)",
+        "http://a..b/",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_web_address_is_refused(net: PretendNetwork, url: str) -> None:
     with pytest.raises(InvalidInputError):
         fetch(net, url)
@@ -174,10 +203,14 @@ def test_a_redirect_is_followed_to_its_end(net: PretendNetwork, server: Loopback
 @pytest.mark.parametrize(
     "to",
     [
-        "http://169.254.169.254/latest", "http://127.0.0.1/", "http://[::1]/", "http://0x7f.1/",
-        "http://inside.example/", "//10.0.0.1/x",
+        "http://169.254.169.254/latest",
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://0x7f.1/",
+        "http://inside.example/",
+        "//10.0.0.1/x",
     ],
-)  # fmt: skip
+)
 def test_a_redirect_to_a_private_address_is_refused(
     net: PretendNetwork, server: LoopbackServer, to: str
 ) -> None:
@@ -289,6 +322,7 @@ def test_the_guard_itself_shows_no_secret_when_it_is_printed(tmp_path: Path) -> 
     with pytest.raises(ForbiddenError) as caught:
         guarded_fetch(
             FetchRequest(f"http://10.0.0.1/{SECRET}", headers={"X": SECRET}),
-            deadline=Deadline(5), allowed=(),
-        )  # fmt: skip
+            deadline=Deadline(5),
+            allowed=(),
+        )
     assert SECRET not in repr(caught.value.as_dict())

@@ -354,9 +354,12 @@ def test_a_chunk_rule_that_was_clamped_is_a_warning(store: Any) -> None:
     file = run_job(put(store, LONG))
     assert file is not None
     assert file.warnings == [
-        {"message": "An overlap of {overlap} tokens would swallow chunks of {size}: {used} is used.",
-         "hint": "", "params": {"overlap": "100", "size": "50", "used": "22"}}
-    ]  # fmt: skip
+        {
+            "message": "An overlap of {overlap} tokens would swallow chunks of {size}: {used} is used.",
+            "hint": "",
+            "params": {"overlap": "100", "size": "50", "used": "22"},
+        }
+    ]
     assert file.status == "completed"
     assert_whole(store)
     forget_jobs()

@@ -46,9 +46,7 @@ STATISTICS = ("rag_term_stat", "rag_term_pack", "rag_term_delta")
 def prose(n: int, seed: int = 0) -> str:
     """Return ``n`` paragraphs of one chunk each."""
     dice = random.Random(seed)
-    return "\n\n".join(
-        " ".join(f"w{dice.randrange(5000)}" for _ in range(45)) for _ in range(n)
-    )  # fmt: skip
+    return "\n\n".join(" ".join(f"w{dice.randrange(5000)}" for _ in range(45)) for _ in range(n))
 
 
 @pytest.fixture

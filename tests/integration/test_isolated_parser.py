@@ -148,9 +148,13 @@ def test_of_endless_complaints_only_the_end_is_kept(tmp_path: Path) -> None:
 def test_the_child_knows_no_django_and_little_of_the_environment(tmp_path: Path) -> None:
     code = "import rag.providers.sandbox.parse_child, sys; print(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=limited_process._ROOT, capture_output=True, text=True,
-        check=True, env={"PYTHONPATH": str(limited_process._ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        cwd=limited_process._ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(limited_process._ROOT)},
+    )
     loaded = set(done.stdout.split())
     assert not loaded & {"django", "psycopg", "xberg", "pypdfium2", "numpy", "chardet", "socket"}
 
@@ -191,12 +195,18 @@ def test_word_numbers_pages_and_styles_reach_the_canonical_text(parse) -> None:
     chapters = level(0, "第%1章", "chineseCountingThousand", '<w:pStyle w:val="1"/>')
     articles = level(1, "第%2条", "chineseCountingThousand", '<w:lvlRestart w:val="0"/>')
     body = (
-        hostile.paragraph("总则", "1") + hostile.paragraph("目的。", "", number(1, 1))
+        hostile.paragraph("总则", "1")
+        + hostile.paragraph("目的。", "", number(1, 1))
         + "<w:p><w:r><w:t>第一页的</w:t></w:r><w:r><w:lastRenderedPageBreak/><w:t>第二页。</w:t></w:r></w:p>"
-        + hostile.paragraph("附则", "1") + hostile.paragraph("5*3*2 _x_ [l](u) | 1.", "", number(1, 1))
-        + "<w:tbl><w:tr><w:tc>" + hostile.paragraph("甲|乙") + "</w:tc><w:tc>"
-        + hostile.paragraph("丙") + "</w:tc></w:tr></w:tbl>" + hostile.paragraph("项", "", number(2))
-    )  # fmt: skip
+        + hostile.paragraph("附则", "1")
+        + hostile.paragraph("5*3*2 _x_ [l](u) | 1.", "", number(1, 1))
+        + "<w:tbl><w:tr><w:tc>"
+        + hostile.paragraph("甲|乙")
+        + "</w:tc><w:tc>"
+        + hostile.paragraph("丙")
+        + "</w:tc></w:tr></w:tbl>"
+        + hostile.paragraph("项", "", number(2))
+    )
     parts = {
         "numbering": numbering(chapters + articles, level(0, "•", "bullet")),
         "styles": styles(style("1", "heading 1", '<w:numPr><w:numId w:val="1"/></w:numPr>')),
@@ -208,9 +218,14 @@ def test_word_numbers_pages_and_styles_reach_the_canonical_text(parse) -> None:
     )
     kinds = [(block.kind, block.level) for block in document.blocks]
     assert kinds == [
-        ("heading", 1), ("list", 0), ("paragraph", 0), ("heading", 1), ("list", 0), ("table", 0),
+        ("heading", 1),
         ("list", 0),
-    ]  # fmt: skip
+        ("paragraph", 0),
+        ("heading", 1),
+        ("list", 0),
+        ("table", 0),
+        ("list", 0),
+    ]
     assert document.pages == ()
 
 
@@ -219,9 +234,11 @@ def test_a_page_break_splits_a_paragraph_and_moves_before_a_row(parse) -> None:
     row = "<w:tr><w:tc>{}</w:tc></w:tr>"
     body = (
         "<w:p><w:r><w:t>begins </w:t></w:r><w:r><w:lastRenderedPageBreak/><w:t>ends</w:t></w:r></w:p>"
-        + "<w:tbl>" + row.format(hostile.paragraph("a1")) + row.format(f"<w:p>{mark}</w:p>")
+        + "<w:tbl>"
+        + row.format(hostile.paragraph("a1"))
+        + row.format(f"<w:p>{mark}</w:p>")
         + "</w:tbl>"
-    )  # fmt: skip
+    )
     document = parse(with_pages(body, 3), "a.docx")
     assert document.text == "begins \fends\n\n| a1 |\f| b1 |"
     assert [page.number for page in document.pages] == [1, 2, 3]
@@ -232,10 +249,21 @@ def test_libreoffice_reads_what_xberg_does_not(parse, tmp_path: Path) -> None:
     source = tmp_path / "a.docx"
     source.write_bytes(hostile.docx(hostile.paragraph(SENTENCE)))
     subprocess.run(
-        ["soffice", f"-env:UserInstallation=file://{tmp_path}/p", "--headless", "--convert-to",
-         "doc:MS Word 95", "--outdir", str(tmp_path), str(source)],
-        capture_output=True, timeout=60, check=True, env={**os.environ, "HOME": str(tmp_path)},
-    )  # fmt: skip
+        [
+            "soffice",
+            f"-env:UserInstallation=file://{tmp_path}/p",
+            "--headless",
+            "--convert-to",
+            "doc:MS Word 95",
+            "--outdir",
+            str(tmp_path),
+            str(source),
+        ],
+        capture_output=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
     made = tmp_path / "a.doc"
     if made.exists():
         assert SENTENCE in parse(made.read_bytes(), "a.doc").text

@@ -62,30 +62,45 @@ class Installation:
     def __init__(self, var: Path) -> None:
         self.var = var
         self.environment = os.environ | {
-            "CITABLE_VAR": str(var), "DATABASE_URL": "", "LOG_LEVEL": "ERROR",
-            "RAG_EMBEDDING_MODEL": "use:multilingual-v3", "WORKER_HEARTBEAT": "0.5",
-            "WORKER_STALLED_AFTER": "2", "POSTGRES_OPTIONS": "shared_buffers=32MB",
-        }  # fmt: skip
+            "CITABLE_VAR": str(var),
+            "DATABASE_URL": "",
+            "LOG_LEVEL": "ERROR",
+            "RAG_EMBEDDING_MODEL": "use:multilingual-v3",
+            "WORKER_HEARTBEAT": "0.5",
+            "WORKER_STALLED_AFTER": "2",
+            "POSTGRES_OPTIONS": "shared_buffers=32MB",
+        }
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "manage.py", *command], cwd=BASE_DIR, env=self.environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [sys.executable, "manage.py", *command],
+            cwd=BASE_DIR,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def run(self, *command: str) -> str:
         done = subprocess.run(
-            [sys.executable, "manage.py", *command], cwd=BASE_DIR, env=self.environment,
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            [sys.executable, "manage.py", *command],
+            cwd=BASE_DIR,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def start_postgres(self) -> None:
         subprocess.run(
-            [sys.executable, "-m", "project.db", "start"], cwd=BASE_DIR, env=self.environment,
-            stdout=subprocess.DEVNULL, check=True, timeout=60,
-        )  # fmt: skip
+            [sys.executable, "-m", "project.db", "start"],
+            cwd=BASE_DIR,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            check=True,
+            timeout=60,
+        )
 
     def kill_postgres(self) -> None:
         pid_file = self.var / "postgres" / "pgdata" / "postmaster.pid"
@@ -114,9 +129,10 @@ def documents(folder: Path) -> Path:
     for n in range(6):
         dice = random.Random(n)
         lines = (
-            f"## {n}.{line}\n\n" + " ".join(dice.choice(words) + str(dice.randrange(999)) for _ in range(60))
+            f"## {n}.{line}\n\n"
+            + " ".join(dice.choice(words) + str(dice.randrange(999)) for _ in range(60))
             for line in range(120)
-        )  # fmt: skip
+        )
         (folder / f"long {n}.md").write_text("\n\n".join(lines), encoding="utf-8")
     return folder
 
@@ -224,7 +240,11 @@ def storm(installation: Installation, dice: random.Random) -> int:
         if n % 5:
             wait_for_work(installation, last)
         time.sleep(dice.uniform(0.0, 1.2))
-        n_hit += bool(installation.rows("SELECT FROM procrastinate_jobs WHERE queue_name = 'index' AND status = 'doing'"))  # fmt: skip
+        n_hit += bool(
+            installation.rows(
+                "SELECT FROM procrastinate_jobs WHERE queue_name = 'index' AND status = 'doing'"
+            )
+        )
         if n % 4 == 3:
             installation.kill_postgres()
         worker.kill()

@@ -36,10 +36,14 @@ NODES = [
     {"name": "find", "type": "rag", "config": {"data_sources": [{"type": "waiting"}]}},
     {"name": "write", "type": "agent", "config": {"prompt": "w.md"}},
 ]
-FLOW = json.dumps({
-    "name": "long", "entry_node": "find", "nodes": NODES,
-    "edges": [{"from": "find", "to": "write"}, {"from": "write", "to": "END"}],
-})  # fmt: skip
+FLOW = json.dumps(
+    {
+        "name": "long",
+        "entry_node": "find",
+        "nodes": NODES,
+        "edges": [{"from": "find", "to": "write"}, {"from": "write", "to": "END"}],
+    }
+)
 
 
 class WaitingSource:
@@ -70,9 +74,7 @@ def run(db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> models.Flo
     script.write_text("answers: [{contains: Write, answer: it is so, delay_s: 0.2}]", "utf-8")
     version = save_flow_version(files=FlowFiles(FLOW, {"w.md": "Write it."}), scope=OPERATOR)
     activate_version(version=version, scope=OPERATOR)
-    request = RunRequest(
-        flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}"
-    )  # fmt: skip
+    request = RunRequest(flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}")
     return start_run(request=request)
 
 

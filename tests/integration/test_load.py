@@ -95,12 +95,15 @@ def test_rows_are_those_of_the_ordinary_way_in(store: models.Store) -> None:
     published = make_file(other)
     publish(published, TEXTS, VECTORS)
     for table, columns in (
-        ("rag_chunk", "ordinal, char_start, char_end, own_start, token_count, page_first,"
-         " page_last, heading_path::text, block_kinds::text, content_type, text, context,"
-         " enabled, is_live, revision, file_revision, edited_by_id"),
+        (
+            "rag_chunk",
+            "ordinal, char_start, char_end, own_start, token_count, page_first,"
+            " page_last, heading_path::text, block_kinds::text, content_type, text, context,"
+            " enabled, is_live, revision, file_revision, edited_by_id",
+        ),
         ("rag_chunk_vec", "enabled, is_han, content_type, restricted, embedding::text"),
         ("rag_chunk_lex", "enabled, is_han, content_type, restricted, len"),
-    ):  # fmt: skip
+    ):
         key = "id" if table == "rag_chunk" else "chunk_id"
         sql = f"SELECT {columns} FROM {table} WHERE file_id = %s ORDER BY {key}"
         assert ask(sql, loaded.pk) == ask(sql, published.pk)
@@ -128,14 +131,32 @@ def test_the_chunks_are_found_by_words_and_by_vector(store: models.Store) -> Non
 def test_everything_of_a_chunk_arrives(store: models.Store) -> None:
     file = make_file(store, "full", revision=4)
     chunk = Chunk(
-        5, 10, 15, 12, "水 'x'", 3, page_first=2, page_last=3, heading_path=("一", 'a "b"'),
-        block_kinds=("table",), context="Name | 数",
-    )  # fmt: skip
+        5,
+        10,
+        15,
+        12,
+        "水 'x'",
+        3,
+        page_first=2,
+        page_last=3,
+        heading_path=("一", 'a "b"'),
+        block_kinds=("table",),
+        context="Name | 数",
+    )
     row = LoadRow(file.pk, chunk, digest(chunk), indexed_text(chunk), VECTORS[0])
     load_chunks(target=target(store), rows=[row])
     kept = models.Chunk.objects.get(file=file)
-    for name in ("ordinal", "char_start", "char_end", "own_start", "text", "token_count",
-                 "page_first", "page_last", "context"):  # fmt: skip
+    for name in (
+        "ordinal",
+        "char_start",
+        "char_end",
+        "own_start",
+        "text",
+        "token_count",
+        "page_first",
+        "page_last",
+        "context",
+    ):
         assert getattr(kept, name) == getattr(chunk, name)
     assert kept.heading_path == ["一", 'a "b"']
     assert kept.block_kinds == ["table"]
@@ -238,8 +259,10 @@ def test_many_chunks_go_through_several_processes(store: models.Store) -> None:
     order = ask("SELECT text FROM rag_chunk ORDER BY id")
     assert [text for (text,) in order] == texts
     wanted = unit(3, 5, 1).astype(np.float16).astype(np.float32)
-    sql = ("SELECT v.embedding::text FROM rag_chunk_vec v JOIN rag_chunk c ON c.id = v.chunk_id"
-           " WHERE c.text = %s")  # fmt: skip
+    sql = (
+        "SELECT v.embedding::text FROM rag_chunk_vec v JOIN rag_chunk c ON c.id = v.chunk_id"
+        " WHERE c.text = %s"
+    )
     kept = [float(x) for x in ask(sql, texts[2 * 875 + 5])[0][0].strip("[]").split(",")]
     assert kept == pytest.approx(wanted.tolist(), abs=1e-6)
 

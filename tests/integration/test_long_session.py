@@ -32,9 +32,12 @@ def long(world: AgentWorld) -> models.Session:
     for number in range(N):
         is_empty = number % 20 == 19
         parent = models.Message(
-            id=ids[number], session=session, parent=parent,
-            role=("user", "assistant")[number % 2], content="" if is_empty else f"turn {number}",
-        )  # fmt: skip
+            id=ids[number],
+            session=session,
+            parent=parent,
+            role=("user", "assistant")[number % 2],
+            content="" if is_empty else f"turn {number}",
+        )
         rows.append(parent)
     models.Message.objects.bulk_create(rows)
     session.head = rows[-1]
@@ -63,8 +66,9 @@ def test_another_branch_is_never_read(long: models.Session) -> None:
     fork.summary = "Pumps, so far."
     fork.save()
     assert history_before(message=other, is_included=True) == (
-        [{"role": "assistant", "content": "elsewhere"}], "Pumps, so far.",
-    )  # fmt: skip
+        [{"role": "assistant", "content": "elsewhere"}],
+        "Pumps, so far.",
+    )
 
 
 def test_a_long_conversation_is_read_in_parts(world: AgentWorld, long: models.Session) -> None:

@@ -80,8 +80,12 @@ def test_facts_come_first_and_can_be_chosen(scope: Scope) -> None:
 
 
 def test_nobody_else_is_told_anything(scope: Scope) -> None:
-    for other in (Scope(UserFactory().pk), Scope(UserFactory().pk, is_operator=True),
-                  Scope.operator(), Scope(scope.user_id, only_store_ids=frozenset({1}))):  # fmt: skip
+    for other in (
+        Scope(UserFactory().pk),
+        Scope(UserFactory().pk, is_operator=True),
+        Scope.operator(),
+        Scope(scope.user_id, only_store_ids=frozenset({1})),
+    ):
         assert call(other) == []
     choose_memory(scope=scope, is_on=False)
     assert call(scope) == []

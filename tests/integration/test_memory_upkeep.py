@@ -56,9 +56,13 @@ memory = st.tuples(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(memory, max_size=8), owner, limits, st.sampled_from(["a", "b", None]),
-    st.booleans(), st.sampled_from(WORDS),
-)  # fmt: skip
+    st.lists(memory, max_size=8),
+    owner,
+    limits,
+    st.sampled_from(["a", "b", None]),
+    st.booleans(),
+    st.sampled_from(WORDS),
+)
 def test_memories_never_cross_people_limits_or_projects(
     kept: list[Any], who: int, limit: Any, project: Any, is_operator: bool, query: str
 ) -> None:
@@ -78,8 +82,11 @@ def test_memories_never_cross_people_limits_or_projects(
     for row in models.Memory.objects.filter(key__in=[one.key for one in found]):
         assert project is None or row.project == project
         assert limit is None or row.only_store_ids == sorted(limit)
-    facts = {n for n, (of, only, place, is_fact, _) in enumerate(kept)
-             if is_fact and of == who and limit in (None, only) and project in (None, place)}  # fmt: skip
+    facts = {
+        n
+        for n, (of, only, place, is_fact, _) in enumerate(kept)
+        if is_fact and of == who and limit in (None, only) and project in (None, place)
+    }
     told = {one.key for one in found if one.kind == "semantic"}
     assert len(told) == len(facts), "facts are told whatever the question"
     for stranger in (Scope.anonymous(), Scope.operator()):

@@ -59,8 +59,10 @@ def test_what_several_processes_counted_is_added_up() -> None:
     told = shown()
     assert told["citable_cache_total", (("event", "hits"),)] == 3
     search = ("step", "search")
-    bounds = {bound: told["citable_step_seconds_bucket", (("le", bound), search)]
-              for bound in ("0.01", "0.025", "60", "+Inf")}  # fmt: skip
+    bounds = {
+        bound: told["citable_step_seconds_bucket", (("le", bound), search)]
+        for bound in ("0.01", "0.025", "60", "+Inf")
+    }
     assert bounds == {"0.01": 0, "0.025": 2, "60": 2, "+Inf": 4}
     assert told["citable_step_seconds_sum", (search,)] == pytest.approx(1400.04)
     assert told["citable_step_seconds_count", (search,)] == 4
@@ -114,9 +116,11 @@ def test_searches_caches_and_requests_are_counted(
 
     for _ in range(2):
         cached_search(
-            query="warranty?", scope=Scope.operator(), stores=[store],
+            query="warranty?",
+            scope=Scope.operator(),
+            stores=[store],
             settings=store.retrieval_settings,
-        )  # fmt: skip
+        )
     Client().get("/api/nowhere?secret=words")
     text = Client().get("/metrics").content.decode()
     told = samples(text)
@@ -128,8 +132,10 @@ def test_searches_caches_and_requests_are_counted(
         told["citable_chunks", ()] >= 0 and told["citable_files", (("status", "completed"),)] == 1
     )
     assert "secret" not in text and "words" not in text
-    assert any(name == "citable_request_seconds_count" and ("status", "404") in labels
-               for name, labels in told)  # fmt: skip
+    assert any(
+        name == "citable_request_seconds_count" and ("status", "404") in labels
+        for name, labels in told
+    )
 
 
 def test_the_queue_is_told_by_depth_and_age() -> None:
@@ -148,15 +154,17 @@ def test_the_queue_is_told_by_depth_and_age() -> None:
 @pytest.mark.parametrize(
     ("token", "facts", "status"),
     [
-        ("", {"REMOTE_ADDR": "127.0.0.1"}, 200), ("", {"REMOTE_ADDR": "::1"}, 200),
-        ("", {"REMOTE_ADDR": "10.0.0.9"}, 404), ("", {"REMOTE_ADDR": ""}, 404),
+        ("", {"REMOTE_ADDR": "127.0.0.1"}, 200),
+        ("", {"REMOTE_ADDR": "::1"}, 200),
+        ("", {"REMOTE_ADDR": "10.0.0.9"}, 404),
+        ("", {"REMOTE_ADDR": ""}, 404),
         ("", {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "10.0.0.9"}, 404),
         ("t0ken", {"REMOTE_ADDR": "127.0.0.1"}, 404),
         ("t0ken", {"REMOTE_ADDR": "10.0.0.9", "HTTP_AUTHORIZATION": "Bearer t0ken"}, 200),
         ("t0ken", {"HTTP_AUTHORIZATION": "Bearer t0ken2"}, 404),
         ("t0ken", {"HTTP_AUTHORIZATION": "Bearer ü"}, 404),
     ],
-)  # fmt: skip
+)
 def test_metrics_are_for_this_machine_or_a_token(
     token: str, facts: dict[str, str], status: int, settings: Any
 ) -> None:

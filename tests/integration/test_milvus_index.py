@@ -92,8 +92,10 @@ def question(store: models.Store, text: str, **values: Any) -> IndexQuery:
 
 def test_stale_proposals_are_filtered_and_more_are_asked_for(server: MilvusServer) -> None:
     store = fed_store(*pump(260))
-    near = [hit.chunk_id for hit in
-            PostgresIndex().search(question(store, "pump number stops", top_k=200))[0]]  # fmt: skip
+    near = [
+        hit.chunk_id
+        for hit in PostgresIndex().search(question(store, "pump number stops", top_k=200))[0]
+    ]
     # Milvus still holds what is off now: the first hundreds of its proposals are no good.
     unnoted("UPDATE rag_chunk SET enabled = false WHERE id = ANY(%s)", near)
     asked: list[int] = []
@@ -229,9 +231,13 @@ def test_whatever_happens_in_which_order_both_providers_find_the_same(
         own = frozenset({readers.pk, *rng.sample([group.pk for group in groups], 1)})
         types = rng.choice([(), ("manual",), ("document", "note")])
         asked = index_query(
-            stores, text, WordsEmbedder(64).embed_query(text), group_ids=own,
-            settings={"content_types": types}, top_k=rng.choice([3, 10, 60]),
-        )  # fmt: skip
+            stores,
+            text,
+            WordsEmbedder(64).embed_query(text),
+            group_ids=own,
+            settings={"content_types": types},
+            top_k=rng.choice([3, 10, 60]),
+        )
         found(server, asked)
     fed()
     assert found(server, asked)[1] == {stores[0].space_id: "milvus"}

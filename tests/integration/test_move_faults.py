@@ -27,7 +27,7 @@ from tests.integration.move_world import (
     filled_store,
     start_move,
     two_models,
-)  # fmt: skip
+)
 from tests.processes import BEGIN
 
 __all__ = ["two_models"]
@@ -88,9 +88,16 @@ def test_a_worker_that_is_killed_loses_nothing_and_the_next_one_goes_on() -> Non
     run = start_move(store, is_forced=True, is_swapped=False, per_second=150)
     with Asking(store, [before]) as asking:
         worker = subprocess.Popen(
-            [sys.executable, "-c", BEGIN + WORK, str(connection.settings_dict["NAME"]), str(run.pk)],
-            cwd=settings.BASE_DIR, env={**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"},
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                BEGIN + WORK,
+                str(connection.settings_dict["NAME"]),
+                str(run.pk),
+            ],
+            cwd=settings.BASE_DIR,
+            env={**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"},
+        )
         deadline = time.monotonic() + 30
         while not (n_kept := count(run)) and time.monotonic() < deadline:
             assert worker.poll() is None

@@ -35,7 +35,7 @@ from tests.integration.move_world import (
     move,
     start_move,
     two_models,
-)  # fmt: skip
+)
 
 __all__ = ["two_models"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("two_models")]
@@ -43,10 +43,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("two_models")]
 
 def rows(space_id: int) -> dict[int, Any]:
     return {
-        row[0]: row[1:] for row in ask(
+        row[0]: row[1:]
+        for row in ask(
             f"SELECT chunk_id, enabled, restricted, content_type, embedding::text FROM rag_chunk_vec_s{space_id}"
         )
-    }  # fmt: skip
+    }
 
 
 def assert_complete(store: models.Store, *space_ids: int) -> None:
@@ -110,8 +111,9 @@ def _words(self: Any, text: str) -> Any:
 def test_nothing_to_judge_by_is_a_reason_to_refuse() -> None:
     run = move(filled_store(20))
     assert (run.state, run.report["reasons"]) == (
-        "refused", ["no golden questions and no folder to compare on"],
-    )  # fmt: skip
+        "refused",
+        ["no golden questions and no folder to compare on"],
+    )
     run = move(filled_store(20), is_forced=True)
     assert (run.state, run.report["forced_by"]) == ("swapped", "operator")
 
@@ -128,9 +130,12 @@ def test_edits_and_new_files_go_to_both_spaces_before_and_after_the_swap() -> No
         first = models.Chunk.objects.live().filter(store=store).order_by("pk").first()
         assert first is not None
         edited = edit_chunk(
-            scope=OPERATOR, chunk_id=first.pk, text=f"A turbine {swapped}.", by=None,
+            scope=OPERATOR,
+            chunk_id=first.pk,
+            text=f"A turbine {swapped}.",
+            by=None,
             expected_revision=first.revision,
-        )  # fmt: skip
+        )
         added = add_chunk(scope=OPERATOR, file_id=first.file_id, text="A crane.", by=None)
         put_file = put(store, f"A winch turns {swapped}.\n", f"w{swapped}.txt")
         index_file(file_id=put_file.pk)

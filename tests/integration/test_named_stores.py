@@ -14,7 +14,7 @@ from rag.core.errors import (
     InvalidInputError,
     NotFoundError,
     UnknownNameError,
-)  # fmt: skip
+)
 from rag.services.access.callers import scope_of
 from rag.services.stores.lifecycle import create_store, find_stores, make_named_store
 from tests.factories import UserFactory

@@ -50,14 +50,19 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def client(transactional_db: None, gemini: GeminiServer, log: Path) -> Iterator[httpx2.Client]:
     environment = {
-        "GEMINI_API_KEY": KEY, "GEMINI_BASE_URL": gemini.url, "RAG_FETCH_HOSTS": "127.0.0.1",
-        "DATABASE_POOL_SIZE": "2", "LOG_LEVEL": "DEBUG",
-    }  # fmt: skip
+        "GEMINI_API_KEY": KEY,
+        "GEMINI_BASE_URL": gemini.url,
+        "RAG_FETCH_HOSTS": "127.0.0.1",
+        "DATABASE_POOL_SIZE": "2",
+        "LOG_LEVEL": "DEBUG",
+    }
     with server_process(log, **environment) as address:
         _, secret = make_key(
-            user=UserFactory(permissions=RIGHTS), name="k", rights=["read", "write"],
+            user=UserFactory(permissions=RIGHTS),
+            name="k",
+            rights=["read", "write"],
             requests_per_minute=10_000,
-        )  # fmt: skip
+        )
         headers = {"authorization": f"Bearer {secret}"}
         with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
             yield client
@@ -72,9 +77,10 @@ def post(client: httpx2.Client, route: str, **body: Any) -> Any:
 
 def upload(client: httpx2.Client, store: str, content: bytes, **form: str) -> Any:
     response = client.post(
-        "/api/rag/upload", data={"fileSearchStoreName": store, **form},
+        "/api/rag/upload",
+        data={"fileSearchStoreName": store, **form},
         files={"file": ("保固 手册.txt", content, "text/plain")},
-    )  # fmt: skip
+    )
     assert response.status_code == 200, (response.status_code, response.text)
     return response.json()
 
@@ -95,13 +101,21 @@ def test_the_client_s_way_from_a_store_to_answers(
         assert set(made) == {"name", "displayName", "createTime"}
         store = made["name"]
         sent = upload(
-            client, store, WARRANTY.encode(), displayName="保固.txt", maxTokensPerChunk="200",
-            maxOverlapTokens="20", wait="true",
-        )  # fmt: skip
+            client,
+            store,
+            WARRANTY.encode(),
+            displayName="保固.txt",
+            maxTokensPerChunk="200",
+            maxOverlapTokens="20",
+            wait="true",
+        )
         assert sent["name"].startswith(f"{store}/documents/")
         assert {**sent, "name": ""} == {
-            "name": "", "displayName": "保固.txt", "sizeBytes": len(WARRANTY), "state": "active",
-        }  # fmt: skip
+            "name": "",
+            "displayName": "保固.txt",
+            "sizeBytes": len(WARRANTY),
+            "state": "active",
+        }
     asked = {"mode": "fileSearch", "query": QUESTION, "fileSearchStoreName": store}
     found = post(client, "search", **asked)
     assert found["documents"] == [WARRANTY]
@@ -193,9 +207,10 @@ def test_an_upload_that_is_cut_off_leaves_nothing(
     store = post(client, "store", displayName="x", backend="gemini")["name"]
     place = urlsplit(str(client.base_url))
     head = (
-        '--b\r\nContent-Disposition: form-data; name="fileSearchStoreName"\r\n\r\n' + store +
-        '\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="big.txt"\r\n\r\n'
-    ).encode()  # fmt: skip
+        '--b\r\nContent-Disposition: form-data; name="fileSearchStoreName"\r\n\r\n'
+        + store
+        + '\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="big.txt"\r\n\r\n'
+    ).encode()
     size = 100 * 1024 * 1024
     with socket.create_connection((place.hostname or "", place.port or 0)) as raw:
         raw.sendall(
@@ -220,9 +235,11 @@ def test_an_upload_whose_client_goes_away_is_taken_back(
     gemini.files.modes.operation = "never"
     with pytest.raises(httpx2.ReadTimeout):
         client.post(
-            "/api/rag/upload", data={"fileSearchStoreName": store},
-            files={"file": ("a.txt", b"text", "text/plain")}, timeout=2.0,
-        )  # fmt: skip
+            "/api/rag/upload",
+            data={"fileSearchStoreName": store},
+            files={"file": ("a.txt", b"text", "text/plain")},
+            timeout=2.0,
+        )
     wait_until(lambda: not models.File.objects.exists())
     wait_until(lambda: not gemini.files.stores[store].documents)
 

@@ -79,8 +79,13 @@ def ids(file: models.File) -> list[int]:
 
 def _edit(file: models.File) -> Noted:
     chunk = models.Chunk.objects.get(pk=ids(file)[0])
-    edit_chunk(scope=OPERATOR, chunk_id=chunk.pk, text="another text", by=None,
-               expected_revision=chunk.revision)  # fmt: skip
+    edit_chunk(
+        scope=OPERATOR,
+        chunk_id=chunk.pk,
+        text="another text",
+        by=None,
+        expected_revision=chunk.revision,
+    )
     return both(file, chunk.pk)
 
 
@@ -151,9 +156,19 @@ def _load(file: models.File) -> Noted:
 
 
 WAYS = (
-    _edit, _add, _delete, _disable, _publish, _restrict, _retype, _delete_file, _delete_store,
-    _reweigh, _fill_space, _load,
-)  # fmt: skip
+    _edit,
+    _add,
+    _delete,
+    _disable,
+    _publish,
+    _restrict,
+    _retype,
+    _delete_file,
+    _delete_store,
+    _reweigh,
+    _fill_space,
+    _load,
+)
 
 
 @pytest.mark.django_db

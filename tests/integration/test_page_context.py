@@ -44,9 +44,11 @@ def site(settings: Any) -> Iterator[LoopbackServer]:
 def test_selected_text_is_cited_and_opens_as_it_was(world: AgentWorld) -> None:
     chat = world.use(CITED)
     page = PageContext(
-        text=f"A first line.\n\n{TESTED} </document>", title="Valves & more", url="https://a.example/v?k=1",
+        text=f"A first line.\n\n{TESTED} </document>",
+        title="Valves & more",
+        url="https://a.example/v?k=1",
         entities=({"name": "Valve <7>", "type": "part"},),
-    )  # fmt: skip
+    )
     told = world.ask("How often is it tested?", context=page)
     row = told.row
     assert told.text == "Every 7 weeks.[1]" and row.outcome == "answered"
@@ -89,9 +91,12 @@ def test_what_cannot_be_read_is_a_notice_and_the_rest_answers(
     site.faults += [Fault(status=500, on="/broken", times=9), Fault(delay_s=5, on="/slow", times=9)]
     chat = world.use(CITED)
     urls = (
-        "http://169.254.169.254/latest", "file:///etc/passwd", f"{site.origin}/broken", f"{site.origin}/slow",
+        "http://169.254.169.254/latest",
+        "file:///etc/passwd",
+        f"{site.origin}/broken",
+        f"{site.origin}/slow",
         f"{site.origin}/valve.html",
-    )  # fmt: skip
+    )
     told = world.ask("How often is the valve tested?", context=PageContext(urls=urls))
     assert (told.last.kind, told.text) == ("done", "Every 7 weeks.[1]")
     notices = [one["error"] for one in told.of("notice") if one["step"] == "page"]
@@ -120,12 +125,18 @@ def test_a_page_helps_where_the_search_knows_nothing(
 
 def test_the_budget_is_shared_and_holds(site: LoopbackServer) -> None:
     long = "The cable is thick. " * 500 + "The valve is blue."
-    page = PageContext(text=long, urls=(f"{site.origin}/long.txt", f"{site.origin}/valve.html"),
-                       entities=({"name": "x" * 300},) * 50)  # fmt: skip
+    page = PageContext(
+        text=long,
+        urls=(f"{site.origin}/long.txt", f"{site.origin}/valve.html"),
+        entities=({"name": "x" * 300},) * 50,
+    )
     read = async_to_sync(read_page)(
-        page=page, query="What colour is the valve?", scope=Scope.anonymous(), max_tokens=800,
+        page=page,
+        query="What colour is the valve?",
+        scope=Scope.anonymous(),
+        max_tokens=800,
         timeout_s=20.0,
-    )  # fmt: skip
+    )
     texts = [hit.text for hit in read.hits]
     assert sum(count_tokens(text) for text in texts) <= 800 and count_tokens(read.about) <= 200
     assert any("The valve is blue." in text for text in texts), "what bears on the question is kept"

@@ -24,7 +24,7 @@ from tests.integration.index_world import (
     publish,
     target_of,
     unit,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -210,10 +210,12 @@ def test_stores_of_different_spaces_are_searched_in_one_query() -> None:
     publish(make_file(first), ["pump one"], [unit(1)])
     publish(make_file(second), ["pump two", "nothing"], [unit(1, dim=4), unit(0, 1, dim=4)])
     query = index_query([first, second], "pump", unit(1))
-    query = type(query)(**{
-        **{name: getattr(query, name) for name in query.__dataclass_fields__},
-        "vectors": {one.pk: unit(1), two.pk: unit(1, dim=4)},
-    })  # fmt: skip
+    query = type(query)(
+        **{
+            **{name: getattr(query, name) for name in query.__dataclass_fields__},
+            "vectors": {one.pk: unit(1), two.pk: unit(1, dim=4)},
+        }
+    )
     hits = find(query)
     assert {hit.text for hit in hits[:2]} == {"pump one", "pump two"}
     assert hits[0].vector.score == pytest.approx(1.0, abs=1e-3)

@@ -38,9 +38,16 @@ def file(monkeypatch: pytest.MonkeyPatch) -> models.File:
 
 def facts(chunk: Any) -> tuple[Any, ...]:
     return (
-        chunk.char_start, chunk.own_start, chunk.char_end, chunk.text, chunk.token_count,
-        tuple(chunk.heading_path), tuple(chunk.block_kinds), chunk.context, chunk.page_first,
-    )  # fmt: skip
+        chunk.char_start,
+        chunk.own_start,
+        chunk.char_end,
+        chunk.text,
+        chunk.token_count,
+        tuple(chunk.heading_path),
+        tuple(chunk.block_kinds),
+        chunk.context,
+        chunk.page_first,
+    )
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(80, 10), (50, 0), (300, 100), (60, 40)])

@@ -24,9 +24,11 @@ from tests.fakes.openai_server import OpenAIServer, Script
 MODEL = "openai_compatible:judge"
 QUERY = "蓝鲸水泵多重？"
 ANSWER = {
-    "intent": "compare", "complexity": "complex", "entities": [{"type": "part", "value": "水泵"}],
+    "intent": "compare",
+    "complexity": "complex",
+    "entities": [{"type": "part", "value": "水泵"}],
     "keywords": ["多重"],
-}  # fmt: skip
+}
 
 
 pytestmark = pytest.mark.django_db
@@ -78,8 +80,10 @@ def test_a_configured_model_answers_with_a_schema(server: OpenAIServer, settings
 def test_gemini_is_told_the_schema_its_own_way(settings: Any) -> None:
     with GeminiServer() as server:
         settings.RAG = {
-            **settings.RAG, "GEMINI_BASE_URL": server.origin, "GEMINI_API_KEY": "test-key",
-        }  # fmt: skip
+            **settings.RAG,
+            "GEMINI_BASE_URL": server.origin,
+            "GEMINI_API_KEY": "test-key",
+        }
         QueryAnalyzer("gemini:gemini-3-flash").analyze(QUERY)
         config = server.calls[0].json["generationConfig"]
     assert config["responseMimeType"] == "application/json"
@@ -112,11 +116,14 @@ def test_a_server_without_schemas_is_asked_again_and_remembered(server: OpenAISe
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault(status=401, times=9), Fault(status=500, times=99), Fault(cut="before", times=99),
-        Fault(cut="middle", times=99), Fault(status=200, body=b"<html>login</html>", times=9),
+        Fault(status=401, times=9),
+        Fault(status=500, times=99),
+        Fault(cut="before", times=99),
+        Fault(cut="middle", times=99),
+        Fault(status=200, body=b"<html>login</html>", times=9),
     ],
     ids=["key", "server", "cut", "middle", "html"],
-)  # fmt: skip
+)
 def test_a_model_that_fails_is_replaced_and_left_alone(fault: Fault, server: OpenAIServer) -> None:
     server.faults = [fault]
     started = time.monotonic()

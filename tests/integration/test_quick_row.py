@@ -15,10 +15,19 @@ pytestmark = pytest.mark.django_db
 
 def line(query: str) -> models.QueryLog:
     return models.QueryLog(
-        kind="ask", query=query, user=UserFactory(), store_ids=[3, 1], settings_hash="h",
-        mode="hybrid", top_k=5, chunk_ids=[9, 8], best_score=0.5, timings_ms={"total": 1.25},
-        answer='a "b" {c} %s', citations=[{"quote": "引文", "page": None}],
-    )  # fmt: skip
+        kind="ask",
+        query=query,
+        user=UserFactory(),
+        store_ids=[3, 1],
+        settings_hash="h",
+        mode="hybrid",
+        top_k=5,
+        chunk_ids=[9, 8],
+        best_score=0.5,
+        timings_ms={"total": 1.25},
+        answer='a "b" {c} %s',
+        citations=[{"quote": "引文", "page": None}],
+    )
 
 
 def test_every_field_is_kept_as_the_model_would_keep_it() -> None:

@@ -27,9 +27,14 @@ def test_no_word_of_a_conversation_is_logged(
     for name in "abcd":
         publish(FileFactory(store=world.store, name=f"{name}.txt"), f"{SAID} {name}")
     world.set(
-        enable_query_rewrite=True, enable_rerank=True, enable_memory=True,
-        citation_failure="repair", session_titles="model", summary_tokens=100, history_turns=1,
-    )  # fmt: skip
+        enable_query_rewrite=True,
+        enable_rerank=True,
+        enable_memory=True,
+        citation_failure="repair",
+        session_titles="model",
+        summary_tokens=100,
+        history_turns=1,
+    )
 
     def answer(request: ChatRequest) -> Any:
         system = request.messages[0].content

@@ -95,8 +95,10 @@ def test_many_at_once_get_exactly_the_limit() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_users_and_addresses_are_counted_exactly_too(settings: Any) -> None:
     settings.RAG = {
-        **settings.RAG, "API_REQUESTS_PER_MINUTE": 10, "API_FAILURES_PER_MINUTE": 5,
-    }  # fmt: skip
+        **settings.RAG,
+        "API_REQUESTS_PER_MINUTE": 10,
+        "API_FAILURES_PER_MINUTE": 5,
+    }
     quotas = at_once(40, lambda: count_user(user_id=7))
     assert sorted(quota.used for quota in quotas) == list(range(1, 41))
     assert sum(not quota.is_exceeded for quota in quotas) == 10

@@ -179,8 +179,12 @@ def test_nobody_gets_what_another_one_may_read(world: World) -> None:
     for _ in range(2):
         found = [{hit.text for hit in world.find(scope=scope).hits} for scope in scopes]
         assert ["the secret pump manual" in texts for texts in found] == [
-            True, False, False, True, True,
-        ]  # fmt: skip
+            True,
+            False,
+            False,
+            True,
+            True,
+        ]
         assert found[2] == set()
 
 
@@ -291,8 +295,17 @@ def test_hits_are_logged_as_searches_are(world: World) -> None:
     cached = [world.find(is_logged=True) for _ in range(2)][1]
     assert is_cached(cached)
     fresh, hit = models.QueryLog.objects.order_by("pk")
-    same = ("kind", "query", "user_id", "store_ids", "settings_hash", "mode", "top_k", "chunk_ids",
-            "best_score")  # fmt: skip
+    same = (
+        "kind",
+        "query",
+        "user_id",
+        "store_ids",
+        "settings_hash",
+        "mode",
+        "top_k",
+        "chunk_ids",
+        "best_score",
+    )
     assert {name: getattr(hit, name) for name in same} == {n: getattr(fresh, n) for n in same}
     assert set(hit.timings_ms) == {"cache", "total"}
     assert "sql" in fresh.timings_ms

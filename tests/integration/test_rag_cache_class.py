@@ -160,8 +160,9 @@ async def test_counters_tell_what_happened(cache: RAGCache, world: World) -> Non
     await sync_to_async(models.Store.objects.update)(cache_ttl_s=0)
     await cache.get("pump", world.store.slug)
     assert cache.counters() == {
-        "process": {"hits": 2, "misses": 1, "bypasses": 1, "errors": 0}, "all": None,
-    }  # fmt: skip
+        "process": {"hits": 2, "misses": 1, "bypasses": 1, "errors": 0},
+        "all": None,
+    }
 
 
 class CountingEmbedder(WordsEmbedder):

@@ -95,12 +95,14 @@ DEEDS: tuple[Callable[[Desk, int], object], ...] = (
 Step = tuple[int, int, bool]
 steps = st.lists(
     st.tuples(st.integers(0, len(DEEDS) - 1), st.integers(0, 30), st.booleans()),
-    min_size=1, max_size=12,
-)  # fmt: skip
+    min_size=1,
+    max_size=12,
+)
 questions = st.lists(
     st.tuples(st.sampled_from(QUERIES), st.sampled_from(SETTINGS), st.integers(0, 3)),
-    min_size=1, max_size=3,
-)  # fmt: skip
+    min_size=1,
+    max_size=3,
+)
 
 
 @pytest.fixture
@@ -134,9 +136,12 @@ def _compare(desk: Desk, questions: list[Any], one_store: bool) -> None:
     scopes = desk.scopes()
     for query, chosen, number in questions:
         values: Any = {
-            "query": query, "scope": scopes[number], "settings": chosen, "is_logged": False,
+            "query": query,
+            "scope": scopes[number],
+            "settings": chosen,
+            "is_logged": False,
             "stores": stores[:1] if one_store else stores,
-        }  # fmt: skip
+        }
         assert plain(cached_search(**values)) == plain(search(**values))
 
 

@@ -281,9 +281,11 @@ def test_a_change_by_a_process_without_the_server_is_seen_by_all(
         f"models.Chunk.objects.filter(file={world.open_file.pk}).update(enabled=False)"
     )
     environment = {
-        "DATABASE_URL": _database_url(), "DJANGO_SETTINGS_MODULE": "project.settings",
-        "CITABLE_VAR": str(_var()), "PATH": "",
-    }  # fmt: skip
+        "DATABASE_URL": _database_url(),
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+        "CITABLE_VAR": str(_var()),
+        "PATH": "",
+    }
     subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
     after = world.find()
     assert not is_cached(after)

@@ -180,8 +180,10 @@ def test_results_that_were_tampered_with_verify_nothing_when_read_anew(
     store: models.Store,
 ) -> None:
     agent = Agent()
-    forged = [{**one, "content": "It is safe to open.", "text": "It is safe to open."}
-              for one in agent.retrieve_context_sync(QUESTION, OPERATOR)["rag_results"]]  # fmt: skip
+    forged = [
+        {**one, "content": "It is safe to open.", "text": "It is safe to open."}
+        for one in agent.retrieve_context_sync(QUESTION, OPERATOR)["rag_results"]
+    ]
     text = '<cite doc_id="doc_01" quote="It is safe to open.">Open it</cite>.'
     believed, anew = (agent.cite(text, forged, scope=scope) for scope in (None, Scope.operator()))
     assert [one["verdict"] for one in believed["citations"]] == ["verified"]

@@ -74,13 +74,18 @@ def test_tools_are_called_and_what_they_found_is_cited(react: AgentWorld, engine
     chat = react.use(Calling(SEARCH, YEARLY))
     told = react.ask(ASKED)
     assert told.of("tool_call") == [
-        {"id": "1.1", "tool": "vector_retrieve",
-         "arguments": {"query": "filter of the pump replaced", "top_k": 1}}
-    ]  # fmt: skip
+        {
+            "id": "1.1",
+            "tool": "vector_retrieve",
+            "arguments": {"query": "filter of the pump replaced", "top_k": 1},
+        }
+    ]
     (result,) = told.of("tool_result")
     assert (result["n_results"], result["documents"], result["files"]) == (
-        1, ["doc_02"], ["pump manual.txt"],
-    )  # fmt: skip
+        1,
+        ["doc_02"],
+        ["pump manual.txt"],
+    )
     assert told.text == "Yearly: once a year[1]."
     row = told.row
     assert (row.status, row.outcome, row.content) == ("done", "answered", told.text)

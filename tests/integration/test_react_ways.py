@@ -128,11 +128,15 @@ def test_a_source_is_a_tool_with_options_that_the_model_cannot_change(
     StoreFactory(owner=react.user, slug="notes", name="Notes")
     react.set(
         tools=[],
-        sources={"manuals_search": {
-            "type": "vector_store", "description": "Manuals of pumps.", "collection": "manuals",
-            "top_k": 1,
-        }},
-    )  # fmt: skip
+        sources={
+            "manuals_search": {
+                "type": "vector_store",
+                "description": "Manuals of pumps.",
+                "collection": "manuals",
+                "top_k": 1,
+            }
+        },
+    )
     answer = f'<cite doc_id="doc_01" quote="{FILTER}">Once a year.</cite>'
     wrong = calls(call("manuals_search", query="filter", collection="notes"))
     chat = react.use(
@@ -151,9 +155,15 @@ def test_a_source_sees_what_the_person_may_see(react: AgentWorld) -> None:
         FileFactory(store=StoreFactory(slug="secret"), name="s.txt"),
         "the pump's secret code is 4711",
     )
-    react.set(sources={"all_of_it": {
-        "type": "vector_store", "description": "All.", "collection": "secret",
-    }})  # fmt: skip
+    react.set(
+        sources={
+            "all_of_it": {
+                "type": "vector_store",
+                "description": "All.",
+                "collection": "secret",
+            }
+        }
+    )
     chat = react.use(Calling(calls(call("all_of_it", query="secret code")), CITED))
     told = react.ask(ASKED)
     assert told.of("tool_result")[0]["is_error"]

@@ -80,8 +80,9 @@ def test_the_job_of_a_living_worker_is_its_own(file: Any) -> None:
 
 def test_the_limit_is_the_setting_s(file: Any, settings: Any) -> None:
     settings.PROCRASTINATE_WORKER_DEFAULTS = {
-        **settings.PROCRASTINATE_WORKER_DEFAULTS, "stalled_worker_timeout": 2.0,
-    }  # fmt: skip
+        **settings.PROCRASTINATE_WORKER_DEFAULTS,
+        "stalled_worker_timeout": 2.0,
+    }
     take(worker(3))
     assert recover_jobs() == 1
 
@@ -195,8 +196,12 @@ def test_the_periodic_tasks_run() -> None:
 
 def test_uploads_that_nobody_finished_go_after_a_day(settings: Any, tmp_path: Path) -> None:
     settings.FILE_UPLOAD_TEMP_DIR = tmp_path
-    ages = {"tmpold.upload.pdf": 90_000, "tmpolder.upload": 200_000, "tmpyoung.upload.txt": 3000,
-            "notes.txt": 200_000}  # fmt: skip
+    ages = {
+        "tmpold.upload.pdf": 90_000,
+        "tmpolder.upload": 200_000,
+        "tmpyoung.upload.txt": 3000,
+        "notes.txt": 200_000,
+    }
     for name, age_s in ages.items():
         (tmp_path / name).write_bytes(b"x")
         os.utime(tmp_path / name, (time.time() - age_s,) * 2)

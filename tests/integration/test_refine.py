@@ -23,10 +23,17 @@ def hit(file: Any, first: str, last: str, rank: int, **values: Any) -> Hit:
     start = WORDS.index(first)
     end = WORDS.index(last) + len(last)
     given: dict[str, Any] = {
-        "chunk_id": 100 * file.pk + rank, "revision": 1, "store_id": file.store_id,
-        "file_id": file.pk, "score": 1.0 / rank, "char_start": start, "char_end": end,
-        "token_count": 10, "text": file.canonical_text[start:end], "rank": rank,
-    }  # fmt: skip
+        "chunk_id": 100 * file.pk + rank,
+        "revision": 1,
+        "store_id": file.store_id,
+        "file_id": file.pk,
+        "score": 1.0 / rank,
+        "char_start": start,
+        "char_end": end,
+        "token_count": 10,
+        "text": file.canonical_text[start:end],
+        "rank": rank,
+    }
     return Hit(**(given | values))
 
 
@@ -40,10 +47,12 @@ def test_neighbours_of_several_files_are_read_by_one_statement(
 ) -> None:
     one, two = make_file(), make_file(canonical_text=WORDS.translate(OTHER))
     hits = [
-        hit(one, "alpha", "gamma", 1), hit(two, "delta", "zeta", 2),
-        hit(one, "delta", "zeta", 3), hit(two, "eta theta", "iota", 4),
+        hit(one, "alpha", "gamma", 1),
+        hit(two, "delta", "zeta", 2),
+        hit(one, "delta", "zeta", 3),
+        hit(two, "eta theta", "iota", 4),
         hit(one, "eta theta", "theta", 5),
-    ]  # fmt: skip
+    ]
     with django_assert_num_queries(1):
         refined = refine(hits=hits, top_k=5)
     assert [each.text for each in refined.hits] == [
@@ -77,9 +86,10 @@ def test_a_text_that_changed_meanwhile_joins_nothing() -> None:
 def test_an_edited_chunk_between_two_neighbours_does_not_part_them() -> None:
     file = make_file()
     hits = [
-        hit(file, "alpha", "gamma", 1), hit(file, "gamma", "delta", 2, revision=2),
+        hit(file, "alpha", "gamma", 1),
+        hit(file, "gamma", "delta", 2, revision=2),
         hit(file, "delta", "zeta", 3),
-    ]  # fmt: skip
+    ]
     refined = refine(hits=hits, top_k=5)
     assert [one.text for one in refined.hits] == [
         "alpha beta gamma\ndelta epsilon zeta",
@@ -97,13 +107,21 @@ def test_runs_hold_every_pair_of_neighbours_and_no_lone_hit(
     ]
     runs = _runs(hits)
     for run in runs:
-        inside = [one for one in hits if one.file_id == run[0]
-                  and run[1] <= one.char_start and one.char_end <= run[2]]  # fmt: skip
+        inside = [
+            one
+            for one in hits
+            if one.file_id == run[0] and run[1] <= one.char_start and one.char_end <= run[2]
+        ]
         assert len(inside) > 1
     for left in hits:
         for right in hits:
-            is_near = left.file_id == right.file_id and left is not right and (
-                0 <= right.char_start - left.char_end <= MAX_GAP)  # fmt: skip
-            held = any(run[0] == left.file_id and run[1] <= left.char_start
-                       and right.char_end <= run[2] for run in runs)  # fmt: skip
+            is_near = (
+                left.file_id == right.file_id
+                and left is not right
+                and (0 <= right.char_start - left.char_end <= MAX_GAP)
+            )
+            held = any(
+                run[0] == left.file_id and run[1] <= left.char_start and right.char_end <= run[2]
+                for run in runs
+            )
             assert held or not is_near

@@ -60,8 +60,12 @@ def test_an_endpoint_scores_texts_in_their_order(endpoint: RerankServer) -> None
     call = endpoint.calls[0]
     assert call.headers["authorization"] == "Bearer k-1"
     assert call.json == {
-        "query": "q", "documents": ["a", "b", "c"], "top_n": 3, "return_documents": False, "model": "m",
-    }  # fmt: skip
+        "query": "q",
+        "documents": ["a", "b", "c"],
+        "top_n": 3,
+        "return_documents": False,
+        "model": "m",
+    }
     assert reranker.rerank("q", [], timeout_s=5) == []
     endpoint.scores = [8.0, -3.0]
     high, low = HttpReranker(f"{endpoint.origin}/v1/rerank").rerank("q", ["a", "b"], timeout_s=5)
@@ -71,12 +75,17 @@ def test_an_endpoint_scores_texts_in_their_order(endpoint: RerankServer) -> None
 
 @pytest.mark.parametrize(
     "body",
-    [b"<html>log in</html>", {"results": []}, {"results": [{"index": 0, "relevance_score": 1}]}, [1, 2],
-     {"results": [{"index": 0, "relevance_score": 1}, {"index": 0, "relevance_score": 1}]},
-     {"results": [{"index": 0, "relevance_score": 1}, {"index": 2, "relevance_score": 1}]},
-     {"results": [{"index": 0, "relevance_score": "x"}, {"index": 1, "relevance_score": 1}]},
-     {"results": [{"index": True, "relevance_score": 1}, {"index": 1, "relevance_score": 1}]}],
-)  # fmt: skip
+    [
+        b"<html>log in</html>",
+        {"results": []},
+        {"results": [{"index": 0, "relevance_score": 1}]},
+        [1, 2],
+        {"results": [{"index": 0, "relevance_score": 1}, {"index": 0, "relevance_score": 1}]},
+        {"results": [{"index": 0, "relevance_score": 1}, {"index": 2, "relevance_score": 1}]},
+        {"results": [{"index": 0, "relevance_score": "x"}, {"index": 1, "relevance_score": 1}]},
+        {"results": [{"index": True, "relevance_score": 1}, {"index": 1, "relevance_score": 1}]},
+    ],
+)
 def test_what_is_no_score_for_each_is_an_error(endpoint: RerankServer, body: Any) -> None:
     endpoint.body = body
     with pytest.raises(ProviderError):

@@ -30,10 +30,15 @@ def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -
 @pytest.fixture
 def store() -> models.Store:
     store = StoreFactory(is_public=True, vocabulary={"character": ["Ahab", "Starbuck"]})
-    publish(FileFactory(store=store, name="pump.txt"), "the warranty of the pump lasts two years",
-            "the valve is blue and closes by hand")  # fmt: skip
-    publish(FileFactory(store=store, name="ship.txt", content_type="character"),
-            "Ahab commands the ship and hunts the whale")  # fmt: skip
+    publish(
+        FileFactory(store=store, name="pump.txt"),
+        "the warranty of the pump lasts two years",
+        "the valve is blue and closes by hand",
+    )
+    publish(
+        FileFactory(store=store, name="ship.txt", content_type="character"),
+        "Ahab commands the ship and hunts the whale",
+    )
     publish(FileFactory(store=store, name="log.txt"), "Ahab signed the log of the ship")
     store.refresh_from_db()
     return store

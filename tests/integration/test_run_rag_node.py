@@ -98,8 +98,9 @@ def test_a_reference_that_finds_nothing_is_empty_and_told(
     output = run(data, scope)
     assert output["query"] == "warranty"
     assert output["warnings"] == [
-        "“gone.x” was found in no earlier node.", "“gone.files” was found in no earlier node.",
-    ]  # fmt: skip
+        "“gone.x” was found in no earlier node.",
+        "“gone.files” was found in no earlier node.",
+    ]
 
 
 @pytest.mark.parametrize("template", ["{{gone.x}}", "   ", ""])
@@ -137,14 +138,21 @@ def test_files_of_all_slots_are_merged_in_order_and_single_ones_wrapped(
 @pytest.mark.parametrize(
     ("file_mode", "has_files", "mode"),
     [
-        ("variable", True, "multimodal"), ("static", True, "fileSearch"),
-        ("static", False, "fileSearch"), (None, True, "multimodal"), (None, False, "fileSearch"),
+        ("variable", True, "multimodal"),
+        ("static", True, "fileSearch"),
+        ("static", False, "fileSearch"),
+        (None, True, "multimodal"),
+        (None, False, "fileSearch"),
     ],
-)  # fmt: skip
+)
 def test_the_mode_is_the_chosen_one_else_by_the_files(
-    store: models.Store, scope: Scope, web: LoopbackServer, file_mode: str | None, has_files: bool,
+    store: models.Store,
+    scope: Scope,
+    web: LoopbackServer,
+    file_mode: str | None,
+    has_files: bool,
     mode: str,
-) -> None:  # fmt: skip
+) -> None:
     context = {"in": {"files": [{"url": f"{web.origin}/a.txt"}] if has_files else []}}
     data = node(
         store,
@@ -158,9 +166,11 @@ def test_the_mode_is_the_chosen_one_else_by_the_files(
 def test_variable_mode_without_a_file_is_an_error(store: models.Store, scope: Scope) -> None:
     for files in ([], "text", [{"name": "no url"}], None):
         output = run(
-            node(store, fileMode="variable", inputMappings={"files": "{{in.files}}"}), scope,
-            {"in": {"files": files}}, query="x",
-        )  # fmt: skip
+            node(store, fileMode="variable", inputMappings={"files": "{{in.files}}"}),
+            scope,
+            {"in": {"files": files}},
+            query="x",
+        )
         assert "there is none with an url" in output["error"]
 
 
@@ -179,8 +189,9 @@ def test_a_large_file_is_ranked_in_memory(scope: Scope, web: LoopbackServer) -> 
     data = node(inputMappings={"files": "{{in.files}}", "query": QUESTION})
     output = run(data, scope, context)
     assert output["citations"][0] == {
-        "source": "long.txt", "chunk": "The warranty lasts two years.",
-    }  # fmt: skip
+        "source": "long.txt",
+        "chunk": "The warranty lasts two years.",
+    }
 
 
 def test_a_node_without_a_store_gets_one_and_keeps_it(scope: Scope) -> None:

@@ -67,8 +67,10 @@ def statuses(outcomes: list[SourceOutcome]) -> list[str]:
 def test_outcomes_come_in_the_order_of_the_calls_with_all_that_was_found() -> None:
     late, empty, quick = run(
         SourceCall(name="late", plugin="played", options={"part": "quick", "seconds": 0.2}),
-        play("empty"), play("quick"), region="north",
-    )  # fmt: skip
+        play("empty"),
+        play("quick"),
+        region="north",
+    )
     assert statuses([late, empty, quick]) == ["ok", "empty", "ok"]
     assert [hit.text for hit in quick.hits] == ["保修? north"]
     assert (quick.notes, quick.message, quick.error, quick.attempts) == (("a note",), "", None, 1)
@@ -187,8 +189,9 @@ def test_who_stops_waiting_stops_all_and_keeps_what_was_there() -> None:
 def test_the_deadline_of_all_bounds_each() -> None:
     started = time.monotonic()
     assert statuses(run(play("stubborn", 30), play("quick"), deadline=Deadline(0.3))) == [
-        "timeout", "ok",
-    ]  # fmt: skip
+        "timeout",
+        "ok",
+    ]
     assert time.monotonic() - started < 0.8
     with pytest.raises(ProviderTimeoutError):
         run(play("quick"), deadline=Deadline(0))
@@ -239,9 +242,12 @@ def test_a_hanging_source_does_not_keep_the_process_from_ending() -> None:
         "print(future.done())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[2],
-        capture_output=True, text=True, timeout=40,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=40,
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
 
 

@@ -72,13 +72,20 @@ def test_hits_carry_their_place_and_both_legs(store: models.Store) -> None:
 def test_words_that_the_index_names_are_as_good_as_those_read_off_the_texts() -> None:
     store = StoreFactory(is_public=True)
     publish(
-        FileFactory(store=store), "The pump's filters are serviced yearly; type HX-4471-B stops.",
-        "水泵过热时，等待冷却十五分钟后再重启过滤器。", "中华人民共和国民法典规定物业服务的费用", "Nothing here.",
-    )  # fmt: skip
+        FileFactory(store=store),
+        "The pump's filters are serviced yearly; type HX-4471-B stops.",
+        "水泵过热时，等待冷却十五分钟后再重启过滤器。",
+        "中华人民共和国民法典规定物业服务的费用",
+        "Nothing here.",
+    )
     asked = (
-        "How often are filters of the pump serviced?", "HX-4471-B", "水泵", "过滤器多久重启一次？",
-        "物业服务费用由谁规定", "the of",
-    )  # fmt: skip
+        "How often are filters of the pump serviced?",
+        "HX-4471-B",
+        "水泵",
+        "过滤器多久重启一次？",
+        "物业服务费用由谁规定",
+        "the of",
+    )
     n_named = 0
     for query in asked:
         hits = find(store, query, top_k=4).hits
@@ -122,9 +129,12 @@ def test_a_leg_that_was_not_asked_has_no_score(store: models.Store) -> None:
 
 @pytest.mark.parametrize(
     ("query", "top_k"),
-    [("pump", 3), ("compare the pump and the valve", 5),
-     ("When does it stop, who fixes it and what does it cost?", 10)],
-)  # fmt: skip
+    [
+        ("pump", 3),
+        ("compare the pump and the valve", 5),
+        ("When does it stop, who fixes it and what does it cost?", 10),
+    ],
+)
 def test_the_number_of_hits_follows_the_complexity_of_the_query(
     query: str, top_k: int, store: models.Store
 ) -> None:
@@ -209,8 +219,10 @@ def test_a_restricted_file_is_found_by_its_groups_and_editors_only() -> None:
     )
     member = UserFactory(groups=[readers, board])
     for mode in ("hybrid", "semantic", "keyword"):
-        found = [len(find(store, "pump", scope_of(user), mode=mode).hits)
-                 for user in (UserFactory(groups=[readers]), member, owner)]  # fmt: skip
+        found = [
+            len(find(store, "pump", scope_of(user), mode=mode).hits)
+            for user in (UserFactory(groups=[readers]), member, owner)
+        ]
         assert found == [1, 2, 2], mode
 
 

@@ -113,9 +113,11 @@ def test_bytes_replaced_meanwhile_are_sent_by_their_own_job(
 
     def replace() -> None:
         replace_file(
-            scope=OPERATOR, file=models.File.objects.get(pk=file.pk),
-            content=io.BytesIO(b"The lamp is red."), changes={},
-        )  # fmt: skip
+            scope=OPERATOR,
+            file=models.File.objects.get(pk=file.pk),
+            content=io.BytesIO(b"The lamp is red."),
+            changes={},
+        )
         connections.close_all()
 
     while_sending(server, replace)
@@ -200,9 +202,14 @@ def test_facts_go_along_as_gemini_can_keep_them(file: models.File) -> None:
         "more": {"a": 1},
     }
     assert remote_metadata(file) == {
-        "citable_file": str(file.pk), "content_type": "document", "lang": "zh", "year": 2025,
-        "tags": ["a", "1"], "is_open": "true", "more": "{'a': 1}",
-    }  # fmt: skip
+        "citable_file": str(file.pk),
+        "content_type": "document",
+        "lang": "zh",
+        "year": 2025,
+        "tags": ["a", "1"],
+        "is_open": "true",
+        "more": "{'a': 1}",
+    }
     file.metadata = {f"key{n}": n for n in range(19)}
     with pytest.raises(DocumentError, match="has 19 keys of metadata. Gemini keeps 17"):
         remote_metadata(file)

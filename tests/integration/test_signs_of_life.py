@@ -97,8 +97,10 @@ def test_what_a_dead_process_had_told_is_kept_as_it_was_shown(dead: models.Messa
     last = dead.events.order_by("seq").last()
     assert last is not None and last.seq == len(TOLD) + chat_claim.GAP
     assert (last.kind, last.data["code"], last.data["text"]) == (
-        "error", "interrupted", "Every 30 days.[1]",
-    )  # fmt: skip
+        "error",
+        "interrupted",
+        "Every 30 days.[1]",
+    )
 
 
 def test_an_answer_of_a_dead_process_is_not_stopped_but_kept(dead: models.Message) -> None:

@@ -65,8 +65,10 @@ def test_results_have_the_promised_shape(store: models.Store) -> None:
         "highlights",
     }
     assert result["source"] == {
-        "type": "document", "name": "pump.txt", "id": result["document_id"],
-    }  # fmt: skip
+        "type": "document",
+        "name": "pump.txt",
+        "id": result["document_id"],
+    }
     told = found["retrieval_metadata"]
     assert set(told) >= {"mode", "query_intent", "content_types", "top_k", "total_found"}
     assert (told["query_intent"], told["top_k"], told["total_found"]) == ("lookup", 3, 1)
@@ -126,9 +128,17 @@ def test_a_scope_wins_over_a_user(hidden: models.Store) -> None:
 
 @pytest.mark.parametrize(
     "context",
-    [{"user_id": "x"}, {"user_id": True}, {"user_id": -1}, {"user_id": "9" * 30}, {"scope": "all"},
-     {"settings": ["top_k"]}, {"settings": {"top_k": 0}}, {"settings": {"nonsense": 1}}],
-)  # fmt: skip
+    [
+        {"user_id": "x"},
+        {"user_id": True},
+        {"user_id": -1},
+        {"user_id": "9" * 30},
+        {"scope": "all"},
+        {"settings": ["top_k"]},
+        {"settings": {"top_k": 0}},
+        {"settings": {"nonsense": 1}},
+    ],
+)
 def test_a_context_that_makes_no_sense_is_an_error(
     context: dict[str, Any], store: models.Store
 ) -> None:

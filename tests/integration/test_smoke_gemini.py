@@ -17,9 +17,14 @@ KEY = "AIza-smoke-0123456789"
 def walk(**environment: str) -> subprocess.CompletedProcess[str]:
     known = {name: value for name, value in os.environ.items() if not name.startswith("GEMINI_")}
     return subprocess.run(
-        [sys.executable, "-m", "tests.smoke_gemini"], cwd=BASE_DIR, env={**known, **environment},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.smoke_gemini"],
+        cwd=BASE_DIR,
+        env={**known, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_without_a_key_it_says_that_it_was_skipped() -> None:

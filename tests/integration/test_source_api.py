@@ -159,8 +159,12 @@ def test_a_body_keeps_the_types_of_its_values(server: LoopbackServer) -> None:
     }
     ask(server, method="POST", body=body, values={"n": 3, "ids": [1, "二"]})
     assert server.calls[0].json == {
-        "query": {"text": "退货"}, "size": 3, "note": "n is 3", "ids": [1, "二"], "{n}": None,
-    }  # fmt: skip
+        "query": {"text": "退货"},
+        "size": 3,
+        "note": "n is 3",
+        "ids": [1, "二"],
+        "{n}": None,
+    }
 
 
 def test_an_empty_body_is_a_body_and_none_is_none(server: LoopbackServer) -> None:
@@ -228,10 +232,20 @@ def test_options_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     "endpoint",
     [
-        "", "api.example/x", "ftp://a/x", "file:///etc/passwd", "http://", "{user_query}", "{scheme}://a/x",
-        "http://{host}/x", "http://api.{zone}.example/", "http://a:{port}/x", "http://u:{pw}@a/", "https://a{x}",
+        "",
+        "api.example/x",
+        "ftp://a/x",
+        "file:///etc/passwd",
+        "http://",
+        "{user_query}",
+        "{scheme}://a/x",
+        "http://{host}/x",
+        "http://api.{zone}.example/",
+        "http://a:{port}/x",
+        "http://u:{pw}@a/",
+        "https://a{x}",
     ],
-)  # fmt: skip
+)
 def test_the_host_of_an_endpoint_is_fixed(endpoint: str) -> None:
     with pytest.raises(InvalidInputError, match="no web address with a fixed host"):
         ApiSource(ApiSource.Options(endpoint=endpoint))

@@ -61,10 +61,14 @@ class ModelPorts(LentPorts):
 def records(texts: Any = None) -> list[dict[str, Any]]:
     model = WordsEmbedder(DIM)
     return [
-        {"id": key, "text": text, "metadata": metadata,
-         "vector": [float(x) for x in model.embed_query(text)]}
+        {
+            "id": key,
+            "text": text,
+            "metadata": metadata,
+            "vector": [float(x) for x in model.embed_query(text)],
+        }
         for key, (text, metadata) in (texts or TEXTS).items()
-    ]  # fmt: skip
+    ]
 
 
 def ask(text: str, ports: LentPorts | None = None, /, **options: Any) -> SourceResult:
@@ -229,9 +233,11 @@ def _fill(client: Any, space: str) -> None:
     )
     made = records()
     collection.add(
-        ids=[one["id"] for one in made], documents=[one["text"] for one in made],
-        embeddings=[one["vector"] for one in made], metadatas=[one["metadata"] for one in made],
-    )  # fmt: skip
+        ids=[one["id"] for one in made],
+        documents=[one["text"] for one in made],
+        embeddings=[one["vector"] for one in made],
+        metadatas=[one["metadata"] for one in made],
+    )
 
 
 @pytest.mark.extra
@@ -249,8 +255,9 @@ def test_a_real_folder_and_a_real_server_find_the_same(folder: Path) -> None:
             "import sys; from chromadb.cli.cli import app; sys.argv = ['chroma', 'run', '--path',"
             f" {str(folder)!r}, '--host', '127.0.0.1', '--port', '{port}']; app()"
         )
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             _await(port)
             for space in ("cosine", "l2", "ip"):
@@ -285,8 +292,10 @@ def _same(found: Any, expected: Any) -> None:
     assert [hit.external_id for hit in found] == [hit.external_id for hit in expected]
     for one, other in zip(found, expected, strict=True):
         assert (one.text, one.metadata, one.file_name) == (
-            other.text, other.metadata, other.file_name,
-        )  # fmt: skip
+            other.text,
+            other.metadata,
+            other.file_name,
+        )
         assert one.score == pytest.approx(other.score, abs=1e-4)
 
 

@@ -100,9 +100,12 @@ def test_a_row_of_nothing_is_still_a_row() -> None:
 def test_columns_are_mapped_to_text_title_score_and_id() -> None:
     hit = ask(
         "SELECT 7 AS id, '手册' AS title, '保修两年' AS body, 0.75::numeric AS rank",
-        content_column="body", title_column="title", score_column="rank", id_column="id",
+        content_column="body",
+        title_column="title",
+        score_column="rank",
+        id_column="id",
         content_type="manual",
-    ).hits[0]  # fmt: skip
+    ).hits[0]
     assert (hit.text, hit.file_name, hit.score) == ("保修两年", "手册", 0.75)
     assert (hit.external_id, hit.content_type) == ("7", "manual")
 
@@ -210,12 +213,25 @@ def test_a_semicolon_in_a_text_or_at_the_end_is_none(template: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["'a'", "'\\'", "E'\\''", "'it''s;'", "$$;'$$", "$x$ $$ ; $x$", "U&'\\0041'", '";"', "e'\\\\'"]
+            [
+                "'a'",
+                "'\\'",
+                "E'\\''",
+                "'it''s;'",
+                "$$;'$$",
+                "$x$ $$ ; $x$",
+                "U&'\\0041'",
+                '";"',
+                "e'\\\\'",
+            ]
         ),
-        min_size=1, max_size=5,
+        min_size=1,
+        max_size=5,
     ),
-    st.lists(st.sampled_from(["--;'\n", "/*;'*/", "/* /* ; */ ' */", "--\r", "\n", "/**/"]), max_size=5),
-)  # fmt: skip
+    st.lists(
+        st.sampled_from(["--;'\n", "/*;'*/", "/* /* ; */ ' */", "--\r", "\n", "/**/"]), max_size=5
+    ),
+)
 def test_quotes_and_comments_hide_no_statement_and_no_end(
     texts: list[str], gaps: list[str]
 ) -> None:
@@ -244,10 +260,17 @@ def test_two_statements_and_functions_are_refused_by_the_database_as_well(
 
 @pytest.mark.parametrize(
     "call",
-    ["pg_terminate_backend(1)", "pg_catalog.pg_read_file ('x')", '"lo_import"(\'x\')',
-     "dblink('x')", "PG_LS_DIR('/')", "set_config('a', 'b', false)", "query_to_xml('x')",
-     "pg_try_advisory_lock(1)"],
-)  # fmt: skip
+    [
+        "pg_terminate_backend(1)",
+        "pg_catalog.pg_read_file ('x')",
+        "\"lo_import\"('x')",
+        "dblink('x')",
+        "PG_LS_DIR('/')",
+        "set_config('a', 'b', false)",
+        "query_to_xml('x')",
+        "pg_try_advisory_lock(1)",
+    ],
+)
 def test_functions_that_reach_further_are_refused(call: str) -> None:
     with pytest.raises(ForbiddenError, match="may not be called|encoded name"):
         ask(f"SELECT {call}")
@@ -263,16 +286,30 @@ def test_rows_are_json_safe_whatever_the_type() -> None:
         " 'c0ffee00-0000-4000-8000-000000000000'::uuid AS id, ARRAY[[1,2],[3,NULL]] AS grid,"
         " '{{\"a\": [1, null]}}'::jsonb AS doc, '10.0.0.1'::inet AS ip, int4range(1, 5) AS r,"
         " TRUE AS yes, ARRAY[DATE '2024-01-01'] AS days, ROW(1, 'x') AS pair"
-    )  # fmt: skip
+    )
     assert row == {
-        "price": 12.5, "whole": 3, "fine": "0.1234567890123456789", "nan": "NaN",
-        "low": "-Infinity", "nan_n": "NaN", "day": "2024-02-03",
-        "moment": "2024-02-03T04:05:06+00:00", "ever": "infinity", "ides": "0044-03-15 BC",
-        "t": "04:05:00", "span": "1 mon 2 days 03:00:00", "raw": "AP8=",
-        "id": "c0ffee00-0000-4000-8000-000000000000", "grid": [[1, 2], [3, None]],
-        "doc": {"a": [1, None]}, "ip": "10.0.0.1", "r": "[1, 5)", "yes": True,
-        "days": ["2024-01-01"], "pair": ["1", "x"],
-    }  # fmt: skip
+        "price": 12.5,
+        "whole": 3,
+        "fine": "0.1234567890123456789",
+        "nan": "NaN",
+        "low": "-Infinity",
+        "nan_n": "NaN",
+        "day": "2024-02-03",
+        "moment": "2024-02-03T04:05:06+00:00",
+        "ever": "infinity",
+        "ides": "0044-03-15 BC",
+        "t": "04:05:00",
+        "span": "1 mon 2 days 03:00:00",
+        "raw": "AP8=",
+        "id": "c0ffee00-0000-4000-8000-000000000000",
+        "grid": [[1, 2], [3, None]],
+        "doc": {"a": [1, None]},
+        "ip": "10.0.0.1",
+        "r": "[1, 5)",
+        "yes": True,
+        "days": ["2024-01-01"],
+        "pair": ["1", "x"],
+    }
 
 
 def test_columns_of_one_name_are_all_kept() -> None:
@@ -374,9 +411,13 @@ def test_a_database_that_is_down_is_an_error_without_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gone = {
-        **connections.settings["default"], "ENGINE": "django.db.backends.postgresql",
-        "HOST": "127.0.0.1", "PORT": 1, "PASSWORD": "s3cret-word", "OPTIONS": {},
-    }  # fmt: skip
+        **connections.settings["default"],
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": "127.0.0.1",
+        "PORT": 1,
+        "PASSWORD": "s3cret-word",
+        "OPTIONS": {},
+    }
     monkeypatch.setitem(connections.settings, "default", gone)
     with pytest.raises(ProviderError, match="“default” cannot be reached") as caught:
         ask("SELECT 1")

@@ -41,9 +41,11 @@ def database(tmp_path: Path, settings: Any) -> Iterator[Path]:
         raw.executemany("INSERT INTO product VALUES (?, ?, ?, ?)", rows)
     raw.close()
     connections.settings["shop"] = {
-        **connections.settings["default"], "ENGINE": "django.db.backends.sqlite3",
-        "NAME": path, "OPTIONS": {},
-    }  # fmt: skip
+        **connections.settings["default"],
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {},
+    }
     settings.RAG = {**settings.RAG, "SOURCE_DATABASES": ("shop",)}
     yield path
     with suppress(AttributeError):
@@ -84,15 +86,20 @@ class TestDatabaseSourceOnSqlite(SourceContract):
 
 
 def test_rows_are_json_safe_and_values_bound() -> None:
-    assert rows("SELECT * FROM product WHERE name = {n} AND id IN ({ids})",
-                values={"n": "水泵", "ids": [1, 7]}) == [
-        {"id": 1, "name": "水泵", "price": 9.5, "raw": "AP8="}
-    ]  # fmt: skip
+    assert rows(
+        "SELECT * FROM product WHERE name = {n} AND id IN ({ids})",
+        values={"n": "水泵", "ids": [1, 7]},
+    ) == [{"id": 1, "name": "水泵", "price": 9.5, "raw": "AP8="}]
     assert rows("SELECT {a} AS a, 5 % 3 AS b", values={"a": "'; DROP TABLE product; --"}) == [
         {"a": "'; DROP TABLE product; --", "b": 2}
     ]
-    kinds = {"d": date(2024, 1, 2), "t": datetime(2024, 1, 2, 3, 4), "u": UUID(int=10),
-             "p": Decimal("1.50"), "f": True}  # fmt: skip
+    kinds = {
+        "d": date(2024, 1, 2),
+        "t": datetime(2024, 1, 2, 3, 4),
+        "u": UUID(int=10),
+        "p": Decimal("1.50"),
+        "f": True,
+    }
     assert rows("SELECT {d} AS d, {t} AS t, {u} AS u, {p} AS p, {f} AS f", values=kinds) == [
         {"d": "2024-01-02", "t": "2024-01-02 03:04:00", "u": "0" * 31 + "a", "p": "1.50", "f": 1}
     ]

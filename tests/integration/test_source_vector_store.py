@@ -43,8 +43,9 @@ def stores() -> Iterator[list[models.Store]]:
     publish(FileFactory(store=public, name="pump.txt", metadata={"lang": "en"}), "the pump stops")
     publish(
         FileFactory(store=public, name="泵.txt", metadata={"lang": "zh"}, content_type="note"),
-        "水泵停机等待冷却", "pump 说明",
-    )  # fmt: skip
+        "水泵停机等待冷却",
+        "pump 说明",
+    )
     private = StoreFactory(name="Secret", slug="secret")
     publish(FileFactory(store=private, name="secret.txt"), "the pump of the secret lab")
     yield [public, private]
@@ -139,8 +140,10 @@ def test_an_unknown_mode_lists_the_known_ones() -> None:
 
 def test_the_house_lends_vectors_secrets_and_its_network(settings: Any) -> None:
     settings.RAG = {
-        **settings.RAG, "SECRETS": {"crm": "s3cret-word"}, "FETCH_HOSTS": ("127.0.0.1",),
-    }  # fmt: skip
+        **settings.RAG,
+        "SECRETS": {"crm": "s3cret-word"},
+        "FETCH_HOSTS": ("127.0.0.1",),
+    }
     house = HousePorts()
     assert house.secret("crm") == "s3cret-word"
     with pytest.raises(UnknownNameError, match="Unknown secret “erp”. Known: crm") as caught:

@@ -204,15 +204,20 @@ def test_an_agent_asked_for_somebody_sees_their_stores_alone(team: AgentWorld) -
 
 def test_nobody_asks_itself_or_in_a_circle(team: AgentWorld) -> None:
     second = Agent.objects.create(
-        name="second", owner=team.user, agent_type=Agent.Type.SUPERVISOR, max_iterations=3,
-        description="pump pump", config={"agents": ["desk", "second", "pumps"]},
-    )  # fmt: skip
+        name="second",
+        owner=team.user,
+        agent_type=Agent.Type.SUPERVISOR,
+        max_iterations=3,
+        description="pump pump",
+        config={"agents": ["desk", "second", "pumps"]},
+    )
     team.set(agents=["desk", "second"])
     team.use(model("no JSON at all"))
     told = team.ask("How often is the pump serviced?")
     assert [(one.get("by"), one["agent"]) for one in told.of("agent_call")] == [
-        (None, "second"), ("second", "pumps"),
-    ]  # fmt: skip
+        (None, "second"),
+        ("second", "pumps"),
+    ]
     assert told.text == "Every 30 days.[1]" and second.name == "second"
 
 
@@ -232,8 +237,11 @@ def test_a_react_agent_under_a_supervisor_tells_its_calls(team: AgentWorld) -> N
     team.use(Calling(turn))
     told = team.ask("Until when can seeds be borrowed?")
     assert told.of("tool_call")[0] == {
-        "id": "1.1", "tool": "vector_retrieve", "arguments": {"query": "seeds"}, "by": "plants",
-    }  # fmt: skip
+        "id": "1.1",
+        "tool": "vector_retrieve",
+        "arguments": {"query": "seeds"},
+        "by": "plants",
+    }
     assert told.text == "Until November.[1]" and told.row.citations[0]["verdict"] == "verified"
 
 
@@ -281,9 +289,12 @@ async def test_a_supervisor_answers_code_as_any_agent_does(team: AgentWorld) -> 
 @pytest.mark.parametrize("kind", ["rag", "react"])
 def test_an_agent_that_is_asked_remembers_the_person(team: AgentWorld, kind: str) -> None:
     remembering = {
-        **OPEN, "enable_memory": True, "memory_project": "house",
-        "tools": ["vector_retrieve", "memory_retrieve"], "enable_fast_path": False,
-    }  # fmt: skip
+        **OPEN,
+        "enable_memory": True,
+        "memory_project": "house",
+        "tools": ["vector_retrieve", "memory_retrieve"],
+        "enable_fast_path": False,
+    }
     Agent.objects.filter(name="pumps").update(config=remembering, agent_type=kind)
     add_fact(scope=team.scope, text="My pump is an HX-400.", project="house")
     stranger = type(team.scope)(user_id=UserFactory().pk)

@@ -36,10 +36,14 @@ def sync(store: models.Store, folder: Path, **values: Any) -> dict[str, Any]:
     )
     plan = done.plan
     return {
-        "new": plan.new, "changed": list(plan.changed), "renamed": list(plan.renamed),
-        "deleted": [file.path for file in plan.deleted], "failed": list(done.failed),
-        "duplicates": plan.duplicates, "same": plan.n_same,
-    }  # fmt: skip
+        "new": plan.new,
+        "changed": list(plan.changed),
+        "renamed": list(plan.renamed),
+        "deleted": [file.path for file in plan.deleted],
+        "failed": list(done.failed),
+        "duplicates": plan.duplicates,
+        "same": plan.n_same,
+    }
 
 
 def paths(store: models.Store) -> dict[str, str]:
@@ -48,8 +52,13 @@ def paths(store: models.Store) -> dict[str, str]:
 
 
 NOTHING: dict[str, Any] = {
-    "new": [], "changed": [], "renamed": [], "deleted": [], "failed": [], "duplicates": {},
-}  # fmt: skip
+    "new": [],
+    "changed": [],
+    "renamed": [],
+    "deleted": [],
+    "failed": [],
+    "duplicates": {},
+}
 
 
 def test_new_changed_renamed_and_deleted_files_are_followed(tmp_path: Path) -> None:
@@ -66,9 +75,13 @@ def test_new_changed_renamed_and_deleted_files_are_followed(tmp_path: Path) -> N
     (tmp_path / "d.txt").unlink()
     fill(tmp_path, e_txt="five")
     assert sync(store, tmp_path) == {
-        **NOTHING, "new": ["e.txt"], "changed": ["a.txt"], "renamed": ["sub/beta.txt"],
-        "deleted": ["d.txt"], "same": 1,
-    }  # fmt: skip
+        **NOTHING,
+        "new": ["e.txt"],
+        "changed": ["a.txt"],
+        "renamed": ["sub/beta.txt"],
+        "deleted": ["d.txt"],
+        "same": 1,
+    }
     assert paths(store) == {
         "a.txt": "a.txt",
         "sub/beta.txt": "beta.txt",

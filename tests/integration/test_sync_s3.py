@@ -30,9 +30,12 @@ def s3(settings: Any) -> Iterator[S3Server]:
         where = {"S3_ENDPOINT": server.origin, "S3_REGION": "us-east-1", "TIMEOUT_S": 1.0}
         settings.RAG = settings.RAG | keys | where
         server.objects = {
-            "man/a.txt": b"one", "man/b.txt": b"second", "man/sub/c.txt": b"the third",
-            "man/d.txt": b"and a fourth", "manual/other.txt": b"not of the prefix",
-        }  # fmt: skip
+            "man/a.txt": b"one",
+            "man/b.txt": b"second",
+            "man/sub/c.txt": b"the third",
+            "man/d.txt": b"and a fourth",
+            "manual/other.txt": b"not of the prefix",
+        }
         yield server
 
 
@@ -52,8 +55,11 @@ def test_all_pages_are_taken_and_nothing_is_fetched_twice(s3: S3Server) -> None:
     assert done.plan.new == ["a.txt", "b.txt", "d.txt", "sub/c.txt"]
     assert (done.failed, len(done.queued)) == ((), 4)
     assert {path: name for path, (_, name) in held(store).items()} == {
-        "a.txt": "a.txt", "b.txt": "b.txt", "d.txt": "d.txt", "sub/c.txt": "c.txt",
-    }  # fmt: skip
+        "a.txt": "a.txt",
+        "b.txt": "b.txt",
+        "d.txt": "d.txt",
+        "sub/c.txt": "c.txt",
+    }
     file = store.files.get(name="c.txt")
     assert file.content.read() == b"the third"
     assert file.metadata["mark"] == md5(b"the third").hexdigest()
@@ -102,17 +108,24 @@ def test_a_new_version_of_equal_bytes_is_read_once_and_known_then(s3: S3Server) 
 def test_names_are_taken_as_they_are_and_lead_nowhere(s3: S3Server) -> None:
     store = StoreFactory()
     s3.objects = {
-        "man/中文 说明+100%.txt": b"1", "man/a b&c?d#e.txt": b"22", "man/../../etc/up.txt": b"333",
-        "man//double.txt": b"4444", "man/.hidden/x.txt": b"55555", "man/": b"", "man/sub/": b"",
+        "man/中文 说明+100%.txt": b"1",
+        "man/a b&c?d#e.txt": b"22",
+        "man/../../etc/up.txt": b"333",
+        "man//double.txt": b"4444",
+        "man/.hidden/x.txt": b"55555",
+        "man/": b"",
+        "man/sub/": b"",
         "man/<b>\u202ename.txt": b"666666",
-    }  # fmt: skip
+    }
     done = sync(store)
     assert done.failed == ()
     assert {path: name for path, (_, name) in held(store).items()} == {
-        "中文 说明+100%.txt": "中文 说明+100%.txt", "a b&c?d#e.txt": "a b&c?d#e.txt",
-        "../../etc/up.txt": "up.txt", "/double.txt": "double.txt",
+        "中文 说明+100%.txt": "中文 说明+100%.txt",
+        "a b&c?d#e.txt": "a b&c?d#e.txt",
+        "../../etc/up.txt": "up.txt",
+        "/double.txt": "double.txt",
         "<b>\u202ename.txt": "<b>name.txt",
-    }  # fmt: skip
+    }
     assert all(
         str(file.content.name).startswith(f"stores/{store.pk}/") for file in store.files.all()
     )
@@ -139,14 +152,17 @@ def test_a_prefix_that_lost_much_is_refused_unless_forced(s3: S3Server) -> None:
     assert held(store) == {}
 
 
-@pytest.mark.parametrize("fault, said", [
-    (Fault(403, b"<Error><Code>AccessDenied</Code></Error>"), "HTTP 403 (AccessDenied)"),
-    (Fault(404, b"<Error><Code>NoSuchKey</Code></Error>"), "There is no “s3://docs/man/b.txt”"),
-    (Fault(500, b"<html>oops"), "HTTP 500"),
-    (Fault(cut="middle"), "could not be read: "),
-    (Fault(cut="before"), "could not be read: "),
-    (Fault(delay_s=5.0), "in time"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fault, said",
+    [
+        (Fault(403, b"<Error><Code>AccessDenied</Code></Error>"), "HTTP 403 (AccessDenied)"),
+        (Fault(404, b"<Error><Code>NoSuchKey</Code></Error>"), "There is no “s3://docs/man/b.txt”"),
+        (Fault(500, b"<html>oops"), "HTTP 500"),
+        (Fault(cut="middle"), "could not be read: "),
+        (Fault(cut="before"), "could not be read: "),
+        (Fault(delay_s=5.0), "in time"),
+    ],
+)
 def test_one_bad_object_stops_no_other(s3: S3Server, fault: Fault, said: str) -> None:
     store = StoreFactory()
     fault.on, fault.times = "b.txt", 1
@@ -178,14 +194,20 @@ def test_too_large_ones_are_not_fetched(s3: S3Server, settings: Any) -> None:
     assert s3.n_fetched("d.txt") == 0
 
 
-@pytest.mark.parametrize("fault, kind, said", [
-    (Fault(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>"), errors.ProviderError,
-     "Check AWS_ACCESS_KEY_ID"),
-    (Fault(503, b"<Error><Code>SlowDown</Code></Error>"), errors.ProviderError, "SlowDown"),
-    (Fault(200, b"<html>a portal"), errors.ProviderError, "HTTP 500"),
-    (Fault(200, b"<html><b>a portal</b></html>"), errors.ProviderError, "no list"),
-    (Fault(cut="middle"), errors.ProviderError, "HTTP 500"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fault, kind, said",
+    [
+        (
+            Fault(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>"),
+            errors.ProviderError,
+            "Check AWS_ACCESS_KEY_ID",
+        ),
+        (Fault(503, b"<Error><Code>SlowDown</Code></Error>"), errors.ProviderError, "SlowDown"),
+        (Fault(200, b"<html>a portal"), errors.ProviderError, "HTTP 500"),
+        (Fault(200, b"<html><b>a portal</b></html>"), errors.ProviderError, "no list"),
+        (Fault(cut="middle"), errors.ProviderError, "HTTP 500"),
+    ],
+)
 def test_a_list_that_breaks_off_deletes_nothing(
     s3: S3Server, fault: Fault, kind: type[Exception], said: str
 ) -> None:
@@ -227,9 +249,12 @@ def test_the_command_tells_and_keeps_secrets(
     StoreFactory(slug="house")
     call_command("rag_sync", "s3://docs/man", "--store", "house", "--dry-run")
     assert capsys.readouterr().out.splitlines() == [
-        "new: a.txt", "new: b.txt", "new: d.txt", "new: sub/c.txt",
+        "new: a.txt",
+        "new: b.txt",
+        "new: d.txt",
+        "new: sub/c.txt",
         "4 new, 0 changed, 0 renamed, 0 deleted, 0 the same.",
-    ]  # fmt: skip
+    ]
     s3.fail(Fault(403, on="b.txt", times=9))
     with pytest.raises(CommandError, match="1 files could not be brought in"):
         call_command("rag_sync", "s3://docs/man", "--store", "house", "--no-wait")

@@ -30,10 +30,8 @@ def take(
     path = tmp_path / "upload"
     path.write_bytes(content)
     return list(
-        take_files(
-            scope=Scope.operator(), store=store, path=path, name=name, wish=wish or Wish()
-        )
-    )  # fmt: skip
+        take_files(scope=Scope.operator(), store=store, path=path, name=name, wish=wish or Wish())
+    )
 
 
 def packed(**members: bytes) -> bytes:
@@ -68,9 +66,12 @@ def test_replacing_within_a_bundle_keeps_what_is_not_wished_anew(
     wish = Wish("manual", {"lang": "en"})
     take(store, tmp_path, packed(a__txt=b"1", b__txt=b"2"), "b.zip", wish)
     again = take(
-        store, tmp_path, packed(a__txt=b"one", b__txt=b"2", c__txt=b"3"), "b.zip",
+        store,
+        tmp_path,
+        packed(a__txt=b"one", b__txt=b"2", c__txt=b"3"),
+        "b.zip",
         Wish(is_replacing=True),
-    )  # fmt: skip
+    )
     assert outcomes(again) == [("a.txt", "replaced"), ("b.txt", "known"), ("c.txt", "taken")]
     file = models.File.objects.get(name="a.txt")
     assert (file.size, file.content_type, file.metadata) == (3, "manual", {"lang": "en"})

@@ -94,8 +94,9 @@ def test_passages_are_found_with_their_place() -> None:
 
 def test_texts_are_sorted_and_graded() -> None:
     assert call(Rerank, query="q", texts=["x", "y"])["ranking"] == [
-        {"index": 1, "score": 0.9}, {"index": 0, "score": 0.2},
-    ]  # fmt: skip
+        {"index": 1, "score": 0.9},
+        {"index": 0, "score": 0.2},
+    ]
     grades = call(Grade, question="q", texts=["x", "y"])["grades"]
     assert [one["is_relevant"] for one in grades] == [False, True]
 
@@ -106,6 +107,7 @@ def test_without_a_model_words_and_rules_decide(monkeypatch: pytest.MonkeyPatch)
     assert graded["method"] == "words"
     assert [one["is_relevant"] for one in graded["grades"]] == [True, False]
     assert call(QueryRewrite, query="How much is it?", history=["Is the HX-400 new?"]) == {
-        "query": "How much is HX-400?", "method": "entity",
-    }  # fmt: skip
+        "query": "How much is HX-400?",
+        "method": "entity",
+    }
     assert call(QueryRewrite, query="How much?", history=[])["method"] == "none"

@@ -33,9 +33,11 @@ ALL = {"vector_threshold": 0.0, "bm25_threshold": 0.0, "top_k": 10}
 # What a machine that eight people share may take; a quiet one takes a fraction.
 DEADLINE_S = 60
 FAST = {
-    "WORKER_CONCURRENCY": "1", "WORKER_HEARTBEAT": "0.5", "WORKER_STALLED_AFTER": "4",
+    "WORKER_CONCURRENCY": "1",
+    "WORKER_HEARTBEAT": "0.5",
+    "WORKER_STALLED_AFTER": "4",
     "AGENT_PING_S": "0.3",
-}  # fmt: skip
+}
 WORKERS = "SELECT id FROM procrastinate_workers ORDER BY id"
 AT_WORK = """
 SELECT worker_id FROM procrastinate_jobs
@@ -181,9 +183,12 @@ def _what_is_changed_on_one_holds_on_the_other_at_once(site: Site) -> None:
 def _an_answer_begun_on_one_is_followed_on_the_other(site: Site) -> None:
     text, body = "", {"message": "Tell me slowly of the pump"}
     with httpx2.stream(
-        "POST", f"{site.urls[0]}/api/agents/desk/chat", json=body, timeout=DEADLINE_S,
+        "POST",
+        f"{site.urls[0]}/api/agents/desk/chat",
+        json=body,
+        timeout=DEADLINE_S,
         headers={"authorization": f"Bearer {site.owner}"},
-    ) as answer:  # fmt: skip
+    ) as answer:
         assert answer.status_code == 200
         for piece in answer.iter_text():
             text += piece
@@ -230,9 +235,12 @@ def work_held() -> ExitStack:
     names = connection.settings_dict
     held = stack.enter_context(
         psycopg.connect(
-            host=names["HOST"], port=names["PORT"], user=names["USER"], dbname=names["NAME"],
+            host=names["HOST"],
+            port=names["PORT"],
+            user=names["USER"],
+            dbname=names["NAME"],
             password=names.get("PASSWORD") or None,
         )
-    )  # fmt: skip
+    )
     held.execute("LOCK TABLE rag_chunk IN SHARE ROW EXCLUSIVE MODE")
     return stack

@@ -45,9 +45,11 @@ def server(
     use_words(monkeypatch, settings)
     with OpenAIServer() as server:
         settings.RAG = {
-            **settings.RAG, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k",
+            **settings.RAG,
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "k",
             "PRICES": {MODEL: PRICE},
-        }  # fmt: skip
+        }
         yield server
 
 
@@ -182,8 +184,9 @@ def test_work_without_a_scope_is_on_the_account_of_the_request(server: OpenAISer
 
     contextvars.copy_context().run(work)
     assert {(one.user_id, one.kind) for one in models.UsageRecord.objects.all()} == {
-        (user.pk, "other"), (user.pk, "tool"),
-    }  # fmt: skip
+        (user.pk, "other"),
+        (user.pk, "tool"),
+    }
     assert current_account() == Account()
 
 
@@ -194,8 +197,11 @@ def test_a_price_is_found_by_name_then_by_the_longest_pattern(settings: Any) -> 
     }
     found = [price_of(model=name) for name in ("a:x", "a:bx", "a:bc", "b:x")]
     assert [price and (price.input, price.output) for price in found] == [
-        (1, 0), (Decimal("2.5"), 3), (2, 10), None,
-    ]  # fmt: skip
+        (1, 0),
+        (Decimal("2.5"), 3),
+        (2, 10),
+        None,
+    ]
     assert found[2] and found[2].cost(1_500_000, 100) == Decimal("3.001")
     assert found[2].cost(None, 5) is None is found[2].cost(5, None)
 

@@ -123,9 +123,11 @@ def test_old_costs_go_and_those_of_this_month_stay(settings: Any) -> None:
     now = timezone.now()
     month = period_start(period="month", at=now)
     ages = {
-        "today": now, "this month": month, "last month": month - timedelta(seconds=1),
+        "today": now,
+        "this month": month,
+        "last month": month - timedelta(seconds=1),
         "old": month - timedelta(days=100),
-    }  # fmt: skip
+    }
     for name, at in ages.items():
         row = models.UsageRecord.objects.create(kind="chat", provider="p", model=name)
         models.UsageRecord.objects.filter(pk=row.pk).update(created_at=at)

@@ -16,9 +16,18 @@ from tests.factories import ChunkFactory, FileFactory, GroupFactory, StoreFactor
 
 pytestmark = pytest.mark.django_db
 PEOPLE = (
-    "operator", "owner", "editor", "reader", "insider", "both", "stranger", "anonymous", "narrowed",
-    "narrowed operator", "narrowed to none",
-)  # fmt: skip
+    "operator",
+    "owner",
+    "editor",
+    "reader",
+    "insider",
+    "both",
+    "stranger",
+    "anonymous",
+    "narrowed",
+    "narrowed operator",
+    "narrowed to none",
+)
 
 
 @pytest.fixture
@@ -45,13 +54,18 @@ def scopes() -> dict[str, Scope]:
     some = frozenset({stores[1].pk, stores[2].pk})
     both = member(editors, readers)
     return {
-        "operator": Scope.operator(), "owner": scope_of(owner), "editor": member(editors),
-        "reader": member(readers), "insider": member(readers, inside), "both": both,
-        "stranger": member(), "anonymous": Scope.anonymous(),
+        "operator": Scope.operator(),
+        "owner": scope_of(owner),
+        "editor": member(editors),
+        "reader": member(readers),
+        "insider": member(readers, inside),
+        "both": both,
+        "stranger": member(),
+        "anonymous": Scope.anonymous(),
         "narrowed": Scope(both.user_id, both.group_ids, only_store_ids=some),
         "narrowed operator": Scope(None, is_operator=True, only_store_ids=some),
         "narrowed to none": Scope(None, is_operator=True, only_store_ids=frozenset()),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("person", PEOPLE)
@@ -73,9 +87,18 @@ def test_the_people_differ(scopes: dict[str, Scope]) -> None:
         for person, scope in scopes.items()
     }
     assert counts == {
-        "operator": 8, "owner": 3, "editor": 3, "reader": 2, "insider": 4, "both": 4,
-        "stranger": 1, "anonymous": 1, "narrowed": 3, "narrowed operator": 4, "narrowed to none": 0,
-    }  # fmt: skip
+        "operator": 8,
+        "owner": 3,
+        "editor": 3,
+        "reader": 2,
+        "insider": 4,
+        "both": 4,
+        "stranger": 1,
+        "anonymous": 1,
+        "narrowed": 3,
+        "narrowed operator": 4,
+        "narrowed to none": 0,
+    }
 
 
 @pytest.mark.parametrize(("person", "n_asked"), [("operator", 1), ("editor", 3), ("reader", 3)])

@@ -87,14 +87,25 @@ def test_a_passage_goes_with_its_file_and_with_the_right_to_read_it(
 
 
 def test_only_hits_are_looked_at() -> None:
-    odd = [None, 1, "content", {"chunk_id": 5}, {"content": "x", "chunk_id": None}, [[]],
-           {"content": "x", "chunk_id": "7"}]  # fmt: skip
+    odd = [
+        None,
+        1,
+        "content",
+        {"chunk_id": 5},
+        {"content": "x", "chunk_id": None},
+        [[]],
+        {"content": "x", "chunk_id": "7"},
+    ]
     assert visible_passages(values=odd, scope=Scope.anonymous()) == odd
     deep = {"a": [{"b": {"content": "secret", "chunk_id": 10**9, "rank": 1}}]}
     (shown,) = visible_passages(values=[deep], scope=Scope.operator())
     assert shown["a"][0]["b"] == {
-        "content": "", "highlights": [], "is_gone": True, "chunk_id": 10**9, "rank": 1,
-    }  # fmt: skip
+        "content": "",
+        "highlights": [],
+        "is_gone": True,
+        "chunk_id": 10**9,
+        "rank": 1,
+    }
     assert deep["a"][0]["b"]["content"] == "secret"
 
 

@@ -141,9 +141,13 @@ def test_a_small_store_goes_to_its_true_mean_at_once(store: models.Store, length
 @pytest.mark.django_db
 def test_scores_are_those_of_bm25_with_the_true_mean(store: models.Store) -> None:
     fill(store, [20, 30, 40, 25, 35])
-    other = make_store(store.space, "other", avg_len_frozen=mean_of(
-        [text_of(n, number) for number, n in enumerate([20, 30, 40, 25, 35])]
-    ))  # fmt: skip
+    other = make_store(
+        store.space,
+        "other",
+        avg_len_frozen=mean_of(
+            [text_of(n, number) for number, n in enumerate([20, 30, 40, 25, 35])]
+        ),
+    )
     fill(other, [20, 30, 40, 25, 35])
     service.settle_store(store_id=store.pk)
     query = "word1 word2 word7 word30"

@@ -60,10 +60,35 @@ def byte_level() -> PackageTokenizer:
 
 
 _SCRAPS = st.sampled_from(
-    ["水泵", "保修期为两年", "。", "，", "；", "the pump ", "valve ", ". ", "! ", "e.g. ", "3.5 ",
-     "\n", "\n\n", " ", "\t", "👨‍👩‍👧", "🇨🇳🇺🇸", "e\u0301", "ｱ", "한국어", "العربية ", "-",
-     "“引文。”", "\u3000", "| a | b |\n", "x" * 70]
-)  # fmt: skip
+    [
+        "水泵",
+        "保修期为两年",
+        "。",
+        "，",
+        "；",
+        "the pump ",
+        "valve ",
+        ". ",
+        "! ",
+        "e.g. ",
+        "3.5 ",
+        "\n",
+        "\n\n",
+        " ",
+        "\t",
+        "👨‍👩‍👧",
+        "🇨🇳🇺🇸",
+        "e\u0301",
+        "ｱ",
+        "한국어",
+        "العربية ",
+        "-",
+        "“引文。”",
+        "\u3000",
+        "| a | b |\n",
+        "x" * 70,
+    ]
+)
 _PIECE = st.one_of(
     _SCRAPS,
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),

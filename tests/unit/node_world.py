@@ -23,10 +23,13 @@ class NotedRun:
     scope = Scope.anonymous()
 
     def __init__(
-        self, *answers: str | RAGError, prompts: Mapping[str, str] | None = None,
-        sources: Mapping[str, Any] | None = None, decision: str | None = None,
+        self,
+        *answers: str | RAGError,
+        prompts: Mapping[str, str] | None = None,
+        sources: Mapping[str, Any] | None = None,
+        decision: str | None = None,
         tools: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.answers, self.sources, self.tools = (
             list(answers),
             dict(sources or {}),

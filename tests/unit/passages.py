@@ -12,11 +12,22 @@ def make_hit(
     """Return a hit with ``text`` at ``start`` of its file."""
     first, last = pages or (None, None)
     return Hit(
-        chunk_id=number, revision=1, store_id=1, file_id=number, file_name=f"file{number}.pdf",
-        text=text, rank=number, score=1.0, char_start=start, char_end=start + len(text),
-        page_first=first, page_last=last, heading_path=("Care",), content_type="document",
+        chunk_id=number,
+        revision=1,
+        store_id=1,
+        file_id=number,
+        file_name=f"file{number}.pdf",
+        text=text,
+        rank=number,
+        score=1.0,
+        char_start=start,
+        char_end=start + len(text),
+        page_first=first,
+        page_last=last,
+        heading_path=("Care",),
+        content_type="document",
         token_count=10,
-    )  # fmt: skip
+    )
 
 
 def make_passages(*texts: str) -> list[Passage]:

@@ -14,9 +14,16 @@ from rag.stages.query.analyze import MAX_CHARS, analyze_query
 
 VOCABULARY = {"product": ["HX-400", "HX-400 Pro", "蓝鲸水泵"], "character": ["林黛玉", "Watson"]}
 BAD_VOCABULARIES = [
-    {}, {"a": None}, {"a": "HX-400"}, {"a": [None, 3, "", "  "]}, {"a": {"b": ["c"]}}, {1: ["x"]},
-    {"": [""]}, {"a": ["x" * 10_000]}, {"a": ["\ud800", "\0"]},
-]  # fmt: skip
+    {},
+    {"a": None},
+    {"a": "HX-400"},
+    {"a": [None, 3, "", "  "]},
+    {"a": {"b": ["c"]}},
+    {1: ["x"]},
+    {"": [""]},
+    {"a": ["x" * 10_000]},
+    {"a": ["\ud800", "\0"]},
+]
 
 
 def analyze(query: str) -> QueryAnalysis:
@@ -114,19 +121,26 @@ def test_complexity_grows_with_questions_and_conditions(query: str, complexity: 
 
 
 def test_intent_and_complexity_decide_on_mode_and_number() -> None:
-    found = {query: (a.mode, a.top_k) for query in ("HX-400", "什么是热泵", "TCP vs UDP")
-             for a in [analyze(query)]}  # fmt: skip
+    found = {
+        query: (a.mode, a.top_k)
+        for query in ("HX-400", "什么是热泵", "TCP vs UDP")
+        for a in [analyze(query)]
+    }
     assert found == {
-        "HX-400": ("keyword", 3), "什么是热泵": ("semantic", 3), "TCP vs UDP": ("hybrid", 5),
-    }  # fmt: skip
+        "HX-400": ("keyword", 3),
+        "什么是热泵": ("semantic", 3),
+        "TCP vs UDP": ("hybrid", 5),
+    }
     assert QueryAnalysis(complexity="complex").top_k == 10
 
 
 def test_keywords_are_content_words_in_order() -> None:
     assert analyze("请问 HX-400 的额定功率是多少？").keywords == ("HX-400", "额定功率")
     assert analyze("What is the rated power of the HX-400 Pro?").keywords == (
-        "rated", "power", "HX-400 Pro",
-    )  # fmt: skip
+        "rated",
+        "power",
+        "HX-400 Pro",
+    )
     assert analyze("the pump and the Pump").keywords == ("pump",)
     assert analyze("什么是什么").keywords == ()
     assert analyze("How long is the long cable?").keywords == ("long", "cable")
@@ -136,8 +150,9 @@ def test_keywords_are_content_words_in_order() -> None:
 def test_the_analysis_is_json_safe() -> None:
     stated = analyze("林黛玉在第五回里说了什么？").as_dict()
     assert stated["entities"] == [
-        {"type": "character", "value": "林黛玉"}, {"type": "chapter", "value": "第五回"},
-    ]  # fmt: skip
+        {"type": "character", "value": "林黛玉"},
+        {"type": "chapter", "value": "第五回"},
+    ]
     assert stated["analyzer"] == "rules"
 
 

@@ -66,34 +66,85 @@ def test_the_mapping_of_content_types_names_nothing() -> None:
     [
         ("《红楼梦》第五回", [("title", "红楼梦"), ("chapter", "第五回")]),
         ("Chapter 12 and chapter three", [("chapter", "Chapter 12"), ("chapter", "chapter three")]),
-        ("第 12 条、3.2 节和附录 B", [("section", "第 12 条"), ("section", "3.2 节"), ("section", "附录 B")]),
-        ("clause 4.2, § 47 and article 6(1)",
-         [("section", "clause 4.2"), ("section", "§ 47"), ("section", "article 6(1)")]),
+        (
+            "第 12 条、3.2 节和附录 B",
+            [("section", "第 12 条"), ("section", "3.2 节"), ("section", "附录 B")],
+        ),
+        (
+            "clause 4.2, § 47 and article 6(1)",
+            [("section", "clause 4.2"), ("section", "§ 47"), ("section", "article 6(1)")],
+        ),
         ("第 88 页, page 7", [("page", "第 88 页"), ("page", "page 7")]),
-        ("2024-03-15 / 2024年3月15日 / 二〇二三年",
-         [("date", "2024-03-15"), ("date", "2024年3月15日"), ("date", "二〇二三年")]),
-        ("12 March 2024, May 5, 2023, June 2021, in 1999",
-         [("date", "12 March 2024"), ("date", "May 5, 2023"), ("date", "June 2021"), ("date", "1999")]),
-        ("200 bar, 50%, $5.50, 3 天, 五年, 14 days",
-         [("quantity", "200 bar"), ("quantity", "50%"), ("quantity", "$5.50"), ("quantity", "3 天"),
-          ("quantity", "五年"), ("quantity", "14 days")]),
-        ("E-17 ISO 9001 GB/T 19001-2016 CVE-2021-44228 0x80070057 RFC2616 v2.3.1",
-         [("identifier", value) for value in ("E-17", "ISO 9001", "GB/T 19001-2016",
-                                              "CVE-2021-44228", "0x80070057", "RFC2616", "v2.3.1")]),
-        ("“不可抗力” and \"force majeure\" and 「改行」",
-         [("quote", "不可抗力"), ("quote", "force majeure"), ("quote", "改行")]),
+        (
+            "2024-03-15 / 2024年3月15日 / 二〇二三年",
+            [("date", "2024-03-15"), ("date", "2024年3月15日"), ("date", "二〇二三年")],
+        ),
+        (
+            "12 March 2024, May 5, 2023, June 2021, in 1999",
+            [
+                ("date", "12 March 2024"),
+                ("date", "May 5, 2023"),
+                ("date", "June 2021"),
+                ("date", "1999"),
+            ],
+        ),
+        (
+            "200 bar, 50%, $5.50, 3 天, 五年, 14 days",
+            [
+                ("quantity", "200 bar"),
+                ("quantity", "50%"),
+                ("quantity", "$5.50"),
+                ("quantity", "3 天"),
+                ("quantity", "五年"),
+                ("quantity", "14 days"),
+            ],
+        ),
+        (
+            "E-17 ISO 9001 GB/T 19001-2016 CVE-2021-44228 0x80070057 RFC2616 v2.3.1",
+            [
+                ("identifier", value)
+                for value in (
+                    "E-17",
+                    "ISO 9001",
+                    "GB/T 19001-2016",
+                    "CVE-2021-44228",
+                    "0x80070057",
+                    "RFC2616",
+                    "v2.3.1",
+                )
+            ],
+        ),
+        (
+            '“不可抗力” and "force majeure" and 「改行」',
+            [("quote", "不可抗力"), ("quote", "force majeure"), ("quote", "改行")],
+        ),
         ("这本书的大纲 and the outline", [("outline", "大纲"), ("outline", "outline")]),
     ],
-)  # fmt: skip
+)
 def test_patterns_know_what_has_a_form(query: str, expected: list[tuple[str, str]]) -> None:
     assert named(query, {}) == expected
 
 
 @pytest.mark.parametrize(
     "query",
-    ["哪一年", "第二天", "it may be", "march on", "5G 4K", "the 3rd", "B2B", "I/O and/or", "24/7", "x-ray",
-     "don't", "article on law", "12 persons", "e.g.", "十分好"],
-)  # fmt: skip
+    [
+        "哪一年",
+        "第二天",
+        "it may be",
+        "march on",
+        "5G 4K",
+        "the 3rd",
+        "B2B",
+        "I/O and/or",
+        "24/7",
+        "x-ray",
+        "don't",
+        "article on law",
+        "12 persons",
+        "e.g.",
+        "十分好",
+    ],
+)
 def test_ordinary_words_and_numbers_are_no_entities(query: str) -> None:
     assert named(query, {}) == []
 

@@ -14,10 +14,11 @@ from rag.stages.query.analysis_prompt import MAX_CHARS, SCHEMA, analysis_prompt,
 QUERY = "Compare the HX-400 with the HX-500"
 RULES = QueryAnalysis("lookup", "simple", (Entity("product", "HX-400"),), ("HX-400",))
 ANSWER = {
-    "intent": "compare", "complexity": "medium",
+    "intent": "compare",
+    "complexity": "medium",
     "entities": [{"type": "product", "value": "HX-500"}, {"type": "thing", "value": "hx-400"}],
     "keywords": ["HX-400", "HX-500"],
-}  # fmt: skip
+}
 
 
 def read(answer: str) -> QueryAnalysis | None:
@@ -46,16 +47,31 @@ def test_the_schema_names_all_intents_and_allows_nothing_else() -> None:
 def test_json_is_found_in_any_wrapping(form: str) -> None:
     found = read(form.replace("{}", json.dumps(ANSWER)))
     assert found == QueryAnalysis(
-        "compare", "medium", (Entity("product", "HX-400"), Entity("product", "HX-500")),
-        ("HX-400", "HX-500"), "m:x",
-    )  # fmt: skip
+        "compare",
+        "medium",
+        (Entity("product", "HX-400"), Entity("product", "HX-500")),
+        ("HX-400", "HX-500"),
+        "m:x",
+    )
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "compare", "[]", "null", "{", "{]", '{"intent": "buy"}', '{"intent": 3}', '["intent"]',
-     '{"complexity": "simple"}', "[" * 100_000, '{"a":' * 50_000],
-)  # fmt: skip
+    [
+        "",
+        "compare",
+        "[]",
+        "null",
+        "{",
+        "{]",
+        '{"intent": "buy"}',
+        '{"intent": 3}',
+        '["intent"]',
+        '{"complexity": "simple"}',
+        "[" * 100_000,
+        '{"a":' * 50_000,
+    ],
+)
 def test_an_answer_without_a_known_intent_is_none(answer: str) -> None:
     assert read(answer) is None
 

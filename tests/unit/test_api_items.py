@@ -19,17 +19,31 @@ ANSWER = {
     "data": {
         "results": [
             {
-                "text": "保修两年。", "name": "手册", "rel": 0.9, "ref": 7, "link": "https://a.example/7",
+                "text": "保修两年。",
+                "name": "手册",
+                "rel": 0.9,
+                "ref": 7,
+                "link": "https://a.example/7",
                 "meta": {"page": 3},
             },
-            {"text": "Two years.", "name": None, "rel": 1, "ref": "x-8", "link": "javascript:alert(1)"},
+            {
+                "text": "Two years.",
+                "name": None,
+                "rel": 1,
+                "ref": "x-8",
+                "link": "javascript:alert(1)",
+            },
         ]
     },
-}  # fmt: skip
+}
 FIELD_MAP = {
-    "content": "text", "title": "name", "score": "rel", "id": "ref", "url": "link",
+    "content": "text",
+    "title": "name",
+    "score": "rel",
+    "id": "ref",
+    "url": "link",
     "metadata": "{page: meta.page}",
-}  # fmt: skip
+}
 
 
 def read(answer: Any, items: str = "", top_k: int = 10, **fields: str) -> SourceResult:

@@ -19,9 +19,17 @@ def add(page: str, section: str = "search", names: list[str] = NAMES, row: str =
 def test_a_new_section_gets_a_table_with_its_goals() -> None:
     lines = add("# Benchmarks\n\nWords.\n").splitlines()
     assert lines == [
-        "# Benchmarks", "", "Words.", "", "## search", "",
-        "| date | speed |", "| --- | --- |", "| goal | ≥ 3 |", "| 2026-01-01 | 1 |",
-    ]  # fmt: skip
+        "# Benchmarks",
+        "",
+        "Words.",
+        "",
+        "## search",
+        "",
+        "| date | speed |",
+        "| --- | --- |",
+        "| goal | ≥ 3 |",
+        "| 2026-01-01 | 1 |",
+    ]
 
 
 def test_a_second_run_adds_a_row_below_the_first() -> None:

@@ -67,9 +67,11 @@ def test_a_number_in_brackets_of_the_text_is_kept_where_it_cites_nothing() -> No
 
 
 PIECES = st.lists(
-    st.sampled_from([GOOD, BAD, "word ", "No. 3 ", ". ", "。", "\n", "[1]", "<", "3.14 ", "[", "e.g. "]),
+    st.sampled_from(
+        [GOOD, BAD, "word ", "No. 3 ", ". ", "。", "\n", "[1]", "<", "3.14 ", "[", "e.g. "]
+    ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @given(PIECES, st.lists(st.integers(0, 800), max_size=8), st.booleans(), st.booleans())

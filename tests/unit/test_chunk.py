@@ -96,10 +96,17 @@ def test_the_default_model_s_tokens_hold_the_same(
 @pytest.mark.parametrize("pair", [(200, 20), (50, 0), (50, 40), (500, 100), (50, 100)])
 @pytest.mark.parametrize(
     "text",
-    ["保修期为两年，人为损坏除外。" * 400, "水泵" * 3000, "The pump stops. " * 600, "x" * 9000,
-     "👨‍👩‍👧" * 700, "e\u0301" * 2000, "水泵 pump 温度；" * 500],
+    [
+        "保修期为两年，人为损坏除外。" * 400,
+        "水泵" * 3000,
+        "The pump stops. " * 600,
+        "x" * 9000,
+        "👨‍👩‍👧" * 700,
+        "e\u0301" * 2000,
+        "水泵 pump 温度；" * 500,
+    ],
     ids=["zh", "no-punctuation", "en", "one-word", "emoji", "accents", "mixed"],
-)  # fmt: skip
+)
 def test_settings_and_scripts(text: str, pair: tuple[int, int]) -> None:
     for tokenizer in TOKENIZERS.values():
         cut(text, ChunkRule(*pair), tokenizer)

@@ -69,10 +69,39 @@ def test_character_by_character_gives_the_whole(answer: str) -> None:
 
 
 PIECES = [
-    "<cite ", 'doc_id="doc_01"', ' quote="', '">', "</cite>", "</ci", "te  >", "<cite", "[", "1", "]",
-    "(", "【2】", "[1, 2]", "doc_", ", ", "、", "<", "/>", "&quot;", "“", "'", "The pump stops.", "\n\n",
-    "\0", "\ud83d", "\ude00", " ", "a=", "\\\"", "水", ">",
-]  # fmt: skip
+    "<cite ",
+    'doc_id="doc_01"',
+    ' quote="',
+    '">',
+    "</cite>",
+    "</ci",
+    "te  >",
+    "<cite",
+    "[",
+    "1",
+    "]",
+    "(",
+    "【2】",
+    "[1, 2]",
+    "doc_",
+    ", ",
+    "、",
+    "<",
+    "/>",
+    "&quot;",
+    "“",
+    "'",
+    "The pump stops.",
+    "\n\n",
+    "\0",
+    "\ud83d",
+    "\ude00",
+    " ",
+    "a=",
+    '\\"',
+    "水",
+    ">",
+]
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=30), st.data())

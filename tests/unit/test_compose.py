@@ -13,9 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = ("migrate", "web", "worker")
 # Names that only compose.yaml reads; the guide explains them.
 OF_COMPOSE = {
-    "CITABLE_LISTEN", "CITABLE_VERSION", "POSTGRES_MAX_CONNECTIONS", "POSTGRES_PASSWORD",
+    "CITABLE_LISTEN",
+    "CITABLE_VERSION",
+    "POSTGRES_MAX_CONNECTIONS",
+    "POSTGRES_PASSWORD",
     "POSTGRES_SHARED_BUFFERS",
-}  # fmt: skip
+}
 ASKED = re.compile(r"\$\{(\w+)(?::[-?]([^}]*))?\}")
 TEXT = (ROOT / "compose.yaml").read_text(encoding="utf-8")
 NGINX = (ROOT / "docs/deploy/nginx.conf").read_text(encoding="utf-8")
@@ -85,8 +88,11 @@ def test_only_the_proxy_is_published_and_no_name_is_fixed_that_would_forbid_scal
 def test_no_secret_has_a_default_and_every_name_is_documented() -> None:
     asked = dict(ASKED.findall(TEXT))
     assert asked.keys() >= OF_COMPOSE
-    assert all(f":?{asked['POSTGRES_PASSWORD']}" in line
-               for line in TEXT.splitlines() if "${POSTGRES_PASSWORD" in line)  # fmt: skip
+    assert all(
+        f":?{asked['POSTGRES_PASSWORD']}" in line
+        for line in TEXT.splitlines()
+        if "${POSTGRES_PASSWORD" in line
+    )
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in asked.keys() - OF_COMPOSE:
         assert f"`{name}`" in readme, name

@@ -14,10 +14,20 @@ from agents.flows.definition.conditions import Verdict, compile_condition
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 STATE: dict[str, Any] = {
-    "analysis_result": "sufficient", "confidence": 0.85, "data_quality": "low", "risk_level": "low",
-    "n": 3, "is_new": True, "tags": ["a", "b"], "more": {"level": 2, "名": "甲"}, "nothing": None,
-    "结果": "充足", "置信度": 1, "a && b": 1, "text": "a && b || c",
-}  # fmt: skip
+    "analysis_result": "sufficient",
+    "confidence": 0.85,
+    "data_quality": "low",
+    "risk_level": "low",
+    "n": 3,
+    "is_new": True,
+    "tags": ["a", "b"],
+    "more": {"level": 2, "名": "甲"},
+    "nothing": None,
+    "结果": "充足",
+    "置信度": 1,
+    "a && b": 1,
+    "text": "a && b || c",
+}
 
 
 def ask(text: str, **values: Any) -> Verdict:
@@ -76,9 +86,19 @@ def test_other_comparisons_are_not_touched_by_a_missing_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['confidence >= "high"', "analysis_result > 1", "more.gone == 1", "tags[7] == 1", "n / 0 == 1",
-     "nothing > 1", "n.__class__ == 1", "n", "n + 1", 'analysis_result.matches("(")'],
-)  # fmt: skip
+    [
+        'confidence >= "high"',
+        "analysis_result > 1",
+        "more.gone == 1",
+        "tags[7] == 1",
+        "n / 0 == 1",
+        "nothing > 1",
+        "n.__class__ == 1",
+        "n",
+        "n + 1",
+        'analysis_result.matches("(")',
+    ],
+)
 def test_what_cannot_be_compared_is_false_and_reported(text: str) -> None:
     verdict = ask(text)
     assert (verdict.is_true, verdict.missing) == (False, ())
@@ -88,14 +108,26 @@ def test_what_cannot_be_compared_is_false_and_reported(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"), ("a ==", "Syntax error"), ("a = 1", "character 3"), ("a &&", "beside &&"),
-        ("|| a", "beside &&"), ("(a", "character 1"), ("a)", "character 2"), ("[a)", "character 3"),
-        ("a; b", "character 2"), ('"abc', "character 1"), ("a == 'x", "character 6"),
-        ("a == 1 b", "Syntax error"), ("$x == 1", "character 1"), ("()", "cannot be read"),
-        ("(" * 31 + "a" + ")" * 31, "30 deep"), ("a" * (MAX_LENGTH + 1), "At most 2000"),
-        ("tags.map(t, t)", "goes through a list"), ("tags.all(t, t == 1)", "goes through a list"),
+        ("", "is empty"),
+        ("a ==", "Syntax error"),
+        ("a = 1", "character 3"),
+        ("a &&", "beside &&"),
+        ("|| a", "beside &&"),
+        ("(a", "character 1"),
+        ("a)", "character 2"),
+        ("[a)", "character 3"),
+        ("a; b", "character 2"),
+        ('"abc', "character 1"),
+        ("a == 'x", "character 6"),
+        ("a == 1 b", "Syntax error"),
+        ("$x == 1", "character 1"),
+        ("()", "cannot be read"),
+        ("(" * 31 + "a" + ")" * 31, "30 deep"),
+        ("a" * (MAX_LENGTH + 1), "At most 2000"),
+        ("tags.map(t, t)", "goes through a list"),
+        ("tags.all(t, t == 1)", "goes through a list"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_told_with_its_place(text: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as raised:
         compile_condition(text)
@@ -110,11 +142,20 @@ def test_unknown_functions_are_refused_with_the_known_ones(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["-" * 1990 + "1 == 1", "a" + ".a" * 900, "a?a:" * 480 + "a", "1+" * 950 + "1 == 2",
-     "a" + "[0]" * 600, "!" * 1900 + "a", "a == a && " * 180 + "a", '"' + "x" * 1990 + '" == a',
-     "1" * 1900 + " == a", "((" * 15 + "a == 1" + "))" * 15],
+    [
+        "-" * 1990 + "1 == 1",
+        "a" + ".a" * 900,
+        "a?a:" * 480 + "a",
+        "1+" * 950 + "1 == 2",
+        "a" + "[0]" * 600,
+        "!" * 1900 + "a",
+        "a == a && " * 180 + "a",
+        '"' + "x" * 1990 + '" == a',
+        "1" * 1900 + " == a",
+        "((" * 15 + "a == 1" + "))" * 15,
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_hostile_conditions_end_in_a_verdict_or_an_error(text: str) -> None:
     try:
         verdict = compile_condition(text).evaluate({"a": True})
@@ -130,9 +171,24 @@ def test_variables_are_what_the_condition_asks_for() -> None:
 
 
 RESERVED = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-    "namespace", "package", "return", "var", "void", "while",
-]  # fmt: skip
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "namespace",
+    "package",
+    "return",
+    "var",
+    "void",
+    "while",
+]
 
 
 @pytest.mark.parametrize("name", [*RESERVED, "type", "duration", "list", "size", "string"])
@@ -150,16 +206,18 @@ def test_a_field_that_is_not_there_is_told_in_words() -> None:
 def test_one_condition_serves_many_threads() -> None:
     condition = compile_condition("n == 3 && confidence >= 0.5")
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(lambda n: condition.evaluate({"n": n % 2 * 3, "confidence": 1}), range(400))) == {
-            Verdict(False), Verdict(True)
-        }  # fmt: skip
+        assert set(
+            pool.map(lambda n: condition.evaluate({"n": n % 2 * 3, "confidence": 1}), range(400))
+        ) == {Verdict(False), Verdict(True)}
 
 
 NAMES = st.sampled_from(["a", "b", "置信度", "gone"])
 LEAVES = st.builds(
     lambda name, operator, number: (name, operator, number),
-    NAMES, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), st.integers(0, 3),
-)  # fmt: skip
+    NAMES,
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    st.integers(0, 3),
+)
 TREES = st.recursive(
     LEAVES,
     lambda inner: (
@@ -189,9 +247,13 @@ def truth(tree: Any, values: dict[str, int]) -> bool:
         return False
     value = values[name]
     return {
-        "==": value == number, "!=": value != number, "<": value < number, "<=": value <= number,
-        ">": value > number, ">=": value >= number,
-    }[operator]  # fmt: skip
+        "==": value == number,
+        "!=": value != number,
+        "<": value < number,
+        "<=": value <= number,
+        ">": value > number,
+        ">=": value >= number,
+    }[operator]
 
 
 @given(tree=TREES, a=st.integers(0, 3), b=st.integers(0, 3), other=st.integers(0, 3))

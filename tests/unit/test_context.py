@@ -25,20 +25,53 @@ COUNTERS: dict[str, Callable[[str], int]] = {
     "unigram": unigram().count,
     "bytes": byte_level().count,
 }
-TEXTS = st.lists(
-    st.sampled_from(["水泵停机。", "The pump stops. ", "，", "\n", "👨‍👩‍👧", "e\u0301", "[12]", "x" * 90, "水" * 50,
-                     '<cite doc_id="a" quote="b">', "---", " "]),
-    min_size=1, max_size=30,
-).map("".join).filter(str.strip)  # fmt: skip
+TEXTS = (
+    st.lists(
+        st.sampled_from(
+            [
+                "水泵停机。",
+                "The pump stops. ",
+                "，",
+                "\n",
+                "👨‍👩‍👧",
+                "e\u0301",
+                "[12]",
+                "x" * 90,
+                "水" * 50,
+                '<cite doc_id="a" quote="b">',
+                "---",
+                " ",
+            ]
+        ),
+        min_size=1,
+        max_size=30,
+    )
+    .map("".join)
+    .filter(str.strip)
+)
 
 
 def hit(text: str, **facts: object) -> Hit:
     known: dict[str, object] = {
-        "chunk_id": 1, "revision": 1, "store_id": 1, "file_id": 1, "file_name": "员工手册.docx",
-        "text": text, "rank": 1, "score": 0.8312, "vector": Leg(), "lexical": Leg(),
-        "matched_terms": (), "char_start": 0, "char_end": len(text), "page_first": None,
-        "page_last": None, "heading_path": (), "content_type": "document", "token_count": 9,
-    }  # fmt: skip
+        "chunk_id": 1,
+        "revision": 1,
+        "store_id": 1,
+        "file_id": 1,
+        "file_name": "员工手册.docx",
+        "text": text,
+        "rank": 1,
+        "score": 0.8312,
+        "vector": Leg(),
+        "lexical": Leg(),
+        "matched_terms": (),
+        "char_start": 0,
+        "char_end": len(text),
+        "page_first": None,
+        "page_last": None,
+        "heading_path": (),
+        "content_type": "document",
+        "token_count": 9,
+    }
     return Hit(**{**known, **facts})  # type: ignore[arg-type]
 
 
@@ -48,25 +81,37 @@ def build(hits: list[Hit], max_tokens: int = 4000, **options: str) -> Context:
 
 def test_standard_numbers_sources_with_type_name_place_and_page() -> None:
     context = build(
-        [hit("年假为十天。", heading_path=("第三章", "年假"), page_first=3, page_last=3),
-         hit("病假须有证明。", content_type="manual", page_first=3, page_last=4)]
-    )  # fmt: skip
+        [
+            hit("年假为十天。", heading_path=("第三章", "年假"), page_first=3, page_last=3),
+            hit("病假须有证明。", content_type="manual", page_first=3, page_last=4),
+        ]
+    )
     assert context.text == (
         "【参考资料】\n\n"
         "1. (doc_01) 【document】员工手册.docx · 第三章 › 年假 · 第 3 页\n年假为十天。\n---\n\n"
         "2. (doc_02) 【manual】员工手册.docx · 第 3–4 页\n病假须有证明。\n---"
     )
     assert [(p.doc_id, p.text) for p in context.passages] == [
-        ("doc_01", "年假为十天。"), ("doc_02", "病假须有证明。")
-    ]  # fmt: skip
+        ("doc_01", "年假为十天。"),
+        ("doc_02", "病假须有证明。"),
+    ]
     assert not context.is_cut
 
 
 def test_detailed_adds_score_and_metadata() -> None:
     context = build(
-        [hit("Ten days.", file_name="a.pdf", page_first=2, page_last=2, metadata={"team": "HR", "year": 2024})],
-        context_type="detailed", language_of="How many days?",
-    )  # fmt: skip
+        [
+            hit(
+                "Ten days.",
+                file_name="a.pdf",
+                page_first=2,
+                page_last=2,
+                metadata={"team": "HR", "year": 2024},
+            )
+        ],
+        context_type="detailed",
+        language_of="How many days?",
+    )
     assert context.text == (
         "[Sources in detail]\n\n━━━ Source 1 (doc_01) ━━━\nType: document\nName: a.pdf\npage 2\n"
         "Relevance: 0.83\nteam: HR\nyear: 2024\n\nContent:\nTen days.\n━━━━━━━━━━━━━"
@@ -95,8 +140,13 @@ def test_summary_keeps_each_hit_short() -> None:
 
 @pytest.mark.parametrize(
     ("language_of", "text", "title"),
-    [("年假？", "x", "【参考资料】"), ("leave?", "年假", "[Sources]"), ("", "年假", "【参考资料】"), ("", "Leave", "[Sources]")],
-)  # fmt: skip
+    [
+        ("年假？", "x", "【参考资料】"),
+        ("leave?", "年假", "[Sources]"),
+        ("", "年假", "【参考资料】"),
+        ("", "Leave", "[Sources]"),
+    ],
+)
 def test_wording_follows_the_query_s_script(language_of: str, text: str, title: str) -> None:
     assert build([hit(text)], language_of=language_of).text.startswith(title)
 
@@ -161,9 +211,11 @@ def test_a_marker_is_never_parted() -> None:
 @pytest.mark.parametrize("name", COUNTERS)
 @settings(max_examples=60, deadline=None)
 @given(
-    texts=st.lists(TEXTS, max_size=7), max_tokens=st.integers(1, 700),
-    context_type=st.sampled_from(CONTEXT_TYPES), data=st.data(),
-)  # fmt: skip
+    texts=st.lists(TEXTS, max_size=7),
+    max_tokens=st.integers(1, 700),
+    context_type=st.sampled_from(CONTEXT_TYPES),
+    data=st.data(),
+)
 def test_the_budget_always_holds(
     name: str, texts: list[str], max_tokens: int, context_type: str, data: st.DataObject
 ) -> None:

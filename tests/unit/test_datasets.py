@@ -95,8 +95,12 @@ def test_a_limit_keeps_the_first_judged_queries_and_all_documents(tmp_path: Path
 
 def test_queries_of_another_folder_use_this_folders_judgements(tmp_path: Path) -> None:
     write(tmp_path / "en")
-    write(tmp_path / "zh", corpus=[{"_id": "other", "text": "x"}],
-          queries=[{"_id": "q1", "text": "什么输送水？"}], qrels="q1\tother\t1\n")  # fmt: skip
+    write(
+        tmp_path / "zh",
+        corpus=[{"_id": "other", "text": "x"}],
+        queries=[{"_id": "q1", "text": "什么输送水？"}],
+        qrels="q1\tother\t1\n",
+    )
     found = read_dataset(tmp_path / "en", query_folder=tmp_path / "zh")
     assert (found.name, found.corpus) == ("zh on en", "en")
     assert found.queries == {"q1": "什么输送水？"}

@@ -31,17 +31,39 @@ def told(old: str, new: str) -> list[tuple[str, str]]:
         (
             "员工每年享有二十天年假",
             "员工每年享有十五天年假",
-            [("same", "员工每年享有"), ("gone", "二"), ("same", "十"), ("new", "五"), ("same", "天年假")],
+            [
+                ("same", "员工每年享有"),
+                ("gone", "二"),
+                ("same", "十"),
+                ("new", "五"),
+                ("same", "天年假"),
+            ],
         ),
-        ("保修期两年。", "保修期三年。", [("same", "保修期"), ("gone", "两"), ("new", "三"), ("same", "年。")]),
-        ("HX-400 泵", "HX-401 泵", [("same", "HX-"), ("gone", "400"), ("new", "401"), ("same", " 泵")]),
+        (
+            "保修期两年。",
+            "保修期三年。",
+            [("same", "保修期"), ("gone", "两"), ("new", "三"), ("same", "年。")],
+        ),
+        (
+            "HX-400 泵",
+            "HX-401 泵",
+            [("same", "HX-"), ("gone", "400"), ("new", "401"), ("same", " 泵")],
+        ),
         ("a b c d", "x y c d", [("gone", "a b"), ("new", "x y"), ("same", " c d")]),
         ("red a big", "blue a tiny", [("gone", "red a big"), ("new", "blue a tiny")]),
-        ("one\ntwo", "one\n\ntwo", [("same", "one"), ("gone", "\n"), ("new", "\n\n"), ("same", "two")]),
-        ("Über den Fluß", "Über die Fluß", [("same", "Über "), ("gone", "den"), ("new", "die"), ("same", " Fluß")]),
+        (
+            "one\ntwo",
+            "one\n\ntwo",
+            [("same", "one"), ("gone", "\n"), ("new", "\n\n"), ("same", "two")],
+        ),
+        (
+            "Über den Fluß",
+            "Über die Fluß",
+            [("same", "Über "), ("gone", "den"), ("new", "die"), ("same", " Fluß")],
+        ),
         ("ภาษาไทย", "ภาษาลาว", [("same", "ภาษา"), ("gone", "ไทย"), ("new", "ลาว")]),
     ],
-)  # fmt: skip
+)
 def test_words_are_told_apart(old: str, new: str, runs: list[tuple[str, str]]) -> None:
     assert told(old, new) == runs
 

@@ -16,12 +16,14 @@ from rag.stages.parse.docx_math import spell_formula
         ("<f><num><t>a</t></num><den><t>b+1</t></den></f>", "a/(b+1)"),
         ("<f><num><t>a-b</t></num><den><t>12</t></den></f>", "(a-b)/12"),
         ("<t>H</t><sub><t>2</t></sub><t>O</t>", "H_2O"),
-        ("<nary><naryPr><chr val='∑'/></naryPr><sub><t>i=1</t></sub><sup><t>n</t></sup><e><t>i</t></e></nary>",
-         "∑_(i=1)^ni"),
+        (
+            "<nary><naryPr><chr val='∑'/></naryPr><sub><t>i=1</t></sub><sup><t>n</t></sup><e><t>i</t></e></nary>",
+            "∑_(i=1)^ni",
+        ),
         ("<nary><naryPr/><sub/><sup/><e><t>f</t></e></nary>", "∫f"),
         ("<rad><deg/><e><t>x</t></e></rad><d><dPr/><e><t>y</t></e></d>", "√(x)(y)"),
     ],
-)  # fmt: skip
+)
 def test_a_formula_is_one_line(xml: str, line: str) -> None:
     prefixed = re.sub(r"<(/?)(\w)", r"<\1m:\2", xml).replace("val=", "m:val=")
     assert spell_formula(f"<m:oMath> <m:r>{prefixed}</m:r> </m:oMath>".encode()) == line

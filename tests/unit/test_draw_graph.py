@@ -72,18 +72,25 @@ def meet(one: Box, other: Box) -> bool:
 
 
 SAFETY = (
-    ("START", "judge", ""), ("judge", "review", 'risk == "high"'), ("judge", "look_up", "default"),
-    ("review", "look_up", 'review_decision == "answer"'), ("review", "END", "default"),
-    ("look_up", "answer", ""), ("answer", "END", ""),
-)  # fmt: skip
+    ("START", "judge", ""),
+    ("judge", "review", 'risk == "high"'),
+    ("judge", "look_up", "default"),
+    ("review", "look_up", 'review_decision == "answer"'),
+    ("review", "END", "default"),
+    ("look_up", "answer", ""),
+    ("answer", "END", ""),
+)
 FAN = tuple(("judge", f"n{n}", f'intent == "{"wide" * 5}{n}"') for n in range(4))
 
 
 @pytest.mark.parametrize(
     "edges",
-    [SAFETY, FAN, (*FAN, *((f"n{n}", "END", f"score > 0.{n}") for n in range(4)),
-                   ("END", "judge", "again"))],
-)  # fmt: skip
+    [
+        SAFETY,
+        FAN,
+        (*FAN, *((f"n{n}", "END", f"score > 0.{n}") for n in range(4)), ("END", "judge", "again")),
+    ],
+)
 def test_the_words_of_arrows_cover_neither_each_other_nor_a_box(edges: Any) -> None:
     names = dict.fromkeys(name for source, target, _ in edges for name in (source, target))
     svg = draw_graph([GraphNode(name) for name in names], [GraphEdge(*edge) for edge in edges])
@@ -102,8 +109,10 @@ def test_states_taken_edges_and_kinds_are_marked() -> None:
     edges = [GraphEdge("a", "b", "x == 1", is_taken=True), GraphEdge("a", "c")]
     svg = draw_graph(nodes, edges)
     assert [one for one in classes(svg, "g") if "graph-node" in one] == [
-        "graph-node graph-done", "graph-node graph-failed", "graph-node graph-plain",
-    ]  # fmt: skip
+        "graph-node graph-done",
+        "graph-node graph-failed",
+        "graph-node graph-plain",
+    ]
     assert "graph-edge graph-choice graph-taken" in classes(svg, "path")
     assert "agent" in svg and "x == 1" in svg
 

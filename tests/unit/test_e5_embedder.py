@@ -131,8 +131,11 @@ def test_it_works_in_the_children_of_a_fork(cache_dir: Path, embedder: E5Embedde
     embedder.embed_query("the model is prepared")
     ended = subprocess.run(
         [sys.executable, "-c", FORKS, str(cache_dir)],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert ended.stdout.strip() == "[0, 0, 0]\nTrue"
 
 

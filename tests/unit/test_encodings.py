@@ -13,11 +13,20 @@ from rag.stages.detect.encodings import SUPERSETS, USUAL, declared_codec, encodi
 @pytest.mark.parametrize(
     ("name", "codec"),
     [
-        ("", ""), ("  ", ""), ("UTF8", "utf-8"), ("utf-8", "utf-8"), ("GBK", "gb18030"),
-        ("gb2312", "gb18030"), (" GB18030 ", "gb18030"), ("Big5", "big5hkscs"), ("SJIS", "shift_jis"),
-        ("windows-1252", "cp1252"), ("UTF-16", "utf-16"), ("KOI8-R", "koi8-r"),
+        ("", ""),
+        ("  ", ""),
+        ("UTF8", "utf-8"),
+        ("utf-8", "utf-8"),
+        ("GBK", "gb18030"),
+        ("gb2312", "gb18030"),
+        (" GB18030 ", "gb18030"),
+        ("Big5", "big5hkscs"),
+        ("SJIS", "shift_jis"),
+        ("windows-1252", "cp1252"),
+        ("UTF-16", "utf-16"),
+        ("KOI8-R", "koi8-r"),
     ],
-)  # fmt: skip
+)
 def test_a_name_is_the_codec_that_reads_most_of_such_files(name: str, codec: str) -> None:
     assert encoding_name(name) == codec
     assert encoding_name(codec) == codec
@@ -72,19 +81,38 @@ def test_a_superset_reads_what_its_subset_wrote(narrow: str, wide: str) -> None:
 @pytest.mark.parametrize(
     ("label", "codec"),
     [
-        ("GB2312", "gb18030"), ("x-gbk", ""), ("gbk", "gb18030"), ("big5", "big5hkscs"),
-        ("ISO-8859-1", "cp1252"), ("latin1", "cp1252"), ("us-ascii", ""), ("utf8", "utf-8"),
-        ("base64", ""), ("idna", ""), ("", ""), ("a\0b", ""), ("\ud800", ""), ("水", ""),
+        ("GB2312", "gb18030"),
+        ("x-gbk", ""),
+        ("gbk", "gb18030"),
+        ("big5", "big5hkscs"),
+        ("ISO-8859-1", "cp1252"),
+        ("latin1", "cp1252"),
+        ("us-ascii", ""),
+        ("utf8", "utf-8"),
+        ("base64", ""),
+        ("idna", ""),
+        ("", ""),
+        ("a\0b", ""),
+        ("\ud800", ""),
+        ("水", ""),
     ],
-)  # fmt: skip
+)
 def test_what_is_declared_is_a_codec_or_tells_nothing(label: str, codec: str) -> None:
     assert declared_codec(label) == codec
 
 
 @pytest.mark.parametrize(
     ("codec", "does"),
-    [("utf-8", True), ("gb18030", True), ("cp1252", True), ("utf-16", False), ("cp037", False),
-     ("", False), ("no-such", False), ("base64", False)],
-)  # fmt: skip
+    [
+        ("utf-8", True),
+        ("gb18030", True),
+        ("cp1252", True),
+        ("utf-16", False),
+        ("cp037", False),
+        ("", False),
+        ("no-such", False),
+        ("base64", False),
+    ],
+)
 def test_ascii_is_the_same_in_most_encodings(codec: str, does: bool) -> None:
     assert keeps_ascii(codec) is does

@@ -58,9 +58,15 @@ def test_every_wrong_setting_is_named(tmp_path: Path) -> None:
     lines = [f"{name}={value}" for name, values in WRONG.items() for value in values]
     environment = {"PATH": os.defpath, "CITABLE_VAR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", READ], cwd=ROOT, env=environment, input="\n".join(lines),
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", READ],
+        cwd=ROOT,
+        env=environment,
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     told = dict(line.split("\t", 1) for line in done.stdout.splitlines())
     assert list(told) == lines
     for line in lines:
@@ -75,9 +81,13 @@ def test_every_wrong_setting_is_named(tmp_path: Path) -> None:
 def test_a_command_ends_with_the_sentence(tmp_path: Path) -> None:
     environment = {"PATH": os.defpath, "CITABLE_VAR": str(tmp_path), "RAG_PRICES": "{x"}
     done = subprocess.run(
-        [sys.executable, "manage.py", "check"], cwd=ROOT, env=environment,
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("Error: The setting RAG_PRICES cannot be read: ")
     assert done.stderr.count("\n") == 1

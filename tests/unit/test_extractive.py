@@ -54,11 +54,15 @@ def request(question: str, passages: Sequence[str] = POLICY) -> ChatRequest:
     [
         ("年假最晚什么时候休完？", "doc_01", "年假应当在次年 4 月 30 日以前休完。"),
         ("门禁卡补办要多少钱", "doc_02", "门禁卡补办费为 30 元。"),
-        ("How long do I wait until the motor is cool?", "doc_03", "Wait 15 minutes until the motor is cool."),
+        (
+            "How long do I wait until the motor is cool?",
+            "doc_03",
+            "Wait 15 minutes until the motor is cool.",
+        ),
         ("E21", "doc_03", "The pump stops at fault E21."),
         ("pumps stopping", "doc_03", "The pump stops at fault E21."),
     ],
-)  # fmt: skip
+)
 def test_it_quotes_the_sentence_that_answers(question: str, doc_id: str, quote: str) -> None:
     assert ask(question)[0] == (doc_id, quote)
 
@@ -175,9 +179,41 @@ def test_a_source_s_own_markers_are_none_of_the_answer_s() -> None:
 
 
 _SCRAPS = st.sampled_from(
-    ["水泵", "不", "停机", "。", "，", "pump ", "not", "valve", ". ", "! ", "\n", "\f", "“", "”", '"', "-", "3.5", "12",
-     "%", "<cite>", "</cite>", "[1]", "&quot;", "e\u0301", "⽤", "ﬁ", "…", " ", "*", "`", "'", "|"]
-)  # fmt: skip
+    [
+        "水泵",
+        "不",
+        "停机",
+        "。",
+        "，",
+        "pump ",
+        "not",
+        "valve",
+        ". ",
+        "! ",
+        "\n",
+        "\f",
+        "“",
+        "”",
+        '"',
+        "-",
+        "3.5",
+        "12",
+        "%",
+        "<cite>",
+        "</cite>",
+        "[1]",
+        "&quot;",
+        "e\u0301",
+        "⽤",
+        "ﬁ",
+        "…",
+        " ",
+        "*",
+        "`",
+        "'",
+        "|",
+    ]
+)
 
 
 # No text of a file holds what Postgres cannot keep.
@@ -188,11 +224,12 @@ _KEPT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 @given(
     texts=st.lists(
         st.lists(st.one_of(_SCRAPS, _KEPT), max_size=25).map("".join),
-        min_size=1, max_size=4,
+        min_size=1,
+        max_size=4,
     ),
     question=st.sampled_from(["水泵停机", "pump valve", "12", "不停机 pump"]),
     has_score=st.booleans(),
-)  # fmt: skip
+)
 def test_its_own_citations_are_always_verified(
     texts: list[str], question: str, has_score: bool
 ) -> None:

@@ -42,11 +42,14 @@ def test_the_content_says_what_a_file_is(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "error"),
     [
-        (b"", "a.txt", DocumentError), (b" \n", "a.txt", DocumentError),
-        (b"<!doctype html><p>x", "a.pdf", InvalidInputError), (b"a,b\n1,2", "a.csv", InvalidInputError),
-        (b"\x1f\x8b\x08", "a.txt", DocumentError), (b"BM\0\0\0\0\0\0\0\0xx", "a.bmp", DocumentError),
+        (b"", "a.txt", DocumentError),
+        (b" \n", "a.txt", DocumentError),
+        (b"<!doctype html><p>x", "a.pdf", InvalidInputError),
+        (b"a,b\n1,2", "a.csv", InvalidInputError),
+        (b"\x1f\x8b\x08", "a.txt", DocumentError),
+        (b"BM\0\0\0\0\0\0\0\0xx", "a.bmp", DocumentError),
     ],
-)  # fmt: skip
+)
 def test_other_kinds_are_refused_by_name(
     tmp_path: Path, content: bytes, name: str, error: type[Exception]
 ) -> None:
@@ -62,9 +65,11 @@ def test_a_data_address_holds_its_bytes_either_way(raw: bytes) -> None:
     urlsafe = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     percent = "".join(f"%{byte:02x}" for byte in raw)
     for url in (
-        f"data:;base64,{standard}", f"DATA:text/plain;charset=utf-8;base64,{urlsafe}",
-        f"data:,{percent}", f"data:;base64,{standard[:5]}\n{standard[5:]}",
-    ):  # fmt: skip
+        f"data:;base64,{standard}",
+        f"DATA:text/plain;charset=utf-8;base64,{urlsafe}",
+        f"data:,{percent}",
+        f"data:;base64,{standard[:5]}\n{standard[5:]}",
+    ):
         assert read_data_url(url, name="x", max_bytes=1000) == raw
 
 
@@ -101,15 +106,17 @@ def test_ranking_can_be_ended() -> None:
 @pytest.mark.parametrize(
     ("context", "text"),
     [
-        ({}, ""), ({"_meta": {"nodeLabels": {"a": "b"}}}, ""),
+        ({}, ""),
+        ({"_meta": {"nodeLabels": {"a": "b"}}}, ""),
         ({"a": {"user_input": "first"}, "b": {"text": "second"}}, "second"),
         ({"a": {"user_input": " what? "}, "b": {"files": []}}, "what?"),
         ({"a": {"zeta": "odd", "query": "asked"}}, "asked"),
-        ({"a": {"zeta": "odd", "n": 5}}, "odd"), ({"a": "plain"}, "plain"),
+        ({"a": {"zeta": "odd", "n": 5}}, "odd"),
+        ({"a": "plain"}, "plain"),
         ({"a": {"url": "https://x/y"}, "b": {"url": "data:,x"}}, ""),
         ({"a": {"text": " "}, "b": {"text": None}, "c": 5}, ""),
     ],
-)  # fmt: skip
+)
 def test_the_nearest_likely_text_is_the_question(context: dict[str, object], text: str) -> None:
     assert find_text(context) == text
 
@@ -134,8 +141,9 @@ def test_marks_are_taken_out_however_the_answer_is_cut(sizes: list[int]) -> None
     text += reader.finish()
     assert text == "Well. The warranty lasts two years. And parts."
     assert [text[start:end] for start, end in reader.spans] == [
-        "The warranty lasts two years.", "parts",
-    ]  # fmt: skip
+        "The warranty lasts two years.",
+        "parts",
+    ]
     assert [one.number for one in reader.citations] == [1, 2]
     assert reader.citations[0].verdict == "verified"
 

@@ -54,10 +54,24 @@ def test_a_placeholder_becomes_its_value(template: Any, filled: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{", "}", "{}", "{ n }", "{0}", '{"n": 1}', "{n:>10}", "query { search(text: $q) { id } }", "%(n)s",
-        "${", "{n", "n}", "{-n}", "{a b}", "{1n}", "\\d{2}",
+        "{",
+        "}",
+        "{}",
+        "{ n }",
+        "{0}",
+        '{"n": 1}',
+        "{n:>10}",
+        "query { search(text: $q) { id } }",
+        "%(n)s",
+        "${",
+        "{n",
+        "n}",
+        "{-n}",
+        "{a b}",
+        "{1n}",
+        "\\d{2}",
     ],
-)  # fmt: skip
+)
 def test_other_braces_stay(text: str) -> None:
     assert fill_placeholders(text, VALUES) == text
 
@@ -101,11 +115,17 @@ def test_names_may_be_of_any_script() -> None:
 
 def test_dates_and_ids_become_texts() -> None:
     values = {
-        "d": date(2026, 1, 31), "t": datetime(2026, 1, 31, 8), "m": Decimal("1.50"), "u": UUID(int=1)
-    }  # fmt: skip
+        "d": date(2026, 1, 31),
+        "t": datetime(2026, 1, 31, 8),
+        "m": Decimal("1.50"),
+        "u": UUID(int=1),
+    }
     assert fill_placeholders(["{d}", "{t}", "{m}", "u={u}"], values) == [
-        "2026-01-31", "2026-01-31 08:00:00", "1.50", "u=00000000-0000-0000-0000-000000000001",
-    ]  # fmt: skip
+        "2026-01-31",
+        "2026-01-31 08:00:00",
+        "1.50",
+        "u=00000000-0000-0000-0000-000000000001",
+    ]
 
 
 def test_half_a_character_is_refused() -> None:

@@ -76,8 +76,16 @@ def zipped(**texts: str | bytes) -> bytes:
 
 
 def test_a_flow_may_lie_in_the_one_folder_of_a_zip() -> None:
-    raw = zipped(**{"top__flow.yaml": "name: x", "top__p.md": "a", "top__documents__d.md": "b",
-                    "top__cases.yaml": "c", "other.md": "d", "top__old__flow.yaml": "e"})  # fmt: skip
+    raw = zipped(
+        **{
+            "top__flow.yaml": "name: x",
+            "top__p.md": "a",
+            "top__documents__d.md": "b",
+            "top__cases.yaml": "c",
+            "other.md": "d",
+            "top__old__flow.yaml": "e",
+        }
+    )
     assert read_archive(raw) == FlowFiles("name: x", {"p.md": "a"})
 
 

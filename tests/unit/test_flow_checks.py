@@ -87,27 +87,80 @@ def test_a_sound_flow_has_no_findings() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("entry_node: intent", "entry_node: start", 25, "there is no node “start”; known: intent, find"),
+        (
+            "entry_node: intent",
+            "entry_node: start",
+            25,
+            "there is no node “start”; known: intent, find",
+        ),
         ("{from: find, to: answer}", "{from: find, to: anser}", 19, "there is no node “anser”"),
         ("{from: find, to: answer}", "{from: END, to: answer}", 19, "there is no node “END”"),
-        ("{from: intent, to: find, condition: ", "{from: intent, to: answer, condition: ", 4, "no path leads to “find”"),
-        ("  - {from: review, to: END, condition: review_decision == \"approve\"}\n  - {from: review, to: answer, condition: default}\n",
-         "", 15, "no path leads from “review” to END"),
+        (
+            "{from: intent, to: find, condition: ",
+            "{from: intent, to: answer, condition: ",
+            4,
+            "no path leads to “find”",
+        ),
+        (
+            '  - {from: review, to: END, condition: review_decision == "approve"}\n  - {from: review, to: answer, condition: default}\n',
+            "",
+            15,
+            "no path leads from “review” to END",
+        ),
         ("max_steps: 20\n", "", 16, "the nodes answer, review form a cycle without a limit"),
-        ("prompt: answer.md", "prompt: gone.md", 12, "there is no prompt “gone.md”; known: answer.md, intent.md"),
-        ("result_key: policy", "result_key: other", 12, "the placeholder “{policy}”, which nothing fills"),
-        ("analysis_result == \"sufficient\"", "verdict == \"sufficient\"", 20, "no node before it sets “verdict”"),
-        ("intent == \"qa\"", "analysis_result == \"qa\"", 17, "no node before it sets “analysis_result”"),
-        ("analysis_result == \"sufficient\"", "analysis_result = \"sufficient\"", 20, "cannot be read at character 17"),
-        ("condition: analysis_result == \"sufficient\"", "condition: always", 21, "is never taken: an edge of “answer” before it"),
-        ("condition: analysis_result == \"sufficient\"", "condition: default", 22, "“answer” has two default edges"),
-        ("condition: analysis_result == \"sufficient\"", "condition: 数据质量 == \"low\" && analysis_result == \"insufficient\"",
-         21, "an edge before it has the same condition"),
+        (
+            "prompt: answer.md",
+            "prompt: gone.md",
+            12,
+            "there is no prompt “gone.md”; known: answer.md, intent.md",
+        ),
+        (
+            "result_key: policy",
+            "result_key: other",
+            12,
+            "the placeholder “{policy}”, which nothing fills",
+        ),
+        (
+            'analysis_result == "sufficient"',
+            'verdict == "sufficient"',
+            20,
+            "no node before it sets “verdict”",
+        ),
+        (
+            'intent == "qa"',
+            'analysis_result == "qa"',
+            17,
+            "no node before it sets “analysis_result”",
+        ),
+        (
+            'analysis_result == "sufficient"',
+            'analysis_result = "sufficient"',
+            20,
+            "cannot be read at character 17",
+        ),
+        (
+            'condition: analysis_result == "sufficient"',
+            "condition: always",
+            21,
+            "is never taken: an edge of “answer” before it",
+        ),
+        (
+            'condition: analysis_result == "sufficient"',
+            "condition: default",
+            22,
+            "“answer” has two default edges",
+        ),
+        (
+            'condition: analysis_result == "sufficient"',
+            'condition: 数据质量 == "low" && analysis_result == "insufficient"',
+            21,
+            "an edge before it has the same condition",
+        ),
         ("collection: handbook", "collection: hand", 7, "Unknown store “hand”. Known: handbook."),
         ("name: seed", "name: other", 13, "No key for doubao:other is set. Set it."),
         ("query_blood_pressure", "query_x", 14, "Unknown tool “query_x”"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_is_found_where_it_is(old: str, new: str, line: int, message: str) -> None:
     assert old in FLOW
     found = errors(FLOW.replace(old, new, 1))
@@ -191,21 +244,26 @@ def test_what_files_and_sources_refer_to_must_be_there(
 
 
 def test_a_source_that_follows_another_may_name_its_results() -> None:
-    sources = ("[{type: database, name: the-user, query_template: 'SELECT 1'}, {type: api, name: b, depends_on: the-user, "
-               "params: {q: '{the_user__id} {user_query}'}, body: {ids: '{the_user__all__id}', n: 1}}], query_strategy: sequential")  # fmt: skip
+    sources = (
+        "[{type: database, name: the-user, query_template: 'SELECT 1'}, {type: api, name: b, depends_on: the-user, "
+        "params: {q: '{the_user__id} {user_query}'}, body: {ids: '{the_user__all__id}', n: 1}}], query_strategy: sequential"
+    )
     text = f"name: x\nentry_node: f\nnodes: [{{name: f, type: rag, config: {{data_sources: {sources}}}}}]\nedges: []\n"
     assert [one for one in check_files(text) if "placeholder" in one[1]] == []
     ((_, told),) = [
-        one for one in check_files(text.replace("{the_user__id}", "{other__id}"))
+        one
+        for one in check_files(text.replace("{the_user__id}", "{other__id}"))
         if "placeholder" in one[1]
-    ]  # fmt: skip
+    ]
     assert "{other__id}" in told
 
 
 def test_a_chinese_prompt_sets_what_it_names_amid_its_words() -> None:
     nodes = "[{name: a, type: agent, config: {prompt: a.md}}]"
-    text = (f"name: x\nentry_node: a\nnodes: {nodes}\nedges:\n"
-            "- {from: a, to: END, condition: 风险等级 == '高'}\n- {from: a, to: END, condition: default}\n")  # fmt: skip
+    text = (
+        f"name: x\nentry_node: a\nnodes: {nodes}\nedges:\n"
+        "- {from: a, to: END, condition: 风险等级 == '高'}\n- {from: a, to: END, condition: default}\n"
+    )
     for prompt, n_errors in (("请判断风险等级并输出", 0), ("请判断{风险等级}", 1), ("risk", 1)):
         flow = read_flow(text.replace("{风险等级}", ""), CONFIGS, prompts={"a.md": prompt})
         found = [one.text for one in check_flow(flow, SURROUNDINGS) if one.level == "error"]

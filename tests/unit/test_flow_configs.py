@@ -15,9 +15,13 @@ from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewCon
 from rag.core.errors import ConfigurationError, UnknownNameError
 
 SEED = {
-    "provider": "doubao", "name": "seed-1-8", "temperature": 0.7, "thinking": {"type": "enabled"},
-    "reasoning_effort": "high", "timeout": 1800,
-}  # fmt: skip
+    "provider": "doubao",
+    "name": "seed-1-8",
+    "temperature": 0.7,
+    "thinking": {"type": "enabled"},
+    "reasoning_effort": "high",
+    "timeout": 1800,
+}
 
 
 def rag(*sources: dict[str, Any], **more: Any) -> RagNodeConfig:
@@ -41,9 +45,17 @@ def test_a_source_keeps_its_plugin_s_options_apart() -> None:
 
 def test_the_defaults_are_those_of_the_description() -> None:
     config = rag({"type": "api"})
-    assert (config.query_strategy, config.result_format, config.merge_strategy, config.result_key) == (
-        "parallel", "structured", "append", "rag_results",
-    )  # fmt: skip
+    assert (
+        config.query_strategy,
+        config.result_format,
+        config.merge_strategy,
+        config.result_key,
+    ) == (
+        "parallel",
+        "structured",
+        "append",
+        "rag_results",
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,9 +63,21 @@ def test_the_defaults_are_those_of_the_description() -> None:
     [
         ([], {}, "at least 1"),
         ([{"type": "a"}, {"type": "a"}], {}, "two data sources are called “a”"),
-        ([{"type": "a", "depends_on": "b"}], {"query_strategy": "sequential"}, "“a” depends on “b”, which is not among a"),
-        ([{"type": "a", "depends_on": "b"}, {"type": "b", "depends_on": "a"}], {"query_strategy": "sequential"}, "a, b depend on each other"),
-        ([{"type": "a", "depends_on": "a"}], {"query_strategy": "sequential"}, "a depend on each other"),
+        (
+            [{"type": "a", "depends_on": "b"}],
+            {"query_strategy": "sequential"},
+            "“a” depends on “b”, which is not among a",
+        ),
+        (
+            [{"type": "a", "depends_on": "b"}, {"type": "b", "depends_on": "a"}],
+            {"query_strategy": "sequential"},
+            "a, b depend on each other",
+        ),
+        (
+            [{"type": "a", "depends_on": "a"}],
+            {"query_strategy": "sequential"},
+            "a depend on each other",
+        ),
         ([{"type": "a"}, {"type": "b", "depends_on": "a"}], {}, "needs query_strategy: sequential"),
         ([{"type": "a"}], {"query_strategy": "random"}, "'parallel' or 'sequential'"),
         ([{"type": "a"}], {"result_key": "prompt_vars"}, "holds something else"),
@@ -62,7 +86,7 @@ def test_the_defaults_are_those_of_the_description() -> None:
         ([{"type": "a", "retries": 9}], {}, "less than or equal to 5"),
         ([{"type": "a", "on_error": "ignore"}], {}, "'continue' or 'fail'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_node_of_sources_is_refused(
     sources: list[dict[str, Any]], more: dict[str, Any], message: str
 ) -> None:
@@ -71,8 +95,13 @@ def test_a_wrong_node_of_sources_is_refused(
 
 
 def test_a_chain_of_sources_is_fine() -> None:
-    config = rag({"type": "a", "depends_on": ["b", "c"]}, {"type": "b"}, {"type": "c", "depends_on": "b"},
-                 query_strategy="sequential", result_key="政策")  # fmt: skip
+    config = rag(
+        {"type": "a", "depends_on": ["b", "c"]},
+        {"type": "b"},
+        {"type": "c", "depends_on": "b"},
+        query_strategy="sequential",
+        result_key="政策",
+    )
     assert [source.key for source in config.data_sources] == ["a", "b", "c"]
 
 
@@ -93,9 +122,14 @@ def test_a_review_cannot_decide_who_acts() -> None:
 
 @pytest.mark.parametrize(
     ("decisions", "message"),
-    [(["pay", "pay"], "the decision “pay” is there twice"), ([""], "1 to 200 characters"),
-     (["  "], "1 to 200 characters"), (["x" * 201], "1 to 200 characters"), ([], "at least 1 item")],
-)  # fmt: skip
+    [
+        (["pay", "pay"], "the decision “pay” is there twice"),
+        ([""], "1 to 200 characters"),
+        (["  "], "1 to 200 characters"),
+        (["x" * 201], "1 to 200 characters"),
+        ([], "at least 1 item"),
+    ],
+)
 def test_decisions_can_be_told_apart_and_given(decisions: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         HumanReviewConfig(decisions=decisions)
@@ -114,18 +148,33 @@ def test_a_model_has_a_name_and_limits() -> None:
     ("model_id", "model", "options"),
     [
         ("doubao:x", SEED, {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
-        ("doubao:x", {**SEED, "thinking": {"type": "enabled", "budget_tokens": 99}, "reasoning_effort": None},
-         {"thinking": {"type": "enabled", "budget_tokens": 99}}),
+        (
+            "doubao:x",
+            {
+                **SEED,
+                "thinking": {"type": "enabled", "budget_tokens": 99},
+                "reasoning_effort": None,
+            },
+            {"thinking": {"type": "enabled", "budget_tokens": 99}},
+        ),
         ("doubao:x", None, {}),
         ("openai_compatible:x", {"provider": "p", "name": "n"}, {}),
         ("gemini:x", SEED, {"thinking_level": "HIGH"}),
-        ("gemini:x", {**SEED, "reasoning_effort": None, "thinking": {"type": "disabled"}}, {"thinking_budget": 0}),
+        (
+            "gemini:x",
+            {**SEED, "reasoning_effort": None, "thinking": {"type": "disabled"}},
+            {"thinking_budget": 0},
+        ),
         ("gemini:x", {**SEED, "reasoning_effort": None}, {"thinking_budget": -1}),
-        ("gemini:x", {**SEED, "reasoning_effort": None, "thinking": {"type": "enabled", "budget_tokens": 9}}, {"thinking_budget": 9}),
+        (
+            "gemini:x",
+            {**SEED, "reasoning_effort": None, "thinking": {"type": "enabled", "budget_tokens": 9}},
+            {"thinking_budget": 9},
+        ),
         ("extractive:sentences", SEED, {}),
         ("scripted:a.yaml", SEED, {}),
     ],
-)  # fmt: skip
+)
 def test_thinking_and_effort_are_said_in_the_provider_s_words(
     model_id: str, model: dict[str, Any] | None, options: dict[str, Any]
 ) -> None:
@@ -155,7 +204,7 @@ def test_a_form_is_asked_of_the_provider() -> None:
         ({"a": "z"}, "“a” is none of x, y."),
         ({"a": "y", "more": 1}, ""),
     ],
-)  # fmt: skip
+)
 def test_an_answer_of_another_form_is_told_why(value: dict[str, Any], fault: str) -> None:
     schema = {
         "required": ["a"],

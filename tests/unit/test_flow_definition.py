@@ -54,8 +54,10 @@ def test_a_flow_is_read_with_its_configs_and_places() -> None:
     }
     first, last = flow.definition.edges
     assert (first.source, first.targets, first.condition) == (
-        "意图", ["answer"], 'intent == "qa" && confidence >= 0.8',
-    )  # fmt: skip
+        "意图",
+        ["answer"],
+        'intent == "qa" && confidence >= 0.8',
+    )
     assert (last.targets, last.condition) == (["END"], "always")
     assert flow.located.place(("edges", 0, "condition")) == Place(15, 5)
     assert flow.located.place(("nodes", 1, "config", "prompt", "gone")) == Place(11, 14)
@@ -65,24 +67,48 @@ def test_a_flow_is_read_with_its_configs_and_places() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("version: \"4.0\"", "vers: 4", "line 2, column 1: vers: there is no such field"),
-        ("    type: talk\n    config:\n", "    type: walk\n    config:\n", "line 6, column 5: unknown type “walk”; known: talk"),
-        ("prompt: prompts/a.md", "promt: x", "line 8, column 7: nodes.0.config.promt: there is no such field; known: prompt"),
-        ("temperature: 0.2", "temperature: hot", "line 11, column 25: nodes.1.config.temperature: Input should be a valid number"),
+        ('version: "4.0"', "vers: 4", "line 2, column 1: vers: there is no such field"),
+        (
+            "    type: talk\n    config:\n",
+            "    type: walk\n    config:\n",
+            "line 6, column 5: unknown type “walk”; known: talk",
+        ),
+        (
+            "prompt: prompts/a.md",
+            "promt: x",
+            "line 8, column 7: nodes.0.config.promt: there is no such field; known: prompt",
+        ),
+        (
+            "temperature: 0.2",
+            "temperature: hot",
+            "line 11, column 25: nodes.1.config.temperature: Input should be a valid number",
+        ),
         ("name: answer", "name: 意图", "line 9, column 5: the node “意图” is there twice"),
         ("name: answer", "name: END", "line 9, column 5: nodes.1.name: a name is letters"),
         ("name: answer", "name: a b", "a name is letters"),
         ("entry_node: 意图", "entry: x", "entry: there is no such field; known: .*entry_node"),
-        ("to: answer\n", "too: answer\n", "edges.0.too: there is no such field; known: from, to, condition"),
+        (
+            "to: answer\n",
+            "too: answer\n",
+            "edges.0.too: there is no such field; known: from, to, condition",
+        ),
         ("name: medical", "name: ../x", "line 1, column 1: name: String should match"),
         ("version:", "name: twice\nversion:", "line 2, column 1: the key “name” is there twice"),
         ("description: 医疗问答", "max_steps: 0", "max_steps: Input should be greater"),
-        ("description: 医疗问答", "inputs: {token_id: who}", "“token_id” is in every state already"),
+        (
+            "description: 医疗问答",
+            "inputs: {token_id: who}",
+            "“token_id” is in every state already",
+        ),
         ("description: 医疗问答", "inputs: {user_query: what}", "“user_query” is in every state"),
         ("description: 医疗问答", "inputs: {a b: what}", "“a b” is no name: letters, digits and _"),
-        ("description: 医疗问答", "description: 4.0", "description: this is no text for YAML: write it in quotes"),
+        (
+            "description: 医疗问答",
+            "description: 4.0",
+            "description: this is no text for YAML: write it in quotes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_has_its_place(old: str, new: str, message: str) -> None:
     assert old in FLOW
     with pytest.raises(InvalidInputError, match=message) as raised:
@@ -137,9 +163,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet="ab中: -", max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet="ab中", min_size=1, max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(alphabet="ab中", min_size=1, max_size=4), inner, max_size=3)
+    ),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @given(JSON)

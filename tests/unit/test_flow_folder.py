@@ -92,12 +92,22 @@ def test_cases_are_read_with_their_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "error", "message"),
     [
-        ("name: one", "nam: one", InvalidInputError, "line 4, column 5: cases.0.name: Field required"),
-        ("expect: {route: [a]", "expect: {status: odd", InvalidInputError, "line 4, column 61: cases.0.expect.status"),
+        (
+            "name: one",
+            "nam: one",
+            InvalidInputError,
+            "line 4, column 5: cases.0.name: Field required",
+        ),
+        (
+            "expect: {route: [a]",
+            "expect: {status: odd",
+            InvalidInputError,
+            "line 4, column 61: cases.0.expect.status",
+        ),
         ("default: fallback", "script: gone.yaml", NotFoundError, "There is no script at"),
         ("cases:\n", "case:\n", InvalidInputError, "cases: Field required|Extra inputs"),
     ],
-)  # fmt: skip
+)
 def test_wrong_cases_are_refused_with_their_place(
     tmp_path: Path, old: str, new: str, error: type[Exception], message: str
 ) -> None:
@@ -113,12 +123,17 @@ def test_no_cases_are_an_error(tmp_path: Path) -> None:
 
 
 def test_results_are_numbered_through_all_sources() -> None:
-    found = {"kb": [{"content": "one", "score": 0.5}, {"content": "two"}], "empty": [], "rows": [{"a": 1, "b": None, "c": ["中"]}],
-             "service": {"status": "ok"}, "texts": ["plain"]}  # fmt: skip
+    found = {
+        "kb": [{"content": "one", "score": 0.5}, {"content": "two"}],
+        "empty": [],
+        "rows": [{"a": 1, "b": None, "c": ["中"]}],
+        "service": {"status": "ok"},
+        "texts": ["plain"],
+    }
     assert format_results(found, 1000, len) == (
-        "## kb\n\n[1] (0.50)\none\n\n[2] two\n\n## rows\n\n[3] a: 1\nc: [\"中\"]\n\n## service\n\n[4] status: ok\n\n"
+        '## kb\n\n[1] (0.50)\none\n\n[2] two\n\n## rows\n\n[3] a: 1\nc: ["中"]\n\n## service\n\n[4] status: ok\n\n'
         "## texts\n\n[5] plain"
-    )  # fmt: skip
+    )
     assert format_results({}, 1000, len) == ""
 
 
@@ -160,9 +175,12 @@ def test_what_is_kept_fits_and_keeps_its_order(
 def test_names_of_sources_become_names_of_values() -> None:
     values = follow_up_values("my-source 一", [{"the id": 1}, {"x": 2}])
     assert values == {
-        "my_source_一": [{"the id": 1}, {"x": 2}], "my_source_一__the_id": 1, "my_source_一__all__the_id": [1, None],
-        "my_source_一__x": None, "my_source_一__all__x": [None, 2],
-    }  # fmt: skip
+        "my_source_一": [{"the id": 1}, {"x": 2}],
+        "my_source_一__the_id": 1,
+        "my_source_一__all__the_id": [1, None],
+        "my_source_一__x": None,
+        "my_source_一__all__x": [None, 2],
+    }
     assert follow_up_values("a", []) == {"a": []}
 
 

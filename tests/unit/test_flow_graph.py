@@ -131,8 +131,10 @@ def run(graph: FlowGraph, log: Log, **given_: Any) -> FlowEnd:
 
 
 def test_the_first_edge_that_holds_is_taken() -> None:
-    graph = build({"a": {"set": {"x": 1}}, "b": {}, "c": {}},
-                  ["a > b if x == 2", "a > c if x == 1", "a > b if x >= 1", "b > END", "c > END"])  # fmt: skip
+    graph = build(
+        {"a": {"set": {"x": 1}}, "b": {}, "c": {}},
+        ["a > b if x == 2", "a > c if x == 1", "a > b if x >= 1", "b > END", "c > END"],
+    )
     log = Log()
     end = run(graph, log)
     assert log.ran == ["a", "c"]
@@ -164,10 +166,15 @@ def test_no_edge_is_an_error_that_shows_values_and_conditions() -> None:
 
 def test_branches_side_by_side_lose_nothing_and_join_once() -> None:
     graph = build(
-        {"a": {}, "quick": {"set": {"q": 1, "both": "quick"}},
-         "slow": {"sleep": 0.05, "set": {"s": 1, "both": "slow"}}, "slow2": {}, "join": {}},
+        {
+            "a": {},
+            "quick": {"set": {"q": 1, "both": "quick"}},
+            "slow": {"sleep": 0.05, "set": {"s": 1, "both": "slow"}},
+            "slow2": {},
+            "join": {},
+        },
         ["a > quick,slow", "quick > join", "slow > slow2", "slow2 > join", "join > END"],
-    )  # fmt: skip
+    )
     log = Log()
     end = run(graph, log)
     assert log.ran == ["a", "quick", "slow", "slow2", "join"]
@@ -183,8 +190,10 @@ def test_branches_side_by_side_lose_nothing_and_join_once() -> None:
 
 
 def test_a_branch_that_ends_early_holds_up_no_join() -> None:
-    graph = build({"a": {}, "b": {}, "c": {}, "c2": {}, "j": {}},
-                  ["a > b,c", "b > END if true", "b > j if default", "c > c2", "c2 > j", "j > END"])  # fmt: skip
+    graph = build(
+        {"a": {}, "b": {}, "c": {}, "c2": {}, "j": {}},
+        ["a > b,c", "b > END if true", "b > j if default", "c > c2", "c2 > j", "j > END"],
+    )
     log = Log()
     run(graph, log)
     assert log.ran == ["a", "b", "c", "c2", "j"]
@@ -192,9 +201,29 @@ def test_a_branch_that_ends_early_holds_up_no_join() -> None:
 
 def test_joins_within_joins_wait_in_order() -> None:
     graph = build(
-        {"a": {}, "b": {}, "c": {}, "d": {}, "c2": {}, "inner": {}, "d2": {}, "d3": {}, "outer": {}},
-        ["a > b,c,d", "b > inner", "c > c2", "c2 > inner", "d > d2", "d2 > d3", "inner > outer", "d3 > outer", "outer > END"],
-    )  # fmt: skip
+        {
+            "a": {},
+            "b": {},
+            "c": {},
+            "d": {},
+            "c2": {},
+            "inner": {},
+            "d2": {},
+            "d3": {},
+            "outer": {},
+        },
+        [
+            "a > b,c,d",
+            "b > inner",
+            "c > c2",
+            "c2 > inner",
+            "d > d2",
+            "d2 > d3",
+            "inner > outer",
+            "d3 > outer",
+            "outer > END",
+        ],
+    )
     log = Log()
     run(graph, log)
     assert sorted(log.ran) == sorted(["a", "b", "c", "d", "c2", "d2", "inner", "d3", "outer"])
@@ -224,8 +253,17 @@ def test_a_cycle_runs_until_its_condition_and_never_longer_than_allowed() -> Non
 
 
 def test_two_cycles_side_by_side_do_not_wait_for_each_other_for_ever() -> None:
-    graph = build({"s": {}, "a": {}, "b": {}}, ["s > a,b", "a > b if size(seen) < 9", "a > END if default",
-                                                "b > a if size(seen) < 9", "b > END if default"], max_steps=60)  # fmt: skip
+    graph = build(
+        {"s": {}, "a": {}, "b": {}},
+        [
+            "s > a,b",
+            "a > b if size(seen) < 9",
+            "a > END if default",
+            "b > a if size(seen) < 9",
+            "b > END if default",
+        ],
+        max_steps=60,
+    )
     log = Log()
     run(graph, log)
     assert len(log.ran) > 5
@@ -250,8 +288,10 @@ def test_a_review_pauses_and_goes_on_with_the_decision() -> None:
 
 
 def test_what_comes_after_a_pause_waits_and_other_branches_finish() -> None:
-    graph = build({"a": {}, "r": "human_review", "b": {}, "b2": {}, "j": {}},
-                  ["a > r,b", "r > j", "b > b2", "b2 > j", "j > END"])  # fmt: skip
+    graph = build(
+        {"a": {}, "r": "human_review", "b": {}, "b2": {}, "j": {}},
+        ["a > r,b", "r > j", "b > b2", "b2 > j", "j > END"],
+    )
     log = Log()
     end = run(graph, log)
     assert (end.paused, log.ran) == (("r",), ["a", "r", "b", "b2"])
@@ -332,8 +372,14 @@ def test_a_flow_of_fifty_nodes_compiles_and_runs_fast() -> None:
 )
 def test_waiting_is_never_mutual(n: int, pairs: list[tuple[int, int]]) -> None:
     edges = [{"from": f"n{a % n}", "to": f"n{b % n}"} for a, b in pairs]
-    text = json.dumps({"name": "x", "nodes": [{"name": f"n{i}", "type": "step"} for i in range(n)],
-                       "edges": edges, "entry_node": "n0"})  # fmt: skip
+    text = json.dumps(
+        {
+            "name": "x",
+            "nodes": [{"name": f"n{i}", "type": "step"} for i in range(n)],
+            "edges": edges,
+            "entry_node": "n0",
+        }
+    )
     before = strictly_before(read_flow(text, {"step": StepConfig}).definition)
     for name, others in before.items():
         assert name not in others
@@ -351,8 +397,11 @@ def test_a_route_says_what_was_missing_and_names_a_target_once() -> None:
         {"n": 1},
     )
     assert route.as_dict() == {
-        "targets": ["z"], "condition": "default", "missing": ["gone"], "mistakes": list(route.mistakes),
-    }  # fmt: skip
+        "targets": ["z"],
+        "condition": "default",
+        "missing": ["gone"],
+        "mistakes": list(route.mistakes),
+    }
     assert len(route.mistakes) == 1
     assert choose_edge("a", [], {}).targets == ("END",)
 

@@ -35,9 +35,14 @@ from agents.flows.definition.state import (
 from rag.core.errors import ConfigurationError, InvalidInputError, UnknownNameError
 
 FLOW = FlowDefinition.model_validate(
-    {"name": "x", "nodes": [{"name": "a", "type": "t"}], "edges": [], "entry_node": "a",
-     "inputs": {"channel": "where it was asked"}}
-)  # fmt: skip
+    {
+        "name": "x",
+        "nodes": [{"name": "a", "type": "t"}],
+        "edges": [],
+        "entry_node": "a",
+        "inputs": {"channel": "where it was asked"},
+    }
+)
 scalars = (
     st.none()
     | st.booleans()
@@ -55,10 +60,20 @@ values = st.recursive(
 
 def test_the_state_has_every_field_of_the_description() -> None:
     assert set(FIELDS) == {
-        "current_message", "history_messages", "flow_msgs", "session_id", "intent", "confidence",
-        "need_clarification", "token_id", "trace_id", "prompt_vars", "edges_var", "rag_results",
+        "current_message",
+        "history_messages",
+        "flow_msgs",
+        "session_id",
+        "intent",
+        "confidence",
+        "need_clarification",
+        "token_id",
+        "trace_id",
+        "prompt_vars",
+        "edges_var",
+        "rag_results",
         "query_context",
-    }  # fmt: skip
+    }
     assert REDUCERS.keys() == set(FIELDS)
     assert EMPTY.keys() <= set(FIELDS)
     assert json.loads(json.dumps(EMPTY)) == EMPTY
@@ -80,12 +95,16 @@ def test_the_state_has_every_field_of_the_description() -> None:
         (collected, {"s": [1]}, {"s": [2], "t": [3]}, {"s": [1, 2], "t": [3]}),
         (collected, {"s": [1]}, {"s": {"status": "ok"}}, {"s": {"status": "ok"}}),
         (collected, {"s": [1]}, Replace({"t": [1]}), {"t": [1]}),
-        (described, {"query_text": "a", "nodes": {"n": {"x": 1}}}, {"query_text": "b", "nodes": {"m": {"x": 2}}},
-         {"query_text": "b", "nodes": {"n": {"x": 1}, "m": {"x": 2}}}),
+        (
+            described,
+            {"query_text": "a", "nodes": {"n": {"x": 1}}},
+            {"query_text": "b", "nodes": {"m": {"x": 2}}},
+            {"query_text": "b", "nodes": {"n": {"x": 1}, "m": {"x": 2}}},
+        ),
         (described, None, {"query_text": "b"}, {"query_text": "b"}),
         (described, {"a": 1}, Replace({}), {}),
     ],
-)  # fmt: skip
+)
 def test_updates_are_merged_by_rule(reducer: Any, old: Any, new: Any, result: Any) -> None:
     assert reducer(old, new) == result
 
@@ -133,8 +152,16 @@ def test_what_is_no_json_is_a_fault_of_the_node(value: object) -> None:
 
 
 def test_a_run_starts_with_its_message_and_what_is_given() -> None:
-    state = start_state(FLOW, "年假？", {"channel": "web", "session_id": "s", "prompt_vars": {"a": 1},
-                                       "history_messages": [{"role": "user", "content": "hi"}]})  # fmt: skip
+    state = start_state(
+        FLOW,
+        "年假？",
+        {
+            "channel": "web",
+            "session_id": "s",
+            "prompt_vars": {"a": 1},
+            "history_messages": [{"role": "user", "content": "hi"}],
+        },
+    )
     assert state["current_message"] == {"role": "user", "content": "年假？"}
     assert state["prompt_vars"] == {"a": 1, "channel": "web"}
     assert (state["session_id"], len(state["history_messages"])) == ("s", 1)
@@ -153,11 +180,16 @@ def test_a_run_starts_with_its_message_and_what_is_given() -> None:
         ("x", {"current_message": {}}, UnknownNameError, "current_message"),
         ("x", {"edges_var": []}, InvalidInputError, "“edges_var” is no object"),
         ("x", {"history_messages": "hi"}, InvalidInputError, "no list of messages"),
-        ("x", {"history_messages": [{"role": "robot", "content": ""}]}, InvalidInputError, "system, user, assistant"),
+        (
+            "x",
+            {"history_messages": [{"role": "robot", "content": ""}]},
+            InvalidInputError,
+            "system, user, assistant",
+        ),
         ("x", {"flow_msgs": [{"role": "user"}]}, InvalidInputError, "no list of messages"),
         ("x", {"token_id": 5}, InvalidInputError, "“token_id” is no text"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_start_is_refused(
     message: str, given_: dict[str, Any], error: type[Exception], text: str
 ) -> None:
@@ -166,10 +198,19 @@ def test_a_wrong_start_is_refused(
 
 
 STATE = {
-    "current_message": {"role": "user", "content": "the question"}, "token_id": "me", "intent": None,
-    "confidence": 0.1, "prompt_vars": {"who": "prompt", "user_id": 1},
-    "edges_var": {"token_id": "somebody else", "user_query": "other", "confidence": 0.9, "who": "model", "user_id": 2},
-}  # fmt: skip
+    "current_message": {"role": "user", "content": "the question"},
+    "token_id": "me",
+    "intent": None,
+    "confidence": 0.1,
+    "prompt_vars": {"who": "prompt", "user_id": 1},
+    "edges_var": {
+        "token_id": "somebody else",
+        "user_query": "other",
+        "confidence": 0.9,
+        "who": "model",
+        "user_id": 2,
+    },
+}
 
 
 def test_conditions_see_what_models_said_but_not_who_they_claim_to_be() -> None:
@@ -196,9 +237,13 @@ def test_prompts_see_the_question_and_every_variable() -> None:
 
 
 def test_variables_of_the_right_type_set_fields_too() -> None:
-    assert state_fields({"intent": "qa", "confidence": 0.5, "need_clarification": True, "x": 1}) == {
-        "intent": "qa", "confidence": 0.5, "need_clarification": True,
-    }  # fmt: skip
+    assert state_fields(
+        {"intent": "qa", "confidence": 0.5, "need_clarification": True, "x": 1}
+    ) == {
+        "intent": "qa",
+        "confidence": 0.5,
+        "need_clarification": True,
+    }
     assert state_fields({"intent": 1, "confidence": "high", "need_clarification": "no"}) == {}
     assert state_fields({"confidence": True}) == {}
 

@@ -27,14 +27,22 @@ def follow(old: str, new: str, words: str) -> str | None:
         (BODY.replace("yearly", "monthly"), "水泵每年检修一次", "水泵每年检修一次"),
         (BODY.replace("The pump is serviced yearly. ", ""), "The valve closes", "The valve closes"),
         # White space, width and marks are no difference.
-        (BODY.replace("每年检修", "每年\n检修").replace("The", "An"), "水泵每年检修一次，由工程部负责。", "水泵每年\n检修一次，由工程部负责。"),
-        (BODY.replace("一次，由", "一次,由").replace("The", "An"), "水泵每年检修一次，由工程部负责。", "水泵每年检修一次,由工程部负责。"),
+        (
+            BODY.replace("每年检修", "每年\n检修").replace("The", "An"),
+            "水泵每年检修一次，由工程部负责。",
+            "水泵每年\n检修一次，由工程部负责。",
+        ),
+        (
+            BODY.replace("一次，由", "一次,由").replace("The", "An"),
+            "水泵每年检修一次，由工程部负责。",
+            "水泵每年检修一次,由工程部负责。",
+        ),
         # Another word is one.
         (BODY.replace("每年", "每月"), "水泵每年检修一次", None),
         ("Something else entirely.", "水泵每年检修一次", None),
         ("", "The pump", None),
     ],
-)  # fmt: skip
+)
 def test_a_passage_is_followed(new: str, words: str, found: str | None) -> None:
     assert follow(BODY, new, words) == found
 

@@ -84,8 +84,11 @@ def test_what_cannot_be_placed_leaves_the_chunk_alone(support: Support) -> None:
 def test_stretches_come_in_the_order_of_the_answer_once_each() -> None:
     found = spans(
         ["一二三四"],
-        Support([1, 0], 6, 12), Support([0], 0, 6), Support([0], 0, 6), Support([5, -1], 0, 3),
-    )  # fmt: skip
+        Support([1, 0], 6, 12),
+        Support([0], 0, 6),
+        Support([0], 0, 6),
+        Support([5, -1], 0, 3),
+    )
     assert found == [("a.pdf", 0, 2), ("a.pdf", 2, 4), ("b.pdf", 2, 4)]
 
 
@@ -112,10 +115,20 @@ def test_any_stretch_of_any_part_comes_back_exactly(parts: list[str], data: st.D
         assert (found.start, found.end) == (before + start, before + end)
 
 
-@given(PARTS, st.lists(st.builds(
-    Support, st.lists(st.integers(-2, 4), max_size=4), st.integers(-9, 99), st.integers(-9, 99),
-    st.integers(-1, 6), st.text(max_size=3),
-), max_size=5))  # fmt: skip
+@given(
+    PARTS,
+    st.lists(
+        st.builds(
+            Support,
+            st.lists(st.integers(-2, 4), max_size=4),
+            st.integers(-9, 99),
+            st.integers(-9, 99),
+            st.integers(-1, 6),
+            st.text(max_size=3),
+        ),
+        max_size=5,
+    ),
+)
 def test_whatever_the_service_says_spans_lie_within_the_answer(
     parts: list[str], supports: list[Support]
 ) -> None:

@@ -13,15 +13,35 @@ from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit, Leg
 
 CHUNK = Hit(
-    text="水泵每天运行四小时。", rank=2, score=0.83, file_name="HX-400手册.pdf", content_type="manual",
-    chunk_id=7, revision=3, store_id=1, file_id=12, vector=Leg(1, 0.91), lexical=Leg(4, 7.5),
-    matched_terms=("水泵", "运行"), char_start=120, char_end=130, page_first=4, page_last=5,
-    heading_path=("维护", "水泵"), token_count=9, metadata={"year": 2024},
-)  # fmt: skip
+    text="水泵每天运行四小时。",
+    rank=2,
+    score=0.83,
+    file_name="HX-400手册.pdf",
+    content_type="manual",
+    chunk_id=7,
+    revision=3,
+    store_id=1,
+    file_id=12,
+    vector=Leg(1, 0.91),
+    lexical=Leg(4, 7.5),
+    matched_terms=("水泵", "运行"),
+    char_start=120,
+    char_end=130,
+    page_first=4,
+    page_last=5,
+    heading_path=("维护", "水泵"),
+    token_count=9,
+    metadata={"year": 2024},
+)
 ROW = Hit(
-    text="token_id: 42\nprice: 3.5", rank=1, source="database", file_name="prices",
-    content_type="row", external_id="42", data={"token_id": 42, "price": 3.5, "note": None},
-)  # fmt: skip
+    text="token_id: 42\nprice: 3.5",
+    rank=1,
+    source="database",
+    file_name="prices",
+    content_type="row",
+    external_id="42",
+    data={"token_id": 42, "price": 3.5, "note": None},
+)
 
 
 def through_json(hit: Hit) -> dict[str, Any]:
@@ -75,9 +95,11 @@ def test_a_file_with_a_name_elsewhere_keeps_both_through_json() -> None:
 def test_a_result_written_by_hand_needs_only_its_text() -> None:
     assert Hit.from_dict({"content": "x"}) == Hit(text="x", rank=1)
     by_hand = {
-        "content": "x", "score": 0.4, "document_id": "d1",
+        "content": "x",
+        "score": 0.4,
+        "document_id": "d1",
         "source": {"type": "note", "name": "Diary", "id": "d1"},
-    }  # fmt: skip
+    }
     assert Hit.from_dict(by_hand) == Hit(
         text="x", rank=1, score=0.4, file_name="Diary", content_type="note", external_id="d1"
     )
@@ -136,17 +158,31 @@ numbers = st.none() | st.integers(0, 10**9)
 
 @given(
     st.builds(
-        Hit, text=st.text(), rank=st.integers(1, 200), score=st.none() | st.floats(-1, 100),
-        file_name=st.text(max_size=9), content_type=st.text(max_size=9),
-        source=st.text(min_size=1, max_size=9), external_id=st.text(max_size=9),
-        data=st.none() | bags, chunk_id=numbers, revision=numbers, store_id=numbers,
-        file_id=st.none(), vector=legs, lexical=legs,
+        Hit,
+        text=st.text(),
+        rank=st.integers(1, 200),
+        score=st.none() | st.floats(-1, 100),
+        file_name=st.text(max_size=9),
+        content_type=st.text(max_size=9),
+        source=st.text(min_size=1, max_size=9),
+        external_id=st.text(max_size=9),
+        data=st.none() | bags,
+        chunk_id=numbers,
+        revision=numbers,
+        store_id=numbers,
+        file_id=st.none(),
+        vector=legs,
+        lexical=legs,
         matched_terms=st.lists(st.text(max_size=4), max_size=3).map(tuple),
-        char_start=st.integers(0, 10**6), char_end=st.integers(0, 10**6), page_first=numbers,
-        page_last=numbers, heading_path=st.lists(st.text(max_size=4), max_size=3).map(tuple),
-        token_count=st.integers(0, 999), metadata=bags,
+        char_start=st.integers(0, 10**6),
+        char_end=st.integers(0, 10**6),
+        page_first=numbers,
+        page_last=numbers,
+        heading_path=st.lists(st.text(max_size=4), max_size=3).map(tuple),
+        token_count=st.integers(0, 999),
+        metadata=bags,
     )
-)  # fmt: skip
+)
 def test_any_hit_survives_json(hit: Hit) -> None:
     assert Hit.from_dict(through_json(hit)) == hit
 

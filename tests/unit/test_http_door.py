@@ -20,8 +20,13 @@ FORM = b"multipart/form-data; boundary=x"
 def scope_of(path: str = "/healthz", query: bytes = b"", **headers: bytes) -> dict[str, Any]:
     """Return the scope of a POST; ``content_type`` stands for Content-Type."""
     named = [(name.replace("_", "-").encode(), value) for name, value in headers.items()]
-    return {"type": "http", "method": "POST", "path": path, "query_string": query,
-            "headers": [(b"host", b"localhost"), *named]}  # fmt: skip
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": query,
+        "headers": [(b"host", b"localhost"), *named],
+    }
 
 
 def request_of(**headers: bytes) -> PlainRequest:

@@ -25,19 +25,38 @@ class Level(IntEnum):
 @pytest.mark.parametrize(
     ("value", "safe"),
     [
-        (None, None), (True, True), (7, 7), (2**70, 2**70), (1.5, 1.5), ("水", "水"),
-        (float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity"),
-        (Decimal("12.50"), 12.5), (Decimal("3"), 3), (Decimal("1E+3"), 1000.0),
-        (Decimal("0.1234567890123456789"), "0.1234567890123456789"), (Decimal("NaN"), "NaN"), (Decimal("sNaN"), "NaN"),
-        (Decimal("1E+400"), "1E+400"), (date(2024, 2, 3), "2024-02-03"),
+        (None, None),
+        (True, True),
+        (7, 7),
+        (2**70, 2**70),
+        (1.5, 1.5),
+        ("水", "水"),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        (Decimal("12.50"), 12.5),
+        (Decimal("3"), 3),
+        (Decimal("1E+3"), 1000.0),
+        (Decimal("0.1234567890123456789"), "0.1234567890123456789"),
+        (Decimal("NaN"), "NaN"),
+        (Decimal("sNaN"), "NaN"),
+        (Decimal("1E+400"), "1E+400"),
+        (date(2024, 2, 3), "2024-02-03"),
         (datetime(2024, 2, 3, 4, 5, tzinfo=UTC), "2024-02-03T04:05:00+00:00"),
-        (time(4, 5), "04:05:00"), (timedelta(days=1, hours=2), "1 day, 2:00:00"),
-        (b"\x00\xff", "AP8="), (memoryview(b"ab"), "YWI="), (bytearray(b"ab"), "YWI="),
-        (UUID(int=1), "00000000-0000-0000-0000-000000000001"), (ip_address("::1"), "::1"),
-        ([1, (2, None)], [1, [2, None]]), ({1: {"a": Decimal("0.5")}}, {"1": {"a": 0.5}}),
-        ("a\0b\ud800", "a\ufffdb\ufffd"), (Level.HIGH, 3), (frozenset([1]), [1]),
+        (time(4, 5), "04:05:00"),
+        (timedelta(days=1, hours=2), "1 day, 2:00:00"),
+        (b"\x00\xff", "AP8="),
+        (memoryview(b"ab"), "YWI="),
+        (bytearray(b"ab"), "YWI="),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (ip_address("::1"), "::1"),
+        ([1, (2, None)], [1, [2, None]]),
+        ({1: {"a": Decimal("0.5")}}, {"1": {"a": 0.5}}),
+        ("a\0b\ud800", "a\ufffdb\ufffd"),
+        (Level.HIGH, 3),
+        (frozenset([1]), [1]),
     ],
-)  # fmt: skip
+)
 def test_a_value_is_exact_or_a_text(value: Any, safe: Any) -> None:
     assert json_safe(value) == safe
     assert type(json_safe(value)) is type(safe)
@@ -50,9 +69,20 @@ def test_a_number_of_more_digits_than_python_writes_becomes_a_text() -> None:
 
 
 _LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.decimals().filter(lambda number: not number.is_snan())
-    | st.dates() | st.datetimes() | st.times() | st.timedeltas() | st.uuids() | st.complex_numbers()
-)  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.decimals().filter(lambda number: not number.is_snan())
+    | st.dates()
+    | st.datetimes()
+    | st.times()
+    | st.timedeltas()
+    | st.uuids()
+    | st.complex_numbers()
+)
 
 
 _VALUES = st.recursive(

@@ -29,15 +29,30 @@ entry_node: a
 @pytest.mark.parametrize(
     ("old", "new", "line", "known"),
     [
-        ("name: x", "nam: x\nname: x", 1, "known: name, version, description, nodes, edges, entry_node, inputs"),
+        (
+            "name: x",
+            "nam: x\nname: x",
+            1,
+            "known: name, version, description, nodes, edges, entry_node, inputs",
+        ),
         ("    type: agent", "    typ: agent", 4, "type"),
-        ("prompt: a.md,", "prompt: a.md, promt: b,", 5, "known: prompt, model, tools, output_schema, context_tokens"),
-        ("name: n,", "name: n, temprature: 1,", 5, "known: provider, name, temperature, max_tokens, thinking"),
+        (
+            "prompt: a.md,",
+            "prompt: a.md, promt: b,",
+            5,
+            "known: prompt, model, tools, output_schema, context_tokens",
+        ),
+        (
+            "name: n,",
+            "name: n, temprature: 1,",
+            5,
+            "known: provider, name, temperature, max_tokens, thinking",
+        ),
         ("{type: auto}", "{kind: auto}", 5, "known: type, budget_tokens"),
         ("{query: q}", "{file: q}", 8, "known: query, files, files2, files3"),
         ("to: END}", "to: END, when: x}", 11, "known: from, to, condition"),
     ],
-)  # fmt: skip
+)
 def test_an_unknown_field_is_told_with_the_known_ones(
     old: str, new: str, line: int, known: str
 ) -> None:

@@ -40,8 +40,11 @@ def script(folder: Path, code: str) -> Path:
 def start(*arguments: str | Path, grace_s: float = 5.0) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, LEASH, str(grace_s), *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
 
 
 def staying(tmp_path: Path, manner: str, grace_s: float) -> subprocess.Popen[str]:

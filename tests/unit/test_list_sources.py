@@ -41,27 +41,41 @@ def test_a_seed_s_own_citation_is_enough() -> None:
 
 
 def test_whatever_is_not_verified_says_so() -> None:
-    lines = list_sources([
-        citation(1),
-        citation(2, verdict="altered", quote="wait 50 minutes", found="wait 15 minutes"),
-        citation(3, verdict="altered", quote="The office opens.", found="The office opens, unless it snows"),
-        citation(4, verdict="wrong_document"),
-        citation(5, verdict="unknown", source={"type": "", "name": "doc_09", "id": ""}),
-    ]).splitlines()[3:]  # fmt: skip
-    assert lines == [
-        "[1] document - manual.pdf",
-        "[2] document - manual.pdf (differs from the source)",
-        "[3] document - manual.pdf (the quote is cut short)",
-        "[4] document - manual.pdf (the words stand here, not where it was said)",
-        "[5] unknown - doc_09 (no support found)",
-    ][0:]  # fmt: skip
+    lines = list_sources(
+        [
+            citation(1),
+            citation(2, verdict="altered", quote="wait 50 minutes", found="wait 15 minutes"),
+            citation(
+                3,
+                verdict="altered",
+                quote="The office opens.",
+                found="The office opens, unless it snows",
+            ),
+            citation(4, verdict="wrong_document"),
+            citation(5, verdict="unknown", source={"type": "", "name": "doc_09", "id": ""}),
+        ]
+    ).splitlines()[3:]
+    assert (
+        lines
+        == [
+            "[1] document - manual.pdf",
+            "[2] document - manual.pdf (differs from the source)",
+            "[3] document - manual.pdf (the quote is cut short)",
+            "[4] document - manual.pdf (the words stand here, not where it was said)",
+            "[5] unknown - doc_09 (no support found)",
+        ][0:]
+    )
 
 
 def test_chinese_remarks() -> None:
-    text = list_sources([
-        citation(1, claim="水泵停止。", verdict="altered", quote="等待50分钟", found="等待15分钟"),
-        citation(2, claim="水泵停止。", verdict="unknown"),
-    ])  # fmt: skip
+    text = list_sources(
+        [
+            citation(
+                1, claim="水泵停止。", verdict="altered", quote="等待50分钟", found="等待15分钟"
+            ),
+            citation(2, claim="水泵停止。", verdict="unknown"),
+        ]
+    )
     assert "（与原文不完全一致）" in text
     assert "（未找到依据）" in text
 

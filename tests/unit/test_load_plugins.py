@@ -121,10 +121,13 @@ def test_a_failing_import_inside_an_apps_module_is_not_taken_for_absence(
     add_app(monkeypatch, "pd_app")
     assert load_plugins() == [
         PluginFailure(
-            "pd_app.rag_plugins", "app", "ModuleNotFoundError: No module named 'pd_not_installed'",
-            f"{tmp_path}/pd_app/rag_plugins.py:2", False,
+            "pd_app.rag_plugins",
+            "app",
+            "ModuleNotFoundError: No module named 'pd_not_installed'",
+            f"{tmp_path}/pd_app/rag_plugins.py:2",
+            False,
         )
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("value", ["pd_diary", "pd_diary:Diary", "pd_diary [extra]"])
@@ -236,9 +239,10 @@ def test_a_module_at_two_doors_is_loaded_once(write: Write, listed: Any, tmp_pat
 
 def test_no_secret_is_told(write: Write, listed: Any, settings: Any) -> None:
     settings.RAG = {
-        **settings.RAG, "SECRETS": {"A": "hunter2", "B": "hunter2-long", "C": ""},
+        **settings.RAG,
+        "SECRETS": {"A": "hunter2", "B": "hunter2-long", "C": ""},
         "OPENAI_API_KEY": "sk-abc",
-    }  # fmt: skip
+    }
     write(pd_bad="raise ValueError('hunter2-long hunter2 sk-abc postgres://me:pass@host/db')")
     (failure,) = listed("pd_bad")
     assert failure.reason == "ValueError: … … … postgres://…@host/db"
@@ -259,8 +263,10 @@ def test_a_foreign_failure_is_a_warning_that_says_what_to_do(
     listed("pd_bad")
     messages = check_plugins()
     assert [(message.id, message.obj) for message in messages] == [
-        ("rag.W001", "pd_bad"), ("rag.W001", "pd_app.rag_plugins"), ("rag.W001", "pd_packed"),
-    ]  # fmt: skip
+        ("rag.W001", "pd_bad"),
+        ("rag.W001", "pd_app.rag_plugins"),
+        ("rag.W001", "pd_packed"),
+    ]
     assert all(isinstance(message, Warning) for message in messages)
     assert messages[0].msg == (
         "The plugins of pd_bad are not there: ZeroDivisionError: division by zero"

@@ -90,9 +90,11 @@ def changed(steps: list[tuple[int, str]]) -> str:
     for at, step in steps:
         line = lines[at]
         lines[at] = {
-            "drop": "", "double": line * 2, "before": "More was said. " + line,
+            "drop": "",
+            "double": line * 2,
+            "before": "More was said. " + line,
             "change": line.replace("pump", "fan"),
-        }[step]  # fmt: skip
+        }[step]
     return "".join(lines)
 
 
@@ -141,8 +143,12 @@ def test_the_file_is_cut_around_what_is_kept(
     # Each hole keeps an ordinal free, at its place in the order.
     free = sorted(set(range(len(chunks) + len(keys))) - {ordinal for ordinal, _, _ in chunks})
     free = free[: len(matched.holes)]
-    order = sorted([*[(end, ordinal) for ordinal, _, end in chunks],
-                    *[(high, ordinal) for (_, high), ordinal in zip(matched.holes, free, strict=True)]])  # fmt: skip
+    order = sorted(
+        [
+            *[(end, ordinal) for ordinal, _, end in chunks],
+            *[(high, ordinal) for (_, high), ordinal in zip(matched.holes, free, strict=True)],
+        ]
+    )
     assert [ordinal for _, ordinal in order] == list(range(len(order)))
 
 

@@ -83,10 +83,12 @@ def test_a_lock_that_is_held_at_a_fork_is_free_in_the_child() -> None:
 
 deeds = st.lists(
     st.tuples(
-        st.sampled_from("gsad"), st.sampled_from("abcdef"), st.binary(max_size=300),
+        st.sampled_from("gsad"),
+        st.sampled_from("abcdef"),
+        st.binary(max_size=300),
         st.integers(0, 3),
     )
-)  # fmt: skip
+)
 
 
 @given(deeds)

@@ -55,11 +55,15 @@ def test_what_is_said_outright_is_a_fact(said: str, facts: dict[str, str]) -> No
 @pytest.mark.parametrize(
     ("said", "tells"),
     [
-        ("How often is the pump serviced?", False), ("水泵多久保养一次？", False),
-        ("Can you help me?", False), ("I moved to Bonn", True), ("我换了新泵。多久保养？", True),
-        ("Remember the code name", True), ("", False),
+        ("How often is the pump serviced?", False),
+        ("水泵多久保养一次？", False),
+        ("Can you help me?", False),
+        ("I moved to Bonn", True),
+        ("我换了新泵。多久保养？", True),
+        ("Remember the code name", True),
+        ("", False),
     ],
-)  # fmt: skip
+)
 def test_a_model_is_only_asked_where_somebody_tells_of_themselves(said: str, tells: bool) -> None:
     assert tells_of_oneself(said) is tells
 
@@ -84,8 +88,9 @@ def test_a_models_facts_are_checked_one_by_one() -> None:
     assert read is not None
     facts, outdated = read
     assert [(fact.subject, fact.text, fact.replaces) for fact in facts] == [
-        ("pump", "It is red.", (1, 2)), ("no subject here", "No subject here.", ()),
-    ]  # fmt: skip
+        ("pump", "It is red.", (1, 2)),
+        ("no subject here", "No subject here.", ()),
+    ]
     assert outdated == (2,)
     for wrong in ("", "no", "[]", '{"facts": {}}', '{"fact": []}'):
         assert read_facts(wrong, 2) is None
@@ -142,5 +147,12 @@ def test_what_is_told_holds_its_budget_in_order(told: list[tuple[str, str]], lim
 def test_a_memory_is_json() -> None:
     at = datetime(2026, 11, 28, tzinfo=UTC)
     told = Remembered("k", "semantic", "Red.", score=0.12345, at=at, project="p").as_dict()
-    assert told == {"id": "k", "kind": "semantic", "text": "Red.", "answer": "", "score": 0.123,
-                    "project": "p", "at": "2026-11-28T00:00:00+00:00"}  # fmt: skip
+    assert told == {
+        "id": "k",
+        "kind": "semantic",
+        "text": "Red.",
+        "answer": "",
+        "score": 0.123,
+        "project": "p",
+        "at": "2026-11-28T00:00:00+00:00",
+    }

@@ -87,9 +87,13 @@ def test_a_graph_keeps_as_many_in_view_as_are_asked_for() -> None:
 
 def test_only_this_databases_collections_are_seen() -> None:
     names = [
-        collection_name(WORDS), collection_name(12), "citable_ffffffff_words", "words",
-        "citable_0a1b2c3d_vectors_x", "other",
-    ]  # fmt: skip
+        collection_name(WORDS),
+        collection_name(12),
+        "citable_ffffffff_words",
+        "words",
+        "citable_0a1b2c3d_vectors_x",
+        "other",
+    ]
     server: Any = Recorder(list_collections=names)
     assert fed_spaces(server) == {WORDS, 12}
 
@@ -98,18 +102,26 @@ def test_rows_carry_what_filters_need_and_too_many_groups_count_as_open() -> Non
     server: Any = Recorder()
     some, many = (3, 4), tuple(range(collections.MAX_GROUPS + 1))
     rows = [
-        FeedRow(1, 2, 3, "manual", None, {7: 0.5}), FeedRow(2, 2, 3, "manual", some, {7: 0.5}),
+        FeedRow(1, 2, 3, "manual", None, {7: 0.5}),
+        FeedRow(2, 2, 3, "manual", some, {7: 0.5}),
         FeedRow(3, 2, 3, "manual", many, {7: 0.5}),
-    ]  # fmt: skip
+    ]
     feeding.feed(server, WORDS, rows, [9])
     (_, _, written), (removed, _, gone) = server.asked
     assert [(row["is_open"], row["groups"]) for row in written["data"]] == [
-        (True, []), (False, [3, 4]), (True, []),
-    ]  # fmt: skip
+        (True, []),
+        (False, [3, 4]),
+        (True, []),
+    ]
     assert written["data"][0] == {
-        "chunk_id": 1, "store_id": 2, "file_id": 3, "content_type": "manual", "is_open": True,
-        "groups": [], "words": {7: 0.5},
-    }  # fmt: skip
+        "chunk_id": 1,
+        "store_id": 2,
+        "file_id": 3,
+        "content_type": "manual",
+        "is_open": True,
+        "groups": [],
+        "words": {7: 0.5},
+    }
     assert (removed, gone) == ("delete", {"ids": [9]})
     feeding.feed(server, 5, [], [])
     assert len(server.asked) == 2

@@ -62,7 +62,7 @@ def told(tmp_path: Path, data: bytes, name: str) -> str:
         (b"GIF87a..", "a.gif", "image/gif"),
         (b"RIFF1234WEBPVP8 ", "a.webp", "image/webp"),
     ],
-)  # fmt: skip
+)
 def test_the_content_decides_and_then_the_name(
     tmp_path: Path, data: bytes, name: str, mime_type: str
 ) -> None:

@@ -19,9 +19,17 @@ JSON = st.recursive(
     max_leaves=10,
 )
 NAMES = [
-    "label", "fileMode", "files", "files2", "fileSearchStoreName", "maxTokensPerChunk",
-    "uploadStatus", "foundDocuments", "inputMappings", "other",
-]  # fmt: skip
+    "label",
+    "fileMode",
+    "files",
+    "files2",
+    "fileSearchStoreName",
+    "maxTokensPerChunk",
+    "uploadStatus",
+    "foundDocuments",
+    "inputMappings",
+    "other",
+]
 
 
 def test_an_empty_node_has_the_defaults() -> None:
@@ -30,19 +38,34 @@ def test_an_empty_node_has_the_defaults() -> None:
     assert data.chunk_rule == ChunkRule(200, 20)
     assert (data.files, data.files2, data.files3) == ((), (), ())
     assert data.as_wire() == {
-        "label": "RAG", "files": [], "files2": [], "files3": [], "maxTokensPerChunk": 200,
-        "maxOverlapTokens": 20, "uploadStatus": "idle",
-    }  # fmt: skip
+        "label": "RAG",
+        "files": [],
+        "files2": [],
+        "files3": [],
+        "maxTokensPerChunk": 200,
+        "maxOverlapTokens": 20,
+        "uploadStatus": "idle",
+    }
 
 
 def test_all_keys_of_the_client_are_read_and_written_as_they_came() -> None:
     wire = {
-        "label": "检索", "fileMode": "static", "files": [{"name": "a.pdf"}], "files2": [],
-        "files3": [], "fileSearchStoreName": "fileSearchStores/x", "fileSearchStoreId": "store-a-1",
-        "maxTokensPerChunk": 500, "maxOverlapTokens": 100, "uploadStatus": "error",
-        "uploadError": "网络", "searchQuery": "什么是 RAG？", "foundDocuments": ["a", "b"],
-        "inputMappings": {"query": "{{a.b}}", "files2": "{{c.files}}", "own": 1}, "position": {"x": 1},
-    }  # fmt: skip
+        "label": "检索",
+        "fileMode": "static",
+        "files": [{"name": "a.pdf"}],
+        "files2": [],
+        "files3": [],
+        "fileSearchStoreName": "fileSearchStores/x",
+        "fileSearchStoreId": "store-a-1",
+        "maxTokensPerChunk": 500,
+        "maxOverlapTokens": 100,
+        "uploadStatus": "error",
+        "uploadError": "网络",
+        "searchQuery": "什么是 RAG？",
+        "foundDocuments": ["a", "b"],
+        "inputMappings": {"query": "{{a.b}}", "files2": "{{c.files}}", "own": 1},
+        "position": {"x": 1},
+    }
     data = RAGNodeData.from_wire(wire)
     assert data.input_mappings == InputMappings(
         query="{{a.b}}", files2="{{c.files}}", extra={"own": 1}
@@ -56,12 +79,21 @@ def test_all_keys_of_the_client_are_read_and_written_as_they_came() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("maxTokensPerChunk", 49), ("maxTokensPerChunk", 501), ("maxTokensPerChunk", 1.5),
-        ("maxTokensPerChunk", True), ("maxTokensPerChunk", "200"), ("maxOverlapTokens", -1),
-        ("maxOverlapTokens", 101), ("label", 5), ("files", "a.pdf"), ("files", {"url": "x"}),
-        ("foundDocuments", [1]), ("inputMappings", []), ("inputMappings", {"query": 5}),
+        ("maxTokensPerChunk", 49),
+        ("maxTokensPerChunk", 501),
+        ("maxTokensPerChunk", 1.5),
+        ("maxTokensPerChunk", True),
+        ("maxTokensPerChunk", "200"),
+        ("maxOverlapTokens", -1),
+        ("maxOverlapTokens", 101),
+        ("label", 5),
+        ("files", "a.pdf"),
+        ("files", {"url": "x"}),
+        ("foundDocuments", [1]),
+        ("inputMappings", []),
+        ("inputMappings", {"query": 5}),
     ],
-)  # fmt: skip
+)
 def test_a_value_of_another_type_or_range_is_refused(key: str, value: Any) -> None:
     with pytest.raises(InvalidInputError):
         RAGNodeData.from_wire({key: value})
@@ -110,10 +142,13 @@ def test_files_of_any_value_have_an_url(value: Any) -> None:
 @pytest.mark.parametrize(
     ("file_mode", "n_files", "mode"),
     [
-        ("variable", 1, "multimodal"), ("static", 0, "fileSearch"), ("static", 3, "fileSearch"),
-        ("", 0, "fileSearch"), ("", 2, "multimodal"),
+        ("variable", 1, "multimodal"),
+        ("static", 0, "fileSearch"),
+        ("static", 3, "fileSearch"),
+        ("", 0, "fileSearch"),
+        ("", 2, "multimodal"),
     ],
-)  # fmt: skip
+)
 def test_the_explicit_mode_wins_and_files_decide_without_one(
     file_mode: str, n_files: int, mode: str
 ) -> None:

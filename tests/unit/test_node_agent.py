@@ -34,15 +34,27 @@ def ask(run: NotedRun, state: dict[str, Any] | None = None, **config: Any) -> di
 
 
 def test_variables_go_to_the_edges_and_the_text_to_people() -> None:
-    answer = json.dumps({"response_content": "5 days", "analysis_result": "sufficient", "confidence": 0.9,
-                         "reasoning_summary": "why", "additional_fields": {"risk_level": "low"}})  # fmt: skip
+    answer = json.dumps(
+        {
+            "response_content": "5 days",
+            "analysis_result": "sufficient",
+            "confidence": 0.9,
+            "reasoning_summary": "why",
+            "additional_fields": {"risk_level": "low"},
+        }
+    )
     run = NotedRun(f"Here it is:\n```json\n{answer}\n```")
     update = ask(run, model=MODEL)
     assert update == {
         "flow_msgs": [{"role": "assistant", "content": "5 days"}],
-        "edges_var": {"risk_level": "low", "analysis_result": "sufficient", "confidence": 0.9, "parse_error": False},
+        "edges_var": {
+            "risk_level": "low",
+            "analysis_result": "sufficient",
+            "confidence": 0.9,
+            "parse_error": False,
+        },
         "confidence": 0.9,
-    }  # fmt: skip
+    }
     name, request = run.requests[0]
     assert (name, request.temperature, request.timeout_s, request.options) == (
         "doubao:seed",
@@ -55,14 +67,32 @@ def test_variables_go_to_the_edges_and_the_text_to_people() -> None:
 def test_the_prompt_is_filled_and_the_rest_of_its_braces_stays() -> None:
     prompt = 'Sources: {rag_context} {"json": 1} {policy} {channel} {unknown} {intent}'
     run = NotedRun('{"response_content": "x"}', prompts={"p.md": prompt})
-    ask(run, {
-        "rag_results": {"kb": [{"content": "five days {user_query}", "score": 0.81, "metadata": {"source": "a.pdf", "page": 3, "section": "Leave"}}]},
-        "policy": {"rows": [{"name": "leave", "days": 5}]}, "prompt_vars": {"channel": "web"},
-        "history_messages": [{"role": "user", "content": "hi"}, {"role": "tool", "content": "x"}],
-    })  # fmt: skip
+    ask(
+        run,
+        {
+            "rag_results": {
+                "kb": [
+                    {
+                        "content": "five days {user_query}",
+                        "score": 0.81,
+                        "metadata": {"source": "a.pdf", "page": 3, "section": "Leave"},
+                    }
+                ]
+            },
+            "policy": {"rows": [{"name": "leave", "days": 5}]},
+            "prompt_vars": {"channel": "web"},
+            "history_messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "tool", "content": "x"},
+            ],
+        },
+    )
     (system, earlier, user) = run.texts[0]
-    assert system == ("system", 'Sources: ## kb\n\n[1] a.pdf, p. 3, Leave (0.81)\nfive days {user_query} {"json": 1} '
-                      "## rows\n\n[1] name: leave\ndays: 5 web {unknown} ")  # fmt: skip
+    assert system == (
+        "system",
+        'Sources: ## kb\n\n[1] a.pdf, p. 3, Leave (0.81)\nfive days {user_query} {"json": 1} '
+        "## rows\n\n[1] name: leave\ndays: 5 web {unknown} ",
+    )
     assert (earlier, user) == (("user", "hi"), ("user", "年假？"))
     assert run.requests[0][1].passages == [("a.pdf", "five days {user_query}")]
 
@@ -70,8 +100,9 @@ def test_the_prompt_is_filled_and_the_rest_of_its_braces_stays() -> None:
 def test_an_answer_to_a_prompt_that_wants_no_json_is_text_whatever_it_holds() -> None:
     run = NotedRun('Use this config: {"a": 1}', prompts={"p.md": "Answer {user_query}"})
     assert ask(run) == {
-        "flow_msgs": [{"role": "assistant", "content": 'Use this config: {"a": 1}'}], "edges_var": {},
-    }  # fmt: skip
+        "flow_msgs": [{"role": "assistant", "content": 'Use this config: {"a": 1}'}],
+        "edges_var": {},
+    }
 
 
 def test_what_is_no_json_is_repaired_once() -> None:
@@ -113,9 +144,14 @@ def test_a_server_that_knows_no_form_is_asked_without() -> None:
     assert "response_format" not in run.requests[1][1].options
 
 
-@pytest.mark.parametrize("error", [
-    ProviderError("{service} failed", service="s", status=503), ProviderTimeoutError("late"), ProviderError("no"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProviderError("{service} failed", service="s", status=503),
+        ProviderTimeoutError("late"),
+        ProviderError("no"),
+    ],
+)
 def test_other_failures_are_raised_at_once(error: ProviderError) -> None:
     run = NotedRun(error, "never asked")
     with pytest.raises(type(error)):
@@ -129,8 +165,11 @@ def test_a_prompt_that_is_not_there_is_named() -> None:
 
 
 def test_tools_are_told_called_and_answered() -> None:
-    run = NotedRun('I look it up: {"tool": "pressure", "arguments": {"days": 7}}', '{"intent": "ok"}',
-                   tools={"pressure": lambda arguments: {"days": arguments["days"], "systolic": 150}})  # fmt: skip
+    run = NotedRun(
+        'I look it up: {"tool": "pressure", "arguments": {"days": 7}}',
+        '{"intent": "ok"}',
+        tools={"pressure": lambda arguments: {"days": arguments["days"], "systolic": 150}},
+    )
     assert ask(run, tools=["pressure"])["edges_var"] == {"intent": "ok", "parse_error": False}
     assert "- pressure: does pressure" in run.texts[0][0][1]
     assert run.texts[1][-1] == ("user", 'pressure: {"days": 7, "systolic": 150}')

@@ -33,8 +33,19 @@ def find(
 
 def test_results_have_the_shape_of_the_description() -> None:
     run = NotedRun(sources={"kb": [CHUNK], "rows": [ROW], "service": {"status": "success"}})
-    update = find(run, {"type": "vector_store", "name": "kb", "collection": "c", "timeout": 3, "retries": 2, "cache_ttl": 60},
-                  {"type": "database", "name": "rows"}, {"type": "api", "name": "service"})  # fmt: skip
+    update = find(
+        run,
+        {
+            "type": "vector_store",
+            "name": "kb",
+            "collection": "c",
+            "timeout": 3,
+            "retries": 2,
+            "cache_ttl": 60,
+        },
+        {"type": "database", "name": "rows"},
+        {"type": "api", "name": "service"},
+    )
     found = update["rag_results"]
     (chunk,) = found["kb"]
     assert (chunk["content"], chunk["score"]) == ("five days", 0.85)
@@ -122,8 +133,13 @@ def test_one_after_the_other_passes_results_on() -> None:
     run = NotedRun(
         sources={"patients": [{"id": 7, "no": "a"}, {"id": 8}], "visits": [ROW], "docs": []}
     )
-    find(run, {"type": "x", "name": "visits", "depends_on": "patients"}, {"type": "x", "name": "patients"},
-         {"type": "x", "name": "docs", "depends_on": ["visits", "patients"]}, query_strategy="sequential")  # fmt: skip
+    find(
+        run,
+        {"type": "x", "name": "visits", "depends_on": "patients"},
+        {"type": "x", "name": "patients"},
+        {"type": "x", "name": "docs", "depends_on": ["visits", "patients"]},
+        query_strategy="sequential",
+    )
     assert run.names() == [["patients"], ["visits"], ["docs"]]
     values = run.asked[1].values
     assert values["patients"] == [{"id": 7, "no": "a"}, {"id": 8}]
@@ -138,8 +154,13 @@ def test_one_after_the_other_passes_results_on() -> None:
 
 def test_what_depends_on_a_failed_source_is_not_asked() -> None:
     run = NotedRun(sources={"a": {"error": "down"}, "b": [ROW], "c": [ROW]})
-    update = find(run, {"type": "x", "name": "a"}, {"type": "x", "name": "b", "depends_on": "a"}, {"type": "x", "name": "c"},
-                  query_strategy="sequential")  # fmt: skip
+    update = find(
+        run,
+        {"type": "x", "name": "a"},
+        {"type": "x", "name": "b", "depends_on": "a"},
+        {"type": "x", "name": "c"},
+        query_strategy="sequential",
+    )
     assert run.names() == [["a"], ["c"]]
     assert update["query_context"]["errors"] == {
         "a": "The source fails: down",
@@ -149,8 +170,10 @@ def test_what_depends_on_a_failed_source_is_not_asked() -> None:
     # The run's page reads them in another language, so the event has their templates, too.
     faults = run.events[-1][1]["faults"]
     assert faults["b"] == {
-        "message": "Not asked: it needs “{name}”, which failed.", "hint": "", "params": {"name": "a"}
-    }  # fmt: skip
+        "message": "Not asked: it needs “{name}”, which failed.",
+        "hint": "",
+        "params": {"name": "a"},
+    }
     assert str(RAGError.from_dict(faults["a"])) == "The source fails: down"
 
 

@@ -19,10 +19,16 @@ from tests.unit.test_flow_state import FLOW
 
 STORE = {"fileSearchStoreName": "fileSearchStores/abc"}
 FOUND = {
-    "query": "年假？", "mode": "fileSearch", "documentCount": 2, "answer": "五天。",
+    "query": "年假？",
+    "mode": "fileSearch",
+    "documentCount": 2,
+    "answer": "五天。",
     "documents": ["员工有五天年假。", "病假另算。"],
-    "citations": [{"source": "手册.pdf", "chunk": "员工有五天年假。"}, {"source": "附录.pdf", "chunk": "病假另算。"}],
-}  # fmt: skip
+    "citations": [
+        {"source": "手册.pdf", "chunk": "员工有五天年假。"},
+        {"source": "附录.pdf", "chunk": "病假另算。"},
+    ],
+}
 
 
 def ask(run: NotedRun, given: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
@@ -33,10 +39,12 @@ def ask(run: NotedRun, given: dict[str, Any] | None = None, **config: Any) -> di
 def test_documents_become_results_and_the_answer_a_turn() -> None:
     run = NotedRun(sources={"node": FOUND})
     update = ask(run, **STORE, label="手册")
-    assert update["rag_results"] == {"node": [
-        {"content": "员工有五天年假。", "metadata": {"source": "手册.pdf"}},
-        {"content": "病假另算。", "metadata": {"source": "附录.pdf"}},
-    ]}  # fmt: skip
+    assert update["rag_results"] == {
+        "node": [
+            {"content": "员工有五天年假。", "metadata": {"source": "手册.pdf"}},
+            {"content": "病假另算。", "metadata": {"source": "附录.pdf"}},
+        ]
+    }
     assert update["flow_msgs"] == [{"role": "assistant", "content": "五天。"}]
     assert update["prompt_vars"] == {"node": {"label": "手册", **FOUND}}
     context = update["query_context"]
@@ -51,10 +59,20 @@ def test_documents_become_results_and_the_answer_a_turn() -> None:
 
 
 def test_an_answer_from_whole_files_names_them() -> None:
-    found = {"query": "q", "mode": "multimodal", "documentCount": 1, "documents": ["It says so."],
-             "answer": "It says so.", "citations": [{"source": "a.pdf", "chunk": ""}, {"source": "b.png", "chunk": ""}]}  # fmt: skip
-    update = ask(NotedRun(sources={"node": found}), inputMappings={"files": "{{start.files}}"},
-                 fileMode="variable", result_key="from_files")  # fmt: skip
+    found = {
+        "query": "q",
+        "mode": "multimodal",
+        "documentCount": 1,
+        "documents": ["It says so."],
+        "answer": "It says so.",
+        "citations": [{"source": "a.pdf", "chunk": ""}, {"source": "b.png", "chunk": ""}],
+    }
+    update = ask(
+        NotedRun(sources={"node": found}),
+        inputMappings={"files": "{{start.files}}"},
+        fileMode="variable",
+        result_key="from_files",
+    )
     (result,) = update["from_files"]["node"]
     assert result == {"content": "It says so.", "metadata": {"source": "a.pdf, b.png"}}
 
@@ -71,18 +89,23 @@ def test_references_see_the_person_the_inputs_and_earlier_nodes() -> None:
 
 
 def test_outputs_are_the_last_of_each_node_in_the_order_they_ran() -> None:
-    told = outputs_of([
-        ("a", {"edges_var": {"x": 1}, "flow_msgs": [{"role": "assistant", "content": "one"}]}),
-        ("b", {"rag_results": Replace({"kb": [1]}), "policy": {"kb": [2]}}),
-        ("a", {"edges_var": {"x": 2}, "prompt_vars": {"a": {"answer": "two"}, "z": 1}}),
-    ])  # fmt: skip
+    told = outputs_of(
+        [
+            ("a", {"edges_var": {"x": 1}, "flow_msgs": [{"role": "assistant", "content": "one"}]}),
+            ("b", {"rag_results": Replace({"kb": [1]}), "policy": {"kb": [2]}}),
+            ("a", {"edges_var": {"x": 2}, "prompt_vars": {"a": {"answer": "two"}, "z": 1}}),
+        ]
+    )
     assert told == {
-        "b": {"rag_results": {"kb": [1]}, "policy": {"kb": [2]}}, "a": {"x": 2, "answer": "two"},
-    }  # fmt: skip
+        "b": {"rag_results": {"kb": [1]}, "policy": {"kb": [2]}},
+        "a": {"x": 2, "answer": "two"},
+    }
     assert list(told) == ["b", "a"]
     assert template_context({"prompt_vars": {"a": 1, "c": 2}}, told)["start"] == {
-        "c": 2, "user_input": "", "user_query": "",
-    }  # fmt: skip
+        "c": 2,
+        "user_input": "",
+        "user_query": "",
+    }
 
 
 def test_what_fails_ends_the_run_or_is_told() -> None:
@@ -138,12 +161,19 @@ def test_a_wrong_config_is_refused(config: dict[str, Any], message: str) -> None
 
 def test_a_builder_s_node_can_be_pasted_as_it_is() -> None:
     pasted = {
-        "label": "RAG", "fileMode": "static", "files": [{"name": "a.pdf"}], "files2": [],
-        "fileSearchStoreName": "fileSearchStores/abc", "fileSearchStoreId": "store-12345678-1",
-        "maxTokensPerChunk": 300, "maxOverlapTokens": 30, "uploadStatus": "completed",
-        "searchQuery": "last", "foundDocuments": ["x"],
+        "label": "RAG",
+        "fileMode": "static",
+        "files": [{"name": "a.pdf"}],
+        "files2": [],
+        "fileSearchStoreName": "fileSearchStores/abc",
+        "fileSearchStoreId": "store-12345678-1",
+        "maxTokensPerChunk": 300,
+        "maxOverlapTokens": 30,
+        "uploadStatus": "completed",
+        "searchQuery": "last",
+        "foundDocuments": ["x"],
         "inputMappings": {"query": "{{用户输入.user_input}}", "files": "{{用户输入.files}}"},
-    }  # fmt: skip
+    }
     config = RagFilesConfig.model_validate(pasted)
     assert config.data == pasted
     assert RAGNodeData.from_wire(config.data).input_mappings.query == "{{用户输入.user_input}}"

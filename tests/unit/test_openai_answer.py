@@ -57,9 +57,12 @@ def test_after_a_stop_nothing_is_added_and_citations_are_those_shown() -> None:
     answer = OpenAIAnswer(["STOP"], has_footnotes=True)
     second = {**CITED, "number": 2}
     events = [
-        delta("One.[1] ST"), ("citation", CITED), delta("OP Two.[2]"), ("citation", second),
+        delta("One.[1] ST"),
+        ("citation", CITED),
+        delta("OP Two.[2]"),
+        ("citation", second),
         ("stopped", {}),
-    ]  # fmt: skip
+    ]
     assert "".join(heard(answer, *events)) == "One.[1] \n\n---\n[1] x.txt, p. 2: “a b”"
     assert answer.is_cut and [one["number"] for one in answer.citations] == [1]
 

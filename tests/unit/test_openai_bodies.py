@@ -21,8 +21,9 @@ MESSAGES = st.lists(
             "content": st.none() | TEXTS | st.lists(PARTS, max_size=3),
         }
     ),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 
 
 def body(messages: Any, **more: Any) -> ChatCompletionBody:
@@ -65,11 +66,17 @@ def test_what_was_answered_by_calls_of_tools_is_refused() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"temperature": 2.1}, {"temperature": "warm"}, {"max_tokens": 0}, {"stop": ""},
-        {"stop": ["x" * 201]}, {"stream": "maybe"}, {"citable": {"stores": [""]}},
-        {"citable": {"nonsense": 1}}, {"model": ""},
+        {"temperature": 2.1},
+        {"temperature": "warm"},
+        {"max_tokens": 0},
+        {"stop": ""},
+        {"stop": ["x" * 201]},
+        {"stream": "maybe"},
+        {"citable": {"stores": [""]}},
+        {"citable": {"nonsense": 1}},
+        {"model": ""},
     ],
-)  # fmt: skip
+)
 def test_values_out_of_range_are_refused(more: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         body([{"role": "user", "content": "x"}], **more)

@@ -35,8 +35,11 @@ def test_the_beginning_of_a_stop_is_held_back_until_it_is_none() -> None:
     assert cutter.feed("yes</en") == "yes"
     assert cutter.feed("joy") == "</enjoy"
     assert (cutter.feed("</end>more"), cutter.is_cut, cutter.feed("x"), cutter.finish()) == (
-        "", True, "", "",
-    )  # fmt: skip
+        "",
+        True,
+        "",
+        "",
+    )
 
 
 def test_without_stops_all_is_shown_at_once() -> None:

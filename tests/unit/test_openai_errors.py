@@ -30,8 +30,9 @@ def told(status: int, code: str, **more: Any) -> tuple[int, dict[str, Any]]:
 )
 def test_each_error_has_its_type_and_code(status: int, code: str, kind: str, word: str) -> None:
     assert told(status, code) == (
-        status, {"message": "No.", "type": kind, "param": None, "code": word},
-    )  # fmt: skip
+        status,
+        {"message": "No.", "type": kind, "param": None, "code": word},
+    )
 
 
 def test_fields_become_a_sentence_and_the_first_is_the_param() -> None:
@@ -43,8 +44,10 @@ def test_fields_become_a_sentence_and_the_first_is_the_param() -> None:
 def test_a_model_that_is_none_is_named() -> None:
     error = told(404, "not_found", params={"model": "x"}, hint="Look.")[1]
     assert (error["code"], error["param"], error["message"]) == (
-        "model_not_found", "model", "No. Look.",
-    )  # fmt: skip
+        "model_not_found",
+        "model",
+        "No. Look.",
+    )
     refused = told(400, "invalid_input", params={"param": "n", "code": "unsupported_parameter"})[1]
     assert (refused["param"], refused["code"]) == ("n", "unsupported_parameter")
 
@@ -53,22 +56,35 @@ def test_a_used_up_budget_is_no_matter_of_waiting_a_minute() -> None:
     params = {"resets_at": "2026-12-01T00:00", "retry_after_s": "9999"}
     status, error = told(429, "rate_limited", params=params)
     assert (status, error["type"], error["code"]) == (
-        429, "insufficient_quota", "insufficient_quota",
-    )  # fmt: skip
+        429,
+        "insufficient_quota",
+        "insufficient_quota",
+    )
     assert retry_headers(429, "insufficient_quota") == {"x-should-retry": "false"}
 
 
 def test_only_too_many_a_minute_are_tried_again() -> None:
     assert [bool(retry_headers(status)) for status in (400, 409, 429, 500, 504)] == [
-        False, True, False, True, True,
-    ]  # fmt: skip
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_tuning_is_named_and_neutral_values_pass() -> None:
     given = {
-        "top_p": 0.9, "seed": 1, "user": None, "n": 1, "tools": [], "logprobs": False,
-        "response_format": {"type": "text"}, "top_k": 5, "modalities": ["text"],
-    }  # fmt: skip
+        "top_p": 0.9,
+        "seed": 1,
+        "user": None,
+        "n": 1,
+        "tools": [],
+        "logprobs": False,
+        "response_format": {"type": "text"},
+        "top_k": 5,
+        "modalities": ["text"],
+    }
     assert read_parameters(given) == ["seed", "top_k", "top_p"]
     idle = {"tools": [{"type": "function"}], "tool_choice": "none"}
     assert read_parameters(idle) == ["tool_choice"]

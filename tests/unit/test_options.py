@@ -118,9 +118,17 @@ def test_defaults_are_not_shared() -> None:
 
 def test_values_arrive_as_they_were_given() -> None:
     given_values = {
-        "method": "POST", "top_k": 50, "share": 1, "is_strict": True, "names": [], "counts": [1],
-        "headers": {"A": "b"}, "body": {"deep": [1, {"x": None}]}, "note": "", "order": "up",
-    }  # fmt: skip
+        "method": "POST",
+        "top_k": 50,
+        "share": 1,
+        "is_strict": True,
+        "names": [],
+        "counts": [1],
+        "headers": {"A": "b"},
+        "body": {"deep": [1, {"x": None}]},
+        "note": "",
+        "order": "up",
+    }
     found = read(**given_values)
     assert {name: getattr(found, name) for name in given_values} == given_values
     assert read(note=None, order=None, limit=None).limit is None
@@ -150,7 +158,7 @@ def test_values_arrive_as_they_were_given() -> None:
         ({"method": "PUT"}, "Unknown option value “api.method: PUT”. Known: GET, POST."),
         ({"order": "left"}, "Unknown option value “api.order: left”. Known: down, up."),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_does_not_fit_is_refused_by_name(values: dict[str, Any], said: str) -> None:
     assert said in refusal(**values)
 
@@ -201,8 +209,19 @@ def test_what_the_author_refuses_is_an_error_for_people() -> None:
 
 
 @pytest.mark.parametrize(
-    "hint", [bytes, tuple[int, ...], list, dict, list[dict[str, Any]], int | str, Literal[1], set[str], dict[int, str]]
-)  # fmt: skip
+    "hint",
+    [
+        bytes,
+        tuple[int, ...],
+        list,
+        dict,
+        list[dict[str, Any]],
+        int | str,
+        Literal[1],
+        set[str],
+        dict[int, str],
+    ],
+)
 def test_a_type_without_a_form_is_the_authors_mistake(hint: Any) -> None:
     made = type("Options", (), {"__annotations__": {"x": hint}, "x": None})
     with pytest.raises(TypeError, match="an option cannot have the type"):
@@ -231,14 +250,30 @@ def test_a_plain_field_needs_no_option() -> None:
     assert read_options(Plain, {"names": ["x"]}, of="plain") == Plain(names=["x"])
 
 
-@given(st.dictionaries(st.text(max_size=8), st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)) | st.fixed_dictionaries({}, optional={
-    "top_k": st.integers(-5, 60), "share": st.floats(), "url": st.text(), "note": st.none() | st.text(),
-    "names": st.lists(st.text() | st.integers()), "method": st.sampled_from(["GET", "PUT"]),
-}))  # fmt: skip
+@given(
+    st.dictionaries(
+        st.text(max_size=8),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+            ),
+            max_leaves=6,
+        ),
+    )
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "top_k": st.integers(-5, 60),
+            "share": st.floats(),
+            "url": st.text(),
+            "note": st.none() | st.text(),
+            "names": st.lists(st.text() | st.integers()),
+            "method": st.sampled_from(["GET", "PUT"]),
+        },
+    )
+)
 def test_any_values_give_options_or_a_refusal(values: dict[str, Any]) -> None:
     faults = find_faults(schema_of(Everything), values, of="api")
     assert all(str(fault) for fault in faults.values())

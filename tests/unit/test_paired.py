@@ -79,9 +79,10 @@ def test_no_question_has_no_means() -> None:
 
 documents = st.sampled_from("abcdefgh")
 judgements = st.dictionaries(
-    st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(documents, st.integers(0, 3), min_size=1),
+    st.sampled_from(["q1", "q2", "q3"]),
+    st.dictionaries(documents, st.integers(0, 3), min_size=1),
     min_size=1,
-).filter(lambda found: any(g for docs in found.values() for g in docs.values()))  # fmt: skip
+).filter(lambda found: any(g for docs in found.values() for g in docs.values()))
 
 
 @given(judgements, st.dictionaries(st.sampled_from(["q1", "q2"]), st.lists(documents, unique=True)))

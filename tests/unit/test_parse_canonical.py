@@ -59,8 +59,10 @@ def test_blocks_are_a_blank_line_apart_and_pages_a_form_feed() -> None:
     document = canonical.finish("pptx", "test", title=" t \n u ")
     assert document.text == "a\n\nb\f\f c "
     assert [(page.label, page.start, page.end) for page in document.pages] == [
-        ("一", 0, 4), ("2", 5, 5), ("x" * 80, 6, 9),
-    ]  # fmt: skip
+        ("一", 0, 4),
+        ("2", 5, 5),
+        ("x" * 80, 6, 9),
+    ]
     assert document.title == "t u"
 
 

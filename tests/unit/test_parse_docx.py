@@ -78,9 +78,22 @@ def edited(folder: Path, data: bytes) -> tuple[EditedDocx, str]:
     [
         ("decimal", {1: "1", 10: "10", 0: "0", 123456: "123456"}),
         ("decimalZero", {1: "01", 12: "12"}),
-        ("chineseCountingThousand", {1: "一", 10: "十", 11: "十一", 20: "二十", 21: "二十一",
-                                     100: "一百", 101: "一百零一", 110: "一百一十",
-                                     111: "一百一十一", 1005: "一千零五", 1260: "一千二百六十"}),
+        (
+            "chineseCountingThousand",
+            {
+                1: "一",
+                10: "十",
+                11: "十一",
+                20: "二十",
+                21: "二十一",
+                100: "一百",
+                101: "一百零一",
+                110: "一百一十",
+                111: "一百一十一",
+                1005: "一千零五",
+                1260: "一千二百六十",
+            },
+        ),
         ("japaneseCounting", {3: "三", 19: "十九"}),
         ("chineseLegalSimplified", {1: "壹", 10: "壹拾", 23: "贰拾叁"}),
         ("ideographDigital", {10: "一〇", 23: "二三"}),
@@ -94,7 +107,7 @@ def edited(folder: Path, data: bytes) -> tuple[EditedDocx, str]:
         ("lowerRoman", {3: "iii"}),
         ("never-heard-of", {7: "7"}),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_spelled_as_word_spells_them(form: str, pairs: dict[int, str]) -> None:
     assert {value: spell_number(value, form) for value in pairs} == pairs
 
@@ -183,16 +196,28 @@ def test_labels_go_into_the_text_before_their_paragraphs(tmp_path: Path) -> None
         1, "%1.%2", more='<w:pStyle w:val="2"/>'
     )
     data = hostile.docx(
-        hostile.paragraph("总则", "1") + hostile.paragraph("目的", "2") + "<w:p/>"
-        + hostile.paragraph("范围", "2") + hostile.paragraph("项 &amp; 目", "", number(2))
-        + hostile.paragraph("无号", "1", number(0)) + hostile.paragraph("附则", "1"),
+        hostile.paragraph("总则", "1")
+        + hostile.paragraph("目的", "2")
+        + "<w:p/>"
+        + hostile.paragraph("范围", "2")
+        + hostile.paragraph("项 &amp; 目", "", number(2))
+        + hostile.paragraph("无号", "1", number(0))
+        + hostile.paragraph("附则", "1"),
         numbering=numbering(linked, level(0, "&lt;%1&gt;")),
-        styles=styles(style("1", "heading 1", number(1)), style("2", "heading 2", '<w:numPr><w:numId w:val="1"/></w:numPr>')),
-    )  # fmt: skip
+        styles=styles(
+            style("1", "heading 1", number(1)),
+            style("2", "heading 2", '<w:numPr><w:numId w:val="1"/></w:numPr>'),
+        ),
+    )
     result, text = edited(tmp_path, data)
     assert text.split("\n") == [
-        "1 总则", "1.1 目的", "1.2 范围", "␌0⟐&lt;1&gt; 项 &amp; 目", "无号", "2 附则",
-    ]  # fmt: skip
+        "1 总则",
+        "1.1 目的",
+        "1.2 范围",
+        "␌0⟐&lt;1&gt; 项 &amp; 目",
+        "无号",
+        "2 附则",
+    ]
     assert result.heading_levels == {"heading 1": 1, "heading 2": 2}
 
 
@@ -209,10 +234,11 @@ def test_an_older_state_of_a_paragraph_does_not_count(tmp_path: Path) -> None:
 def test_a_paragraph_that_is_gone_takes_no_number(tmp_path: Path, mark: str) -> None:
     gone = f"{number(1)}<w:rPr><w:{mark}/></w:rPr>"
     data = hostile.docx(
-        hostile.paragraph("a", "", number(1)) + f"<w:p><w:pPr>{gone}</w:pPr></w:p>"
+        hostile.paragraph("a", "", number(1))
+        + f"<w:p><w:pPr>{gone}</w:pPr></w:p>"
         + hostile.paragraph("c", "", number(1)),
         numbering=numbering(level(0, "%1.")),
-    )  # fmt: skip
+    )
     assert edited(tmp_path, data)[1] == "␌0⟐1. a\n\n␌0⟐2. c"
 
 
@@ -266,9 +292,11 @@ def test_a_table_of_contents_goes_but_its_pages_stay(tmp_path: Path) -> None:
     body = (
         hostile.paragraph("before")
         + f"<w:sdt>{gallery}<w:sdtContent>{contents}</w:sdtContent></w:sdt>"
-        + "<w:sdt><w:sdtContent>" + hostile.paragraph("kept") + "</w:sdtContent></w:sdt>"
+        + "<w:sdt><w:sdtContent>"
+        + hostile.paragraph("kept")
+        + "</w:sdtContent></w:sdt>"
         + hostile.paragraph("Total\t42")
-    )  # fmt: skip
+    )
     result, text = edited(tmp_path, with_pages(body, 2))
     assert result.has_pages
     assert text == f"before\n{PAGE_MARK}\nkept\nTotal\t42"
@@ -310,9 +338,11 @@ def test_the_main_part_gets_its_usual_name_and_pictures_stay_out(tmp_path: Path)
     assert text == "a"
     with zipfile.ZipFile(BytesIO(result.data)) as bundle:
         assert set(bundle.namelist()) == {
-            "[Content_Types].xml", "_rels/.rels", "word/document.xml",
+            "[Content_Types].xml",
+            "_rels/.rels",
+            "word/document.xml",
             "word/_rels/document.xml.rels",
-        }  # fmt: skip
+        }
         assert b"document2" not in bundle.read("_rels/.rels")
 
 
@@ -376,7 +406,8 @@ def test_notes_and_remarks_are_text_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "a.docx"
     data = hostile.docx(
         f"<w:p>{run('Claim')}{body}</w:p>",
-        footnotes=notes("footnote", "The note."), comments=notes("comment", "A remark."),
-    )  # fmt: skip
+        footnotes=notes("footnote", "The note."),
+        comments=notes("comment", "A remark."),
+    )
     path.write_bytes(data)
     assert parse_document(path, "a.docx").text == "Claim\n\nThe note.\n\nA remark."

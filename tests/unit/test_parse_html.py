@@ -73,13 +73,19 @@ def test_a_page_gives_all_that_it_shows_in_order() -> None:
     [
         ("<p>unclosed <i>tags", ["unclosed tags"]),
         ("<head><title>t</title><p>no body", ["no body"]),
-        ("<table><tr><td>only column</td></tr><tr><td>two</td></tr></table>", ["only column", "two"]),
+        (
+            "<table><tr><td>only column</td></tr><tr><td>two</td></tr></table>",
+            ["only column", "two"],
+        ),
         ("<table><td>a<td>b", ["| a | b |"]),
         ("<table><tr><td>x<table><tr><td>in1<td>in2</table><td>y</table>", ["| x in1 in2 | y |"]),
         (f"<table><tr><td>menu<td>{'long ' * 200}</table>", ["menu", ("long " * 200).strip()]),
         ("<h1>a</h2>b", ["a", "b"]),
         ("</p></ul></table></pre>text", ["text"]),
-        ("<p hidden>shown, or all after it would vanish<p>b", ["shown, or all after it would vanish", "b"]),
+        (
+            "<p hidden>shown, or all after it would vanish<p>b",
+            ["shown, or all after it would vanish", "b"],
+        ),
         ("<select><option>1</select>text", ["text"]),
         ("&#x6c34;&#27893;&unknown;", ["水泵&unknown;"]),
         ("a<!-- comment -->b<![CDATA[c]]>", ["ab"]),
@@ -94,7 +100,7 @@ def test_a_page_gives_all_that_it_shows_in_order() -> None:
         ("10<sup>-2</sup> m<sup> 3 </sup>, H<sub>2</sub>O<sup><a>1</a></sup>", ["10⁻² m³, H₂O¹"]),
         ("M<sup>me</sup> x<sup>[1]</sup> a<sup>2<p>b</sup>c", ["Mme x[1] a2", "bc"]),
     ],
-)  # fmt: skip
+)
 def test_bad_markup_loses_no_words(html: str, expected: list[str]) -> None:
     assert [text for _, _, text in blocks_of(html)] == expected
 
@@ -102,14 +108,17 @@ def test_bad_markup_loses_no_words(html: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("html", "expected"),
     [
-        ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>を", "漢字(かんじ)を"),
+        (
+            "<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>を",
+            "漢字(かんじ)を",
+        ),
         ("<ruby>水<rt>すい</ruby>の", "水(すい)の"),
         ("<ruby><rb>漢<rb>字<rt>かん<rt>じ</ruby>x", "漢字(かんじ)x"),
         ("<ruby>水<rp>(<rt>すい<rp>)</ruby>の", "水(すい)の"),
         ("<p><ruby>水<rt>すい<p>next", "水(すい)"),
         ("<ruby>水</ruby>泵", "水泵"),
     ],
-)  # fmt: skip
+)
 def test_a_word_with_its_reading_above_stays_whole(html: str, expected: str) -> None:
     assert blocks_of(html)[0][2] == expected
 
@@ -282,9 +291,13 @@ def book(spine: str, chapters: dict[str, str], manifest: str) -> bytes:
         f"OEBPS/{name}": f"<html><body>{text}</body></html>" for name, text in chapters.items()
     }
     return hostile.zipped(
-        {"mimetype": "application/epub+zip", "META-INF/container.xml": container,
-         "OEBPS/a.opf": opf, **parts}
-    )  # fmt: skip
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": container,
+            "OEBPS/a.opf": opf,
+            **parts,
+        }
+    )
 
 
 def test_a_book_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:

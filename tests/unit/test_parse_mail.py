@@ -27,9 +27,11 @@ def parts(kind: bytes, *bodies: bytes) -> bytes:
     """Return headers and body of a multipart message; each body begins with its own headers."""
     head = b"From: a@b.example\nMIME-Version: 1.0\nContent-Type: multipart/%s; boundary=%s\n\n"
     edge = b"edge-" + kind
-    return head % (kind, edge) + b"".join(b"--%s\n%s\n" % (edge, body) for body in bodies) + (
-        b"--%s--\n" % edge
-    )  # fmt: skip
+    return (
+        head % (kind, edge)
+        + b"".join(b"--%s\n%s\n" % (edge, body) for body in bodies)
+        + (b"--%s--\n" % edge)
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,12 @@ def item(text: str, depth: int = 0, is_ordered: bool = False) -> Node:
 
 def test_items_in_a_row_are_one_list() -> None:
     nodes = [
-        Node("paragraph", "before"), item("a"), item("b", 1), Node("paragraph", "after"), item("c"),
-    ]  # fmt: skip
+        Node("paragraph", "before"),
+        item("a"),
+        item("b", 1),
+        Node("paragraph", "after"),
+        item("c"),
+    ]
     assert text_of(nodes) == "before\n\n- a\n  - b\n\nafter\n\n- c"
 
 
@@ -66,10 +70,12 @@ def test_a_table_is_one_line_a_row() -> None:
 
 def test_headers_and_footers_come_once_at_the_end() -> None:
     nodes = [
-        Node("paragraph", "Top\tsecret", layer="header"), Node("paragraph", "body"),
-        Node("paragraph", "Top secret", layer="header"), Node("paragraph", "page", layer="footer"),
+        Node("paragraph", "Top\tsecret", layer="header"),
+        Node("paragraph", "body"),
+        Node("paragraph", "Top secret", layer="header"),
+        Node("paragraph", "page", layer="footer"),
         Node("paragraph", "note", layer="footnote"),
-    ]  # fmt: skip
+    ]
     assert text_of(nodes) == "body\n\nnote\n\nTop secret\n\npage"
 
 
@@ -111,12 +117,14 @@ def test_a_style_makes_a_heading_and_a_mark_an_item() -> None:
 def workbook(*sheets: tuple[str, list[list[str]]], **states: str) -> bytes:
     def sheet(rows: list[list[str]]) -> str:
         cells = "".join(
-            f'<row r="{r}">' + "".join(
+            f'<row r="{r}">'
+            + "".join(
                 f'<c r="{chr(65 + c)}{r}" t="inlineStr"><is><t>{text}</t></is></c>'
                 for c, text in enumerate(row)
-            ) + "</row>"
+            )
+            + "</row>"
             for r, row in enumerate(rows, start=1)
-        )  # fmt: skip
+        )
         return f'<worksheet xmlns="{S}"><sheetData>{cells}</sheetData></worksheet>'
 
     listed = "".join(
@@ -138,9 +146,11 @@ def workbook(*sheets: tuple[str, list[list[str]]], **states: str) -> bytes:
 
 def test_sheets_are_pages_under_their_names(tmp_path: Path) -> None:
     data = workbook(
-        ("价目", [["编号", "单价"], ["HX-1", "86"], ["HX-2", "62"]]), ("空", []), ("One", [["only", "row"]]),
+        ("价目", [["编号", "单价"], ["HX-1", "86"], ["HX-2", "62"]]),
+        ("空", []),
+        ("One", [["only", "row"]]),
         ("Same", [["a", "b"], ["a", "b"], ["a", "b"]]),
-    )  # fmt: skip
+    )
     document = parsed(tmp_path, data, "价目表.xlsx")
     assert document.text == (
         "价目\n\n| 编号 | 单价 |\n| HX-1 | 86 |\n| HX-2 | 62 |\f\fOne\n\n| only | row |\f"
@@ -248,17 +258,22 @@ def old_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_doc_has_no_guessed_headings_but_numbered_ones_and_tables(old_word) -> None:
     document = old_word(
         [
-            Node("heading", "bold words", 2), Node("paragraph", "第一章 总则"),
-            Node("paragraph", "11\t12\t\t21\t22"), item("point"), item("one", is_ordered=True),
+            Node("heading", "bold words", 2),
+            Node("paragraph", "第一章 总则"),
+            Node("paragraph", "11\t12\t\t21\t22"),
+            item("point"),
+            item("one", is_ordered=True),
             Node("paragraph", "head", layer="header"),
         ]
-    )  # fmt: skip
+    )
     shown = [(b.kind, b.level, document.text[b.start : b.end]) for b in document.blocks]
     assert shown == [
-        ("paragraph", 0, "bold words"), ("heading", 1, "第一章 总则"),
-        ("table", 0, "| 11 | 12 |\n| 21 | 22 |"), ("list", 0, "- point\none"),
+        ("paragraph", 0, "bold words"),
+        ("heading", 1, "第一章 总则"),
+        ("table", 0, "| 11 | 12 |\n| 21 | 22 |"),
+        ("list", 0, "- point\none"),
         ("paragraph", 0, "head"),
-    ]  # fmt: skip
+    ]
     assert (document.kind, document.title) == ("doc", "T")
 
 

@@ -37,8 +37,9 @@ def placed(marks: list[tuple[str, int, int]], *texts: str) -> list[tuple[str, in
 def test_a_bookmark_is_a_heading_where_its_title_stands() -> None:
     found = placed(
         [("Pump", 1, 0), ("Valve", 2, 1), ("Gone", 1, 0), ("Off", 1, 7)],
-        "About the Pump and more\nPump\ntext", "3.2 Valve\nThe Valve is blue.",
-    )  # fmt: skip
+        "About the Pump and more\nPump\ntext",
+        "3.2 Valve\nThe Valve is blue.",
+    )
     assert found == [("Pump", 1), ("3.2 Valve", 2)]
 
 
@@ -62,9 +63,13 @@ def test_white_space_width_and_forms_of_letters_make_no_difference(title: str, l
 
 
 def test_equal_titles_take_their_places_in_turn() -> None:
-    assert placed([("Foo", 1, 0), ("Bar", 1, 0), ("Foo", 1, 0)], "1 Foo\nx\n2 Bar\ny\n3 Foo\nz") == [
-        ("1 Foo", 1), ("2 Bar", 1), ("3 Foo", 1),
-    ]  # fmt: skip
+    assert placed(
+        [("Foo", 1, 0), ("Bar", 1, 0), ("Foo", 1, 0)], "1 Foo\nx\n2 Bar\ny\n3 Foo\nz"
+    ) == [
+        ("1 Foo", 1),
+        ("2 Bar", 1),
+        ("3 Foo", 1),
+    ]
 
 
 def test_numbers_deepen_levels_and_unmarked_chapters_are_added() -> None:
@@ -78,8 +83,10 @@ def test_numbers_deepen_levels_and_unmarked_chapters_are_added() -> None:
 
 def test_without_bookmarks_numbered_lines_are_headings() -> None:
     assert placed([], "第一章 水\n1.1 小节\n文", "1.2 再\n文") == [
-        ("第一章 水", 1), ("1.1 小节", 2), ("1.2 再", 2),
-    ]  # fmt: skip
+        ("第一章 水", 1),
+        ("1.1 小节", 2),
+        ("1.2 再", 2),
+    ]
 
 
 def test_lines_that_the_page_has_broken_are_joined() -> None:
@@ -134,9 +141,11 @@ def mixed(tmp_path: Path) -> bytes:
     path = tmp_path / "mixed.pdf"
     with pikepdf.new() as out:
         for data in (
-            hostile.text_pdf([[SENTENCE]]), hostile.scan_page(), hostile.text_pdf([[""]]),
             hostile.text_pdf([[SENTENCE]]),
-        ):  # fmt: skip
+            hostile.scan_page(),
+            hostile.text_pdf([[""]]),
+            hostile.text_pdf([[SENTENCE]]),
+        ):
             part = tmp_path / "part.pdf"
             part.write_bytes(data)
             with pikepdf.open(part) as source:
@@ -182,9 +191,11 @@ def test_what_is_filled_into_a_form_is_text(tmp_path: Path) -> None:
         font = document.pages[0].obj.Resources.Font
         look = document.make_stream(
             b"/Tx BMC BT /F 12 Tf 2 5 Td (filled in by hand) Tj ET EMC",
-            Type=pikepdf.Name.XObject, Subtype=pikepdf.Name.Form, BBox=[0, 0, 200, 20],
+            Type=pikepdf.Name.XObject,
+            Subtype=pikepdf.Name.Form,
+            BBox=[0, 0, 200, 20],
             Resources={"/Font": font},
-        )  # fmt: skip
+        )
         field = document.make_indirect(
             pikepdf.Dictionary(
                 Type=pikepdf.Name.Annot,

@@ -28,32 +28,83 @@ WORDS: dict[str, list[tuple[int | None, str]]] = {
     "en_outline.pdf": [(2, "1 Foo"), (4, "9 Baz")],
     "en_multicolumn.pdf": [(1, "consectetuer adipiscing elit"), (1, "viverra ac, nunc"), (3, "")],
     "zh_image_and_text.pdf": [(1, "我是文字")],
-    "zh_chapters_derived.pdf": [(1, "第一章 游戏与作品"), (1, "琉球国舜天王朝建立者，神号尊敦。1187 年至 1237 年在位"), (5, "3.2 小节")],
-    "zh_headings.doc": [(None, "居中的大标题"), (None, "章节1.1的内容"), (None, "| 21 | 22 | 23 |"), (None, "页眉左 页眉中 页眉右")],
-    "en_various.doc": [(None, "ゾルゲと尾崎、淡々と最期"), (None, "Row 2 Col 3"), (None, "- Bullet 2")],
-    "zh_form.docx": [(None, "{{projectName}}"), (None, "附件: 1、概算前后对比表。"), (None, "经办： 负责人：")],
-    "en_numbered_headings.docx": [(1, "1.2. Section 1.2"), (2, "2.1.1. Section 2.1.1"), (2, "2.3.1. Hardware Constraints")],
-    "en_tables.docx": [(None, "| Cell 1.0 | Merged Cell 1.1 1.2 |  |"), (None, "| Header 0.0 | Header 0.1 | Header 0.2 |  |  |")],
-    "en_tracked.docx": [(None, "A nickname for Petrika the Albanian variation of Peter"), (None, "Introducing Apache Mahout")],
+    "zh_chapters_derived.pdf": [
+        (1, "第一章 游戏与作品"),
+        (1, "琉球国舜天王朝建立者，神号尊敦。1187 年至 1237 年在位"),
+        (5, "3.2 小节"),
+    ],
+    "zh_headings.doc": [
+        (None, "居中的大标题"),
+        (None, "章节1.1的内容"),
+        (None, "| 21 | 22 | 23 |"),
+        (None, "页眉左 页眉中 页眉右"),
+    ],
+    "en_various.doc": [
+        (None, "ゾルゲと尾崎、淡々と最期"),
+        (None, "Row 2 Col 3"),
+        (None, "- Bullet 2"),
+    ],
+    "zh_form.docx": [
+        (None, "{{projectName}}"),
+        (None, "附件: 1、概算前后对比表。"),
+        (None, "经办： 负责人："),
+    ],
+    "en_numbered_headings.docx": [
+        (1, "1.2. Section 1.2"),
+        (2, "2.1.1. Section 2.1.1"),
+        (2, "2.3.1. Hardware Constraints"),
+    ],
+    "en_tables.docx": [
+        (None, "| Cell 1.0 | Merged Cell 1.1 1.2 |  |"),
+        (None, "| Header 0.0 | Header 0.1 | Header 0.2 |  |  |"),
+    ],
+    "en_tracked.docx": [
+        (None, "A nickname for Petrika the Albanian variation of Peter"),
+        (None, "Introducing Apache Mahout"),
+    ],
     "en_table.pptx": [(1, "A Slide with a Table"), (1, "| Tangerine | Pink | Aqua |")],
     "zh_merged.xlsx": [(1, "| 合并单元格 |"), (1, "2010-03-21"), (1, "| 中文字体 |")],
-    "en_test.epub": [(None, "Chapter 1: Test Content"), (None, "a different style."), (None, "- A bullet point")],
-    "en_attachment.eml": [(None, "From: Alice Example <alice@example.com>"), (None, "Hello Bob,"), (None, "- test.txt")],
-    "comprehensive.md": [(None, "## Implicit header references"), (None, "MapReduce is a paradigm")],
+    "en_test.epub": [
+        (None, "Chapter 1: Test Content"),
+        (None, "a different style."),
+        (None, "- A bullet point"),
+    ],
+    "en_attachment.eml": [
+        (None, "From: Alice Example <alice@example.com>"),
+        (None, "Hello Bob,"),
+        (None, "- test.txt"),
+    ],
+    "comprehensive.md": [
+        (None, "## Implicit header references"),
+        (None, "MapReduce is a paradigm"),
+    ],
     "zh_hans_gb18030.txt": [(None, "《战国无双3》（）是由光荣和ω-force开发的")],
     "zh_hans_utf16le_nobom.txt": [(None, "武藏浦和站（）是一个位于埼玉县埼玉市南区七丁目")],
     "zh_hant_big5.txt": [(None, "梵語儘管非常古老，構造卻精妙絕倫")],
-}  # fmt: skip
+}
 HEADINGS = {
     "en_outline.pdf": [(1, f"{n} {title}") for n, title in enumerate(["Foo", "Bar", "Baz"] * 3, 1)],
     "zh_chapters_derived.pdf": [
-        (1, "第一章 游戏与作品"), (2, "1.1 小节"), (2, "1.2 小节"), (1, "第二章 人物与地理"),
-        (2, "2.1 小节"), (2, "2.2 小节"), (1, "第三章 科学与技术"), (2, "3.1 小节"), (2, "3.2 小节"),
+        (1, "第一章 游戏与作品"),
+        (2, "1.1 小节"),
+        (2, "1.2 小节"),
+        (1, "第二章 人物与地理"),
+        (2, "2.1 小节"),
+        (2, "2.2 小节"),
+        (1, "第三章 科学与技术"),
+        (2, "3.1 小节"),
+        (2, "3.2 小节"),
     ],
     "en_numbered_headings.docx": [
-        (1, "Test Document"), (1, "1. Section 1"), (2, "1.1. Section 1.1"), (2, "1.2. Section 1.2"),
-        (3, "1.2.1. Section 1.2.3"), (1, "2. Section 2"), (3, "2.1.1. Section 2.1.1"),
-        (2, "2.1. Section 2.1"), (2, "REFERENCES"),
+        (1, "Test Document"),
+        (1, "1. Section 1"),
+        (2, "1.1. Section 1.1"),
+        (2, "1.2. Section 1.2"),
+        (3, "1.2.1. Section 1.2.3"),
+        (1, "2. Section 2"),
+        (3, "2.1.1. Section 2.1.1"),
+        (2, "2.1. Section 2.1"),
+        (2, "REFERENCES"),
     ],
     "en_tables.docx": [(1, "Test with tables")],
     "en_table.pptx": [(2, "A Slide with a Table")],
@@ -62,12 +113,23 @@ HEADINGS = {
     "en_tracked.docx": [],
     "en_various.doc": [],
     "zh_form.docx": [],
-}  # fmt: skip
-PAGES = {"en_4pages.pdf": 4, "en_outline.pdf": 4, "en_multicolumn.pdf": 3, "zh_chapters_derived.pdf": 5,
-         "zh_image_and_text.pdf": 1, "en_table.pptx": 1, "zh_merged.xlsx": 3,
-         "en_numbered_headings.docx": 2}  # fmt: skip
-ENCODINGS = {"zh_hans_gb18030.txt": "gb18030", "zh_hans_utf16le_nobom.txt": "utf-16-le",
-             "zh_hant_big5.txt": "big5hkscs", "comprehensive.md": "utf-8"}  # fmt: skip
+}
+PAGES = {
+    "en_4pages.pdf": 4,
+    "en_outline.pdf": 4,
+    "en_multicolumn.pdf": 3,
+    "zh_chapters_derived.pdf": 5,
+    "zh_image_and_text.pdf": 1,
+    "en_table.pptx": 1,
+    "zh_merged.xlsx": 3,
+    "en_numbered_headings.docx": 2,
+}
+ENCODINGS = {
+    "zh_hans_gb18030.txt": "gb18030",
+    "zh_hans_utf16le_nobom.txt": "utf-16-le",
+    "zh_hant_big5.txt": "big5hkscs",
+    "comprehensive.md": "utf-8",
+}
 REFUSED = {
     "en_password.pdf": "“en_password.pdf” needs a password.",
     "en_scan_3p.pdf": "“en_scan_3p.pdf” has no text layer",
@@ -182,8 +244,10 @@ def test_the_shipped_documents_keep_numbers_and_rows(name: str, words: str) -> N
 
 def test_sheets_and_slides_go_by_their_names() -> None:
     assert [page.label for page in parsed(SHIPPED / "备件价目表.xlsx").pages] == [
-        "水培架备件", "耗材", "订购说明",
-    ]  # fmt: skip
+        "水培架备件",
+        "耗材",
+        "订购说明",
+    ]
     assert parsed(SHIPPED / "dosing-training.pptx").pages[5].label == "Alarms"
 
 

@@ -245,8 +245,15 @@ def test_names_are_checked_when_a_pipeline_grows() -> None:
 def test_the_rag_pipeline_is_drawn_as_it_runs() -> None:
     drawn = pipeline_json(rag_pipeline())
     assert [node["name"] for node in drawn["nodes"]] == [
-        "load_history", "route", "rewrite", "recall", "page", "search", "rerank", "generate",
-    ]  # fmt: skip
+        "load_history",
+        "route",
+        "rewrite",
+        "recall",
+        "page",
+        "search",
+        "rerank",
+        "generate",
+    ]
     assert {"source": "route", "target": "generate", "kind": "conditional"} in drawn["edges"]
     assert {"source": "generate", "target": "END", "kind": "always"} in drawn["edges"]
     for name in ("load_history", "route"):
@@ -318,14 +325,30 @@ def test_an_engine_that_breaks_while_it_is_loaded_is_replaced(
 
 def test_the_config_has_the_defaults_of_its_description() -> None:
     values = AgentConfig().as_dict()
-    assert {name: values[name] for name in (
-        "default_top_k", "min_confidence_score", "search_mode", "enable_source_citation",
-        "enable_query_rewrite", "enable_rerank", "rerank_top_k", "vector_threshold", "bm25_threshold",
-    )} == {
-        "default_top_k": 5, "min_confidence_score": 0.5, "search_mode": "hybrid",
-        "enable_source_citation": True, "enable_query_rewrite": False, "enable_rerank": False,
-        "rerank_top_k": 5, "vector_threshold": 0.7, "bm25_threshold": 0.3,
-    }  # fmt: skip
+    assert {
+        name: values[name]
+        for name in (
+            "default_top_k",
+            "min_confidence_score",
+            "search_mode",
+            "enable_source_citation",
+            "enable_query_rewrite",
+            "enable_rerank",
+            "rerank_top_k",
+            "vector_threshold",
+            "bm25_threshold",
+        )
+    } == {
+        "default_top_k": 5,
+        "min_confidence_score": 0.5,
+        "search_mode": "hybrid",
+        "enable_source_citation": True,
+        "enable_query_rewrite": False,
+        "enable_rerank": False,
+        "rerank_top_k": 5,
+        "vector_threshold": 0.7,
+        "bm25_threshold": 0.3,
+    }
     for wrong in (
         {"default_top_k": 0},
         {"default_top_k": "5"},

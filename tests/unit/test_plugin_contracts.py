@@ -155,17 +155,37 @@ def numbered_from_zero(_: SourceQuery, result: SourceResult) -> SourceResult:
 @pytest.mark.parametrize(
     ("plugin", "test", "said"),
     [
-        (changed(lambda q, r: list(r.hits)), "test_a_question_it_knows_has_ranked_hits", "returned list"),
-        (changed(lambda q, r: SourceResult()), "test_a_question_it_knows_has_ranked_hits", "found nothing"),
+        (
+            changed(lambda q, r: list(r.hits)),
+            "test_a_question_it_knows_has_ranked_hits",
+            "returned list",
+        ),
+        (
+            changed(lambda q, r: SourceResult()),
+            "test_a_question_it_knows_has_ranked_hits",
+            "found nothing",
+        ),
         (changed(numbered_from_zero), "test_a_question_it_knows_has_ranked_hits", None),
         (with_hits(text=" "), "test_a_question_it_knows_has_ranked_hits", "has no text"),
         (with_hits(source="other"), "test_a_question_it_knows_has_ranked_hits", "is of “other”"),
         (with_hits(score=float("nan")), "test_a_question_it_knows_has_ranked_hits", "nan"),
         (with_hits(data={"when": {1, 2}}), "test_its_hits_survive_json", None),
         (with_hits(data={"pair": (1, 2)}), "test_its_hits_survive_json", None),
-        (with_hits(metadata={"asked with": "hunter2"}), "test_its_hits_survive_json", "shows a secret"),
-        (changed(lambda q, r: r if r.hits else None), "test_nothing_found_is_an_empty_result", "NoneType"),
-        (changed(lambda q, r: r if r.hits else SourceResult(notes=("",))), "test_nothing_found_is_an_empty_result", None),
+        (
+            with_hits(metadata={"asked with": "hunter2"}),
+            "test_its_hits_survive_json",
+            "shows a secret",
+        ),
+        (
+            changed(lambda q, r: r if r.hits else None),
+            "test_nothing_found_is_an_empty_result",
+            "NoneType",
+        ),
+        (
+            changed(lambda q, r: r if r.hits else SourceResult(notes=("",))),
+            "test_nothing_found_is_an_empty_result",
+            None,
+        ),
         (Crashes, "test_any_question_ends_in_a_result_or_an_error_for_people", "cannot read that"),
         (Deaf, "test_a_deadline_that_is_over_ends_the_call_at_once", "no timeout"),
         (Deaf, "test_a_call_that_nobody_waits_for_ends_at_once", "not cancelled"),
@@ -181,7 +201,7 @@ def numbered_from_zero(_: SourceQuery, result: SourceResult) -> SourceResult:
         (type("NoLabel", (Good,), {"label": ""}), "test_it_can_be_filed", "the label is empty"),
         (type("BadName", (Good,), {"name": "Bad Name"}), "test_it_can_be_filed", "“Bad Name”"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_source_is_caught(plugin: type[Any], test: str, said: str | None) -> None:
     suite = type("TestBad", (TestGood,), {"plugin": plugin})()
     with pytest.raises(Exception, match=said) as caught:
@@ -255,13 +275,22 @@ def enhancer(enhance: Callable[[Any, str, str], Any]) -> type[Any]:
     ("enhance", "test"),
     [
         (lambda s, p, c: f"{c}\n{p}", "test_without_context_the_prompt_is_unchanged"),
-        (lambda s, p, c: c and (c + "\n{p}").format(p=p), "test_prompt_and_context_stand_in_the_result_as_they_came"),
-        (lambda s, p, c: f"{c.strip()}\n{p}", "test_prompt_and_context_stand_in_the_result_as_they_came"),
-        (lambda s, p, c: f"{c}\n{p.strip()}", "test_prompt_and_context_stand_in_the_result_as_they_came"),
+        (
+            lambda s, p, c: c and (c + "\n{p}").format(p=p),
+            "test_prompt_and_context_stand_in_the_result_as_they_came",
+        ),
+        (
+            lambda s, p, c: f"{c.strip()}\n{p}",
+            "test_prompt_and_context_stand_in_the_result_as_they_came",
+        ),
+        (
+            lambda s, p, c: f"{c}\n{p.strip()}",
+            "test_prompt_and_context_stand_in_the_result_as_they_came",
+        ),
         (lambda s, p, c: None, "test_prompt_and_context_stand_in_the_result_as_they_came"),
         (lambda s, p, c: f"{c}{p}{time.monotonic_ns()}", "test_equal_input_gives_an_equal_result"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_enhancer_is_caught(enhance: Any, test: str) -> None:
     suite = type("TestBad", (EnhancerContract,), {"plugin": enhancer(enhance)})()
     with pytest.raises((AssertionError, KeyError, IndexError)):
@@ -284,11 +313,14 @@ class Tool:
     [
         ({"description": "x"}, "test_a_model_can_be_told_of_it"),
         ({"run": lambda self, call: {1: "x"}}, "test_it_answers_with_json"),
-        ({"run": lambda self, call: {"x": call.arguments.text.encode("ascii").decode()}}, "test_any_text_ends_in_an_answer_or_an_error_for_people"),
+        (
+            {"run": lambda self, call: {"x": call.arguments.text.encode("ascii").decode()}},
+            "test_any_text_ends_in_an_answer_or_an_error_for_people",
+        ),
         ({}, "test_it_does_nothing_that_the_caller_may_not"),
         ({}, "test_what_fails_behind_it_is_an_error_for_people"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_tool_is_caught(changes: dict[str, Any], test: str) -> None:
     hooks = {"hidden_options": lambda self: {"text": "x"}, "failing_options": lambda self: {}}
     plugin = type("Bad", (Tool,), changes)

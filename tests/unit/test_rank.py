@@ -30,14 +30,25 @@ def test_a_ranking_gives_each_text_its_score(order: list[int], scores: list[int]
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "no json", "{}", '{"ranking": 3}', '{"ranking": 0}', '{"ranking": false}', '{"ranking": []}', '{"ranking": [{"id": 1, "score": 5}]}',
-     '{"ranking": [{"id": 1, "score": 5}, {"id": 1, "score": 5}]}',
-     '{"ranking": [{"id": 1, "score": 5}, {"id": 3, "score": 5}]}',
-     '{"ranking": [{"id": 1, "score": 5}, {"id": 2, "score": 11}]}',
-     '{"ranking": [{"id": 1, "score": 5}, {"id": 2, "score": "high"}]}',
-     '{"ranking": [{"id": 1, "score": true}, {"id": 2, "score": 1}]}',
-     '{"ranking": [{"id": 1}, {"id": 2, "score": 1}]}', '{"ranking": [1, 2]}', "[" * 5000],
-)  # fmt: skip
+    [
+        "",
+        "no json",
+        "{}",
+        '{"ranking": 3}',
+        '{"ranking": 0}',
+        '{"ranking": false}',
+        '{"ranking": []}',
+        '{"ranking": [{"id": 1, "score": 5}]}',
+        '{"ranking": [{"id": 1, "score": 5}, {"id": 1, "score": 5}]}',
+        '{"ranking": [{"id": 1, "score": 5}, {"id": 3, "score": 5}]}',
+        '{"ranking": [{"id": 1, "score": 5}, {"id": 2, "score": 11}]}',
+        '{"ranking": [{"id": 1, "score": 5}, {"id": 2, "score": "high"}]}',
+        '{"ranking": [{"id": 1, "score": true}, {"id": 2, "score": 1}]}',
+        '{"ranking": [{"id": 1}, {"id": 2, "score": 1}]}',
+        '{"ranking": [1, 2]}',
+        "[" * 5000,
+    ],
+)
 def test_what_is_no_ranking_is_none(answer: str) -> None:
     assert read_ranking(answer, 2) is None
 

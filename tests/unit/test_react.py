@@ -34,9 +34,11 @@ SEARCH = {"tool": "search", "arguments": {"query": "pump"}}
 USE = ToolUse("call_1", "search", {"query": "pump"})
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +50,10 @@ JSON = st.recursive(
         ('{"calls": []}', ()),
         ('{"calls": [{"tool": "search"}]}', (ToolUse("call_1", "search"),)),
         ('{"calls": [{"tool": "nobody", "arguments": {}}]}', (ToolUse("call_1", "nobody"),)),
-        ('{"calls": [{"tool": "search", "arguments": "x"}]}',
-         (ToolUse("call_1", "search", fault="The arguments are no JSON object."),)),
+        (
+            '{"calls": [{"tool": "search", "arguments": "x"}]}',
+            (ToolUse("call_1", "search", fault="The arguments are no JSON object."),),
+        ),
         ('{"tool": "nobody", "arguments": {}}', None),
         ('{"calls": [{"tool": "search", "why": 1}]}', None),
         ('{"calls": [{"tool": 7}]}', None),
@@ -61,7 +65,7 @@ JSON = st.recursive(
         (f"I search. {json.dumps(SEARCH)}", None),
         (f"{json.dumps(SEARCH)} is what the manual says.", (USE,)),
     ],
-)  # fmt: skip
+)
 def test_calls_are_read_where_an_answer_is_nothing_else(text: str, expected: Any) -> None:
     assert written_calls(text, NAMES, is_lenient=False) == expected
 
@@ -196,8 +200,15 @@ def test_a_plugin_adds_a_step_to_a_type_of_agents() -> None:
 
 def test_loops_are_drawn_with_their_ways_back() -> None:
     drawn = pipeline_mermaid(react_pipeline())
-    for edge in ("decide -.-> think", "decide -.-> generate", "think -.-> act", "act -.-> think",
-                 "act -.-> answer", "think -.-> END", "answer -.-> END"):  # fmt: skip
+    for edge in (
+        "decide -.-> think",
+        "decide -.-> generate",
+        "think -.-> act",
+        "act -.-> think",
+        "act -.-> answer",
+        "think -.-> END",
+        "answer -.-> END",
+    ):
         assert f"    {edge}\n" in drawn
     drawn = pipeline_mermaid(supervisor_pipeline())
     for edge in ("plan -.-> ask", "plan -.-> merge", "ask -.-> plan", "ask -.-> END"):

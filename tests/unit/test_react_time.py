@@ -34,9 +34,12 @@ class Loop(Run):
         super().__init__(Team({}), AgentConfig.from_dict(settings), repaired=None)
         self.turns: list[str | None] = [WRONG]
         self.tools = SimpleNamespace(
-            deadline=Deadline(self.config.run_timeout_s), specs=(), calling="text",
-            searches_stores=True, learn=lambda calling: None,
-        )  # fmt: skip
+            deadline=Deadline(self.config.run_timeout_s),
+            specs=(),
+            calling="text",
+            searches_stores=True,
+            learn=lambda calling: None,
+        )
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         self.requests.append(request)
@@ -53,10 +56,12 @@ def ended(run: Loop, step: str) -> tuple[PipelineState, float]:
         {name: way for name, way in whole.branches.items() if name in ("think", "act", "answer")},
     )
     state: PipelineState = {
-        "query": "How often is the pump serviced?", "confidence": 1.0, "limit": "",
+        "query": "How often is the pump serviced?",
+        "confidence": 1.0,
+        "limit": "",
         "agent_scratchpad": [Message("system", "s"), Message("user", "?")],
         "passages": [Passage("doc_01", HIT, HIT.text)],
-    }  # fmt: skip
+    }
     lent: Any = run
     started = time.monotonic()
     end = asyncio.run(PlainEngine(rest).run(state, lent))
@@ -94,8 +99,10 @@ def test_a_repair_that_hangs_costs_no_rag_answer() -> None:
     run: Any = Loop(generate_timeout_s=0.3)
     whole = rag_pipeline()
     state: PipelineState = {
-        "query": "How often is the pump serviced?", "confidence": 1.0, "reranked_results": [HIT],
-    }  # fmt: skip
+        "query": "How often is the pump serviced?",
+        "confidence": 1.0,
+        "reranked_results": [HIT],
+    }
     last = Pipeline(whole.stages[whole.stage_of("generate") :])
     end = asyncio.run(PlainEngine(last).run(state, run))
     assert end["final_answer"] == run.text == "Yearly[1]." and end["outcome"] == "answered"

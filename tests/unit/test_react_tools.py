@@ -35,12 +35,18 @@ def tools(*, has_tools: bool = True, stores: Any = (), **config: Any) -> AgentTo
 @pytest.mark.parametrize(
     ("wish", "has_tools", "learnt", "expected"),
     [
-        ("auto", True, "", "native"), ("auto", True, "form", "form"), ("auto", True, "text", "text"),
-        ("auto", False, "", "form"), ("auto", False, "text", "text"),
-        ("native", False, "text", "native"), ("native", True, "", "native"),
-        ("text", True, "", "form"), ("text", True, "native", "form"), ("text", False, "text", "text"),
+        ("auto", True, "", "native"),
+        ("auto", True, "form", "form"),
+        ("auto", True, "text", "text"),
+        ("auto", False, "", "form"),
+        ("auto", False, "text", "text"),
+        ("native", False, "text", "native"),
+        ("native", True, "", "native"),
+        ("text", True, "", "form"),
+        ("text", True, "native", "form"),
+        ("text", False, "text", "text"),
     ],
-)  # fmt: skip
+)
 def test_tools_are_called_as_wished_and_as_was_learnt(
     wish: str, has_tools: bool, learnt: str, expected: str
 ) -> None:
@@ -99,9 +105,11 @@ def test_only_tools_of_the_stores_allow_a_short_cut() -> None:
 
 def run(*, searches: bool = True, **config: Any) -> Any:
     return SimpleNamespace(
-        config=AgentConfig.from_dict(config), can_write=True,
-        tools=SimpleNamespace(searches_stores=searches), model_id="test:model",
-    )  # fmt: skip
+        config=AgentConfig.from_dict(config),
+        can_write=True,
+        tools=SimpleNamespace(searches_stores=searches),
+        model_id="test:model",
+    )
 
 
 def teller(*verdicts: str) -> Teller:
@@ -129,7 +137,7 @@ CALL = {"is_error": False, "n_results": 1}
         ((), {"memories": "- Known: the HX-400"}, {}, True),
         ((), {}, {"enable_source_citation": False}, True),
     ],
-)  # fmt: skip
+)
 def test_an_answer_rests_on_quotes_results_memories_or_a_sure_search(
     verdicts: tuple[str, ...], state: Any, config: dict[str, Any], expected: bool
 ) -> None:

@@ -12,26 +12,41 @@ from hypothesis import strategies as st
 from agents.core.read_output import Output, read_output
 
 ANSWER = {
-    "response_content": "可以请年假。", "analysis_result": "sufficient", "confidence": 0.85,
-    "data_quality": "high", "reasoning_summary": "手册第三章",
+    "response_content": "可以请年假。",
+    "analysis_result": "sufficient",
+    "confidence": 0.85,
+    "data_quality": "high",
+    "reasoning_summary": "手册第三章",
     "additional_fields": {"suggested_actions": ["a"], "risk_level": "low", "confidence": 0.1},
-}  # fmt: skip
+}
 EXPECTED = Output(
-    "可以请年假。", "手册第三章",
-    {"analysis_result": "sufficient", "confidence": 0.85, "data_quality": "high",
-     "suggested_actions": ["a"], "risk_level": "low"},
-)  # fmt: skip
+    "可以请年假。",
+    "手册第三章",
+    {
+        "analysis_result": "sufficient",
+        "confidence": 0.85,
+        "data_quality": "high",
+        "suggested_actions": ["a"],
+        "risk_level": "low",
+    },
+)
 JSON = json.dumps(ANSWER, ensure_ascii=False, indent=2)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        JSON, f"\n\n{JSON}\n", f"```json\n{JSON}\n```", f"```\n{JSON}\n```", f"```json\n{JSON}",
-        f"分析如下：\n```json\n{JSON}\n```\n以上。", f"Here it is: {JSON} Done {{}}.",
-        f"Given {{x}} and {{\"a\": 1}}: {JSON}", f"{{oops {JSON}",
+        JSON,
+        f"\n\n{JSON}\n",
+        f"```json\n{JSON}\n```",
+        f"```\n{JSON}\n```",
+        f"```json\n{JSON}",
+        f"分析如下：\n```json\n{JSON}\n```\n以上。",
+        f"Here it is: {JSON} Done {{}}.",
+        f'Given {{x}} and {{"a": 1}}: {JSON}',
+        f"{{oops {JSON}",
     ],
-)  # fmt: skip
+)
 def test_the_object_is_found_wherever_it_stands(text: str) -> None:
     assert read_output(text) == EXPECTED
 
@@ -63,8 +78,8 @@ VALUES = st.recursive(
 
 @given(
     answer=st.dictionaries(st.text(min_size=1, max_size=6), VALUES, min_size=1, max_size=4),
-    around=st.text(alphabet="ab中 \n`。,\"", max_size=20),
-)  # fmt: skip
+    around=st.text(alphabet='ab中 \n`。,"', max_size=20),
+)
 def test_any_object_amid_any_text_is_read(answer: dict[str, Any], around: str) -> None:
     answer.pop("additional_fields", None)
     found = read_output(around + json.dumps(answer) + around)

@@ -24,9 +24,14 @@ HAN = "更换滤芯之前必须先关闭水泵电源，并手动关闭上游阀�
 
 def make(text: str, rank: int = 1, **values: object) -> Hit:
     given: dict[str, object] = {
-        "chunk_id": rank, "revision": 1, "store_id": 1, "file_id": 1, "score": 1.0 / rank,
-        "char_end": len(text), "token_count": 10,
-    }  # fmt: skip
+        "chunk_id": rank,
+        "revision": 1,
+        "store_id": 1,
+        "file_id": 1,
+        "score": 1.0 / rank,
+        "char_end": len(text),
+        "token_count": 10,
+    }
     return Hit(text=text, rank=rank, **(given | values))  # type: ignore[arg-type]
 
 

@@ -13,14 +13,16 @@ from rag.stages.prompting.templates import resolve_template
 
 CONTEXT: dict[str, Any] = {
     "input_1": {
-        "user_input": "年假几天？", "formData": {"destination": "成都", "days": 3},
+        "user_input": "年假几天？",
+        "formData": {"destination": "成都", "days": 3},
         "files": [{"name": "a.pdf", "url": "https://x/a.pdf"}, {"name": "b.pdf", "url": ""}],
-        "is_new": True, "nothing": None,
+        "is_new": True,
+        "nothing": None,
     },
     "llm-2": {"output": "先问政策", "user_input": "second"},
     "v1.2": {"x": "dotted", "a.b": "field with a dot"},
     "_meta": {"nodeLabels": {"input_1": "用户输入", "llm-2": "LLM", "v1.2": "input_1"}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -61,11 +63,21 @@ def test_one_placeholder_alone_gives_the_thing_itself() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "nobody.output", "input_1.nothing.more", "files[2]", "files[-1]", "files.0", "user_input[0]",
-        "input_1.__class__", "_meta.nodeLabels", "_meta", "files[0]url", "input_1.", ".user_input",
+        "nobody.output",
+        "input_1.nothing.more",
+        "files[2]",
+        "files[-1]",
+        "files.0",
+        "user_input[0]",
+        "input_1.__class__",
+        "_meta.nodeLabels",
+        "_meta",
+        "files[0]url",
+        "input_1.",
+        ".user_input",
         "files[99999999999]",
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_empty_and_named(path: str) -> None:
     found = resolve_template(f"a{{{{{path}}}}}b", CONTEXT)
     assert (found.text, found.missing) == ("ab", (path,))
@@ -110,10 +122,14 @@ def test_any_template_over_any_values_is_answered(template: str, output: Any) ->
 
 
 @given(
-    label=st.text(min_size=1, max_size=10).filter(lambda t: not set(t) & set("{}") and t.strip() == t),
-    field=st.text(min_size=1, max_size=10).filter(lambda t: not set(t) & set("{}") and t.strip() == t),
+    label=st.text(min_size=1, max_size=10).filter(
+        lambda t: not set(t) & set("{}") and t.strip() == t
+    ),
+    field=st.text(min_size=1, max_size=10).filter(
+        lambda t: not set(t) & set("{}") and t.strip() == t
+    ),
     value=VALUES,
-)  # fmt: skip
+)
 def test_any_label_and_field_reach_their_value(label: str, field: str, value: Any) -> None:
     context = {"id-7f3": {field: value}, "_meta": {"nodeLabels": {"id-7f3": label}}}
     if label in ("_meta", "id-7f3"):

@@ -47,9 +47,12 @@ def test_an_unknown_layout_is_refused_when_it_is_set_and_not_at_the_first_questi
 
 def test_what_was_stored_comes_back_as_it_was() -> None:
     settings = RetrievalSettings(
-        top_k=7, content_types=("manual", "faq"), metadata={"lang": "zh", "year": 2024},
-        context_type="xml", vector_threshold=0.5,
-    )  # fmt: skip
+        top_k=7,
+        content_types=("manual", "faq"),
+        metadata={"lang": "zh", "year": 2024},
+        context_type="xml",
+        vector_threshold=0.5,
+    )
     again = RetrievalSettings.from_dict(settings.as_dict())
     assert again == settings
     assert again.hash == settings.hash != RetrievalSettings().hash

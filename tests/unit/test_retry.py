@@ -144,10 +144,14 @@ def test_who_waits_may_be_woken() -> None:
 @pytest.mark.parametrize(
     ("value", "wait_s"),
     [
-        ("17", 17.0), ("0.15", 0.15), ("", None), ("soon", None),
-        ("Thu, 01 Jan 1970 00:01:40 GMT", -900.0), ("Thu, 99 Jan 1970 00:00:00 GMT", None),
+        ("17", 17.0),
+        ("0.15", 0.15),
+        ("", None),
+        ("soon", None),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", -900.0),
+        ("Thu, 99 Jan 1970 00:00:00 GMT", None),
     ],
-)  # fmt: skip
+)
 def test_a_header_s_wish_is_a_number_or_a_date(
     monkeypatch: pytest.MonkeyPatch, value: str, wait_s: float | None
 ) -> None:

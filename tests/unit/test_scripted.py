@@ -75,12 +75,15 @@ async def test_a_delay_is_spread_over_the_words() -> None:
         ({"answer": []}, "must hold answers"),
         ({"answers": "x"}, "answers must be a list"),
         ({"answers": [{"answer": "x"}]}, "line 1 must hold contains"),
-        ({"answers": [{"contains": "a", "answer": "x"}, {"contains": "a"}]}, "line 2 has no answer"),
+        (
+            {"answers": [{"contains": "a", "answer": "x"}, {"contains": "a"}]},
+            "line 2 has no answer",
+        ),
         ({"answers": [{"contains": "a", "answers": []}]}, "line 1 has no answer"),
         ({"answers": [{"contains": "a", "answer": "x", "delay": 1}]}, "line 1 must hold"),
         ({"answers": [{"contains": "a", "answer": "x", "delay_s": "1"}]}, "delay_s of line 1"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_script_is_refused_with_its_line(script: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Script.from_dict(script, name="test")
@@ -101,9 +104,14 @@ def test_a_script_is_read_from_a_file(tmp_path: Path) -> None:
         ("gone.yaml", None, ConfigurationError, "cannot be read: No such file"),
         ("s.txt", "answers: []", InvalidInputError, "a small .yaml file"),
         ("s.yaml", "answers: [", InvalidInputError, "it is no YAML"),
-        ("s.yaml", "x: !!python/object/apply:os.system ['true']", InvalidInputError, "it is no YAML"),
+        (
+            "s.yaml",
+            "x: !!python/object/apply:os.system ['true']",
+            InvalidInputError,
+            "it is no YAML",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_is_no_script_is_refused(
     tmp_path: Path, name: str, content: str | None, error: type[Exception], message: str
 ) -> None:

@@ -77,20 +77,36 @@ plain = st.recursive(
 )
 legs = st.builds(Leg, rank=st.none() | st.integers(1), score=st.none() | st.floats(-9, 99))
 hits = st.builds(
-    Hit, text=st.text(), rank=st.integers(1, 200), score=st.none() | st.floats(0, 1),
-    vector=legs, lexical=legs, chunk_id=st.none() | st.integers(1), page_first=st.none(),
-    matched_terms=st.lists(st.text()).map(tuple), heading_path=st.lists(st.text()).map(tuple),
-    metadata=st.dictionaries(st.text(), plain), data=st.none() | st.dictionaries(st.text(), plain),
-)  # fmt: skip
+    Hit,
+    text=st.text(),
+    rank=st.integers(1, 200),
+    score=st.none() | st.floats(0, 1),
+    vector=legs,
+    lexical=legs,
+    chunk_id=st.none() | st.integers(1),
+    page_first=st.none(),
+    matched_terms=st.lists(st.text()).map(tuple),
+    heading_path=st.lists(st.text()).map(tuple),
+    metadata=st.dictionaries(st.text(), plain),
+    data=st.none() | st.dictionaries(st.text(), plain),
+)
 analyses = st.builds(
-    QueryAnalysis, intent=st.text(), keywords=st.lists(st.text()).map(tuple),
+    QueryAnalysis,
+    intent=st.text(),
+    keywords=st.lists(st.text()).map(tuple),
     entities=st.lists(st.builds(Entity, type=st.text(), value=st.text())).map(tuple),
-)  # fmt: skip
+)
 results = st.builds(
-    SearchResult, query=st.text(), hits=st.lists(hits, max_size=3).map(tuple), mode=st.text(),
-    top_k=st.integers(1, 200), settings_hash=st.text(), timings_ms=st.just({"sql": 1.25}),
-    routes=st.dictionaries(st.integers(1), st.text()), analysis=st.none() | analyses,
-)  # fmt: skip
+    SearchResult,
+    query=st.text(),
+    hits=st.lists(hits, max_size=3).map(tuple),
+    mode=st.text(),
+    top_k=st.integers(1, 200),
+    settings_hash=st.text(),
+    timings_ms=st.just({"sql": 1.25}),
+    routes=st.dictionaries(st.integers(1), st.text()),
+    analysis=st.none() | analyses,
+)
 
 
 @given(results)
@@ -100,12 +116,23 @@ def test_a_result_comes_back_equal(result: SearchResult) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"x", b"[]", b"1", b'"a"', b"null", b"{}", b'{"hits": 1}', b'{"unknown": 1}', b"\xff",
-     b'{"query":"","hits":[{"text":"","rank":1,"vector":7}],"mode":"","top_k":1,'
-     b'"settings_hash":"","routes":{},"timings_ms":{}}',
-     b'{"query":"","hits":[],"mode":"","top_k":1,"settings_hash":"","routes":{"x":""},'
-     b'"timings_ms":{}}'],
-)  # fmt: skip
+    [
+        b"",
+        b"x",
+        b"[]",
+        b"1",
+        b'"a"',
+        b"null",
+        b"{}",
+        b'{"hits": 1}',
+        b'{"unknown": 1}',
+        b"\xff",
+        b'{"query":"","hits":[{"text":"","rank":1,"vector":7}],"mode":"","top_k":1,'
+        b'"settings_hash":"","routes":{},"timings_ms":{}}',
+        b'{"query":"","hits":[],"mode":"","top_k":1,"settings_hash":"","routes":{"x":""},'
+        b'"timings_ms":{}}',
+    ],
+)
 def test_what_is_no_result_is_none(raw: bytes) -> None:
     assert from_json(SearchResult, raw) is None
 

@@ -22,8 +22,11 @@ STATES = [
     StoreState(2, 60, 78, False, "e5:m", 384, "1"),
 ]
 BASE: dict[str, Any] = {
-    "query": "pump", "scope": Scope(user_id=1), "settings": RetrievalSettings(), "states": STATES,
-}  # fmt: skip
+    "query": "pump",
+    "scope": Scope(user_id=1),
+    "settings": RetrievalSettings(),
+    "states": STATES,
+}
 
 
 def key(**changes: Any) -> SearchKey | None:
@@ -43,19 +46,26 @@ def with_state(**changes: Any) -> list[StoreState]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"query": "pumps"}, {"query": "Pump"}, {"query": "pump?"},
-        {"scope": Scope(user_id=2)}, {"scope": Scope.anonymous()}, {"scope": Scope.operator()},
+        {"query": "pumps"},
+        {"query": "Pump"},
+        {"query": "pump?"},
+        {"scope": Scope(user_id=2)},
+        {"scope": Scope.anonymous()},
+        {"scope": Scope.operator()},
         {"scope": Scope(user_id=1, group_ids=frozenset({1}))},
         {"scope": Scope(user_id=1, is_operator=True)},
         {"scope": Scope(user_id=1, only_store_ids=frozenset({1, 2}))},
         {"settings": RetrievalSettings(top_k=5)},
         {"settings": RetrievalSettings(vector_weight=0.71)},
-        {"states": STATES[:1]}, {"states": with_state(generation=79)},
-        {"states": with_state(store_id=3)}, {"states": with_state(model="e5:n")},
-        {"states": with_state(dim=64)}, {"states": with_state(version="2")},
+        {"states": STATES[:1]},
+        {"states": with_state(generation=79)},
+        {"states": with_state(store_id=3)},
+        {"states": with_state(model="e5:n")},
+        {"states": with_state(dim=64)},
+        {"states": with_state(version="2")},
         {"also": "list"},
     ],
-)  # fmt: skip
+)
 def test_whatever_may_change_a_result_changes_the_key(changes: dict[str, Any]) -> None:
     assert asked(**changes) != asked()
 
@@ -85,10 +95,13 @@ def test_the_release_is_known_by_what_its_code_and_statements_say(
     (tmp_path / "admin").mkdir()
     digests = [module._code.__wrapped__()]
     for name, text, is_other in [
-        ("stages/terms.py", "1", True), ("stages/terms.py", "2", True),
-        ("stages/hybrid.sql", "2", True), ("stages/terms.pyc", "x", False),
-        ("admin/page.py", "x", False), ("stages/terms.py", "2", False),
-    ]:  # fmt: skip
+        ("stages/terms.py", "1", True),
+        ("stages/terms.py", "2", True),
+        ("stages/hybrid.sql", "2", True),
+        ("stages/terms.pyc", "x", False),
+        ("admin/page.py", "x", False),
+        ("stages/terms.py", "2", False),
+    ]:
         (tmp_path / name).write_text(text)
         digests.append(module._code.__wrapped__())
         assert (digests[-1] != digests[-2]) == is_other, name

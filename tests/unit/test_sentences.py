@@ -15,11 +15,27 @@ TEXTS = st.one_of(
     st.text(max_size=80),
     st.lists(
         st.sampled_from(
-            ["水泵", "。", "pump", ". ", "Dr", "!", "\n", "…", "”", "3", " ", "\f", "\u0301",
-             "\u200d", "\r\n", "-"]
+            [
+                "水泵",
+                "。",
+                "pump",
+                ". ",
+                "Dr",
+                "!",
+                "\n",
+                "…",
+                "”",
+                "3",
+                " ",
+                "\f",
+                "\u0301",
+                "\u200d",
+                "\r\n",
+                "-",
+            ]
         )
     ).map("".join),
-)  # fmt: skip
+)
 
 
 def split(text: str) -> list[str]:
@@ -47,7 +63,7 @@ def split(text: str) -> list[str]:
         (" \n\t", []),
         ("", []),
     ],
-)  # fmt: skip
+)
 def test_sentences(text: str, sentences: list[str]) -> None:
     assert split(text) == sentences
 
@@ -55,10 +71,14 @@ def test_sentences(text: str, sentences: list[str]) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_wrapped_line_goes_on(newline: str) -> None:
     text = newline.join(
-        ["The pump in the cellar is switched off and then",
-         "it is drained by hand. The valve must be",
-         "closed before that.", "", "Another paragraph"]
-    )  # fmt: skip
+        [
+            "The pump in the cellar is switched off and then",
+            "it is drained by hand. The valve must be",
+            "closed before that.",
+            "",
+            "Another paragraph",
+        ]
+    )
     assert len(split(text)) == 3
     assert split(text)[0].endswith("by hand.")
     text = newline.join(
@@ -73,11 +93,15 @@ def test_a_wrapped_line_goes_on(newline: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["安装说明\n打开阀门", "Short line\nand another one",
-     "# " + "Heading " * 8 + "\ntext of the paragraph " * 2,
-     "word " * 12 + "\n- " + "item " * 10, "cell\tcell " * 8 + "\ncell\tcell " * 2,
-     "word " * 12 + "\n\nword " * 3],
-)  # fmt: skip
+    [
+        "安装说明\n打开阀门",
+        "Short line\nand another one",
+        "# " + "Heading " * 8 + "\ntext of the paragraph " * 2,
+        "word " * 12 + "\n- " + "item " * 10,
+        "cell\tcell " * 8 + "\ncell\tcell " * 2,
+        "word " * 12 + "\n\nword " * 3,
+    ],
+)
 def test_other_line_breaks_end_a_sentence(text: str) -> None:
     assert split(text)[0] == text.split("\n", 1)[0].strip()
 

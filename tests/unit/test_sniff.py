@@ -100,8 +100,12 @@ def test_the_content_tells_the_kind(sniff, data: bytes, name: str, kind: str) ->
         (b"\x1f\x8b\x08\0", "a.txt", "is an archive", "Unpack it"),
         (b"a".ljust(257, b"\0") + b"ustar", "a.tar", "is an archive", "Unpack it"),
         (b"version https://git-lfs.github.com/spec/v1\noid", "a.docx", "Git LFS", "real file"),
-        (b'<?xml version="1.0"?><?mso-application progid="Word.Document"?>', "a.doc", "Word XML",
-         "Save it as .docx"),
+        (
+            b'<?xml version="1.0"?><?mso-application progid="Word.Document"?>',
+            "a.doc",
+            "Word XML",
+            "Save it as .docx",
+        ),
         (hostile.zipped({"a.txt": "x"}), "a.docx", "is a zip, not a document", "Unpack it"),
         (hostile.zipped({}), "a.zip", "is a zip, not a document", "Unpack it"),
         (epub(b"application/vnd.oasis.opendocument.text"), "a.odt", "OpenDocument", ".docx"),
@@ -114,7 +118,7 @@ def test_the_content_tells_the_kind(sniff, data: bytes, name: str, kind: str) ->
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.doc", "is damaged", "save it anew"),
         (DOCX[: len(DOCX) // 2], "a.docx", "is damaged", "save it anew"),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_says_what_is_wrong_and_what_to_do(
     sniff, data: bytes, name: str, reason: str, advice: str
 ) -> None:

@@ -47,9 +47,26 @@ def test_doubled_braces_are_braces_in_code_quotes_and_comments() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     "place",
-    ["{}", "{0}", "{x.__class__}", "{x[0]}", "{x!r}", "{x:>9}", "{ x}", "{x }", "{x", "x}", "{*x}",
-     "{x-y}", "{{x}", "{x}}", "{f()}", "{'x'}", "{x\n}"],
-)  # fmt: skip
+    [
+        "{}",
+        "{0}",
+        "{x.__class__}",
+        "{x[0]}",
+        "{x!r}",
+        "{x:>9}",
+        "{ x}",
+        "{x }",
+        "{x",
+        "x}",
+        "{*x}",
+        "{x-y}",
+        "{{x}",
+        "{x}}",
+        "{f()}",
+        "{'x'}",
+        "{x\n}",
+    ],
+)
 def test_only_plain_names_are_places(place: str, dialect: Dialect) -> None:
     with pytest.raises(InvalidInputError):
         read_sql(f"SELECT {place}", dialect=dialect)
@@ -57,10 +74,18 @@ def test_only_plain_names_are_places(place: str, dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["SELECT '{x}'", "SELECT 'a {x} b'", 'SELECT "{x}"', "SELECT E'\\'{x}'", "SELECT $${x}$$",
-     "SELECT $q$ $$ {x} $q$", "SELECT 1 -- {x}", "SELECT /* a /* b */ {x} */ 1",
-     "SELECT 'it''s {x}'"],
-)  # fmt: skip
+    [
+        "SELECT '{x}'",
+        "SELECT 'a {x} b'",
+        'SELECT "{x}"',
+        "SELECT E'\\'{x}'",
+        "SELECT $${x}$$",
+        "SELECT $q$ $$ {x} $q$",
+        "SELECT 1 -- {x}",
+        "SELECT /* a /* b */ {x} */ 1",
+        "SELECT 'it''s {x}'",
+    ],
+)
 def test_a_place_within_quotes_or_comments_is_refused_and_says_so(template: str) -> None:
     with pytest.raises(InvalidInputError, match=r"\{x\} stands inside of (quotes|a comment)"):
         read_sql(template, dialect="postgresql")
@@ -74,9 +99,16 @@ def test_sqlite_has_quotes_of_its_own(template: str) -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["SELECT t{x}", "SELECT {x}t", "SELECT {x}{y}", "SELECT ${x}$", "SELECT {x}'a'", "SELECT 1{x}",
-     "SELECT {{{x}}}"],
-)  # fmt: skip
+    [
+        "SELECT t{x}",
+        "SELECT {x}t",
+        "SELECT {x}{y}",
+        "SELECT ${x}$",
+        "SELECT {x}'a'",
+        "SELECT 1{x}",
+        "SELECT {{{x}}}",
+    ],
+)
 def test_a_place_that_touches_a_word_is_refused(template: str) -> None:
     with pytest.raises(InvalidInputError, match="touches"):
         read_sql(template, dialect="postgresql")
@@ -95,14 +127,17 @@ def test_names_may_be_of_any_script() -> None:
 def test_a_list_after_in_becomes_an_array_or_as_many_places() -> None:
     for form in ("IN {ids}", "in ({ids})", "IN ( {ids} )", "IN\n({ids})"):
         assert bind(f"SELECT 1 WHERE a {form}", ids=[1, 2]) == (
-            "SELECT 1 WHERE a = ANY(%s)", [[1, 2]],
-        )  # fmt: skip
+            "SELECT 1 WHERE a = ANY(%s)",
+            [[1, 2]],
+        )
         assert bind(f"SELECT 1 WHERE a NOT {form}", "sqlite", ids=(1, 2)) == (
-            "SELECT 1 WHERE a NOT IN (?, ?)", [1, 2],
-        )  # fmt: skip
+            "SELECT 1 WHERE a NOT IN (?, ?)",
+            [1, 2],
+        )
     assert bind("SELECT 1 WHERE a NOT IN {ids} AND 1", ids=7) == (
-        "SELECT 1 WHERE a <> ALL(%s) AND 1", [[7]],
-    )  # fmt: skip
+        "SELECT 1 WHERE a <> ALL(%s) AND 1",
+        [[7]],
+    )
 
 
 def test_in_belongs_to_a_place_only_when_it_is_code_and_alone() -> None:
@@ -150,9 +185,19 @@ def test_an_empty_query_is_refused(template: str, dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
-    "word", ["DELETE FROM t", "insert into t", "/**/ DROP TABLE t", "PRAGMA x", "ATTACH 'x' AS y",
-             "VACUUM", "(DELETE FROM t)", "EXPLAIN SELECT 1", "\ufeffDELETE"],
-)  # fmt: skip
+    "word",
+    [
+        "DELETE FROM t",
+        "insert into t",
+        "/**/ DROP TABLE t",
+        "PRAGMA x",
+        "ATTACH 'x' AS y",
+        "VACUUM",
+        "(DELETE FROM t)",
+        "EXPLAIN SELECT 1",
+        "\ufeffDELETE",
+    ],
+)
 def test_what_does_not_begin_like_reading_is_forbidden(word: str, dialect: Dialect) -> None:
     with pytest.raises(ForbiddenError, match="begins with"):
         read_sql(word, dialect=dialect)
@@ -187,9 +232,18 @@ def test_a_function_is_only_what_is_called() -> None:
 def test_the_parts_of_a_statement() -> None:
     sql = "SELECT E'a\\'b', 'c''d', $x$;$x$, \"e;\" -- f\n/* g /* h */ i */;"
     assert [kind for kind, _ in kinds(sql)] == [
-        "word", "string", "other", "string", "other", "string", "other", "name", "comment",
-        "comment", "semicolon",
-    ]  # fmt: skip
+        "word",
+        "string",
+        "other",
+        "string",
+        "other",
+        "string",
+        "other",
+        "name",
+        "comment",
+        "comment",
+        "semicolon",
+    ]
     assert kinds("/* a /* b */ c")[-1] == ("open", "/*")
     assert kinds("/* a /* b */ c", "sqlite")[-1] == ("word", "c")
 

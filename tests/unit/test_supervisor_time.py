@@ -33,9 +33,14 @@ def answer_of(name: str, text: str, chunk_id: int, **more: Any) -> RAGAnswer:
     """Return what an agent answers from one passage that says just that."""
     hit = Hit(text=text, rank=1, chunk_id=chunk_id, revision=1, file_name=f"{name}.txt")
     cited = Citation(
-        number=1, doc_id="doc_01", quote=text, verdict="verified", claim=text, chunk_id=chunk_id,
+        number=1,
+        doc_id="doc_01",
+        quote=text,
+        verdict="verified",
+        claim=text,
+        chunk_id=chunk_id,
         revision=1,
-    )  # fmt: skip
+    )
     told = {"outcome": "answered", "confidence": 0.8, **more}
     sources = [{**hit.as_dict(), "doc_id": "doc_01"}]
     return RAGAnswer(f"{text}[1]", [asdict(cited)], sources, **told)
@@ -234,5 +239,7 @@ def test_what_is_cited_beyond_the_budget_keeps_a_document_of_its_own() -> None:
     by_id = {one["doc_id"]: one["chunk_id"] for one in sources}
     assert len(by_id) == len(sources) == 3
     assert [(one["number"], by_id[one["doc_id"]]) for one in end["citations"]] == [
-        (1, 1), (2, 2), (3, 3),
-    ]  # fmt: skip
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]

@@ -43,8 +43,11 @@ def test_a_chunk_over_two_pages_begins_once() -> None:
     assert [section["number"] for section in sections] == [1, 2]
     found = [piece for section in sections for piece in section["pieces"]]
     assert [(piece.text, piece.chunk is not None) for piece in found] == [
-        ("ab", False), ("cde", True), ("fgh", False), ("ij", False),
-    ]  # fmt: skip
+        ("ab", False),
+        ("cde", True),
+        ("fgh", False),
+        ("ij", False),
+    ]
 
 
 cuts = st.lists(st.integers(0, 60), max_size=12)
@@ -56,8 +59,9 @@ def test_the_pieces_joined_are_the_text(
 ) -> None:
     places = sorted(set(borders))
     chunks = [chunk(a, a, b) for a, b in pairwise(places)]
-    edges = sorted({start, *(cut for cut in ends if start < cut < start + len(text)),
-                    start + len(text)})  # fmt: skip
+    edges = sorted(
+        {start, *(cut for cut in ends if start < cut < start + len(text)), start + len(text)}
+    )
     pages = [page(n, a, b) for n, (a, b) in enumerate(pairwise(edges), 1)]
     for chosen in (pages, []):
         found = pieces(text, start, chosen, (mark, mark + 5), chunks)

@@ -17,9 +17,14 @@ from tests.unit.node_world import NotedRun
 from tests.unit.test_flow_state import FLOW
 
 HANDBOOK = {
-    "type": "vector_store", "name": "search_handbook", "collection": "handbook", "top_k": 3,
-    "description": "Finds passages of the handbook.", "timeout": 5, "cache_ttl": 60,
-}  # fmt: skip
+    "type": "vector_store",
+    "name": "search_handbook",
+    "collection": "handbook",
+    "top_k": 3,
+    "description": "Finds passages of the handbook.",
+    "timeout": 5,
+    "cache_ttl": 60,
+}
 FOUND = [{"content": "five days", "score": 0.8, "metadata": {"source": "guide.pdf", "page": 4}}]
 
 
@@ -47,23 +52,31 @@ def test_a_source_is_offered_called_and_its_results_are_kept() -> None:
     assert "search_handbook: Finds passages of the handbook." in system and '"query"' in system
     (asked,) = run.asked
     assert (asked.text, asked.values["user_query"], asked.values["token_id"]) == (
-        "annual leave", "annual leave", "me",
-    )  # fmt: skip
+        "annual leave",
+        "annual leave",
+        "me",
+    )
     assert asked.calls[0].options == {"collection": "handbook", "top_k": 3}
     assert (asked.calls[0].timeout_s, asked.ttls_s) == (5, {"search_handbook": 60})
     role, told = run.texts[1][-1]
     assert role == "user" and told.startswith("search_handbook: ") and "five days" in told
     ((kind, event),) = run.events
     assert (kind, event["tool"], event["arguments"]) == (
-        "tool", "search_handbook", {"query": "annual leave"},
-    )  # fmt: skip
+        "tool",
+        "search_handbook",
+        {"query": "annual leave"},
+    )
 
 
 def test_both_kinds_of_tools_are_used_in_one_answer() -> None:
     run = NotedRun(
-        call("leave"), call({"days": 7}, "clock"), call("sick leave"), "Done.",
-        sources={"search_handbook": FOUND}, tools={"clock": lambda arguments: {"now": "noon"}},
-    )  # fmt: skip
+        call("leave"),
+        call({"days": 7}, "clock"),
+        call("sick leave"),
+        "Done.",
+        sources={"search_handbook": FOUND},
+        tools={"clock": lambda arguments: {"now": "noon"}},
+    )
     update = ask(run, "clock", HANDBOOK)
     assert len(update["rag_results"]["search_handbook"]) == 2
     assert any("noon" in text for _, text in run.texts[-1])

@@ -53,10 +53,11 @@ def test_counts_times_and_spans_reach_the_listener(listener: Listener) -> None:
     with watch.span("search", mode="hybrid") as span:
         span.facts["hits"] = 3
     assert listener.told == [
-        ("cache", 1, {"event": "hits"}), ("step", 0.5, {"step": "search"}),
+        ("cache", 1, {"event": "hits"}),
+        ("step", 0.5, {"step": "search"}),
         ("begin", "search", {"mode": "hybrid"}, True),
         ("end", "search", {"mode": "hybrid", "hits": 3}),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_span_tells_the_kind_of_an_error_and_not_its_text(listener: Listener) -> None:
@@ -139,9 +140,13 @@ def test_tokens_are_added_up_from_any_thread() -> None:
     [
         (["/venv/bin/uvicorn", "project.asgi:application"], True),
         (["/lib/uvicorn/__main__.py", "project.asgi:application"], True),
-        (["manage.py", "procrastinate", "worker"], True), (["./manage.py", "runserver"], True),
-        (["manage.py", "rag_reindex"], False), (["pytest"], False), (["manage.py"], False), ([], False),
+        (["manage.py", "procrastinate", "worker"], True),
+        (["./manage.py", "runserver"], True),
+        (["manage.py", "rag_reindex"], False),
+        (["pytest"], False),
+        (["manage.py"], False),
+        ([], False),
     ],
-)  # fmt: skip
+)
 def test_only_processes_that_stay_count(words: list[str], is_server: bool) -> None:
     assert stays(words) is is_server

@@ -31,15 +31,15 @@ from rag.core.errors import NotFoundError
 
 router = Router(tags=["agents"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
-_STREAM = {
-    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
-}  # fmt: skip
+_STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
 
 
 @router.post(
-    "/{name}/chat", response={200: Chatted, **PROBLEMS}, summary="Ask an agent",
+    "/{name}/chat",
+    response={200: Chatted, **PROBLEMS},
+    summary="Ask an agent",
     openapi_extra=_STREAM,
-)  # fmt: skip
+)
 async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     """Answer a message in a session, as server-sent events or, with `stream` false, as JSON.
 
@@ -65,9 +65,11 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
 
 
 @router.get(
-    "/{name}/chat/{key}", response={200: None, **PROBLEMS}, summary="Follow an answer",
+    "/{name}/chat/{key}",
+    response={200: None, **PROBLEMS},
+    summary="Follow an answer",
     openapi_extra=_STREAM,
-)  # fmt: skip
+)
 async def follow(
     request: HttpRequest, name: str, key: str, after: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 ) -> Any:
@@ -101,10 +103,15 @@ def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
 def _order(name: str, scope: Scope, body: ChatBody) -> ChatOrder:
     agent = find_agent(name=name, scope=scope)
     return ChatOrder(
-        agent=agent, scope=scope, message=body.message, session=body.session, parent=body.parent,
-        regenerate=body.regenerate, stores=tuple(body.stores),
+        agent=agent,
+        scope=scope,
+        message=body.message,
+        session=body.session,
+        parent=body.parent,
+        regenerate=body.regenerate,
+        stores=tuple(body.stores),
         context=body.context.as_context() if body.context else PageContext(),
-    )  # fmt: skip
+    )
 
 
 def _answer(name: str, key: str, scope: Scope) -> models.Message:
@@ -118,10 +125,17 @@ def _answer(name: str, key: str, scope: Scope) -> models.Message:
 def _told(message: models.Message) -> dict[str, Any]:
     language = get_language() or "en"
     return {
-        "message": str(message.key), "session": str(message.session.key),
-        "status": message.status, "answer": message.content, "outcome": message.outcome,
-        "confidence": message.confidence, "query": message.query, "citations": message.citations,
-        "sources": message.sources, "usage": message.usage, "model": message.model,
+        "message": str(message.key),
+        "session": str(message.session.key),
+        "status": message.status,
+        "answer": message.content,
+        "outcome": message.outcome,
+        "confidence": message.confidence,
+        "query": message.query,
+        "citations": message.citations,
+        "sources": message.sources,
+        "usage": message.usage,
+        "model": message.model,
         "timings_ms": message.timings_ms,
         "notices": [worded(notice, language) for notice in message.notices],
-    }  # fmt: skip
+    }

@@ -49,9 +49,11 @@ class NewFact(StrictSerializer):
 
     text = serializers.CharField(max_length=2000)
     project = serializers.CharField(
-        max_length=200, default="", allow_blank=True,
+        max_length=200,
+        default="",
+        allow_blank=True,
         help_text="The agent's name, or its memory_project.",
-    )  # fmt: skip
+    )
 
 
 class MemorySwitch(StrictSerializer):
@@ -120,13 +122,16 @@ class MemoryViews(OwnViews):
         return Response(status=204)
 
     @extend_schema(
-        summary="May agents remember me?", methods=["GET"],
+        summary="May agents remember me?",
+        methods=["GET"],
         responses={200: MemorySwitch, **PROBLEMS},
-    )  # fmt: skip
+    )
     @extend_schema(
-        summary="Let agents remember me or not", methods=["PATCH"], request=MemorySwitch,
+        summary="Let agents remember me or not",
+        methods=["PATCH"],
+        request=MemorySwitch,
         responses={200: MemorySwitch, **PROBLEMS},
-    )  # fmt: skip
+    )
     @action(detail=False, methods=["get", "patch"], pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
     def choice(self, request: HttpRequest) -> Response:
         """Return whether agents may remember one, after changing it."""

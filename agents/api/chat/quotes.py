@@ -75,9 +75,11 @@ def marks(request: HttpRequest, key: str, number: _Number, of: _Of = "citations"
 
 
 @router.get(
-    "/{key}/{number}/image", response={200: None, **PROBLEMS}, summary="Draw a quote's page",
+    "/{key}/{number}/image",
+    response={200: None, **PROBLEMS},
+    summary="Draw a quote's page",
     openapi_extra={"responses": {200: {"content": {"image/png": {}}}}},
-)  # fmt: skip
+)
 def image(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
     """Return the page of a PDF as a PNG, without marks."""
     scope = caller_with(request, "read").scope

@@ -25,22 +25,27 @@ class PageBody(Schema):
     title: str = Field("", max_length=300, description="The page's title.")
     url: str = Field("", max_length=2000, description="The page's address; it is not fetched.")
     urls: list[_Url] = Field(
-        default_factory=list, max_length=5,
+        default_factory=list,
+        max_length=5,
         description="Documents to read and cite: addresses that this server may fetch, or "
         "download addresses of its own files. One that cannot be read is a `notice`.",
-    )  # fmt: skip
+    )
     entities: list[_Fact | dict[_Key, _Fact]] = Field(
-        default_factory=list, max_length=50,
+        default_factory=list,
+        max_length=50,
         description="What the page is about: names, or objects with `name` and further facts.",
-    )  # fmt: skip
+    )
 
     def as_context(self) -> PageContext:
         """Return it as the services take it."""
         named = ({"name": one} if isinstance(one, str) else one for one in self.entities)
         return PageContext(
-            text=self.text, title=self.title, url=self.url, urls=tuple(self.urls),
+            text=self.text,
+            title=self.title,
+            url=self.url,
+            urls=tuple(self.urls),
             entities=tuple(named),
-        )  # fmt: skip
+        )
 
 
 class ChatBody(Schema):
@@ -63,10 +68,11 @@ class ChatBody(Schema):
     )
     regenerate: _Key = Field("", description="The answer to write again, instead of a message.")
     stores: list[Annotated[str, Field(min_length=1, max_length=512)]] = Field(
-        default_factory=list, max_length=50,
+        default_factory=list,
+        max_length=50,
         description="Where to look, by slug, name or resource name; empty: the agent's own, or "
         "all that you may read.",
-    )  # fmt: skip
+    )
     context: PageBody | None = Field(
         None, description="What the page sends along; `regenerate` takes the first answer's."
     )

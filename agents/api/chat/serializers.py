@@ -23,9 +23,11 @@ class AgentBody(StrictRow):
     """An agent. Its prompt and groups are shown to those who may change it."""
 
     stores = serializers.ListField(
-        child=serializers.CharField(max_length=512), max_length=50, required=False,
+        child=serializers.CharField(max_length=512),
+        max_length=50,
+        required=False,
         help_text="Stores by slug, name or resource name; empty: all that who asks may read.",
-    )  # fmt: skip
+    )
     owner = serializers.SlugRelatedField("username", read_only=True)
     reader_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
@@ -34,11 +36,27 @@ class AgentBody(StrictRow):
     class Meta:
         model = models.Agent
         fields = (
-            "id", "name", "display_name", "description", "agent_type", "agent_role",
-            "max_iterations", "temperature", "is_enabled", "is_builtin", "config", "model",
-            "prompt", "stores", "owner", "reader_groups", "editor_groups", "is_public",
-            "created_at", "updated_at",
-        )  # fmt: skip
+            "id",
+            "name",
+            "display_name",
+            "description",
+            "agent_type",
+            "agent_role",
+            "max_iterations",
+            "temperature",
+            "is_enabled",
+            "is_builtin",
+            "config",
+            "model",
+            "prompt",
+            "stores",
+            "owner",
+            "reader_groups",
+            "editor_groups",
+            "is_public",
+            "created_at",
+            "updated_at",
+        )
         read_only_fields = ("is_builtin",)
 
     def to_representation(self, row: models.Agent) -> dict[str, Any]:
@@ -97,10 +115,26 @@ class MessageBody(StrictRow):
     class Meta:
         model = models.Message
         fields = (
-            "id", "session", "parent", "role", "status", "content", "query", "outcome",
-            "confidence", "citations", "sources", "notices", "usage", "timings_ms", "model",
-            "error", "feedback", "feedback_comment", "created_at",
-        )  # fmt: skip
+            "id",
+            "session",
+            "parent",
+            "role",
+            "status",
+            "content",
+            "query",
+            "outcome",
+            "confidence",
+            "citations",
+            "sources",
+            "notices",
+            "usage",
+            "timings_ms",
+            "model",
+            "error",
+            "feedback",
+            "feedback_comment",
+            "created_at",
+        )
         read_only_fields = tuple(
             name for name in fields if name not in ("feedback", "feedback_comment")
         )
@@ -148,9 +182,18 @@ class MemoryBody(StrictRow):
     class Meta:
         model = models.Memory
         fields = (
-            "id", "kind", "project", "text", "answer", "is_answer_gone", "is_by_hand", "session",
-            "message", "created_at", "updated_at",
-        )  # fmt: skip
+            "id",
+            "kind",
+            "project",
+            "text",
+            "answer",
+            "is_answer_gone",
+            "is_by_hand",
+            "session",
+            "message",
+            "created_at",
+            "updated_at",
+        )
         read_only_fields = ("kind", "project", "is_by_hand", "created_at", "updated_at")
 
     def get_is_answer_gone(self, row: models.Memory) -> bool:
@@ -170,9 +213,10 @@ def _for_readers(config: dict[str, Any], scope: Scope) -> dict[str, Any]:
     seen = models.Agent.objects.readable(scope).filter(name__in=names) if names else ()
     known = {row.name for row in seen}
     return {
-        **config, "sources": sorted(config["sources"]),
+        **config,
+        "sources": sorted(config["sources"]),
         "agents": [name for name in names if name in known],
-    }  # fmt: skip
+    }
 
 
 def _shown(field: Any, row: models.Agent) -> Any:

@@ -38,9 +38,10 @@ class _SessionPart(StrictSerializer):
     """Which part of a conversation."""
 
     until = serializers.UUIDField(
-        required=False, help_text="The message to end with; else where the session goes on. "
+        required=False,
+        help_text="The message to end with; else where the session goes on. "
         "What came before the first message of an answer ends with its parent.",
-    )  # fmt: skip
+    )
     limit = serializers.IntegerField(default=MAX_TURNS, min_value=1, max_value=MAX_TURNS)
 
 
@@ -48,9 +49,10 @@ class SessionEnd(StrictSerializer):
     """What else goes with a session."""
 
     memories = serializers.ChoiceField(
-        ["delete", "keep"], default="delete",
+        ["delete", "keep"],
+        default="delete",
         help_text="What agents remember from it goes, or stays without its source.",
-    )  # fmt: skip
+    )
 
 
 @extend_schema_view(
@@ -109,11 +111,13 @@ class SessionViews(OwnViews):
         context = {**self.get_serializer_context(), "evidence": evidence}
         return Response(
             [
-                {**MessageBody(turn.message, context=context).data,
-                 "alternatives": list(turn.alternatives)}
+                {
+                    **MessageBody(turn.message, context=context).data,
+                    "alternatives": list(turn.alternatives),
+                }
                 for turn in turns
             ]
-        )  # fmt: skip
+        )
 
 
 class MessageList(OwnList):
@@ -179,7 +183,7 @@ class MessageViews(OwnViews):
         summary="Read the text that a citation pinned",
         responses={200: OpenApiTypes.OBJECT, **PROBLEMS},
         parameters=[OpenApiParameter("number", int, OpenApiParameter.PATH)],
-    )  # fmt: skip
+    )
     @action(detail=True, url_path="citations/(?P<number>[0-9]{1,4})", pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
     def citations(self, request: HttpRequest, pk: str, number: str) -> Response:
         """Return a citation with the text as it was quoted, however often it changed since."""

@@ -104,9 +104,10 @@ class FlowViews(OwnViews):
         return Response({**self.get_serializer(row).data, **told})
 
     @extend_schema(
-        summary="Take a flow in", request=_FILES,
+        summary="Take a flow in",
+        request=_FILES,
         responses={201: OpenApiTypes.OBJECT, **PROBLEMS},
-    )  # fmt: skip
+    )
     def create(self, request: HttpRequest) -> Response:
         """Save a folder as the newest version of the flow that its YAML names.
 
@@ -121,9 +122,11 @@ class FlowViews(OwnViews):
         else:
             findings = check_files(files=files, scope=self.scope)
         told = {
-            "flow": version.flow.name, "version": version.number, "is_active": version.is_active,
+            "flow": version.flow.name,
+            "version": version.number,
+            "is_active": version.is_active,
             "findings": worded_findings(findings),
-        }  # fmt: skip
+        }
         return Response(told, status=201)
 
     def partial_update(self, request: HttpRequest, pk: str) -> Response:
@@ -151,9 +154,12 @@ class FlowViews(OwnViews):
             OpenApiParameter("version", int, description="Its number; else the active one."),
             OpenApiParameter("form", str, enum=list(_FORMS)),
         ],
-        responses={(200, "application/json"): FlowFilesBody,
-                   (200, "application/zip"): OpenApiTypes.BINARY, **PROBLEMS},
-    )  # fmt: skip
+        responses={
+            (200, "application/json"): FlowFilesBody,
+            (200, "application/zip"): OpenApiTypes.BINARY,
+            **PROBLEMS,
+        },
+    )
     @action(detail=True, pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
     def export(self, request: Any, pk: str) -> Response | HttpResponse:
         """Return YAML and prompts, as JSON that can be posted again or as a zip."""

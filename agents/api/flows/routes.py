@@ -17,21 +17,25 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
     path(_VERSIONS, VersionViews.as_view({"get": "list"}), name="api-flow-versions"),
     path(
-        f"{_VERSIONS}/<int:number>", VersionViews.as_view({"get": "retrieve"}),
+        f"{_VERSIONS}/<int:number>",
+        VersionViews.as_view({"get": "retrieve"}),
         name="api-flow-version",
     ),
     path(
-        f"{_VERSIONS}/<int:number>/activate", VersionViews.as_view({"post": "activate"}),
+        f"{_VERSIONS}/<int:number>/activate",
+        VersionViews.as_view({"post": "activate"}),
         name="api-flow-activate",
     ),
     path(
-        f"{_VERSIONS}/<int:number>/diff", VersionViews.as_view({"get": "diff"}),
+        f"{_VERSIONS}/<int:number>/diff",
+        VersionViews.as_view({"get": "diff"}),
         name="api-flow-diff",
     ),
     path(
-        "flows/<str:flow>/rollback", VersionViews.as_view({"post": "rollback"}),
+        "flows/<str:flow>/rollback",
+        VersionViews.as_view({"post": "rollback"}),
         name="api-flow-rollback",
     ),
     path(_RUNS, RunViews.as_view({"get": "list"}), name="api-flow-runs"),
     path(f"{_RUNS}/<str:key>", RunViews.as_view({"get": "retrieve"}), name="api-flow-run"),
-]  # fmt: skip
+]

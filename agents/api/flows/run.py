@@ -35,9 +35,11 @@ async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
 
 
 @router.post(
-    "/{name}/stream", response={200: None, **PROBLEMS}, summary="Run a flow, told as it goes",
+    "/{name}/stream",
+    response={200: None, **PROBLEMS},
+    summary="Run a flow, told as it goes",
     openapi_extra=STREAM,
-)  # fmt: skip
+)
 async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     """Run a flow and send its events.
 
@@ -59,7 +61,11 @@ def _started(name: str, scope: Scope, body: StreamBody) -> models.FlowRun:
     version = None if body.version is None else find_version(flow=flow, number=body.version)
     return start_run(
         request=RunRequest(
-            flow=flow, scope=scope, message=body.message, given=body.given, version=version,
+            flow=flow,
+            scope=scope,
+            message=body.message,
+            given=body.given,
+            version=version,
             model=body.model,
         )
-    )  # fmt: skip
+    )

@@ -24,9 +24,11 @@ router = Router(tags=["flows"])
 
 
 @router.get(
-    "/{name}/runs/{key}/events", response={200: None, **PROBLEMS}, summary="Follow a run",
+    "/{name}/runs/{key}/events",
+    response={200: None, **PROBLEMS},
+    summary="Follow a run",
     openapi_extra=STREAM,
-)  # fmt: skip
+)
 async def events(
     request: HttpRequest, name: str, key: str, after: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 ) -> Any:
@@ -56,9 +58,7 @@ async def resume(request: HttpRequest, name: str, key: str, body: ResumeBody) ->
     """
     scope = caller_with(request, "write").scope
     row = await in_db(_named, name, key, scope)
-    row = await in_db(
-        prepare_flow, run=row, scope=scope, decision=body.decision, node=body.node
-    )  # fmt: skip
+    row = await in_db(prepare_flow, run=row, scope=scope, decision=body.decision, node=body.node)
     await begin_run(run=row)
     return await standing(row, scope, body.wait_s)
 
@@ -70,7 +70,7 @@ async def replay(request: HttpRequest, name: str, key: str, body: ReplayBody) ->
     row = await in_db(_named, name, key, scope)
     again = await in_db(
         replay_flow, run=row, scope=scope, from_node=body.from_node, answers=body.answers
-    )  # fmt: skip
+    )
     await begin_run(run=again)
     return await standing(again, scope, body.wait_s)
 

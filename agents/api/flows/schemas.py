@@ -31,7 +31,7 @@ class StreamBody(Schema):
         default_factory=dict,
         description="The flow's inputs, and fields of its state such as history_messages; "
         "token_id (for whom) is for editors.",
-    )  # fmt: skip
+    )
     version: int | None = Field(
         None, ge=1, description="A version's number, for editors; else the active one."
     )
@@ -44,9 +44,11 @@ class RunBody(StreamBody):
     """The same, for an answer in one piece."""
 
     wait_s: float = Field(
-        60, ge=0, le=MAX_WAIT_S,
+        60,
+        ge=0,
+        le=MAX_WAIT_S,
         description="Seconds to wait for the end; then the answer is 202 and the run goes on.",
-    )  # fmt: skip
+    )
 
 
 class ResumeBody(Schema):

@@ -37,9 +37,17 @@ class FlowBody(StrictRow):
     class Meta:
         model = models.Flow
         fields = (
-            "name", "title", "active_version", "may_edit", "owner", "runner_groups",
-            "editor_groups", "is_public", "created_at", "updated_at",
-        )  # fmt: skip
+            "name",
+            "title",
+            "active_version",
+            "may_edit",
+            "owner",
+            "runner_groups",
+            "editor_groups",
+            "is_public",
+            "created_at",
+            "updated_at",
+        )
         read_only_fields = ("name", "created_at", "updated_at")
 
     def get_active_version(self, row: models.Flow) -> int | None:
@@ -117,10 +125,14 @@ def worded_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     for one in findings:
         error = {"message": one.message, "hint": one.hint, "params": one.params}
         said = worded({"error": error}, _language())["error"]
-        told.append({
-            "level": one.level, "line": one.line, "column": one.column,
-            "message": f"{said['message']} {said['hint']}".strip(),
-        })  # fmt: skip
+        told.append(
+            {
+                "level": one.level,
+                "line": one.line,
+                "column": one.column,
+                "message": f"{said['message']} {said['hint']}".strip(),
+            }
+        )
     return told
 
 

@@ -22,9 +22,7 @@ from rag.core.access import Scope
 
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
 STANDING = {200: RunTold, 202: RunTold, **PROBLEMS}
-STREAM = {
-    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
-}  # fmt: skip
+STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
 _RUNNING = models.FlowRun.Status.RUNNING
 
 

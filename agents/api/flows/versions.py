@@ -83,8 +83,11 @@ class VersionViews(_InFlow):
         check_may_edit(flow=flow, scope=self.scope)
         return flow
 
-    @extend_schema(summary="List versions", parameters=[VersionList],
-                   responses={200: VersionBody(many=True), **PROBLEMS})  # fmt: skip
+    @extend_schema(
+        summary="List versions",
+        parameters=[VersionList],
+        responses={200: VersionBody(many=True), **PROBLEMS},
+    )
     def list(self, request: HttpRequest, flow: str) -> Response:
         """Return the versions, newest first."""
         found = self.flow.versions.select_related("flow", "created_by")
@@ -98,24 +101,31 @@ class VersionViews(_InFlow):
         texts = to_texts(FlowFiles(row.yaml, row.prompts))
         return Response({**VersionBody(row).data, "files": texts})
 
-    @extend_schema(summary="Let new runs take a version", request=None,
-                   responses={200: VersionBody, **PROBLEMS})  # fmt: skip
+    @extend_schema(
+        summary="Let new runs take a version",
+        request=None,
+        responses={200: VersionBody, **PROBLEMS},
+    )
     def activate(self, request: HttpRequest, flow: str, number: int) -> Response:
         """Activate a version; 400 when its check finds errors."""
         row = find_version(flow=self.flow, number=number)
         activate_version(version=row, scope=self.scope)
         return Response(VersionBody(row).data)
 
-    @extend_schema(summary="Take the version before the active one", request=None,
-                   responses={200: VersionBody, **PROBLEMS})  # fmt: skip
+    @extend_schema(
+        summary="Take the version before the active one",
+        request=None,
+        responses={200: VersionBody, **PROBLEMS},
+    )
     def rollback(self, request: HttpRequest, flow: str) -> Response:
         """Activate the version before the active one; 409 without any."""
         return Response(VersionBody(roll_back(flow=self.flow, scope=self.scope)).data)
 
     @extend_schema(
-        summary="Compare two versions", responses={200: OpenApiTypes.OBJECT, **PROBLEMS},
+        summary="Compare two versions",
+        responses={200: OpenApiTypes.OBJECT, **PROBLEMS},
         parameters=[OpenApiParameter("against", int, description="Else the active one.")],
-    )  # fmt: skip
+    )
     def diff(self, request: Any, flow: str, number: int) -> Response:
         """Return what changes from `against` to this version, as a unified diff."""
         found = self.flow
@@ -131,8 +141,12 @@ class RunViews(_InFlow):
     queryset = models.FlowRun.objects.all()
     permission_classes = (OwnPermission,)
 
-    @extend_schema(summary="List runs", parameters=[RunList], operation_id="flows_runs_list",
-                   responses={200: OpenApiTypes.OBJECT, **PROBLEMS})  # fmt: skip
+    @extend_schema(
+        summary="List runs",
+        parameters=[RunList],
+        operation_id="flows_runs_list",
+        responses={200: OpenApiTypes.OBJECT, **PROBLEMS},
+    )
     def list(self, request: HttpRequest, flow: str) -> Response:
         """Return runs, newest first, without their nodes."""
         rows = self.page(listed_runs(flow=self.flow, scope=self.scope), RunList)

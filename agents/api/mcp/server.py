@@ -52,9 +52,14 @@ def _server() -> Server[Any]:
     # Its notice of each request's beginning and end says nothing.
     logging.getLogger("mcp").setLevel(logging.WARNING)
     return Server(
-        "citable", title="Citable", version="1", instructions=_INSTRUCTIONS,
-        on_list_tools=_list_tools, on_call_tool=_call_tool, get_tool_input_schema=_input_schema,
-    )  # fmt: skip
+        "citable",
+        title="Citable",
+        version="1",
+        instructions=_INSTRUCTIONS,
+        on_list_tools=_list_tools,
+        on_call_tool=_call_tool,
+        get_tool_input_schema=_input_schema,
+    )
 
 
 async def _list_tools(
@@ -94,9 +99,12 @@ def _described(tool: Offered) -> types.Tool:
     title = gettext(str(tool.label))
     hints = types.ToolAnnotations(title=title, read_only_hint=is_reading, open_world_hint=False)
     return types.Tool(
-        name=spec.name, title=title, description=spec.description,
-        input_schema=dict(spec.parameters), annotations=hints,
-    )  # fmt: skip
+        name=spec.name,
+        title=title,
+        description=spec.description,
+        input_schema=dict(spec.parameters),
+        annotations=hints,
+    )
 
 
 def _result(

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 _CODES = {
-    "unauthenticated": "invalid_api_key", "rate_limited": "rate_limit_exceeded",
-    "too_large": "request_too_large", "provider_timeout": "upstream_timeout",
-    "provider": "upstream_error", "malformed": "invalid_json",
-}  # fmt: skip
+    "unauthenticated": "invalid_api_key",
+    "rate_limited": "rate_limit_exceeded",
+    "too_large": "request_too_large",
+    "provider_timeout": "upstream_timeout",
+    "provider": "upstream_error",
+    "malformed": "invalid_json",
+}
 # Its clients try these again by themselves; here every layer below has done so already.
 _NOT_AGAIN = frozenset({408, 409})
 

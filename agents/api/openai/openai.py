@@ -55,11 +55,13 @@ async def chat_completions(request: HttpRequest, body: ChatCompletionBody) -> An
     is_repaired = agent.config.get("citation_failure") == "repair"
     holds = is_repaired or not (body.stream or stops)
     completion = Completion(
-        message=started.answer, model=agent.name, ignored=ignored,
+        message=started.answer,
+        model=agent.name,
+        ignored=ignored,
         answer=OpenAIAnswer(stops, body.citable.footnotes, holds),
         prompt="\n".join([asked.instructions, *(turn["content"] for turn in asked.turns)]),
         language=get_language() or settings.LANGUAGE_CODE,
-    )  # fmt: skip
+    )
     if body.stream:
         has_usage = bool(body.stream_options and body.stream_options.include_usage)
         return streamed_answer(completion, has_usage)
@@ -76,25 +78,34 @@ async def embeddings(request: HttpRequest, body: EmbeddingsBody) -> dict[str, An
     scope = caller_with(request, "read").scope
     read_parameters(body.model_extra or {}, _EMBEDDING_TUNING)
     found = await in_waits(
-        embed_texts, model=body.model, texts=texts_of(given=body.input), scope=scope,
-        dimensions=body.dimensions, is_query=body.input_type == "query",
-    )  # fmt: skip
+        embed_texts,
+        model=body.model,
+        texts=texts_of(given=body.input),
+        scope=scope,
+        dimensions=body.dimensions,
+        is_query=body.input_type == "query",
+    )
     encode = _packed if body.encoding_format == "base64" else _listed
     return {
-        "object": "list", "model": body.model,
+        "object": "list",
+        "model": body.model,
         "data": [
             {"object": "embedding", "index": index, "embedding": encode(vector)}
             for index, vector in enumerate(found.vectors)
         ],
         "usage": {"prompt_tokens": found.n_tokens, "total_tokens": found.n_tokens},
-    }  # fmt: skip
+    }
 
 
 def _shown(one: NamedModel) -> dict[str, Any]:
     return {
-        "id": one.id, "object": "model", "created": one.created, "owned_by": "citable",
-        "kind": one.kind, "label": one.label,
-    }  # fmt: skip
+        "id": one.id,
+        "object": "model",
+        "created": one.created,
+        "owned_by": "citable",
+        "kind": one.kind,
+        "label": one.label,
+    }
 
 
 def _listed(vector: Any) -> list[float]:

@@ -95,9 +95,12 @@ class ChatCompletionBody(BaseModel):
         found = [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
         if len(found) > 4:
             raise InvalidInputError(
-                "There are {n} stop sequences.", hint="Allowed: {limit}.",
-                n=len(found), limit=4, param="stop",
-            )  # fmt: skip
+                "There are {n} stop sequences.",
+                hint="Allowed: {limit}.",
+                n=len(found),
+                limit=4,
+                param="stop",
+            )
         return found
 
     def asked(self) -> Asked:
@@ -111,14 +114,19 @@ class ChatCompletionBody(BaseModel):
                 turns.append({"role": message.role, "content": text})
         if not turns or turns[-1]["role"] != "user" or self.messages[-1].role != "user":
             raise InvalidInputError(
-                "The last message is not one of the user.", hint="End with what is asked.",
+                "The last message is not one of the user.",
+                hint="End with what is asked.",
                 param="messages",
-            )  # fmt: skip
+            )
         limit = self.max_completion_tokens or self.max_tokens
         return Asked(
-            model=self.model, turns=turns, instructions="\n\n".join(filter(None, said)),
-            temperature=self.temperature, max_tokens=limit, stores=self.citable.stores,
-        )  # fmt: skip
+            model=self.model,
+            turns=turns,
+            instructions="\n\n".join(filter(None, said)),
+            temperature=self.temperature,
+            max_tokens=limit,
+            stores=self.citable.stores,
+        )
 
 
 class EmbeddingsBody(BaseModel):
@@ -141,37 +149,75 @@ def _text_of(message: ChatMessage, place: int) -> str:
         raise InvalidInputError(
             "Calls of tools and their results cannot be taken.",
             hint="Agents call their own tools; send texts only.",
-            param=f"messages.{place}", code="unsupported_value",
-        )  # fmt: skip
+            param=f"messages.{place}",
+            code="unsupported_value",
+        )
     if isinstance(message.content, str) or message.content is None:
         return message.content or ""
     texts = []
     for part in message.content:
         if part.get("type") not in ("text", "refusal") or not isinstance(part.get("text"), str):
             raise InvalidInputError(
-                "A part of the type “{kind}” cannot be taken.", hint="Send text.",
-                kind=str(part.get("type"))[:40], param=f"messages.{place}.content",
+                "A part of the type “{kind}” cannot be taken.",
+                hint="Send text.",
+                kind=str(part.get("type"))[:40],
+                param=f"messages.{place}.content",
                 code="unsupported_value",
-            )  # fmt: skip
+            )
         texts.append(part["text"])
     return "\n".join(texts)
 
 
-_TUNING = frozenset({
-    "top_p", "presence_penalty", "frequency_penalty", "seed", "logit_bias", "reasoning_effort",
-    "verbosity", "service_tier", "store", "metadata", "user", "safety_identifier",
-    "prompt_cache_key", "prompt_cache_retention", "parallel_tool_calls", "tool_choice",
-    # Of the local servers, which many clients send without being asked.
-    "top_k", "min_p", "repetition_penalty", "repeat_penalty", "num_ctx", "keep_alive",
-    "chat_template_kwargs", "enable_thinking", "thinking", "reasoning",
-})  # fmt: skip
+_TUNING = frozenset(
+    {
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "logit_bias",
+        "reasoning_effort",
+        "verbosity",
+        "service_tier",
+        "store",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "parallel_tool_calls",
+        "tool_choice",
+        # Of the local servers, which many clients send without being asked.
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "repeat_penalty",
+        "num_ctx",
+        "keep_alive",
+        "chat_template_kwargs",
+        "enable_thinking",
+        "thinking",
+        "reasoning",
+    }
+)
 # What each may be, besides null, without anybody missing anything.
 _REFUSED: dict[str, tuple[Any, ...]] = {
-    "n": (1,), "logprobs": (False, 0), "top_logprobs": (0,), "tools": ([],), "functions": ([],),
-    "function_call": ("none", "auto"), "response_format": ({"type": "text"},),
-    "modalities": (["text"],), "audio": (), "prediction": (), "web_search_options": (),
-    "best_of": (1,), "echo": (False,), "suffix": ("",), "guided_json": (), "guided_regex": (),
-}  # fmt: skip
+    "n": (1,),
+    "logprobs": (False, 0),
+    "top_logprobs": (0,),
+    "tools": ([],),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+    "best_of": (1,),
+    "echo": (False,),
+    "suffix": ("",),
+    "guided_json": (),
+    "guided_regex": (),
+}
 
 
 def read_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -> list[str]:
@@ -185,15 +231,18 @@ def read_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -
                 raise InvalidInputError(
                     "“{param}” cannot be done here with this value.",
                     hint="Leave it out: an agent answers with one text and calls its own tools.",
-                    param=name, code="unsupported_parameter",
-                )  # fmt: skip
+                    param=name,
+                    code="unsupported_parameter",
+                )
         elif name in known:
             ignored.append(name)
         else:
             raise InvalidInputError(
-                "There is no parameter “{param}”.", hint="Check its spelling, or leave it out.",
-                param=name[:100], code="unknown_parameter",
-            )  # fmt: skip
+                "There is no parameter “{param}”.",
+                hint="Check its spelling, or leave it out.",
+                param=name[:100],
+                code="unknown_parameter",
+            )
     return sorted(ignored)
 
 

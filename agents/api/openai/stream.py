@@ -54,12 +54,18 @@ async def whole_answer(completion: Completion) -> dict[str, Any]:
         raise error_of_event(answer.error)
     said = {"role": "assistant", "content": answer.shown, "refusal": None}
     choice = {
-        "index": 0, "message": said, "logprobs": None, "finish_reason": answer.finish_reason,
-    }  # fmt: skip
+        "index": 0,
+        "message": said,
+        "logprobs": None,
+        "finish_reason": answer.finish_reason,
+    }
     return {
-        **completion.stub, "object": "chat.completion", "choices": [choice],
-        "usage": answer.usage(completion.prompt), **completion.extras,
-    }  # fmt: skip
+        **completion.stub,
+        "object": "chat.completion",
+        "choices": [choice],
+        "usage": answer.usage(completion.prompt),
+        **completion.extras,
+    }
 
 
 def streamed_answer(completion: Completion, has_usage: bool) -> StreamingHttpResponse:

@@ -24,9 +24,15 @@ class SupervisorAgent(RAGAgent):
     kind = "supervisor"
 
     def __init__(
-        self, agent: models.Agent, scope: Scope, stores: Sequence[Any], *,
-        make: MakeAgent, path: Sequence[str] = (), pipeline: Pipeline | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        agent: models.Agent,
+        scope: Scope,
+        stores: Sequence[Any],
+        *,
+        make: MakeAgent,
+        path: Sequence[str] = (),
+        pipeline: Pipeline | None = None,
+    ) -> None:
         super().__init__(agent, scope, stores, pipeline=pipeline)
         self._make, self._path = make, path
         self._members: AgentTeam | None = None
@@ -40,9 +46,13 @@ class SupervisorAgent(RAGAgent):
 
     async def _team(self) -> Team:
         self._members = await in_rows(
-            team_of, agent=self._agent, scope=self._scope, stores=self._stores, path=self._path,
+            team_of,
+            agent=self._agent,
+            scope=self._scope,
+            stores=self._stores,
+            path=self._path,
             make=self._make,
-        )  # fmt: skip
+        )
         self._members.person = self.person
         return self._members
 

@@ -43,16 +43,18 @@ def stores_of(*, agent: models.Agent, scope: Scope, names: Sequence[str] = ()) -
                 raise ForbiddenError(
                     "The agent “{agent}” does not look into the store “{name}”.",
                     hint="Leave out stores, or ask another agent.",
-                    agent=agent.name, name=store.slug,
-                )  # fmt: skip
+                    agent=agent.name,
+                    name=store.slug,
+                )
             store.require_local()
         return found
     found = readable_stores(scope=scope, ids=own or None, limit=MAX_STORES)
     if not found and _searches(agent):
         raise InvalidInputError(
             "There is no store that the agent “{name}” could search for you.",
-            hint="Ask for the right to read one.", name=agent.name,
-        )  # fmt: skip
+            hint="Ask for the right to read one.",
+            name=agent.name,
+        )
     return found
 
 

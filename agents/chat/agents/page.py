@@ -46,11 +46,17 @@ def selected_hits(page: PageContext, query: str, max_tokens: int) -> list[Hit]:
     name = page.title.strip() or page.url or "selection"
     return [
         Hit(
-            text=text, rank=1, source="page", file_name=name[:500], external_id=page.url[:500],
-            content_type="selection", char_start=start, char_end=start + len(text),
+            text=text,
+            rank=1,
+            source="page",
+            file_name=name[:500],
+            external_id=page.url[:500],
+            content_type="selection",
+            char_start=start,
+            char_end=start + len(text),
         )
         for start, text in (pieces[number] for number in sorted(kept))
-    ]  # fmt: skip
+    ]
 
 
 def about_page(page: PageContext, max_tokens: int) -> str:
@@ -136,10 +142,12 @@ def _within(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
         start = passage.hit.char_start + max(0, passage.hit.text.find(passage.text))
         cut.append(
             replace(
-                passage.hit, text=passage.text, char_start=start,
+                passage.hit,
+                text=passage.text,
+                char_start=start,
                 char_end=start + len(passage.text),
             )
-        )  # fmt: skip
+        )
     return cut
 
 
@@ -156,6 +164,8 @@ def shown_url(url: str) -> str:
 
 def _late(url: str, timeout_s: float) -> RAGError:
     return ProviderTimeoutError(
-        "“{name}” was not read within {timeout_s} s.", hint="Try again, or leave it out.",
-        name=shown_url(url), timeout_s=f"{timeout_s:g}",
-    )  # fmt: skip
+        "“{name}” was not read within {timeout_s} s.",
+        hint="Try again, or leave it out.",
+        name=shown_url(url),
+        timeout_s=f"{timeout_s:g}",
+    )

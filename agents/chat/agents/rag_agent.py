@@ -37,9 +37,20 @@ from rag.services.wiring.accounts import chat_for
 ENGINES = ("langgraph", "plain")
 # Whatever a library raises that cannot be loaded, or does not fit what it is built with.
 _UNFIT = (
-    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, MemoryError,
-    NameError, OSError, RuntimeError, SyntaxError, SystemError, TypeError, ValueError,
-)  # fmt: skip
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    SystemError,
+    TypeError,
+    ValueError,
+)
 log = logging.getLogger(__name__)
 
 
@@ -108,9 +119,13 @@ class RAGAgent:
     kind = "rag"
 
     def __init__(
-        self, agent: models.Agent, scope: Scope, stores: Sequence[Any], *,
+        self,
+        agent: models.Agent,
+        scope: Scope,
+        stores: Sequence[Any],
+        *,
         pipeline: Pipeline | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._agent, self._scope, self._stores = agent, scope, stores
         self._pipeline = pipeline
         self.run: ChatRun | None = None
@@ -132,12 +147,21 @@ class RAGAgent:
         engine, chat = await in_threads(self._made)
         read, given = (history, ()) if callable(history) else (None, history)
         self.run = ChatRun(
-            config=self._agent.settings, chat=chat, scope=self._scope, person=self.person,
-            stores=self._stores, emit=emit, history=read, temperature=self._agent.temperature,
-            prompt=self._agent.prompt, max_iterations=self._agent.max_iterations, page=self.page,
-            project=project_of(self._agent), team=await self._team(),
+            config=self._agent.settings,
+            chat=chat,
+            scope=self._scope,
+            person=self.person,
+            stores=self._stores,
+            emit=emit,
+            history=read,
+            temperature=self._agent.temperature,
+            prompt=self._agent.prompt,
+            max_iterations=self._agent.max_iterations,
+            page=self.page,
+            project=project_of(self._agent),
+            team=await self._team(),
             tools=AgentTools(self._agent, chat, self._scope, self._stores, self.person),
-        )  # fmt: skip
+        )
         return await engine.run(self.run.opened(query, given), self.run)
 
     async def generate(self, query: str, history: Sequence[Turn] = ()) -> RAGAnswer:
@@ -149,9 +173,14 @@ class RAGAgent:
 
         end = await self.answer(query, history, emit)
         return RAGAnswer(
-            told.text, told.citations, told.sources, end.get("outcome", ""), end.get("confidence"),
-            dict(self.usage), self.model_id,
-        )  # fmt: skip
+            told.text,
+            told.citations,
+            told.sources,
+            end.get("outcome", ""),
+            end.get("confidence"),
+            dict(self.usage),
+            self.model_id,
+        )
 
     async def stream(self, query: str, history: Sequence[Turn] = ()) -> AsyncIterator[ChatEvent]:
         """Yield the events as they come, done or error last; who leaves stops the model."""
@@ -184,9 +213,12 @@ class RAGAgent:
     def _made(self) -> tuple[Engine, ChatModel]:
         # On another thread, since the first of each are heavy.
         return self._engine(str(settings.AGENTS["ENGINE"])), chat_for(
-            scope=self._scope, kind="chat", model=self._agent.model, stores=self._stores,
+            scope=self._scope,
+            kind="chat",
+            model=self._agent.model,
+            stores=self._stores,
             agent=self._agent.name,
-        )  # fmt: skip
+        )
 
     def _engine(self, name: str) -> Engine:
         own = self._pipeline

@@ -78,20 +78,29 @@ class AskedModel:
             raise ProviderTimeoutError(
                 "The model {model} did not answer within {timeout_s} s.",
                 hint="Try again, or choose a faster model.",
-                model=self.chat.id, timeout_s=f"{request.timeout_s:g}",
-            ) from None  # fmt: skip
+                model=self.chat.id,
+                timeout_s=f"{request.timeout_s:g}",
+            ) from None
         return ChatReply("".join(texts), last.model or self.chat.id, last.finish_reason)
 
     async def told(
-        self, system: str, user: str, *, max_tokens: int = 1024, timeout_s: float = 60.0,
+        self,
+        system: str,
+        user: str,
+        *,
+        max_tokens: int = 1024,
+        timeout_s: float = 60.0,
         options: Mapping[str, Any] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Return what the model says to two texts, as steadily as it can; else as ``ask``."""
         messages = [Message("system", system), Message("user", user)]
         request = ChatRequest(
-            messages, temperature=0.0, max_tokens=max_tokens, timeout_s=timeout_s,
+            messages,
+            temperature=0.0,
+            max_tokens=max_tokens,
+            timeout_s=timeout_s,
             options=options or {},
-        )  # fmt: skip
+        )
         return (await self.ask(request)).text
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
@@ -114,14 +123,20 @@ def search_stores(
     The stores' own weights and fusion are used; mode, number and thresholds are the agent's.
     """
     settings = stores[0].retrieval_settings.but(
-        mode=config.search_mode, top_k=top_k, rerank="none", vector_threshold=0.0,
+        mode=config.search_mode,
+        top_k=top_k,
+        rerank="none",
+        vector_threshold=0.0,
         bm25_threshold=0.0,
-    )  # fmt: skip
+    )
     found = retrieve(query=query, scope=scope, stores=stores, settings=settings)
     judged = judge_hits(
-        query=query, hits=found.hits, models_of=_models_of(stores, found.result.routes.keys()),
-        vector_threshold=config.vector_threshold, bm25_threshold=config.bm25_threshold,
-    )  # fmt: skip
+        query=query,
+        hits=found.hits,
+        models_of=_models_of(stores, found.result.routes.keys()),
+        vector_threshold=config.vector_threshold,
+        bm25_threshold=config.bm25_threshold,
+    )
     metadata = {**found.metadata, "below_thresholds": judged.n_weak}
     return Found(judged.hits, judged.confidence, metadata)
 
@@ -169,12 +184,16 @@ class ChatRun(AskedModel):
         config = self.config
         self.n_before = None if self.history else len(history)
         return {
-            "query": query, "history": list(history), "has_history": self.history is not None,
-            "enable_rewrite": config.enable_query_rewrite, "enable_rerank": config.enable_rerank,
+            "query": query,
+            "history": list(history),
+            "has_history": self.history is not None,
+            "enable_rewrite": config.enable_query_rewrite,
+            "enable_rerank": config.enable_rerank,
             "has_memory": config.enable_memory and self.scope.user_id is not None,
-            "top_k": config.default_top_k, "vector_threshold": config.vector_threshold,
+            "top_k": config.default_top_k,
+            "vector_threshold": config.vector_threshold,
             "has_page": bool(self.page),
-        }  # fmt: skip
+        }
 
     async def load_history(self) -> tuple[list[Turn], str]:
         """Return the turns before this question and the summary of what was before them."""
@@ -194,16 +213,23 @@ class ChatRun(AskedModel):
         if isinstance(self.page, PageRead):
             return self.page
         return await read_page(
-            page=self.page, query=query, scope=self.scope, max_tokens=self.config.page_tokens,
+            page=self.page,
+            query=query,
+            scope=self.scope,
+            max_tokens=self.config.page_tokens,
             timeout_s=self.config.page_timeout_s,
-        )  # fmt: skip
+        )
 
     async def search(self, query: str, top_k: int) -> Found:
         """Search the agent's stores on another thread."""
         return await in_threads(
-            search_stores, query=query, scope=self.scope, stores=self.stores, config=self.config,
+            search_stores,
+            query=query,
+            scope=self.scope,
+            stores=self.stores,
+            config=self.config,
             top_k=top_k,
-        )  # fmt: skip
+        )
 
     async def rerank(self, query: str, hits: Sequence[Hit]) -> Reordered:
         """Rank by the chat model, which a stop ends at once, or by the endpoint."""

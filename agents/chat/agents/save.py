@@ -52,16 +52,19 @@ def _check_members(name: str, config: AgentConfig, scope: Scope) -> None:
     if not config.agents:
         raise InvalidInputError(
             "A supervisor needs agents that it can ask.",
-            hint="Name them in “agents”. Known: {known}.", known=", ".join(known) or "-",
-        )  # fmt: skip
+            hint="Name them in “agents”. Known: {known}.",
+            known=", ".join(known) or "-",
+        )
     if way := _way_back(name, config.agents):
         seen = {name, *readable.filter(name__in=way).values_list("name", flat=True)}
         # Agents of others are on the way, but not told.
         told = (one if one in seen else "…" for one in way)
         raise InvalidInputError(
             "The agent “{name}” would be asked by itself: {way}.",
-            hint="Take one of them out of the circle.", name=name, way=" → ".join(told),
-        )  # fmt: skip
+            hint="Take one of them out of the circle.",
+            name=name,
+            way=" → ".join(told),
+        )
 
 
 def _way_back(name: str, members: list[str]) -> list[str]:
@@ -86,9 +89,13 @@ TURNS: dict[str, int] = {models.Agent.Type.REACT: 8, models.Agent.Type.SUPERVISO
 
 
 def save_agent(
-    *, scope: Scope, values: Mapping[str, Any], agent: models.Agent | None = None,
-    stores: Sequence[str] | None = None, owner: Any = None,
-) -> models.Agent:  # fmt: skip
+    *,
+    scope: Scope,
+    values: Mapping[str, Any],
+    agent: models.Agent | None = None,
+    stores: Sequence[str] | None = None,
+    owner: Any = None,
+) -> models.Agent:
     """Return a new agent, or ``agent`` with ``values`` changed; ``stores`` None leaves them.
 
     Raises InvalidInputError for a config or model that no answer could use, NotFoundError for a

@@ -53,9 +53,11 @@ def sources_in(*, config: AgentConfig) -> dict[str, AgentSource]:
     """
     if len(config.sources) > MAX_SOURCES:
         raise InvalidInputError(
-            "There are {n} data sources.", hint="Allowed: {limit}.",
-            n=len(config.sources), limit=MAX_SOURCES,
-        )  # fmt: skip
+            "There are {n} data sources.",
+            hint="Allowed: {limit}.",
+            n=len(config.sources),
+            limit=MAX_SOURCES,
+        )
     return {name: _source(name, values, config) for name, values in config.sources.items()}
 
 
@@ -97,8 +99,9 @@ def _source(name: str, values: Any, config: AgentConfig) -> AgentSource:
     if not isinstance(description, str) or not description.strip():
         raise InvalidInputError(
             "The data source “{name}” has no description.",
-            hint="Say for the model what it holds and when to ask it.", name=name,
-        )  # fmt: skip
+            hint="Say for the model what it holds and when to ask it.",
+            name=name,
+        )
     PLUGINS.get("source", str(plugin))
     options = {key: value for key, value in values.items() if key not in _OWN}
     make_plugin(kind="source", name=str(plugin), options=options)

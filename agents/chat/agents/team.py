@@ -87,15 +87,24 @@ class AgentTeam:
 
         end = await agent.answer(question, list(history), tell)
         return RAGAnswer(
-            told.text, told.citations, told.sources, end.get("outcome", ""),
-            end.get("confidence"), dict(agent.usage), agent.model_id,
-        )  # fmt: skip
+            told.text,
+            told.citations,
+            told.sources,
+            end.get("outcome", ""),
+            end.get("confidence"),
+            dict(agent.usage),
+            agent.model_id,
+        )
 
 
 def team_of(
-    *, agent: models.Agent, scope: Scope, stores: Sequence[Any], path: Sequence[str],
+    *,
+    agent: models.Agent,
+    scope: Scope,
+    stores: Sequence[Any],
+    path: Sequence[str],
     make: MakeAgent,
-) -> AgentTeam:  # fmt: skip
+) -> AgentTeam:
     """Return the team of a supervisor for ``scope``, which it narrows to the stores at hand."""
     names, way = agent.settings.agents, (*path, agent.name)
     found = models.Agent.objects.readable(scope).filter(name__in=names, is_enabled=True)

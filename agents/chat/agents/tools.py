@@ -51,9 +51,11 @@ def fault_of_tool(name: str, fault: BaseException) -> RAGError:
         return fault
     log.error("the tool %s has a fault", name, exc_info=fault)
     return ProviderError(
-        "The tool {name} has a fault ({kind}).", hint="The server's log says where.",
-        name=name, kind=type(fault).__name__,
-    )  # fmt: skip
+        "The tool {name} has a fault ({kind}).",
+        hint="The server's log says where.",
+        name=name,
+        kind=type(fault).__name__,
+    )
 
 
 def offered_tool(*, name: str) -> ToolSpec:
@@ -91,9 +93,13 @@ class AgentTools:
     """``agents.core.react.Tools``; made for one answer."""
 
     def __init__(
-        self, agent: models.Agent, chat: ChatModel, scope: Scope, stores: Sequence[Any],
+        self,
+        agent: models.Agent,
+        chat: ChatModel,
+        scope: Scope,
+        stores: Sequence[Any],
         person: Scope,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._config = config = agent.settings
         self._model, self._chat, self._scope, self._person = agent.model, chat, scope, person
         self.deadline = Deadline(config.run_timeout_s)
@@ -150,14 +156,21 @@ class AgentTools:
     ) -> Callable[[], ToolResult]:
         if name in self._sources:
             return partial(
-                ask_as_tool, source=self._sources[name], arguments=arguments, scope=self._scope,
+                ask_as_tool,
+                source=self._sources[name],
+                arguments=arguments,
+                scope=self._scope,
                 deadline=deadline,
-            )  # fmt: skip
+            )
         if name not in self._config.tools:
             raise UnknownNameError("tool", name, [spec.name for spec in self.specs])
         # What is remembered belongs to the person, whatever stores they ask in.
         scope = self._person if name == MEMORY else self._narrow
         return partial(
-            call_plugin, name=name, arguments=arguments, model=self._model, scope=scope,
+            call_plugin,
+            name=name,
+            arguments=arguments,
+            model=self._model,
+            scope=scope,
             deadline=deadline,
-        )  # fmt: skip
+        )

@@ -13,9 +13,18 @@ from agents.core.state import Turn
 from rag.core.errors import UnknownNameError
 
 _PLAIN = (
-    "name", "display_name", "description", "agent_type", "agent_role", "max_iterations",
-    "temperature", "is_enabled", "is_builtin", "model", "prompt",
-)  # fmt: skip
+    "name",
+    "display_name",
+    "description",
+    "agent_type",
+    "agent_role",
+    "max_iterations",
+    "temperature",
+    "is_enabled",
+    "is_builtin",
+    "model",
+    "prompt",
+)
 
 
 @dataclass(slots=True)

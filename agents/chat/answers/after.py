@@ -66,9 +66,11 @@ def read_title(answer: str) -> str:
 
 
 def _first_talk(message: models.Message) -> tuple[str, str] | None:
-    row = models.Message.objects.filter(
-        pk=message.pk, parent__parent=None, session__titled_by=_RULE
-    ).select_related("parent").first()  # fmt: skip
+    row = (
+        models.Message.objects.filter(pk=message.pk, parent__parent=None, session__titled_by=_RULE)
+        .select_related("parent")
+        .first()
+    )
     return (row.parent.content, row.content) if row and row.parent else None
 
 
@@ -93,11 +95,12 @@ async def summarize(*, message: models.Message, run: ChatRun) -> None:
     known = max((n for n, one in enumerate(fallen) if one.summary), default=-1)
     before = fallen[known].summary if known >= 0 else ""
     text = await roll_summary(
-        before, [one.turn for one in fallen[known + 1 :]],
+        before,
+        [one.turn for one in fallen[known + 1 :]],
         Budget(run.config.summary_tokens, run.count_tokens),
         (prompt_file("summary_zh"), prompt_file("summary_en")),
         run.told if run.can_write else None,
-    )  # fmt: skip
+    )
     await in_rows(_write_summary, fallen[-1], text)
 
 
@@ -141,9 +144,11 @@ async def remember(*, message: models.Message, run: ChatRun) -> None:
     is_kept = row.outcome == "answered" and shown and len(chunk_ids) == len(shown)
     options = model_options(run.model_id, None, SCHEMA)
     memory = RAGAgentMemory(
-        run.scope, project_of(row.session.agent), message=row,
+        run.scope,
+        project_of(row.session.agent),
+        message=row,
         ask=partial(run.told, options=options) if run.can_write else None,
-    )  # fmt: skip
+    )
     await memory.store_interaction(
         row.parent.content, row.content if is_kept else "", chunk_ids=chunk_ids
     )

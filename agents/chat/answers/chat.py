@@ -33,9 +33,14 @@ def context_of(*, chat: StartedChat, calls: Later) -> contextvars.Context:
     """
     context = contextvars.Context()
     context.run(
-        open_account, chat.order.scope, kind="chat", agent=chat.order.agent.name,
-        run=str(chat.answer.key), is_apart=True, free_until=chat.free_until,
-    )  # fmt: skip
+        open_account,
+        chat.order.scope,
+        kind="chat",
+        agent=chat.order.agent.name,
+        run=str(chat.answer.key),
+        is_apart=True,
+        free_until=chat.free_until,
+    )
     context.run(written_by, calls)
     return context
 
@@ -65,10 +70,15 @@ async def begin_chat(*, order: ChatOrder | Callable[[], ChatOrder]) -> StartedCh
 async def _begun(order: ChatOrder | Callable[[], ChatOrder]) -> StartedChat:
     chat = await in_db(_started, order)
     worker = ChatWorker(chat)
-    await worker.log.append("start", {
-        "message": str(chat.answer.key), "question": str(chat.question.key),
-        "session": str(chat.answer.session.key), "agent": chat.order.agent.name,
-    })  # fmt: skip
+    await worker.log.append(
+        "start",
+        {
+            "message": str(chat.answer.key),
+            "question": str(chat.question.key),
+            "session": str(chat.answer.session.key),
+            "agent": chat.order.agent.name,
+        },
+    )
     context = context_of(chat=chat, calls=worker.log.calls)
     task = asyncio.create_task(worker.work(), context=context, name=str(chat.answer.key))
     _TASKS.add(task)

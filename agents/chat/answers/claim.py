@@ -85,8 +85,11 @@ def _end(message_id: int) -> bool:
         message.save(update_fields=[*_TOLD, "status", "error", "worker"])
         seq = (message.events.aggregate(n=Max("seq"))["n"] or 0) + GAP
         data = {
-            "code": "interrupted", "error": error, "message": str(message.key),
-            "text": told.text, "citations": told.citations,
-        }  # fmt: skip
+            "code": "interrupted",
+            "error": error,
+            "message": str(message.key),
+            "text": told.text,
+            "citations": told.citations,
+        }
         models.MessageEvent.objects.create(message=message, seq=seq, kind="error", data=data)
     return True

@@ -78,8 +78,10 @@ def _last_of(message_id: int, after: int) -> ChatEvent:
         return ChatEvent(after + 1, models.Message.Status.STOPPED, {"text": "", "citations": []})
     shown = _evidence(message)
     data: dict[str, Any] = {
-        "message": str(message.key), "text": shown.content, "citations": shown.citations,
-    }  # fmt: skip
+        "message": str(message.key),
+        "text": shown.content,
+        "citations": shown.citations,
+    }
     if message.status == models.Message.Status.ERROR:
         data |= {"code": "interrupted", "error": message.error}
     return ChatEvent(after + 1, message.status, data)

@@ -60,10 +60,11 @@ def open_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Sess
     """Return a session of ``scope``, seen with the like of its key alone; ``text`` is its title."""
     title, only = " ".join(text.split()), scope.only_store_ids
     return models.Session.objects.create(
-        agent_id=agent.pk, user_id=scope.user_id,
+        agent_id=agent.pk,
+        user_id=scope.user_id,
         only_store_ids=None if only is None else sorted(only),
         title=title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…",
-    )  # fmt: skip
+    )
 
 
 MAX_CHARACTERS = 8000
@@ -90,13 +91,17 @@ def start_chat(*, order: ChatOrder) -> StartedChat:
         question = _again(order) if order.regenerate else _asked(order)
         context = context_of_order(order=order)
         answer = models.Message.objects.create(
-            session=question.session, parent=question, role=models.Message.Role.ASSISTANT,
-            status=_STATUS.RUNNING, worker=uuid.uuid4(), seen_at=timezone.now(),
+            session=question.session,
+            parent=question,
+            role=models.Message.Role.ASSISTANT,
+            status=_STATUS.RUNNING,
+            worker=uuid.uuid4(),
+            seen_at=timezone.now(),
             request={
                 "stores": [store.slug for store in stores] if names else [],
                 "context": context.as_dict(),
             },
-        )  # fmt: skip
+        )
         _lead_on(question.session, answer, order)
     return StartedChat(order, answer, question, stores, context, free_until)
 
@@ -107,9 +112,11 @@ def _asked(order: ChatOrder) -> models.Message:
         raise InvalidInputError("The message is empty.", hint="Ask something.")
     if len(text) > MAX_CHARACTERS:
         raise InvalidInputError(
-            "The message has {n} characters.", hint="Allowed: {limit}.",
-            n=len(text), limit=MAX_CHARACTERS,
-        )  # fmt: skip
+            "The message has {n} characters.",
+            hint="Allowed: {limit}.",
+            n=len(text),
+            limit=MAX_CHARACTERS,
+        )
     parent = message_called(key=order.parent, scope=order.scope) if order.parent else None
     session = parent.session if parent else _session(order, text)
     _check_agent(session, order)

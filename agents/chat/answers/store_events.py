@@ -17,9 +17,20 @@ from agents.core.chat import ChatEvent
 from rag.services.usage.ledger import Call, record_call
 
 KINDS = frozenset(
-    {"step", "rewrite", "sources", "tool_call", "tool_result", "agent_call", "agent_result",
-     "notice", "usage", "error", "stopped"}
-)  # fmt: skip
+    {
+        "step",
+        "rewrite",
+        "sources",
+        "tool_call",
+        "tool_result",
+        "agent_call",
+        "agent_result",
+        "notice",
+        "usage",
+        "error",
+        "stopped",
+    }
+)
 _HIT = ("doc_id", "chunk_id", "revision", "file_id", "store_id", "source", "external_id", "score")
 # What is a text stands in the message or in its documents, and is not kept twice.
 _TEXTS = frozenset({"text", "answer", "content", "query", "original", "citations", "message"})
@@ -33,14 +44,18 @@ def trace_steps(
     """Return a row for each event that tells a decision; texts are left out, but for arguments."""
     return [
         models.TraceStep(
-            message_id=message_id, seq=event.seq, kind=event.kind, at=at, data=_facts(event),
+            message_id=message_id,
+            seq=event.seq,
+            kind=event.kind,
+            at=at,
+            data=_facts(event),
             name=_word(event.data, "step", "tool", "agent", "model")[:100],
             outcome=_word(event.data, "outcome", "status", "code")[:20],
             duration_ms=_number(event.data.get("duration_ms")),
         )
         for event in events
         if event.kind in KINDS
-    ]  # fmt: skip
+    ]
 
 
 def _facts(event: ChatEvent) -> dict[str, Any]:
@@ -72,9 +87,11 @@ def _number(value: Any) -> float | None:
 
 
 def store_events(
-    message_id: int, events: Sequence[ChatEvent], along: Callable[[], bool] | None = None,
+    message_id: int,
+    events: Sequence[ChatEvent],
+    along: Callable[[], bool] | None = None,
     calls: Sequence[Call] = (),
-) -> bool:  # fmt: skip
+) -> bool:
     """Write events down with ``along`` in one transaction; none when that returns False.
 
     What ``calls`` of models have cost is written with them, in any case.

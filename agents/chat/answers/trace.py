@@ -19,9 +19,16 @@ def trace_of(*, key: str, scope: Scope) -> dict[str, Any]:
         if call["cost"] is not None:
             cost[call["currency"]] = cost.get(call["currency"], 0) + call["cost"]
     return {
-        "message": str(message.key), "status": message.status, "outcome": message.outcome,
-        "query": message.query, "model": message.model, "confidence": message.confidence,
-        "timings_ms": message.timings_ms, "usage": message.usage,
-        "steps": list(message.trace.order_by("seq").values(*fields)), "calls": calls,
-        "cost": cost, "is_cost_complete": all(call["cost"] is not None for call in calls),
-    }  # fmt: skip
+        "message": str(message.key),
+        "status": message.status,
+        "outcome": message.outcome,
+        "query": message.query,
+        "model": message.model,
+        "confidence": message.confidence,
+        "timings_ms": message.timings_ms,
+        "usage": message.usage,
+        "steps": list(message.trace.order_by("seq").values(*fields)),
+        "calls": calls,
+        "cost": cost,
+        "is_cost_complete": all(call["cost"] is not None for call in calls),
+    }

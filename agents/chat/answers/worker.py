@@ -28,9 +28,10 @@ from rag.core.errors import RAGError
 def fault_of_answer(error: BaseException) -> dict[str, Any]:
     """Return how an error that is no RAGError is told: its kind, and nothing that it holds."""
     return RAGError(
-        "The answer has a fault ({kind}).", hint="The server's log says where.",
+        "The answer has a fault ({kind}).",
+        hint="The server's log says where.",
         kind=type(error).__name__,
-    ).as_dict()  # fmt: skip
+    ).as_dict()
 
 
 def interruption() -> dict[str, Any]:
@@ -112,14 +113,22 @@ class ChatWorker:
         """Write the row and the last event in one transaction; nothing if it is another's."""
         told = self.log.transcript
         row = {
-            "status": status, "content": told.text, "citations": told.citations,
-            "sources": told.sources, "notices": told.notices, "timings_ms": told.timings_ms,
-            "usage": dict(self._agent.usage), "model": self._agent.model_id, **values,
-        }  # fmt: skip
-        last = {
-            **data, "message": str(self.chat.answer.key), "text": told.text,
+            "status": status,
+            "content": told.text,
             "citations": told.citations,
-        }  # fmt: skip
+            "sources": told.sources,
+            "notices": told.notices,
+            "timings_ms": told.timings_ms,
+            "usage": dict(self._agent.usage),
+            "model": self._agent.model_id,
+            **values,
+        }
+        last = {
+            **data,
+            "message": str(self.chat.answer.key),
+            "text": told.text,
+            "citations": told.citations,
+        }
         await self.log.close(kind, last, along=partial(finish, self.chat.answer, row))
 
     async def _watch(self) -> None:

@@ -55,6 +55,7 @@ async def run_stage(
 def too_many_stages() -> LimitError:
     """Return the error of a pipeline whose branches lead in a circle."""
     return LimitError(
-        "The pipeline ran more than {limit} stages.", hint="End the circle of its branches.",
+        "The pipeline ran more than {limit} stages.",
+        hint="End the circle of its branches.",
         limit=MAX_STAGES,
-    )  # fmt: skip
+    )

@@ -36,10 +36,13 @@ def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[st
     words = cited.get("found") or cited.get("quote") or ""
     start = _place(hit.text, words, (cited.get("char_start") or 0) - hit.char_start)
     return {
-        **cited, "text": hit.text, "start": start,
+        **cited,
+        "text": hit.text,
+        "start": start,
         "end": None if start is None else start + len(words),
-        "heading_path": list(hit.heading_path), "source": hit.source,
-    }  # fmt: skip
+        "heading_path": list(hit.heading_path),
+        "source": hit.source,
+    }
 
 
 def _pinned(cited: Mapping[str, Any], scope: Scope) -> Hit:
@@ -102,9 +105,12 @@ def _page(cited: Mapping[str, Any], scope: Scope) -> PageText:
     # What was looked at is marked as a whole.
     quote = cited.get("found") or cited.get("quote") or cited.get("content") or ""
     return page_text(
-        chunk_id=chunk_id, revision=cited.get("revision"), quote=quote, scope=scope,
+        chunk_id=chunk_id,
+        revision=cited.get("revision"),
+        quote=quote,
+        scope=scope,
         near=cited.get("char_start"),
-    )  # fmt: skip
+    )
 
 
 def _cited(message: models.Message, number: int, of: str) -> Mapping[str, Any]:

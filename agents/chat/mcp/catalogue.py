@@ -20,9 +20,7 @@ from rag.services.plugins import list_plugins
 from rag.services.sources.ports import HousePorts
 
 CALL_S = 60.0
-_OWN: dict[str, type[Any]] = {
-    tool.name: tool for tool in (Search, Ask, ListStores, FetchDocument)
-}  # fmt: skip
+_OWN: dict[str, type[Any]] = {tool.name: tool for tool in (Search, Ask, ListStores, FetchDocument)}
 
 
 @dataclass(frozen=True, slots=True)

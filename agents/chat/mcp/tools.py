@@ -68,17 +68,21 @@ async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, 
     about = answer.about(())
     kept = ("outcome", "confidence", "session", "message", "sources")
     return {
-        "answer": answer.shown, "citations": answer.citations,
+        "answer": answer.shown,
+        "citations": answer.citations,
         **{name: about[name] for name in kept},
-    }  # fmt: skip
+    }
 
 
 def _order(arguments: Mapping[str, Any], scope: Scope) -> ChatOrder:
     asked = read_options(Ask.Options, arguments, of=Ask.name)
     return ChatOrder(
-        agent=find_agent(name=asked.agent, scope=scope), scope=scope, message=asked.question,
-        session=asked.session, stores=asked.stores,
-    )  # fmt: skip
+        agent=find_agent(name=asked.agent, scope=scope),
+        scope=scope,
+        message=asked.question,
+        session=asked.session,
+        stores=asked.stores,
+    )
 
 
 class Search:
@@ -117,9 +121,12 @@ class Search:
         settings = stores[0].retrieval_settings
         settings = settings.but(top_k=asked.top_k) if asked.top_k else settings
         found = retrieve(
-            query=asked.query, scope=scope, stores=stores, settings=settings,
+            query=asked.query,
+            scope=scope,
+            stores=stores,
+            settings=settings,
             retrieval_mode=asked.mode,
-        )  # fmt: skip
+        )
         call.deadline.check()
         slugs = {store.pk: store.slug for store in stores}
         results = [_told(hit, slugs.get(hit.store_id or 0, "")) for hit in found.hits]
@@ -128,11 +135,18 @@ class Search:
 
 def _told(hit: Hit, store: str) -> dict[str, Any]:
     return {
-        "document": hit.document_id, "file": hit.file_name, "store": store,
-        "page": hit.page_first, "heading": " › ".join(hit.heading_path), "content": hit.text,
-        "score": hit.score, "chunk_id": hit.chunk_id, "char_start": hit.char_start,
-        "char_end": hit.char_end, "content_type": hit.content_type,
-    }  # fmt: skip
+        "document": hit.document_id,
+        "file": hit.file_name,
+        "store": store,
+        "page": hit.page_first,
+        "heading": " › ".join(hit.heading_path),
+        "content": hit.text,
+        "score": hit.score,
+        "chunk_id": hit.chunk_id,
+        "char_start": hit.char_start,
+        "char_end": hit.char_end,
+        "content_type": hit.content_type,
+    }
 
 
 MAX_STORES = 200
@@ -158,11 +172,12 @@ class ListStores:
         n_files = _n_files(found, call.scope)
         stores = [
             {
-                "store": store.slug, "title": store.display_name or store.name,
+                "store": store.slug,
+                "title": store.display_name or store.name,
                 "files": n_files.get(store.pk, 0),
             }
             for store in found
-        ]  # fmt: skip
+        ]
         return {"stores": stores}
 
 

@@ -39,9 +39,13 @@ class RAGAgentMemory:
     """
 
     def __init__(
-        self, scope: Scope, project: str = "", *, message: models.Message | None = None,
+        self,
+        scope: Scope,
+        project: str = "",
+        *,
+        message: models.Message | None = None,
         ask: Ask | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ask = ask
         self._origin = Origin(
             scope, project, message.pk if message else None, message.session_id if message else None

@@ -39,9 +39,12 @@ def edit_memory(
     answer = memory.answer if answer is None else plain(answer).strip()[:MAX_TEXT]
     subject = _subject(text, memory.subject) if memory.kind == SEMANTIC else subject_of(text)
     twins = models.Memory.objects.filter(
-        user_id=memory.user_id, project=memory.project, kind=memory.kind, subject=subject,
+        user_id=memory.user_id,
+        project=memory.project,
+        kind=memory.kind,
+        subject=subject,
         only_store_ids=memory.only_store_ids,
-    ).exclude(pk=memory.pk)  # fmt: skip
+    ).exclude(pk=memory.pk)
     if twins.exists():
         raise _known_already()
     meaning = f"{text}\n{answer[:300]}".strip() if memory.kind == EPISODIC else text
@@ -51,9 +54,15 @@ def edit_memory(
     try:
         with transaction.atomic():
             changed = models.Memory.objects.filter(pk=memory.pk).update(
-                text=text, answer=answer, subject=subject, embedding=vector, space=space,
-                is_by_hand=True, chunk_ids=kept, updated_at=timezone.now(),
-            )  # fmt: skip
+                text=text,
+                answer=answer,
+                subject=subject,
+                embedding=vector,
+                space=space,
+                is_by_hand=True,
+                chunk_ids=kept,
+                updated_at=timezone.now(),
+            )
     except IntegrityError as error:
         # Remembered while the model made the vector.
         raise _known_already() from error
@@ -93,7 +102,8 @@ def _checked(text: str) -> str:
     text = plain(text).strip()
     if not subject_of(text) or len(text) > MAX_TEXT:
         raise InvalidInputError(
-            "A memory has 1 to {limit} characters, with words.", hint="Give another.",
+            "A memory has 1 to {limit} characters, with words.",
+            hint="Give another.",
             limit=MAX_TEXT,
-        )  # fmt: skip
+        )
     return text

@@ -59,9 +59,12 @@ def keep_episode(
     """
     (vector,), space = embed_memories([episode.meaning])
     values = {
-        "text": episode.question, "answer": episode.answer,
-        "chunk_ids": sorted(set(chunk_ids)), "embedding": vector, "space": space,
-    }  # fmt: skip
+        "text": episode.question,
+        "answer": episode.answer,
+        "chunk_ids": sorted(set(chunk_ids)),
+        "embedding": vector,
+        "space": space,
+    }
     with transaction.atomic():
         _hold(origin)
         if own_memories(origin, EPISODIC).filter(subject=episode.subject, is_by_hand=True).exists():
@@ -107,13 +110,19 @@ def _write(origin: Origin, kind: str, subject: str, values: Mapping[str, Any]) -
     if owner is None:
         raise ForbiddenError("Nothing is remembered of somebody unknown.", hint="Sign in.")
     row, _ = models.Memory.objects.update_or_create(
-        user_id=owner, project=origin.project, kind=kind, subject=subject,
+        user_id=owner,
+        project=origin.project,
+        kind=kind,
+        subject=subject,
         only_store_ids=None if only is None else sorted(only),
         defaults={
-            **values, "message_id": origin.message_id, "session_id": origin.session_id,
-            "is_by_hand": origin.is_by_hand, "updated_at": timezone.now(),
+            **values,
+            "message_id": origin.message_id,
+            "session_id": origin.session_id,
+            "is_by_hand": origin.is_by_hand,
+            "updated_at": timezone.now(),
         },
-    )  # fmt: skip
+    )
     return row
 
 

@@ -24,9 +24,13 @@ _WIDER = 3
 
 
 def recall(
-    *, query: str, scope: Scope, project: str | None = None, kinds: Sequence[str] = (),
+    *,
+    query: str,
+    scope: Scope,
+    project: str | None = None,
+    kinds: Sequence[str] = (),
     top_k: int | None = None,
-) -> list[Remembered]:  # fmt: skip
+) -> list[Remembered]:
     """Return facts, then exchanges, each the likest first, at most ``top_k`` of a kind.
 
     ``project`` None looks into all of the person's projects. Nothing is returned to somebody
@@ -67,6 +71,11 @@ def _told(row: models.Memory) -> Remembered:
     model = wiring.embedder().id
     score = 0.0 if distance is None else likeness(model=model, cosine=1.0 - distance)
     return Remembered(
-        str(row.key), row.kind, row.text, row.answer, max(0.0, min(1.0, score)), row.updated_at,
+        str(row.key),
+        row.kind,
+        row.text,
+        row.answer,
+        max(0.0, min(1.0, score)),
+        row.updated_at,
         row.project,
-    )  # fmt: skip
+    )

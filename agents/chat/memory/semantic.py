@@ -20,10 +20,12 @@ _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _FACT = {
     "type": "object",
     "properties": {
-        "subject": {"type": "string"}, "text": {"type": "string"}, "replaces": _NUMBERS,
+        "subject": {"type": "string"},
+        "text": {"type": "string"},
+        "replaces": _NUMBERS,
     },
     "required": ["subject", "text"],
-}  # fmt: skip
+}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"facts": {"type": "array", "items": _FACT}, "outdated": _NUMBERS},

@@ -41,9 +41,12 @@ class Budget:
 
 
 async def roll_summary(
-    summary: str, turns: Sequence[Turn], budget: Budget, prompts: tuple[str, str],
+    summary: str,
+    turns: Sequence[Turn],
+    budget: Budget,
+    prompts: tuple[str, str],
     ask: Ask | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Return a summary of both; ``prompts`` are the Chinese and the English one for ``ask``.
 
     ``ask`` takes a system and a user text and returns the answer; without it, or when it fails or

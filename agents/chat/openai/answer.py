@@ -73,9 +73,18 @@ def _line(cited: Mapping[str, Any]) -> str:
 
 
 _PLACE = (
-    "doc_id", "source_name", "document_id", "chunk_id", "revision", "store_id", "file_id",
-    "page_first", "char_start", "char_end", "score",
-)  # fmt: skip
+    "doc_id",
+    "source_name",
+    "document_id",
+    "chunk_id",
+    "revision",
+    "store_id",
+    "file_id",
+    "page_first",
+    "char_start",
+    "char_end",
+    "score",
+)
 
 
 @dataclass(slots=True)
@@ -155,11 +164,14 @@ class OpenAIAnswer:
         ``text`` is there when the answer was replaced after its text had been sent.
         """
         about = {
-            "message": self.begun.get("message"), "session": self.begun.get("session"),
-            "outcome": self.ended.get("outcome"), "confidence": self.ended.get("confidence"),
+            "message": self.begun.get("message"),
+            "session": self.begun.get("session"),
+            "outcome": self.ended.get("outcome"),
+            "confidence": self.ended.get("confidence"),
             "sources": [_place(one) for one in self.told.sources],
-            "notices": self.told.notices, "ignored": list(ignored),
-        }  # fmt: skip
+            "notices": self.told.notices,
+            "ignored": list(ignored),
+        }
         is_other = not self.is_cut and not self.shown.startswith(self.told.text)
         return {**about, "text": self.told.text} if is_other else about
 

@@ -65,8 +65,9 @@ def embedding_model_called(*, name: str, scope: Scope) -> str:
 def _unknown(name: str) -> NotFoundError:
     return NotFoundError(
         "The model “{model}” does not exist, or you may not use it.",
-        hint="GET /v1/models lists those that you may.", model=name[:200],
-    )  # fmt: skip
+        hint="GET /v1/models lists those that you may.",
+        model=name[:200],
+    )
 
 
 MAX_TEXTS, MAX_TOKENS = 2048, 300_000
@@ -95,22 +96,31 @@ def texts_of(*, given: Any) -> list[str]:
         )
     if len(listed) > MAX_TEXTS:
         raise InvalidInputError(
-            "There are {n} texts.", hint="Allowed: 1 to {limit}.",
-            n=len(listed), limit=MAX_TEXTS, param="input",
-        )  # fmt: skip
+            "There are {n} texts.",
+            hint="Allowed: 1 to {limit}.",
+            n=len(listed),
+            limit=MAX_TEXTS,
+            param="input",
+        )
     for number, text in enumerate(listed):
         if not isinstance(text, str) or not text.strip():
             raise InvalidInputError(
-                "Text {number} of the input is empty.", hint="Leave it out.",
-                number=number, param="input",
-            )  # fmt: skip
+                "Text {number} of the input is empty.",
+                hint="Leave it out.",
+                number=number,
+                param="input",
+            )
     return listed
 
 
 def embed_texts(
-    *, model: str, texts: Sequence[str], scope: Scope, dimensions: int | None = None,
+    *,
+    model: str,
+    texts: Sequence[str],
+    scope: Scope,
+    dimensions: int | None = None,
     is_query: bool = False,
-) -> Embedded:  # fmt: skip
+) -> Embedded:
     """Return the vectors of a model that ``scope`` may use; NotFoundError for another.
 
     Raises InvalidInputError for more than 300,000 tokens and for other dimensions than the model's.
@@ -120,17 +130,22 @@ def embed_texts(
     release()
     if dimensions not in (None, embedder.dim):
         raise InvalidInputError(
-            "The model {model} makes vectors of {dim} numbers, no others.", hint="Leave it out.",
-            model=model, dim=embedder.dim, param="dimensions",
-        )  # fmt: skip
+            "The model {model} makes vectors of {dim} numbers, no others.",
+            hint="Leave it out.",
+            model=model,
+            dim=embedder.dim,
+            param="dimensions",
+        )
     n_tokens = 0
     for text in texts:
         n_tokens += embedder.tokenizer.count(text)
         if n_tokens > MAX_TOKENS:
             raise InvalidInputError(
-                "The input has more than {limit} tokens.", hint="Send it in several requests.",
-                limit=MAX_TOKENS, param="input",
-            )  # fmt: skip
+                "The input has more than {limit} tokens.",
+                hint="Send it in several requests.",
+                limit=MAX_TOKENS,
+                param="input",
+            )
     with on_account(scope):
         if is_query:
             return Embedded([embedder.embed_query(text) for text in texts], n_tokens)

@@ -49,9 +49,11 @@ def _held(agent: models.Agent, scope: Scope, turns: list[Turn]) -> models.Messag
     sessions = models.Session.objects.readable(scope).filter(agent_id=agent.pk)
     newest = list(sessions.order_by("-updated_at").values_list("pk", flat=True)[:MAX_SESSIONS])
     alike = models.Message.objects.filter(
-        session__in=newest, role=turns[-1]["role"], content=turns[-1]["content"],
+        session__in=newest,
+        role=turns[-1]["role"],
+        content=turns[-1]["content"],
         status=models.Message.Status.DONE,
-    )  # fmt: skip
+    )
     for message in alike.select_related("session").order_by("-pk")[:MAX_ALIKE]:
         held = [one.turn for one in branch_of(message=message)]
         # Less than all must not do: what was before may be another person's with the same key.
@@ -100,9 +102,12 @@ def order_of(*, asked: Asked, scope: Scope) -> ChatOrder:
     for text, limit in ((question, MAX_CHARACTERS), (asked.instructions, MAX_INSTRUCTIONS)):
         if len(text) > limit:
             raise InvalidInputError(
-                "The message has {n} characters.", hint="Allowed: {limit}.",
-                n=len(text), limit=limit, param="messages",
-            )  # fmt: skip
+                "The message has {n} characters.",
+                hint="Allowed: {limit}.",
+                n=len(text),
+                limit=limit,
+                param="messages",
+            )
     adjusted = _adjusted(agent, asked)
     if len(asked.turns) > 1:
         # What is wrong is told before the turns are written; ``start_chat`` looks only after that.

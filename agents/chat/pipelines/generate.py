@@ -139,9 +139,12 @@ async def _repaired(
 ) -> PipelineState:
     """Return the answer written once more, if more of its quotes hold; else the one before."""
     request = ChatRequest(
-        list(messages), passages=asked.passages, temperature=asked.temperature,
-        max_tokens=asked.max_tokens, timeout_s=asked.timeout_s,
-    )  # fmt: skip
+        list(messages),
+        passages=asked.passages,
+        temperature=asked.temperature,
+        max_tokens=asked.max_tokens,
+        timeout_s=asked.timeout_s,
+    )
     before = done(teller.text, "answered", teller.citations)
     try:
         reply = await run.ask(request)
@@ -172,14 +175,18 @@ async def from_memory(state: PipelineState, run: PipelineRun) -> PipelineState:
     prompt = prompt_file(f"remembered_{language_of(state['query'])}")
     system = fill_prompt(prompt, {"persona": data(run.prompt.strip())})
     messages = [
-        Message("system", system), *turns_before(state, run),
+        Message("system", system),
+        *turns_before(state, run),
         Message("user", question_text(state, "")),
-    ]  # fmt: skip
+    ]
     teller = Teller((), run, shows_marks=False)
     request = ChatRequest(
-        messages, question=state["query"], temperature=run.temperature,
-        max_tokens=run.config.max_tokens, timeout_s=run.config.generate_timeout_s,
-    )  # fmt: skip
+        messages,
+        question=state["query"],
+        temperature=run.temperature,
+        max_tokens=run.config.max_tokens,
+        timeout_s=run.config.generate_timeout_s,
+    )
     await write(request, teller, run)
     return done(teller.text, "remembered")
 
@@ -226,11 +233,13 @@ def request_of(
 ) -> ChatRequest:
     """Return what a model is asked for an answer from passages."""
     return ChatRequest(
-        messages=list(messages), question=question,
+        messages=list(messages),
+        question=question,
         passages=[(passage.doc_id, passage.hit.text) for passage in passages],
-        temperature=run.temperature, max_tokens=run.config.max_tokens,
+        temperature=run.temperature,
+        max_tokens=run.config.max_tokens,
         timeout_s=run.config.generate_timeout_s,
-    )  # fmt: skip
+    )
 
 
 async def said(text: str, outcome: str, run: PipelineRun) -> PipelineState:

@@ -41,8 +41,10 @@ _MARK = re.compile(r"\[\d{1,3}\]")
 _SHOWN_CHARACTERS = 4000
 # Elements of a prompt and the fields of the state that they show.
 _BESIDE = {
-    "conversation_summary": "summary", "memories": "memories", "page_context": "page_context",
-}  # fmt: skip
+    "conversation_summary": "summary",
+    "memories": "memories",
+    "page_context": "page_context",
+}
 
 
 def answer_messages(state: PipelineState, context: Context, run: PipelineRun) -> list[Message]:
@@ -51,9 +53,11 @@ def answer_messages(state: PipelineState, context: Context, run: PipelineRun) ->
     rules = "cite" if run.config.enable_source_citation else "no_cite"
     system = fill_prompt(
         prompt_file(f"answer_{language}"),
-        {"persona": data(run.prompt.strip()),
-         "citation_rules": prompt_file(f"{rules}_{language}").strip()},
-    )  # fmt: skip
+        {
+            "persona": data(run.prompt.strip()),
+            "citation_rules": prompt_file(f"{rules}_{language}").strip(),
+        },
+    )
     asked = question_text(state, context.text)
     return [Message("system", system), *turns_before(state, run), Message("user", asked)]
 

@@ -146,9 +146,12 @@ async def rewrite(state: PipelineState, run: PipelineRun) -> PipelineState:
 async def _by_model(query: str, history: Sequence[Turn], run: PipelineRun) -> str:
     shown = history[-2 * run.config.history_turns :] if run.config.history_turns else history[-2:]
     request = ChatRequest(
-        rewrite_messages(query, shown), question=query, temperature=0.0, max_tokens=512,
+        rewrite_messages(query, shown),
+        question=query,
+        temperature=0.0,
+        max_tokens=512,
         timeout_s=run.config.rewrite_timeout_s,
-    )  # fmt: skip
+    )
     text = read_rewritten((await run.ask(request)).text)
     if not text:
         raise ProviderError(
@@ -209,9 +212,11 @@ async def search(state: PipelineState, run: PipelineRun) -> PipelineState:
         top_k = max(top_k, min(MAX_CANDIDATES, WIDER * run.config.rerank_top_k))
     found = await run.search(state.get("rewritten_query") or state["query"], top_k)
     return {
-        "search_results": list(found.hits), "confidence": found.confidence, "search_error": None,
+        "search_results": list(found.hits),
+        "confidence": found.confidence,
+        "search_error": None,
         "complexity": str(found.metadata.get("complexity") or ""),
-    }  # fmt: skip
+    }
 
 
 def without_results(state: PipelineState, error: RAGError) -> PipelineState:

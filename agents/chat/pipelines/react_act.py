@@ -46,9 +46,11 @@ async def act(state: PipelineState, run: PipelineRun) -> PipelineState:
         await run.emit("sources", {"sources": sources_of(passages)})
     update: PipelineState = {
         "agent_scratchpad": [*state["agent_scratchpad"], *_turns(state, told)],
-        "tool_calls": made, "passages": passages, "wanted": [],
+        "tool_calls": made,
+        "passages": passages,
+        "wanted": [],
         "limit": _limit(made, refusals, run.config.max_tool_calls),
-    }  # fmt: skip
+    }
     sure = [one for result in results if (one := result.answer.get("confidence")) is not None]
     if sure and all(isinstance(one, (int, float)) for one in sure):
         update["confidence"] = max(state.get("confidence") or 0.0, *sure)
@@ -66,14 +68,17 @@ def _refusals(
         name = same_call(call.name, call.arguments)
         if call.fault:
             refusals.append(
-                InvalidInputError("A call cannot be read: {reason}", hint="Send a JSON object.",
-                                  reason=call.fault)
-            )  # fmt: skip
+                InvalidInputError(
+                    "A call cannot be read: {reason}", hint="Send a JSON object.", reason=call.fault
+                )
+            )
         elif name in seen:
             refusals.append(
-                ConflictError("This was called before with the same arguments.",
-                              hint="The result is above: use it, or answer.")
-            )  # fmt: skip
+                ConflictError(
+                    "This was called before with the same arguments.",
+                    hint="The result is above: use it, or answer.",
+                )
+            )
         elif n_made >= most:
             refusals.append(LimitError("No more calls are allowed.", hint="Answer now."))
         else:
@@ -114,13 +119,17 @@ def _record(call: ToolUse, result: ToolResult, id: str, documents: list[str]) ->
     n_results = len(result.hits) if result.hits or "results" in result.answer else None
     text = json.dumps(dict(result.answer), ensure_ascii=False, default=str) if result.answer else ""
     record: dict[str, Any] = {
-        "id": id, "tool": call.name, "arguments": dict(call.arguments),
-        "n_results": n_results, "documents": documents,
+        "id": id,
+        "tool": call.name,
+        "arguments": dict(call.arguments),
+        "n_results": n_results,
+        "documents": documents,
         "files": list(dict.fromkeys(hit.file_name for hit in result.hits if hit.file_name))[:5],
-        "text": text[:_SUMMARY_CHARACTERS], "duration_ms": round(result.duration_ms, 1),
+        "text": text[:_SUMMARY_CHARACTERS],
+        "duration_ms": round(result.duration_ms, 1),
         "is_error": result.error is not None,
         "is_made": not isinstance(result.error, (ConflictError, LimitError)) and not call.fault,
-    }  # fmt: skip
+    }
     return record | ({"error": result.error.as_dict()} if result.error else {})
 
 

@@ -30,9 +30,12 @@ def shelve(
     fresh = [hit for hit in hits if place_of(hit) not in places]
     again = [places[place_of(hit)] for hit in hits if place_of(hit) in places]
     context = build_context(
-        list({place_of(hit): hit for hit in fresh}.values()), run.config.context_tokens,
-        run.count_tokens, context_type="xml", language_of=language_of,
-    )  # fmt: skip
+        list({place_of(hit): hit for hit in fresh}.values()),
+        run.config.context_tokens,
+        run.count_tokens,
+        context_type="xml",
+        language_of=language_of,
+    )
     n = len(known)
     text = _TAG.sub(lambda tag: f'<document id="{doc_name(int(tag[1]) + n)}"', context.text)
     if again:

@@ -56,10 +56,11 @@ def calls_form(specs: Sequence[ToolSpec]) -> dict[str, Any]:
     call = {
         "type": "object",
         "properties": {
-            "tool": {"type": "string", "enum": names}, "arguments": {"type": "object"},
+            "tool": {"type": "string", "enum": names},
+            "arguments": {"type": "object"},
         },
         "required": ["tool", "arguments"],
-    }  # fmt: skip
+    }
     return {
         "type": "object",
         "properties": {"calls": {"type": "array", "items": call}},

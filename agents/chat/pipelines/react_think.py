@@ -69,8 +69,10 @@ async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
     """
     state = state if state.get("agent_scratchpad") else await _opened(state, run)
     begun: PipelineState = {
-        "agent_scratchpad": state["agent_scratchpad"], "passages": state["passages"], "wanted": [],
-    }  # fmt: skip
+        "agent_scratchpad": state["agent_scratchpad"],
+        "passages": state["passages"],
+        "wanted": [],
+    }
     if limit := _limit_met(state, run):
         return {**begun, "limit": limit}
     teller = Teller(state["passages"], run)
@@ -137,9 +139,11 @@ async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:
     rules = "cite" if run.config.enable_source_citation else "no_cite"
     system = fill_prompt(
         prompt_file(f"react_{language}"),
-        {"persona": data(run.prompt.strip()),
-         "citation_rules": prompt_file(f"{rules}_{language}").strip()},
-    )  # fmt: skip
+        {
+            "persona": data(run.prompt.strip()),
+            "citation_rules": prompt_file(f"{rules}_{language}").strip(),
+        },
+    )
     no_passages: list[Passage] = []
     hits = [*(state.get("page_hits") or []), *(state.get("reranked_results") or [])]
     passages, documents = shelve(no_passages, hits, run, state["query"])

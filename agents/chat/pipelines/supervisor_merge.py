@@ -50,9 +50,12 @@ async def ask(state: PipelineState, run: PipelineRun) -> PipelineState:
     if is_alone and found[0]["outcome"] in ANSWERED:
         (one,) = found
         return {
-            **update, "final_answer": one["text"], "citations": list(one["citations"]),
-            "outcome": one["outcome"], "confidence": one["confidence"],
-        }  # fmt: skip
+            **update,
+            "final_answer": one["text"],
+            "citations": list(one["citations"]),
+            "outcome": one["outcome"],
+            "confidence": one["confidence"],
+        }
     if is_alone and found[0]["has_told"]:
         # What was passed on was no answer: others are asked, or it is said in the end.
         await run.emit("replace", {"text": "", "citations": []})
@@ -88,21 +91,28 @@ async def _answer(
             said = await run.team.ask(name, order["question"], history, page, pass_on)
         outcome = said.outcome
         answer = {
-            "text": said.text, "citations": said.citations, "sources": said.sources,
+            "text": said.text,
+            "citations": said.citations,
+            "sources": said.sources,
             "confidence": said.confidence,
-        }  # fmt: skip
+        }
     except TimeoutError:
         error = ProviderTimeoutError(
-            "The agent “{name}” did not answer in time.", hint="Allow more by run_timeout_s.",
+            "The agent “{name}” did not answer in time.",
+            hint="Allow more by run_timeout_s.",
             name=name,
-        )  # fmt: skip
+        )
     except RAGError as raised:
         error = raised
     told: dict[str, Any] = {
-        "id": id, "agent": name, "outcome": outcome, "is_error": error is not None,
-        "text": answer["text"][:_SUMMARY_CHARACTERS], "n_citations": len(answer["citations"]),
+        "id": id,
+        "agent": name,
+        "outcome": outcome,
+        "is_error": error is not None,
+        "text": answer["text"][:_SUMMARY_CHARACTERS],
+        "n_citations": len(answer["citations"]),
         "duration_ms": round((time.perf_counter() - started) * 1e3, 1),
-    }  # fmt: skip
+    }
     await run.emit("agent_result", told | ({"error": error.as_dict()} if error else {}))
     return {**order, **answer, "outcome": outcome, "has_told": has_told, "error": error}
 
@@ -146,8 +156,9 @@ async def _written(request: ChatRequest, teller: Teller, run: PipelineRun) -> No
         raise ProviderTimeoutError(
             "The model {model} did not answer within {timeout_s} s.",
             hint="Try again, or choose a faster model.",
-            model=run.model_id, timeout_s=f"{request.timeout_s:.3g}",
-        ) from None  # fmt: skip
+            model=run.model_id,
+            timeout_s=f"{request.timeout_s:.3g}",
+        ) from None
 
 
 def _left_s(run: PipelineRun) -> float:
@@ -228,8 +239,11 @@ async def _in_a_row(answers: Sequence[Mapping[str, Any]], run: PipelineRun) -> P
     citations: list[dict[str, Any]] = []
     texts = []
     for answer in answers:
-        texts.append(answer["text"].strip() if len(answers) == 1 else
-                     f"**{answer['agent']}**\n\n{answer['text'].strip()}")  # fmt: skip
+        texts.append(
+            answer["text"].strip()
+            if len(answers) == 1
+            else f"**{answer['agent']}**\n\n{answer['text'].strip()}"
+        )
         await run.emit("delta", {"text": ("\n\n" if len(texts) > 1 else "") + texts[-1]})
         for citation in answer["citations"]:
             kept = {name: citation[name] for name in _FIELDS if name in citation}
@@ -250,9 +264,11 @@ def _messages(
     rules = "cite" if run.config.enable_source_citation else "no_cite"
     system = fill_prompt(
         prompt_file(f"supervisor_merge_{language}"),
-        {"persona": data(run.prompt.strip()),
-         "citation_rules": prompt_file(f"{rules}_{language}").strip()},
-    )  # fmt: skip
+        {
+            "persona": data(run.prompt.strip()),
+            "citation_rules": prompt_file(f"{rules}_{language}").strip(),
+        },
+    )
     told = "\n".join(
         f"<answer agent={attribute(one['agent'])}>\n{data(_with_ids(one))}\n</answer>"
         for one in answers

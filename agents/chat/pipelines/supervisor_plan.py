@@ -63,9 +63,13 @@ async def _by_model(
     options = model_options(run.model_id, None, _form(names))
     time_s = min(run.config.rerank_timeout_s, PLAN_SHARE * run.tools.deadline.remaining_s)
     request = ChatRequest(
-        _messages(state, free), question=state["query"], temperature=0.0,
-        max_tokens=1024, timeout_s=time_s, options=options,
-    )  # fmt: skip
+        _messages(state, free),
+        question=state["query"],
+        temperature=0.0,
+        max_tokens=1024,
+        timeout_s=time_s,
+        options=options,
+    )
     reply = await _asked(request, run)
     for found in find_objects(reply.text):
         calls = found.get("calls")
@@ -84,9 +88,12 @@ async def _asked(request: ChatRequest, run: PipelineRun) -> ChatReply:
         if error.params.get("status") not in _REFUSED or not request.options:
             raise
     plain = ChatRequest(
-        request.messages, question=request.question, temperature=0.0,
-        max_tokens=request.max_tokens, timeout_s=request.timeout_s,
-    )  # fmt: skip
+        request.messages,
+        question=request.question,
+        temperature=0.0,
+        max_tokens=request.max_tokens,
+        timeout_s=request.timeout_s,
+    )
     return await run.ask(plain)
 
 
@@ -118,10 +125,11 @@ def _form(names: Sequence[str]) -> dict[str, Any]:
     call = {
         "type": "object",
         "properties": {
-            "agent": {"type": "string", "enum": list(names)}, "question": {"type": "string"},
+            "agent": {"type": "string", "enum": list(names)},
+            "question": {"type": "string"},
         },
         "required": ["agent", "question"],
-    }  # fmt: skip
+    }
     return {
         "type": "object",
         "properties": {"calls": {"type": "array", "items": call}},

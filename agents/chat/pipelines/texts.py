@@ -63,16 +63,20 @@ def dropped_text(query: str) -> str:
 
 _LIMITS = {
     "zh": {
-        "calls": "工具调用的次数已用完", "tokens": "可用的 token 已用完",
-        "time": "可用的时间已用完", "iterations": "思考的轮数已用完",
+        "calls": "工具调用的次数已用完",
+        "tokens": "可用的 token 已用完",
+        "time": "可用的时间已用完",
+        "iterations": "思考的轮数已用完",
         "repeated": "继续查找没有带来新的内容",
     },
     "en": {
-        "calls": "No more calls of tools are allowed", "tokens": "The tokens are used up",
-        "time": "The time is used up", "iterations": "No more turns of thought are allowed",
+        "calls": "No more calls of tools are allowed",
+        "tokens": "The tokens are used up",
+        "time": "The time is used up",
+        "iterations": "No more turns of thought are allowed",
         "repeated": "Searching on brought nothing new",
     },
-}  # fmt: skip
+}
 _LIMITED = {
     "zh": "（{limit}，以下根据已查到的内容作答。）\n\n",
     "en": "({limit}; this is what was found so far.)\n\n",

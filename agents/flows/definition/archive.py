@@ -79,13 +79,16 @@ def check_prompts(prompts: Mapping[str, str]) -> None:
         if not is_plain or PurePosixPath(name).suffix not in TEXTS or "\0" in name:
             raise InvalidInputError(
                 "“{path}” cannot be the path of a prompt.",
-                hint="Write it like {example}.", path=name, example="prompts/10-answer.md",
-            )  # fmt: skip
+                hint="Write it like {example}.",
+                path=name,
+                example="prompts/10-answer.md",
+            )
         if _UNSTORABLE.search(text):
             raise InvalidInputError(
                 "“{path}” is no text: it holds a NUL or half a character.",
-                hint="Save it as UTF-8.", path=name,
-            )  # fmt: skip
+                hint="Save it as UTF-8.",
+                path=name,
+            )
 
 
 def _is_document(file: Path, folder: Path) -> bool:
@@ -96,9 +99,12 @@ def read_text(file: Path) -> str:
     """Return a file's text; raise InvalidInputError for one too large, or no UTF-8."""
     if file.stat().st_size > MAX_BYTES:
         raise InvalidInputError(
-            "“{path}” has {n} bytes.", hint="At most {limit}.", path=file,
-            n=file.stat().st_size, limit=MAX_BYTES,
-        )  # fmt: skip
+            "“{path}” has {n} bytes.",
+            hint="At most {limit}.",
+            path=file,
+            n=file.stat().st_size,
+            limit=MAX_BYTES,
+        )
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -120,8 +126,11 @@ def read_archive(data: bytes) -> FlowFiles:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return from_texts(_texts(archive))
     except (zipfile.BadZipFile, zlib.error, *_UNREADABLE) as error:
-        raise InvalidInputError("The archive cannot be read: {reason}.", hint="Send a plain zip.",
-                                reason=str(error).rstrip(".")) from error  # fmt: skip
+        raise InvalidInputError(
+            "The archive cannot be read: {reason}.",
+            hint="Send a plain zip.",
+            reason=str(error).rstrip("."),
+        ) from error
 
 
 def write_archive(files: FlowFiles) -> bytes:
@@ -129,8 +138,9 @@ def write_archive(files: FlowFiles) -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in to_texts(files).items():
-            archive.writestr(zipfile.ZipInfo(name, _DATE), text.encode("utf-8"),
-                             zipfile.ZIP_DEFLATED)  # fmt: skip
+            archive.writestr(
+                zipfile.ZipInfo(name, _DATE), text.encode("utf-8"), zipfile.ZIP_DEFLATED
+            )
     return written.getvalue()
 
 
@@ -198,6 +208,9 @@ def _decoded(name: str, raw: bytes) -> str:
 def _check_size(name: str, n_bytes: int) -> None:
     if n_bytes > MAX_BYTES:
         raise InvalidInputError(
-            "“{path}” has {n} bytes.", hint="At most {limit}.", path=name, n=n_bytes,
+            "“{path}” has {n} bytes.",
+            hint="At most {limit}.",
+            path=name,
+            n=n_bytes,
             limit=MAX_BYTES,
-        )  # fmt: skip
+        )

@@ -72,10 +72,12 @@ def read_cases(path: Path) -> CaseFile:
         first = error.errors(include_url=False)[0]
         place = located.place(first["loc"])
         raise InvalidInputError(
-            "“{name}”, line {line}, column {column}: {reason}.", name=CASES_FILE,
-            line=place.line, column=place.column,
+            "“{name}”, line {line}, column {column}: {reason}.",
+            name=CASES_FILE,
+            line=place.line,
+            column=place.column,
             reason=f"{'.'.join(map(str, first['loc']))}: {first['msg']}".rstrip("."),
-        ) from None  # fmt: skip
+        ) from None
     return _with_script(found, folder) if found.script else found
 
 
@@ -86,9 +88,10 @@ def _with_script(found: CaseFile, folder: Path) -> CaseFile:
     data = read_yaml(read_text(file), name=found.script).data
     if not isinstance(data, dict) or not isinstance(data.get("answers", []), list):
         raise InvalidInputError(
-            "The script “{name}” is wrong: {reason}.", name=found.script,
+            "The script “{name}” is wrong: {reason}.",
+            name=found.script,
             reason="it must hold answers and perhaps default",
-        )  # fmt: skip
+        )
     default = found.default if found.default is not None else data.get("default")
     answers = [*found.answers, *data.get("answers", [])]
     return found.model_copy(update={"answers": answers, "default": default})

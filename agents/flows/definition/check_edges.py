@@ -69,18 +69,25 @@ def _check_order(edges: _Numbered, found: Findings) -> None:
     for number, edge in edges:
         key = ("edges", number, "condition")
         if is_decided:
-            found.error(("edges", number), RAGError(
-                "is never taken: an edge of “{name}” before it is taken always", name=name
-            ))  # fmt: skip
+            found.error(
+                ("edges", number),
+                RAGError(
+                    "is never taken: an edge of “{name}” before it is taken always", name=name
+                ),
+            )
         is_decided = is_decided or edge.condition.strip() == ALWAYS
         n_defaults += edge.condition.strip() == DEFAULT
         if edge.condition.strip() == DEFAULT and n_defaults > 1:
             found.error(key, RAGError("“{name}” has two default edges", name=name))
     if not is_decided and not n_defaults:
-        found.warning(("edges", edges[0][0]), RAGError(
-            "when no condition of “{name}” holds the run ends with an error: add an edge with the "
-            "condition default", name=name,
-        ))  # fmt: skip
+        found.warning(
+            ("edges", edges[0][0]),
+            RAGError(
+                "when no condition of “{name}” holds the run ends with an error: add an edge with "
+                "the condition default",
+                name=name,
+            ),
+        )
 
 
 def _check_overlaps(edges: _Numbered, tried: _Tried, found: Findings) -> None:
@@ -107,17 +114,26 @@ def _compare(
     for other in before:
         pair = (other.text, condition.text)
         if pair not in tried and len(tried) == MAX_PAIRS:
-            found.warning(key, RAGError(
-                "is not compared with all conditions before it: the flow has more than {limit} "
-                "pairs of them", limit=MAX_PAIRS,
-            ))  # fmt: skip
+            found.warning(
+                key,
+                RAGError(
+                    "is not compared with all conditions before it: the flow has more than {limit} "
+                    "pairs of them",
+                    limit=MAX_PAIRS,
+                ),
+            )
             return
         if pair not in tried:
             tried[pair] = find_overlap(other, condition)
         if (both := tried[pair]) is not None:
             values = ", ".join(f"{name} = {value!r}" for name, value in both.items())
-            found.warning(key, RAGError(
-                "may hold together with “{other}” (for {values}); the first in the file is taken",
-                other=other.text, values=values,
-            ))  # fmt: skip
+            found.warning(
+                key,
+                RAGError(
+                    "may hold together with “{other}” (for {values}); "
+                    "the first in the file is taken",
+                    other=other.text,
+                    values=values,
+                ),
+            )
             return

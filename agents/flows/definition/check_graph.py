@@ -52,14 +52,18 @@ def _check_paths(flow: FlowDefinition, found: Findings) -> None:
         elif node.name not in ending:
             found.error(key, RAGError("no path leads from “{name}” to END", name=node.name))
     on_cycle = [
-        node.name for node in flow.nodes
+        node.name
+        for node in flow.nodes
         if node.name in _reached(targets.get(node.name, ()), targets)
-    ]  # fmt: skip
+    ]
     if on_cycle and "max_steps" not in flow.model_fields_set:
-        found.error(("edges",), RAGError(
-            "the nodes {names} form a cycle without a limit: set max_steps",
-            names=", ".join(on_cycle),
-        ))  # fmt: skip
+        found.error(
+            ("edges",),
+            RAGError(
+                "the nodes {names} form a cycle without a limit: set max_steps",
+                names=", ".join(on_cycle),
+            ),
+        )
 
 
 def _no_node(name: str, known: str) -> RAGError:

@@ -95,10 +95,14 @@ def _check_text(
     given = {*FIELDS, *flow.definition.inputs, *results, "rag_context", "user_query"}
     for name in placeholders(text):
         if name not in given and not before.sets(name):
-            found.error(key, RAGError(
-                "it has the placeholder “{name}”, which nothing fills: name it in a prompt before "
-                "it or in the flow's inputs", name="{" + name + "}",
-            ))  # fmt: skip
+            found.error(
+                key,
+                RAGError(
+                    "it has the placeholder “{name}”, which nothing fills: name it in a prompt "
+                    "before it or in the flow's inputs",
+                    name="{" + name + "}",
+                ),
+            )
 
 
 def _check_conditions(flow: Flow, before: Mapping[str, _Before], found: Findings) -> None:
@@ -113,10 +117,14 @@ def _check_conditions(flow: Flow, before: Mapping[str, _Before], found: Findings
             continue
         for name in names:
             if name not in given and not before[edge.source].sets(name):
-                found.error(("edges", number, "condition"), RAGError(
-                    "no node before it sets “{name}”: name it in a prompt, an output_schema or "
-                    "the flow's inputs", name=name,
-                ))  # fmt: skip
+                found.error(
+                    ("edges", number, "condition"),
+                    RAGError(
+                        "no node before it sets “{name}”: name it in a prompt, an output_schema or "
+                        "the flow's inputs",
+                        name=name,
+                    ),
+                )
 
 
 def _check_sources(
@@ -146,10 +154,14 @@ def _check_references(
         head = re.split(r"[.\[]", path)[0]
         is_node = any(path.startswith((f"{one}.", f"{one}[")) or path == one for one in nodes)
         if not is_node and head not in given and not before.sets(head):
-            found.error((*key, "inputMappings", slot), RAGError(
-                "“{path}” refers to no node before it and to no input; known: {known}",
-                path=path, known=", ".join(sorted({*nodes, *flow.definition.inputs})),
-            ))  # fmt: skip
+            found.error(
+                (*key, "inputMappings", slot),
+                RAGError(
+                    "“{path}” refers to no node before it and to no input; known: {known}",
+                    path=path,
+                    known=", ".join(sorted({*nodes, *flow.definition.inputs})),
+                ),
+            )
 
 
 def _placeholders_of(source: DataSourceConfig) -> Iterator[str]:
@@ -169,5 +181,6 @@ def _unfilled(source: str, name: str) -> RAGError:
     return RAGError(
         "“{source}” has the placeholder “{name}”, which nothing fills: name it in the flow's "
         "inputs",
-        source=source, name="{" + name + "}",
-    )  # fmt: skip
+        source=source,
+        name="{" + name + "}",
+    )

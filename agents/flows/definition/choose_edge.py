@@ -53,9 +53,10 @@ def choose_edge(node: str, edges: Sequence[EdgeDefinition], values: Mapping[str,
     raise InvalidInputError(
         "After “{node}” no condition holds: {conditions}. The values are: {values}.",
         hint="Add an edge with the condition default.",
-        node=node, conditions="; ".join(edge.condition.strip() for edge in edges),
+        node=node,
+        conditions="; ".join(edge.condition.strip() for edge in edges),
         values=_shown(edges, values),
-    )  # fmt: skip
+    )
 
 
 def _targets(edge: EdgeDefinition) -> tuple[str, ...]:

@@ -51,9 +51,11 @@ def read_condition(text: str) -> Branch:
     """
     if len(text) > MAX_LENGTH:
         raise InvalidInputError(
-            "A condition has {n} characters.", hint="At most {limit}.", n=len(text),
+            "A condition has {n} characters.",
+            hint="At most {limit}.",
+            n=len(text),
             limit=MAX_LENGTH,
-        )  # fmt: skip
+        )
     tokens = _tokens(text)
     if not tokens:
         raise InvalidInputError("A condition is empty.", hint="Write always, or a comparison.")
@@ -177,7 +179,9 @@ def _split(tokens: Sequence[Token], operator: str) -> list[Sequence[Token]]:
 def _mistake(text: str, position: int, found: str) -> InvalidInputError:
     return InvalidInputError(
         "The condition “{text}” cannot be read at character {place} (“{found}”).",
-        hint="Conditions are CEL, such as: {example}.", text=shortened(text), place=position + 1,
+        hint="Conditions are CEL, such as: {example}.",
+        text=shortened(text),
+        place=position + 1,
         found=found,
         example='analysis_result == "sufficient" && confidence >= 0.8',
-    )  # fmt: skip
+    )

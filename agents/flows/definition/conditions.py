@@ -20,15 +20,40 @@ from rag.core.errors import InvalidInputError, UnknownNameError
 ALWAYS = "always"
 # No loops over lists: an expression costs no more than its length.
 FUNCTIONS = (
-    "contains", "double", "endsWith", "has", "int", "matches", "size", "startsWith", "string",
-)  # fmt: skip
+    "contains",
+    "double",
+    "endsWith",
+    "has",
+    "int",
+    "matches",
+    "size",
+    "startsWith",
+    "string",
+)
 _LOOPS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 _KEYWORDS = frozenset({"true", "false", "null", "in"})
 # Words that CEL keeps for itself, and models call variables by all the same.
-_RESERVED = frozenset({
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-    "namespace", "package", "return", "var", "void", "while",
-})  # fmt: skip
+_RESERVED = frozenset(
+    {
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "namespace",
+        "package",
+        "return",
+        "var",
+        "void",
+        "while",
+    }
+)
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
@@ -109,8 +134,10 @@ def _compile(whole: str, tokens: Sequence[Token]) -> _Atom:
         if token.text in _LOOPS:
             raise InvalidInputError(
                 "“{name}” in the condition “{text}” goes through a list.",
-                hint="Use in, contains or size.", name=token.text, text=shortened(text),
-            )  # fmt: skip
+                hint="Use in, contains or size.",
+                name=token.text,
+                text=shortened(text),
+            )
         if token.text not in FUNCTIONS:
             raise UnknownNameError("function of a condition", token.text, FUNCTIONS)
     try:
@@ -119,10 +146,11 @@ def _compile(whole: str, tokens: Sequence[Token]) -> _Atom:
         reason = re.sub(r"\s+", " ", str(error).partition("ERROR: ")[2] or str(error))
         raise InvalidInputError(
             "The condition “{text}” cannot be read: {reason}.",
-            hint="Conditions are CEL, such as: {example}.", text=shortened(text),
+            hint="Conditions are CEL, such as: {example}.",
+            text=shortened(text),
             reason=reason.removeprefix("<input>:").partition("|")[0].strip(),
             example='analysis_result == "sufficient" && confidence >= 0.8',
-        ) from error  # fmt: skip
+        ) from error
     return _Atom(text, program, names)
 
 
@@ -150,17 +178,23 @@ def _names(tokens: Sequence[Token]) -> tuple[str, ...]:
     for number, token in enumerate(tokens):
         is_field = number > 0 and tokens[number - 1].text == "."
         if (
-            token.kind == "name" and not is_field and token.text not in _KEYWORDS
+            token.kind == "name"
+            and not is_field
+            and token.text not in _KEYWORDS
             and not _is_called(tokens, token)
-        ):  # fmt: skip
+        ):
             found[token.text] = None
     return tuple(found)
 
 
 def _is_called(tokens: Sequence[Token], token: Token) -> bool:
     number = next(place for place, other in enumerate(tokens) if other is token)
-    return token.kind == "name" and number + 1 < len(tokens) and tokens[number + 1].text == "(" \
-        and token.text != "in"  # fmt: skip
+    return (
+        token.kind == "name"
+        and number + 1 < len(tokens)
+        and tokens[number + 1].text == "("
+        and token.text != "in"
+    )
 
 
 def _ascii(tokens: Sequence[Token]) -> str:

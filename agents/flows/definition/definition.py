@@ -168,9 +168,12 @@ def read_flow(
 
 
 def _mistake(
-    error: ValidationError, model: type[BaseModel], located: Located, name: str,
+    error: ValidationError,
+    model: type[BaseModel],
+    located: Located,
+    name: str,
     prefix: tuple[str | int, ...],
-) -> InvalidInputError:  # fmt: skip
+) -> InvalidInputError:
     faults = error.errors(include_url=False)
     # A misspelt field is why another one is missing.
     first = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
@@ -188,5 +191,8 @@ def _at(located: Located, name: str, key: tuple[str | int, ...], reason: str) ->
     place = located.place(key)
     return InvalidInputError(
         "“{name}”, line {line}, column {column}: {reason}.",
-        name=name, line=place.line, column=place.column, reason=reason.rstrip("."),
-    )  # fmt: skip
+        name=name,
+        line=place.line,
+        column=place.column,
+        reason=reason.rstrip("."),
+    )

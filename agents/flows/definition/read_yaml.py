@@ -50,9 +50,12 @@ def read_yaml(text: str, *, name: str = "flow.yaml") -> Located:
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidInputError(
-            "“{name}” has {n} characters.", hint="At most {limit}.",
-            name=name, n=len(text), limit=MAX_CHARACTERS,
-        )  # fmt: skip
+            "“{name}” has {n} characters.",
+            hint="At most {limit}.",
+            name=name,
+            n=len(text),
+            limit=MAX_CHARACTERS,
+        )
     try:
         _check_events(text, name)
         root = yaml.compose(text, Loader=_LOADER)
@@ -136,5 +139,8 @@ def _refused(name: str, mark: Any, reason: str | None) -> InvalidInputError:
         )
     return InvalidInputError(
         "“{name}”, line {line}, column {column}: {reason}.",
-        name=name, line=mark.line + 1, column=mark.column + 1, reason=reason or "it cannot be read",
-    )  # fmt: skip
+        name=name,
+        line=mark.line + 1,
+        column=mark.column + 1,
+        reason=reason or "it cannot be read",
+    )

@@ -137,9 +137,13 @@ def _structured(hit: Hit) -> dict[str, Any]:
     if hit.data is not None:
         return dict(hit.data)
     place = {
-        "source": hit.file_name, "page": hit.page_first, "section": " > ".join(hit.heading_path),
-        "document_id": hit.document_id, "chunk_id": hit.chunk_id, "revision": hit.revision,
-    }  # fmt: skip
+        "source": hit.file_name,
+        "page": hit.page_first,
+        "section": " > ".join(hit.heading_path),
+        "document_id": hit.document_id,
+        "chunk_id": hit.chunk_id,
+        "revision": hit.revision,
+    }
     metadata = {**hit.metadata, **{name: one for name, one in place.items() if one is not None}}
     return {"content": hit.text, "score": hit.score, "metadata": metadata}
 

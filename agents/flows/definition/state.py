@@ -37,9 +37,11 @@ def source_values(state: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = {name: value for name, value in state.items() if value is not None}
     return {
-        **(state.get("edges_var") or {}), **(state.get("prompt_vars") or {}), **given,
+        **(state.get("edges_var") or {}),
+        **(state.get("prompt_vars") or {}),
+        **given,
         "user_query": user_query(state),
-    }  # fmt: skip
+    }
 
 
 def prompt_values(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,9 +50,10 @@ def prompt_values(state: Mapping[str, Any]) -> dict[str, Any]:
     Every field of the state is there, None where it is not set.
     """
     return {
-        **dict.fromkeys(FIELDS), **_joined(state, "edges_var", "prompt_vars"),
+        **dict.fromkeys(FIELDS),
+        **_joined(state, "edges_var", "prompt_vars"),
         "user_query": user_query(state),
-    }  # fmt: skip
+    }
 
 
 def state_fields(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,8 +106,10 @@ def template_context(
     }
     labels = {node: one["label"] for node, one in outputs.items() if one.get("label")}
     return {
-        START: {**given, **said}, **outputs, META: {"nodeLabels": {START: START_LABEL, **labels}}
-    }  # fmt: skip
+        START: {**given, **said},
+        **outputs,
+        META: {"nodeLabels": {START: START_LABEL, **labels}},
+    }
 
 
 def _output(node: str, update: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,9 +139,11 @@ def start_state(
         raise InvalidInputError("The message is empty.")
     if len(message) > MAX_MESSAGE:
         raise InvalidInputError(
-            "The message has {n} characters.", hint="At most {limit}.", n=len(message),
+            "The message has {n} characters.",
+            hint="At most {limit}.",
+            n=len(message),
             limit=MAX_MESSAGE,
-        )  # fmt: skip
+        )
     state: dict[str, Any] = copy.deepcopy(dict(EMPTY))
     inputs: dict[str, Any] = {}
     for name, value in (given or {}).items():
@@ -159,9 +166,11 @@ def _checked(name: str, value: Any) -> Any:
         raise InvalidInputError("“{name}” is no object.", name=name)
     if isinstance(empty, list) and not (isinstance(value, list) and all(map(_is_turn, value))):
         raise InvalidInputError(
-            "“{name}” is no list of messages.", hint="Each has a role ({roles}) and a content.",
-            name=name, roles=", ".join(_ROLES),
-        )  # fmt: skip
+            "“{name}” is no list of messages.",
+            hint="Each has a role ({roles}) and a content.",
+            name=name,
+            roles=", ".join(_ROLES),
+        )
     if name in IDENTITY and not isinstance(value, str | None):
         raise InvalidInputError("“{name}” is no text.", name=name)
     return value

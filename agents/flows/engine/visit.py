@@ -120,17 +120,19 @@ class Visit:
                 return await self._node.run(state, self._flow.configs[self._name], lent)
         except TimeoutError:
             raise ProviderTimeoutError(
-                "The run took longer than {timeout_s} s.", hint="Allow more by timeout_s.",
+                "The run took longer than {timeout_s} s.",
+                hint="Allow more by timeout_s.",
                 timeout_s=f"{lent.deadline.timeout_s:g}",
-            ) from None  # fmt: skip
+            ) from None
 
     def _checked(self, update: Mapping[str, Any]) -> dict[str, Any]:
         for key in update:
             if key not in self._reducers:
                 raise ConfigurationError(
                     "The node “{name}” writes “{key}”, which the state does not have.",
-                    name=self._name, key=key,
-                )  # fmt: skip
+                    name=self._name,
+                    key=key,
+                )
         return storable(update)
 
     def _with(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,9 +140,12 @@ class Visit:
         return {**state, **changed}
 
     def _command(
-        self, step: Step, update: Mapping[str, Any], targets: tuple[str, ...],
+        self,
+        step: Step,
+        update: Mapping[str, Any],
+        targets: tuple[str, ...],
         paused: tuple[str, ...] = (),
-    ) -> Command[Any]:  # fmt: skip
+    ) -> Command[Any]:
         following = Step(step.number + 1, targets, (*step.paused, *paused))
         goto = [self._ids[target] for target in targets]
         return Command(update={**update, STEP: following}, goto=goto)
@@ -148,6 +153,8 @@ class Visit:
 
 def too_many(flow: FlowDefinition) -> LimitError:
     return LimitError(
-        "The flow “{name}” ran more than {limit} nodes.", hint="Raise max_steps, or end its cycle.",
-        name=flow.name, limit=flow.max_steps,
-    )  # fmt: skip
+        "The flow “{name}” ran more than {limit} nodes.",
+        hint="Raise max_steps, or end its cycle.",
+        name=flow.name,
+        limit=flow.max_steps,
+    )

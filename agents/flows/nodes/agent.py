@@ -57,8 +57,10 @@ async def ask_with_tools(name: str, request: ChatRequest, tools: Toolbox, run: N
         request = replace(asked.request, messages=[*asked.request.messages, *turns])
     raise LimitError(
         "The node “{name}” called tools {n} times without an answer.",
-        hint="Say in its prompt when to stop.", name=run.node, n=MAX_CALLS,
-    )  # fmt: skip
+        hint="Say in its prompt when to stop.",
+        name=run.node,
+        n=MAX_CALLS,
+    )
 
 
 async def ask_once(name: str, request: ChatRequest, run: NodeRun) -> Asked:
@@ -185,9 +187,12 @@ def _request(
         temperature=model.temperature,
         max_tokens=model.max_tokens,
         timeout_s=min(model.timeout, max(0.001, run.deadline.remaining_s)),
-        options=model_options(run.model_id(config.model.id if config.model else ""),
-                              config.model, config.output_schema),
-    )  # fmt: skip
+        options=model_options(
+            run.model_id(config.model.id if config.model else ""),
+            config.model,
+            config.output_schema,
+        ),
+    )
 
 
 def _filled(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> str:

@@ -61,10 +61,19 @@ class RagNode:
                 f"{config.max_tokens} tokens."
             )
         context = _context(run.node, text, config, found, kept)
-        await run.emit("rag_results", {"result_key": config.result_key, "results": kept, **{
-            name: context[name] for name in ("counts", "durations_ms", "errors", "notes")
-        # As templates: whoever looks at the run reads them in another language.
-        }, "faults": {name: error.as_dict() for name, error in found.errors.items()}})  # fmt: skip
+        await run.emit(
+            "rag_results",
+            {
+                "result_key": config.result_key,
+                "results": kept,
+                **{
+                    name: context[name]
+                    for name in ("counts", "durations_ms", "errors", "notes")
+                    # As templates: whoever looks at the run reads them in another language.
+                },
+                "faults": {name: error.as_dict() for name, error in found.errors.items()},
+            },
+        )
         is_new = config.merge_strategy == "replace"
         return {
             config.result_key: Replace(kept) if is_new else kept,
@@ -84,11 +93,14 @@ async def _ask(
 ) -> None:
     calls = [
         SourceCall(
-            name=source.key, plugin=source.type, options=source.options,
-            timeout_s=source.timeout, retries=source.retries,
+            name=source.key,
+            plugin=source.type,
+            options=source.options,
+            timeout_s=source.timeout,
+            retries=source.retries,
         )
         for source in sources
-    ]  # fmt: skip
+    ]
     ttls = {source.key: source.cache_ttl for source in sources if source.cache_ttl}
     asked = SourcesAsked(calls, question.text, question.values, ttls)
     outcomes = await question.run.ask_sources(asked)
@@ -129,14 +141,18 @@ def _note(
         raise ProviderError(
             "The source “{name}” failed: {reason}",
             hint="With on_error: continue the flow goes on without it.",
-            name=source.key, reason=outcome.message,
-        ) from outcome.error  # fmt: skip
+            name=source.key,
+            reason=outcome.message,
+        ) from outcome.error
 
 
 def _context(
-    node: str, text: str, config: RagNodeConfig, found: _Found,
+    node: str,
+    text: str,
+    config: RagNodeConfig,
+    found: _Found,
     kept: Mapping[str, Sequence[Any]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     counts = {name: len(results) for name, results in kept.items()}
     described = {
         "query_text": text,

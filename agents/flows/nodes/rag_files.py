@@ -57,12 +57,16 @@ class RagFilesNode:
                 f"{run.node}: {len(kept[run.node])} of {len(found[run.node])} results kept within "
                 f"{config.max_tokens} tokens."
             )
-        await run.emit("rag_results", {
-            "result_key": config.result_key, "results": kept,
-            **{name: described[name] for name in ("counts", "durations_ms", "errors", "notes")},
-            # As a template: whoever looks at the run reads it in another language.
-            "faults": faults,
-        })  # fmt: skip
+        await run.emit(
+            "rag_results",
+            {
+                "result_key": config.result_key,
+                "results": kept,
+                **{name: described[name] for name in ("counts", "durations_ms", "errors", "notes")},
+                # As a template: whoever looks at the run reads it in another language.
+                "faults": faults,
+            },
+        )
         answer = str(output.get("answer") or "")
         return {
             config.result_key: kept,

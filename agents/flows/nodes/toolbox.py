@@ -16,9 +16,10 @@ from rag.services.sources.calls import SourceCall
 
 MAX_RESULT_CHARACTERS = 20_000
 _QUESTION: Mapping[str, Any] = {
-    "type": "object", "required": ["query"],
+    "type": "object",
+    "required": ["query"],
     "properties": {"query": {"type": "string", "description": "What to look for."}},
-}  # fmt: skip
+}
 
 
 class Toolbox:
@@ -77,9 +78,12 @@ class Toolbox:
                 "The tool {name} takes a text as “query” and nothing else.", name=source.name
             )
         call = SourceCall(
-            name=source.name, plugin=source.type, options=source.options,
-            timeout_s=source.timeout, retries=source.retries,
-        )  # fmt: skip
+            name=source.name,
+            plugin=source.type,
+            options=source.options,
+            timeout_s=source.timeout,
+            retries=source.retries,
+        )
         ttls = {source.name: source.cache_ttl} if source.cache_ttl else {}
         values = {**self._values, "user_query": text}
         (outcome,) = await self._run.ask_sources(SourcesAsked([call], text, values, ttls))

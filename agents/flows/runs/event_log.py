@@ -150,18 +150,28 @@ class EventLog:
         return self._seq
 
     async def append(
-        self, kind: str, node: str = "", visit: int = 0, *,
-        data: Mapping[str, Any] | None = None, record: Mapping[str, Any] | None = None,
+        self,
+        kind: str,
+        node: str = "",
+        visit: int = 0,
+        *,
+        data: Mapping[str, Any] | None = None,
+        record: Mapping[str, Any] | None = None,
         along: Callable[[], bool] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Store an event and tell of it; ``data`` is public JSON, ``record`` for the log alone.
 
         ``along`` is done in the same transaction; when it returns False there is no event.
         """
         row = models.RunEvent(
-            run=self.run, kind=kind, node=node, visit=visit, data=storable(data or {}),
-            record=None if record is None else _text(record), at=timezone.now(),
-        )  # fmt: skip
+            run=self.run,
+            kind=kind,
+            node=node,
+            visit=visit,
+            data=storable(data or {}),
+            record=None if record is None else _text(record),
+            at=timezone.now(),
+        )
         # Whoever is cancelled here has stored the event and must know its number.
         await asyncio.shield(self._store(row, along))
 

@@ -34,9 +34,15 @@ class GraphLog:
         run: models.FlowRun = self._events.run
         open_account(self._scope, kind="flow", agent=run.version.flow.name, run=str(run.key))
         return LentRun(
-            node, visit, self._scope, self._deadline, self._prompts, self._events, run.model,
+            node,
+            visit,
+            self._scope,
+            self._deadline,
+            self._prompts,
+            self._events,
+            run.model,
             self._events.decisions.get((node, visit)),
-        )  # fmt: skip
+        )
 
     async def started(self, node: str, visit: int) -> None:
         """Store that a visit begins."""
@@ -49,10 +55,11 @@ class GraphLog:
         spent_s, flow = self._since(node, visit) / 1e3, self._events.run.version.flow.name
         watch.took("node", spent_s, flow=flow, node=node, outcome="ok")
         data = {
-            "visit": visit, "duration_ms": self._since(node, visit),
+            "visit": visit,
+            "duration_ms": self._since(node, visit),
             "variables": update.get("edges_var") or {},
             "response_content": turns[-1]["content"] if turns else "",
-        }  # fmt: skip
+        }
         await self._events.append("node_finished", node, visit, data=data, record=update)
 
     async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
@@ -62,9 +69,13 @@ class GraphLog:
     async def paused(self, node: str, visit: int, pause: Pause) -> None:
         """Keep what must be decided for the end of this leg, when the whole run stands still."""
         self.reviews.append(
-            {"node": node, "visit": visit, "message": pause.message,
-             "decisions": list(pause.decisions)}
-        )  # fmt: skip
+            {
+                "node": node,
+                "visit": visit,
+                "message": pause.message,
+                "decisions": list(pause.decisions),
+            }
+        )
 
     async def failed(self, node: str, visit: int) -> None:
         """Store where a run broke off."""

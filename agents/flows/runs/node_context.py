@@ -55,9 +55,13 @@ def ask_sources(*, asked: SourcesAsked, scope: Scope, deadline: Deadline) -> lis
         if kept is not None:
             found[call.name] = _outcome(call, json.loads(kept))
     calls = [call for call in asked.calls if call.name not in found]
-    fresh = run_sources(
-        calls=calls, text=asked.text, scope=scope, values=asked.values, deadline=deadline
-    ) if calls else []  # fmt: skip
+    fresh = (
+        run_sources(
+            calls=calls, text=asked.text, scope=scope, values=asked.values, deadline=deadline
+        )
+        if calls
+        else []
+    )
     for outcome in fresh:
         found[outcome.name] = outcome
         if outcome.error is None and outcome.name in names:
@@ -73,9 +77,13 @@ def _name(call: SourceCall, asked: SourcesAsked, scope: Scope) -> str:
     names = {*_NAMED.findall(options), "token_id"}
     values = {name: asked.values.get(name) for name in names if name in asked.values}
     parts: Mapping[str, Any] = {
-        "kind": "flow source", "plugin": call.plugin, "options": options, "text": asked.text,
-        "values": values, "scope": scope.fingerprint,
-    }  # fmt: skip
+        "kind": "flow source",
+        "plugin": call.plugin,
+        "options": options,
+        "text": asked.text,
+        "values": values,
+        "scope": scope.fingerprint,
+    }
     raw = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
     return place_of("results").seal.name(raw.encode("utf-8", "surrogatepass"))
 
@@ -88,9 +96,13 @@ def _bytes(outcome: SourceOutcome) -> bytes:
 def _outcome(call: SourceCall, kept: Mapping[str, Any]) -> SourceOutcome:
     hits = tuple(map(Hit.from_dict, kept["hits"]))
     return SourceOutcome(
-        name=call.name, plugin=call.plugin, status="ok" if hits else "empty", hits=hits,
-        notes=tuple(kept["notes"]), attempts=0,
-    )  # fmt: skip
+        name=call.name,
+        plugin=call.plugin,
+        status="ok" if hits else "empty",
+        hits=hits,
+        notes=tuple(kept["notes"]),
+        attempts=0,
+    )
 
 
 def run_files(*, asked: FilesAsked, scope: Scope, deadline: Deadline) -> dict[str, Any]:
@@ -138,9 +150,13 @@ async def stream_answer(
     if waiting:
         await tell(waiting)
     return ChatReply(
-        "".join(texts), last.model or model.id, last.finish_reason, last.input_tokens,
-        last.output_tokens, last.notice,
-    )  # fmt: skip
+        "".join(texts),
+        last.model or model.id,
+        last.finish_reason,
+        last.input_tokens,
+        last.output_tokens,
+        last.notice,
+    )
 
 
 _TOLD = ("model", "input_tokens", "output_tokens", "notice")
@@ -189,8 +205,9 @@ class LentRun:
             raise ProviderTimeoutError(
                 "The model of “{node}” did not answer within {timeout_s} s.",
                 hint="Allow more by timeout, or choose a faster model.",
-                node=self.node, timeout_s=f"{request.timeout_s:g}",
-            ) from None  # fmt: skip
+                node=self.node,
+                timeout_s=f"{request.timeout_s:g}",
+            ) from None
         told = asdict(reply)
         data = {key: told[key] for key in _TOLD}
         data["duration_ms"] = round((time.monotonic() - started) * 1e3, 1)

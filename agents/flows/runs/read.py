@@ -55,8 +55,15 @@ def flow_runs(*, flow: models.Flow) -> models.run.FlowRunQuerySet:
 
 
 _STATUS = models.FlowRun.Status
-_KINDS = ("node_started", "model_answer", "rag_results", "tool", "node_finished", "node_failed",
-          "route")  # fmt: skip
+_KINDS = (
+    "node_started",
+    "model_answer",
+    "rag_results",
+    "tool",
+    "node_finished",
+    "node_failed",
+    "route",
+)
 # What stands in the run's own words: for its user alone.
 _PRIVATE = ("message", "given", "answer", "variables", "state")
 
@@ -70,18 +77,26 @@ def run_summary(
     """
     state = run.state or {}
     told: dict[str, Any] = {
-        "key": str(run.key), "flow": run.version.flow.name, "version": run.version.number,
-        "status": run.status, "error": run.error, "reviews": run.reviews, "model": run.model,
+        "key": str(run.key),
+        "flow": run.version.flow.name,
+        "version": run.version.number,
+        "status": run.status,
+        "error": run.error,
+        "reviews": run.reviews,
+        "model": run.model,
         "message": (run.start.get("current_message") or {}).get("content", ""),
         "given": run.start.get("prompt_vars") or {},
-        "answer": _answer(run), "variables": state.get("edges_var") or {},
+        "answer": _answer(run),
+        "variables": state.get("edges_var") or {},
         "replay_of": str(run.replay_of.key) if run.replay_of else None,
-        "has_recorded_answers": run.has_recorded_answers, "n_steps": run.n_steps,
-        "input_tokens": run.input_tokens, "output_tokens": run.output_tokens,
+        "has_recorded_answers": run.has_recorded_answers,
+        "n_steps": run.n_steps,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "duration_ms": _ms(run),
-    }  # fmt: skip
+    }
     is_theirs = may_read_run(run=run, scope=scope)
     if is_whole:
         told["state"] = visible_passages(values=[run.state], scope=scope_of_run(run=run))[0]
@@ -107,12 +122,25 @@ def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
     """Return one entry per visit, in the order in which they began."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for row in run.events.filter(kind__in=_KINDS).order_by("seq"):
-        told = found.setdefault((row.node, row.visit), {
-            "node": row.node, "visit": row.visit, "status": "running", "started_at": None,
-            "duration_ms": None, "input_tokens": 0, "output_tokens": 0, "models": [],
-            "n_tools": 0, "n_results": None, "source_errors": {}, "source_faults": {},
-            "route": None, "error": None,
-        })  # fmt: skip
+        told = found.setdefault(
+            (row.node, row.visit),
+            {
+                "node": row.node,
+                "visit": row.visit,
+                "status": "running",
+                "started_at": None,
+                "duration_ms": None,
+                "input_tokens": 0,
+                "output_tokens": 0,
+                "models": [],
+                "n_tools": 0,
+                "n_results": None,
+                "source_errors": {},
+                "source_faults": {},
+                "route": None,
+                "error": None,
+            },
+        )
         _add(told, row.kind, row.data, row.at.isoformat())
         if row.kind == "node_finished" and is_theirs:
             told["variables"] = row.data.get("variables") or {}

@@ -50,8 +50,9 @@ def start_run(*, request: RunRequest) -> models.FlowRun:
     if (request.version or request.model or "token_id" in request.given) and not is_editor:
         raise ForbiddenError(
             "Only editors of the flow may choose its version, its model or for whom it acts.",
-            hint="Leave out version, model and {field}.", field="token_id",
-        )  # fmt: skip
+            hint="Leave out version, model and {field}.",
+            field="token_id",
+        )
     version = request.version or active_version(flow=request.flow)
     if version.flow_id != request.flow.pk:
         raise NotFoundError("There is no flow “{name}”.", name=version.flow.name)
@@ -62,9 +63,14 @@ def start_run(*, request: RunRequest) -> models.FlowRun:
     whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
     start = start_state(graph.flow.definition, request.message, {**whom, **request.given})
     return models.FlowRun.objects.create(
-        version=version, user_id=scope.user_id, is_by_operator=scope.is_operator, start=start,
-        model=request.model, seen_at=timezone.now(), key_id=scope.key_id,
-    )  # fmt: skip
+        version=version,
+        user_id=scope.user_id,
+        is_by_operator=scope.is_operator,
+        start=start,
+        model=request.model,
+        seen_at=timezone.now(),
+        key_id=scope.key_id,
+    )
 
 
 async def arun_flow(*, request: RunRequest) -> models.FlowRun:

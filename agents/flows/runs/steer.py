@@ -51,9 +51,13 @@ def decide_review(
             raise UnknownNameError("decision", decision, review["decisions"])
         decided = {"decision": decision}
         _append(
-            run, "decided", review["node"], visit=review["visit"],
-            record=json.dumps(packed(decided)), data={**decided, "by": scope.user_id},
-        )  # fmt: skip
+            run,
+            "decided",
+            review["node"],
+            visit=review["visit"],
+            record=json.dumps(packed(decided)),
+            data={**decided, "by": scope.user_id},
+        )
         run.reviews = [one for one in reviews if one is not review]
         run.status, run.worker, run.seen_at = _STATUS.RUNNING, None, timezone.now()
         run.save(update_fields=["reviews", "status", "worker", "seen_at"])
@@ -110,8 +114,14 @@ def _append(run: models.FlowRun, kind: str, node: str = "", **values: object) ->
 
 # What of a finished visit a replay begins with.
 _COPIED = (
-    "node_started", "model_answer", "rag_results", "tool", "node_finished", "route", "decided",
-)  # fmt: skip
+    "node_started",
+    "model_answer",
+    "rag_results",
+    "tool",
+    "node_finished",
+    "route",
+    "decided",
+)
 
 
 def replay_flow(
@@ -133,10 +143,16 @@ def replay_flow(
     done = {(row.node, row.visit) for row in rows if row.kind == "node_finished"}
     with transaction.atomic():
         replay = models.FlowRun.objects.create(
-            version=run.version, user=run.user, is_by_operator=run.is_by_operator, start=run.start,
-            model=run.model, replay_of=run, has_recorded_answers=answers == "recorded",
-            seen_at=timezone.now(), key_id=scope.key_id,
-        )  # fmt: skip
+            version=run.version,
+            user=run.user,
+            is_by_operator=run.is_by_operator,
+            start=run.start,
+            model=run.model,
+            replay_of=run,
+            has_recorded_answers=answers == "recorded",
+            seen_at=timezone.now(),
+            key_id=scope.key_id,
+        )
         kept = [row for row in rows if (row.node, row.visit) in done]
         for number, row in enumerate(kept, 1):
             row.pk, row.run, row.seq = None, replay, number

@@ -41,10 +41,14 @@ def ending(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the last event tells and what the run's row keeps."""
     row = {
-        "status": status, "reviews": [], "n_steps": log.n_steps, "input_tokens": log.input_tokens,
+        "status": status,
+        "reviews": [],
+        "n_steps": log.n_steps,
+        "input_tokens": log.input_tokens,
         "output_tokens": log.output_tokens,
-        "ended_at": None if kind == "paused" else timezone.now(), **values,
-    }  # fmt: skip
+        "ended_at": None if kind == "paused" else timezone.now(),
+        **values,
+    }
     if kind == "paused":
         return {"reviews": values["reviews"]}, row
     if kind == "done":
@@ -59,9 +63,10 @@ def fault_of(error: BaseException) -> dict[str, Any]:
     if isinstance(error, RAGError):
         return {**error.as_dict(), "code": error_code(error)}
     fault = RAGError(
-        "The flow has a fault ({kind}).", hint="The server's log says where.",
+        "The flow has a fault ({kind}).",
+        hint="The server's log says where.",
         kind=type(error).__name__,
-    )  # fmt: skip
+    )
     return {**fault.as_dict(), "code": "internal"}
 
 
@@ -122,8 +127,9 @@ class Worker:
             AT_WORK.pop(self.run.pk, None)
             for queue in self.followers:
                 queue.put_nowait(None)
-        return await in_db(models.FlowRun.objects.select_related("version__flow").get,
-                           pk=self.run.pk)  # fmt: skip
+        return await in_db(
+            models.FlowRun.objects.select_related("version__flow").get, pk=self.run.pk
+        )
 
     async def _run(self) -> None:
         graph, scope = await in_db(self._prepare)

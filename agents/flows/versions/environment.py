@@ -49,8 +49,9 @@ def _check_files(scope: Scope, config: RagFilesConfig) -> None:
 
 def _check_model(name: str) -> None:
     if name.startswith("scripted:") and not name.endswith((".yaml", ".yml")):
-        raise InvalidInputError("“{name}” names no script.", hint="A script is a .yaml file.",
-                                name=name)  # fmt: skip
+        raise InvalidInputError(
+            "“{name}” names no script.", hint="A script is a .yaml file.", name=name
+        )
     wiring.chat_model(name)
 
 

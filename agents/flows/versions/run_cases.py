@@ -50,8 +50,9 @@ def pretend_outcome(call: SourceCall, given: Any) -> SourceOutcome:
         return SourceOutcome.failed(call, error)
     items = given if isinstance(given, list) else [given]
     hits = tuple(_hit(item, rank) for rank, item in enumerate(items, 1))
-    return SourceOutcome(name=call.name, plugin=call.plugin, status="ok" if hits else "empty",
-                         hits=hits)  # fmt: skip
+    return SourceOutcome(
+        name=call.name, plugin=call.plugin, status="ok" if hits else "empty", hits=hits
+    )
 
 
 def pretend_files(node: str, given: Any) -> dict[str, Any]:
@@ -74,8 +75,14 @@ def _hit(item: Any, rank: int) -> Hit:
         metadata = dict(item.get("metadata") or {})
         name = str(metadata.pop("source", ""))
         page = metadata.pop("page", None)
-        return Hit(text=item["content"], rank=rank, score=item.get("score"), file_name=name,
-                   page_first=page, metadata=metadata)  # fmt: skip
+        return Hit(
+            text=item["content"],
+            rank=rank,
+            score=item.get("score"),
+            file_name=name,
+            page_first=page,
+            metadata=metadata,
+        )
     return Hit(text="", rank=rank, data=item)
 
 

@@ -32,9 +32,12 @@ def find_version(*, flow: models.Flow, number: int | None) -> models.FlowVersion
     if found is None:
         known = ", ".join(str(one) for one in flow.versions.values_list("number", flat=True))
         raise NotFoundError(
-            "The flow “{name}” has no version {number}.", hint="Known: {known}.",
-            name=flow.name, number=number, known=known or "none",
-        )  # fmt: skip
+            "The flow “{name}” has no version {number}.",
+            hint="Known: {known}.",
+            name=flow.name,
+            number=number,
+            known=known or "none",
+        )
     return found
 
 
@@ -73,9 +76,11 @@ def delete_flow(*, flow: models.Flow, scope: Scope) -> None:
         n_open = models.FlowRun.objects.filter(version__flow=flow, status=_STATUS.RUNNING).count()
         if n_open:
             raise ConflictError(
-                "The flow “{name}” has runs at work ({n}).", hint="Cancel them, or wait.",
-                name=flow.name, n=n_open,
-            )  # fmt: skip
+                "The flow “{name}” has runs at work ({n}).",
+                hint="Cancel them, or wait.",
+                name=flow.name,
+                n=n_open,
+            )
         flow.delete()
 
 

@@ -69,9 +69,14 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
         if newest is not None and newest.digest == digest:
             return newest
         return models.FlowVersion.objects.create(
-            flow=row, number=(newest.number if newest else 0) + 1, yaml=files.yaml,
-            prompts=dict(files.prompts), digest=digest, note=note, created_by_id=scope.user_id,
-        )  # fmt: skip
+            flow=row,
+            number=(newest.number if newest else 0) + 1,
+            yaml=files.yaml,
+            prompts=dict(files.prompts),
+            digest=digest,
+            note=note,
+            created_by_id=scope.user_id,
+        )
 
 
 def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[Finding]:
@@ -87,9 +92,13 @@ def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[Findi
     if errors:
         raise InvalidInputError(
             "The flow “{name}” has errors ({n}). Line {line}: {reason}",
-            hint="See all by {command}.", name=version.flow.name, n=len(errors),
-            line=errors[0].line, reason=errors[0].text, command="flow_check",
-        )  # fmt: skip
+            hint="See all by {command}.",
+            name=version.flow.name,
+            n=len(errors),
+            line=errors[0].line,
+            reason=errors[0].text,
+            command="flow_check",
+        )
     with transaction.atomic():
         models.Flow.objects.select_for_update().get(pk=version.flow_id)
         version.flow.versions.filter(is_active=True).update(is_active=False)
@@ -115,9 +124,12 @@ def diff_versions(*, old: models.FlowVersion, new: models.FlowVersion) -> str:
     parts: list[str] = []
     for name in sorted({*before, *after}):
         parts += difflib.unified_diff(
-            before.get(name, "").splitlines(), after.get(name, "").splitlines(),
-            f"{old.number}/{name}", f"{new.number}/{name}", lineterm="",
-        )  # fmt: skip
+            before.get(name, "").splitlines(),
+            after.get(name, "").splitlines(),
+            f"{old.number}/{name}",
+            f"{new.number}/{name}",
+            lineterm="",
+        )
     return "\n".join(parts)
 
 

@@ -28,9 +28,11 @@ class Command(BaseCommand):
         """Run the command."""
         try:
             version = import_flow(
-                path=options["path"], scope=Scope.operator(), note=options["note"],
+                path=options["path"],
+                scope=Scope.operator(),
+                note=options["note"],
                 is_activated=not options["no_activate"],
-            )  # fmt: skip
+            )
         except RAGError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(self.style.SUCCESS(str(version)))

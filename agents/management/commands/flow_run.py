@@ -42,9 +42,13 @@ class Command(BaseCommand):
             if options["number"] is not None:
                 version = find_version(flow=flow, number=options["number"])
             request = RunRequest(
-                flow=flow, scope=scope, message=options["message"], version=version,
-                given=_given(options["given"]), model=options["model"],
-            )  # fmt: skip
+                flow=flow,
+                scope=scope,
+                message=options["message"],
+                version=version,
+                given=_given(options["given"]),
+                model=options["model"],
+            )
             last = async_to_sync(self._print)(request, options["events"])
         except RAGError as error:
             raise CommandError(str(error)) from error

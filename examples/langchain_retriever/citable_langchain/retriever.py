@@ -14,9 +14,19 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field, SecretStr
 
 _KEPT = (
-    "score", "file_id", "store_id", "chunk_id", "revision", "char_start", "char_end", "page_first",
-    "page_last", "heading_path", "content_type", "source_name",
-)  # fmt: skip
+    "score",
+    "file_id",
+    "store_id",
+    "chunk_id",
+    "revision",
+    "char_start",
+    "char_end",
+    "page_first",
+    "page_last",
+    "heading_path",
+    "content_type",
+    "source_name",
+)
 
 
 class CitableError(RuntimeError):
@@ -84,9 +94,10 @@ def _document(hit: dict[str, Any]) -> Document:
     metadata = {name: hit[name] for name in _KEPT if hit.get(name) is not None}
     chunk = hit.get("chunk_id")
     return Document(
-        id=None if chunk is None else str(chunk), page_content=hit["content"],
+        id=None if chunk is None else str(chunk),
+        page_content=hit["content"],
         metadata={**hit["metadata"], **metadata, "source": hit["source"]["name"]},
-    )  # fmt: skip
+    )
 
 
 def _refusal(answer: httpx.Response) -> CitableError:

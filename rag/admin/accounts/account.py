@@ -32,9 +32,11 @@ else:
     _Admin = object
 
 DEEDS = {
-    "add": _("can add"), "change": _("can change"), "delete": _("can delete"),
+    "add": _("can add"),
+    "change": _("can change"),
+    "delete": _("can delete"),
     "view": _("can see"),
-}  # fmt: skip
+}
 
 
 class PermissionWords(_Admin):

@@ -53,10 +53,12 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             return cleaned
         try:
             check_key(
-                user=cleaned.get("user") or self.requester, name=cleaned["name"],
-                rights=cleaned["rights"], stores=list(cleaned["stores"]),
+                user=cleaned.get("user") or self.requester,
+                name=cleaned["name"],
+                rights=cleaned["rights"],
+                stores=list(cleaned["stores"]),
                 expires_at=cleaned["expires_at"],
-            )  # fmt: skip
+            )
         except RAGError as error:
             raise forms.ValidationError(error_sentence(error)) from error
         return cleaned
@@ -71,8 +73,15 @@ class ApiKeyAdmin(ScopedAdmin):
 
     form = ApiKeyForm
     list_display = (
-        "name", "begins_with", "user", "may", "only", "state", "expires_at", "last_used_at",
-    )  # fmt: skip
+        "name",
+        "begins_with",
+        "user",
+        "may",
+        "only",
+        "state",
+        "expires_at",
+        "last_used_at",
+    )
     list_select_related = ("user",)
     search_fields = ("name", "prefix", "user__username")
     search_help_text = _("Part of the name, of how the key begins, or of the user's name.")
@@ -119,10 +128,13 @@ class ApiKeyAdmin(ScopedAdmin):
         chosen: dict[str, Any] = form.cleaned_data
         user: Any = chosen.get("user") or request.user
         key, secret = make_key(
-            user=user, name=chosen["name"], rights=chosen["rights"],
-            stores=list(chosen["stores"]) or None, expires_at=chosen["expires_at"],
+            user=user,
+            name=chosen["name"],
+            rights=chosen["rights"],
+            stores=list(chosen["stores"]) or None,
+            expires_at=chosen["expires_at"],
             requests_per_minute=obj.requests_per_minute,
-        )  # fmt: skip
+        )
         obj.__dict__.update(key.__dict__)
         obj.secret = secret
 

@@ -96,10 +96,23 @@ class ChunkAdmin(ScopedAdmin):
     sortable_by = ()
     actions = ("enable", "disable")
     fields = (
-        "enabled", "number", "whole_text", "carried", "store", "file", "page", "headings",
-        "place", "span", "token_count", "content_type", "state", "revision", "file_revision",
+        "enabled",
+        "number",
+        "whole_text",
+        "carried",
+        "store",
+        "file",
+        "page",
+        "headings",
+        "place",
+        "span",
+        "token_count",
+        "content_type",
+        "state",
+        "revision",
+        "file_revision",
         "edited_by",
-    )  # fmt: skip
+    )
     readonly_fields = fields[1:]
     list_before_template = "admin/rag/chunk_ways.html"
     change_form_outer_before_template = "admin/rag/chunk_desk.html"
@@ -189,7 +202,7 @@ class ChunkAdmin(ScopedAdmin):
             "store_id": chosen.store_id if chosen else asked_number(request.GET.get("store")),
             "may_add": chosen is not None and self._may_add(request, chosen),
             "has_conflicts": chosen is not None and chosen.conflicts.exists(),
-        }  # fmt: skip
+        }
         return super().changelist_view(request, {**(extra_context or {}), "ways": ways})
 
     def change_view(

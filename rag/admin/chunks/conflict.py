@@ -94,11 +94,17 @@ class Decide(RowPage):
         """Return the text and the chunk that lies where it may belong."""
         conflict: models.ChunkConflict = self.row
         near = neighbour(conflict=conflict)
-        return super().get_context_data(**{
-            "conflict": conflict, "chunk": conflict.chunk, "near": near,
-            "kind": kind_label(conflict.chunk), "may_edit": self._may_edit(),
-            "diff": diff_texts(near.text, conflict.chunk.text) if near else (), **kwargs,
-        })  # fmt: skip
+        return super().get_context_data(
+            **{
+                "conflict": conflict,
+                "chunk": conflict.chunk,
+                "near": near,
+                "kind": kind_label(conflict.chunk),
+                "may_edit": self._may_edit(),
+                "diff": diff_texts(near.text, conflict.chunk.text) if near else (),
+                **kwargs,
+            }
+        )
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Do what was decided and go back to the file's chunks."""
@@ -107,8 +113,10 @@ class Decide(RowPage):
         deed = request.POST.get("deed", "")
         file_id = self.row.file_id
         values: dict[str, Any] = {
-            "scope": scope_for(request), "conflict_id": self.row.pk, "by": request.user,
-        }  # fmt: skip
+            "scope": scope_for(request),
+            "conflict_id": self.row.pk,
+            "by": request.user,
+        }
         try:
             if deed == "keep":
                 keep_conflict(**values)

@@ -56,10 +56,15 @@ class EditText(_ChunkPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the chunk as it is, or what was typed."""
-        return super().get_context_data(**{
-            "chunk": self.chunk, "typed": self.chunk.text, "seen": self.chunk.revision,
-            "may_edit": self.model_admin.has_change_permission(self.request, self.chunk), **kwargs,
-        })  # fmt: skip
+        return super().get_context_data(
+            **{
+                "chunk": self.chunk,
+                "typed": self.chunk.text,
+                "seen": self.chunk.revision,
+                "may_edit": self.model_admin.has_change_permission(self.request, self.chunk),
+                **kwargs,
+            }
+        )
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Save the text; a mistake shows the page again with all that was typed."""
@@ -67,9 +72,12 @@ class EditText(_ChunkPage):
         typed, seen = request.POST.get("text", ""), asked_number(request.POST.get("seen", ""))
         try:
             chunk = edit_chunk(
-                scope=scope_for(request), chunk_id=self.chunk.pk, text=typed, by=request.user,
+                scope=scope_for(request),
+                chunk_id=self.chunk.pk,
+                text=typed,
+                by=request.user,
                 expected_revision=seen,
-            )  # fmt: skip
+            )
         except RAGError as error:
             self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
             is_stale = self.chunk.revision != seen
@@ -102,10 +110,12 @@ class Revisions(_ChunkPage):
         require_change(self, request)
         try:
             restore_revision(
-                scope=scope_for(request), chunk_id=self.chunk.pk, by=request.user,
+                scope=scope_for(request),
+                chunk_id=self.chunk.pk,
+                by=request.user,
                 revision=asked_number(request.POST.get("revision", "")),
                 expected_revision=asked_number(request.POST.get("seen", "")),
-            )  # fmt: skip
+            )
         except RAGError as error:
             self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
             return self.refused(error)
@@ -128,9 +138,11 @@ class AddChunk(RowPage):
         after = asked_number(self.request.GET.get("after"))
         live = models.Chunk.objects.live().filter(file=self.row)
         context: dict[str, Any] = {
-            "file": self.row, "after": live.filter(pk=after).first(), "is_first": not after,
+            "file": self.row,
+            "after": live.filter(pk=after).first(),
+            "is_first": not after,
             "typed": "",
-        }  # fmt: skip
+        }
         return super().get_context_data(**{**context, **kwargs})
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -145,9 +157,12 @@ class AddChunk(RowPage):
         typed, after = request.POST.get("text", ""), asked_number(request.GET.get("after", ""))
         try:
             chunk = add_chunk(
-                scope=scope_for(request), file_id=self.row.pk, text=typed, by=request.user,
+                scope=scope_for(request),
+                file_id=self.row.pk,
+                text=typed,
+                by=request.user,
                 after=after or None,
-            )  # fmt: skip
+            )
         except RAGError as error:
             context = self.get_context_data(typed=typed, error=error_sentence(error))
             return self.render_to_response(context, status=422)

@@ -37,17 +37,36 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
     """Runs over the stores that one may edit."""
 
     list_display = (
-        "run", "store", "told_state", "ndcg", "recall", "mrr", "n_questions", "model", "created_at",
-    )  # fmt: skip
+        "run",
+        "store",
+        "told_state",
+        "ndcg",
+        "recall",
+        "mrr",
+        "n_questions",
+        "model",
+        "created_at",
+    )
     list_select_related = ("store",)
     list_filter = (StoreFilter, "state")
     search_fields = ("label", "model", "settings_hash")
     sortable_by = ()
     actions = ("cancel",)
     fields = (
-        "store", "label", "told_state", "created_at", "created_by", "n_questions", "n_lost",
-        "model", "space", "chat_model", "settings_hash", "settings", "took_ms",
-    )  # fmt: skip
+        "store",
+        "label",
+        "told_state",
+        "created_at",
+        "created_by",
+        "n_questions",
+        "n_lost",
+        "model",
+        "space",
+        "chat_model",
+        "settings_hash",
+        "settings",
+        "took_ms",
+    )
     readonly_fields = ("told_state",)
     list_before_template = "admin/rag/run_chart.html"
     change_form_outer_before_template = "admin/rag/run_desk.html"
@@ -111,14 +130,16 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
             others = models.EvaluationRun.objects.done().filter(store=run.store_id)
             others = others.exclude(pk=run.pk)
             desk = {
-                "run": run, "is_busy": run.state in models.EvaluationRun.BUSY,
-                "error": error_sentence(run.error), "figures": sorted(run.metrics.items()),
-                "results": sorted(
-                    run.results.all(), key=lambda row: (row.metrics[MAIN], row.pk)
-                )[:MAX_SHOWN],
+                "run": run,
+                "is_busy": run.state in models.EvaluationRun.BUSY,
+                "error": error_sentence(run.error),
+                "figures": sorted(run.metrics.items()),
+                "results": sorted(run.results.all(), key=lambda row: (row.metrics[MAIN], row.pk))[
+                    :MAX_SHOWN
+                ],
                 "before": others.filter(pk__lt=run.pk).order_by("-pk").first(),
                 "others": list(others.order_by("-pk").values("pk", "label", "created_at")[:50]),
-            }  # fmt: skip
+            }
             extra_context = {**(extra_context or {}), "desk": desk}
         return super().change_view(request, object_id, form_url, extra_context)
 
@@ -165,7 +186,5 @@ def _figure(run: models.EvaluationRun, name: str) -> str:
 
 def _over_time(runs: list[models.EvaluationRun]) -> dict[str, Any]:
     labels = [f"{timezone.localtime(run.created_at):%m-%d %H:%M}" for run in runs]
-    series = {
-        name: [run.metrics.get(name) for run in runs] for name in (MAIN, "R@10", "MRR@10")
-    }  # fmt: skip
+    series = {name: [run.metrics.get(name) for run in runs] for name in (MAIN, "R@10", "MRR@10")}
     return line_chart(_("Figures over time"), labels, series, top=1.0)

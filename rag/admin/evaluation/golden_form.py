@@ -126,9 +126,11 @@ class GoldenImport(DeskPage):
             return self.render_to_response(self.get_context_data(form=form))
         try:
             taken = import_questions(
-                scope=scope_for(request), store=form.cleaned_data["store"],
-                data=form.cleaned_data["file"].read(MAX_BYTES + 1), by=request.user,
-            )  # fmt: skip
+                scope=scope_for(request),
+                store=form.cleaned_data["store"],
+                data=form.cleaned_data["file"].read(MAX_BYTES + 1),
+                by=request.user,
+            )
         except RAGError as error:
             told: dict[str, Any] = {"error": error_sentence(error)}
         else:

@@ -23,8 +23,12 @@ from rag.services.evaluation.compare import compare_runs
 from rag.services.evaluation.jobs import cancel_evaluation
 
 COLOURS = {
-    "waiting": "idle", "running": "busy", "done": "good", "failed": "bad", "cancelled": "idle",
-}  # fmt: skip
+    "waiting": "idle",
+    "running": "busy",
+    "done": "good",
+    "failed": "bad",
+    "cancelled": "idle",
+}
 
 
 def run_state(run: models.EvaluationRun) -> SafeString:
@@ -32,8 +36,9 @@ def run_state(run: models.EvaluationRun) -> SafeString:
     told = label(run.get_state_display(), COLOURS.get(run.state, "idle"))
     if run.state != models.EvaluationRun.State.RUNNING:
         return told
-    return format_html('{} <span class="desk-note">{} / {}</span>', told, run.n_done,
-                       run.n_questions)  # fmt: skip
+    return format_html(
+        '{} <span class="desk-note">{} / {}</span>', told, run.n_done, run.n_questions
+    )
 
 
 class RunProgress(RowPage):
@@ -46,10 +51,12 @@ class RunProgress(RowPage):
         run = self.row
         return JsonResponse(
             {
-                "is_busy": run.state in models.EvaluationRun.BUSY, "state": run_state(run),
-                "n_done": run.n_done, "n_questions": run.n_questions,
+                "is_busy": run.state in models.EvaluationRun.BUSY,
+                "state": run_state(run),
+                "n_done": run.n_done,
+                "n_questions": run.n_questions,
             }
-        )  # fmt: skip
+        )
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Stop the run and show it."""

@@ -88,9 +88,13 @@ class FileBulk:
                 _("The files are copied to another store, read anew there and deleted here."),
                 ngettext(
                     "%(n)d chunk that was edited, added or switched off does not go along.",
-                    "%(n)d chunks that were edited, added or switched off do not go along.", n,
-                ) % {"n": n} if n else _("No edited chunk is among them."),
-            ]  # fmt: skip
+                    "%(n)d chunks that were edited, added or switched off do not go along.",
+                    n,
+                )
+                % {"n": n}
+                if n
+                else _("No edited chunk is among them."),
+            ]
             return self._page(request, queryset, said, "embeddings", form)
         try:
             moved = move_files(
@@ -143,9 +147,13 @@ class FileBulk:
         return self._page(request, queryset, [said], what)
 
     def _page(
-        self, request: HttpRequest, queryset: QuerySet[Any], said: list[str], what: str,
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        said: list[str],
+        what: str,
         form: forms.Form | None = None,
-    ) -> HttpResponse:  # fmt: skip
+    ) -> HttpResponse:
         mine = models.File.objects.editable(scope_for(request)).filter(pk__in=_ids(queryset))
         n_chunks = mine.aggregate(n=Sum("n_chunks"))["n"] or 0
         sentences = [*said, count_sentence(mine.count(), n_chunks), *_time(mine, what)]

@@ -59,21 +59,41 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
     sortable_by = ("name", "kind", "updated_at")
     actions = ("retry", "cancel", "vectors", "enable", "disable", "move", "export")
     readonly_fields = (
-        "store", "status_now", "reading", "chunks", "kind", "bytes", "encoding", "parser",
-        "all_warnings", "sha256", "revision", "created_at", "updated_at",
-    )  # fmt: skip
+        "store",
+        "status_now",
+        "reading",
+        "chunks",
+        "kind",
+        "bytes",
+        "encoding",
+        "parser",
+        "all_warnings",
+        "sha256",
+        "revision",
+        "created_at",
+        "updated_at",
+    )
     fieldsets = (
         (None, {"fields": ("name", "store", "status_now", "reading", "chunks", "all_warnings")}),
         (_("What searches can filter by"), {"fields": ("content_type", "metadata")}),
         (_("Who may read"), {"fields": ("restricted_to",)}),
         (
             _("How it was read"),
-            {"fields": (
-                "encoding_override", "kind", "bytes", "encoding", "parser", "sha256", "revision",
-                "created_at", "updated_at",
-            )},
+            {
+                "fields": (
+                    "encoding_override",
+                    "kind",
+                    "bytes",
+                    "encoding",
+                    "parser",
+                    "sha256",
+                    "revision",
+                    "created_at",
+                    "updated_at",
+                )
+            },
         ),
-    )  # fmt: skip
+    )
 
     class Media:
         js = ("rag/admin/progress.js",)
@@ -139,8 +159,9 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
         if n_running:
             text = ngettext(
                 "%(n)d is being read already and will be finished.",
-                "%(n)d are being read already and will be finished.", n_running,
-            )  # fmt: skip
+                "%(n)d are being read already and will be finished.",
+                n_running,
+            )
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
     @admin.display(description=_("status"), ordering="status")
@@ -205,12 +226,15 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
         self.complete_rows(rows)
         files = [
             {
-                "id": row.pk, "is_busy": is_busy(row), "status": status_cell(row),
-                "kind": row.kind or "–", "n_pages": str(self.n_pages(row)),
+                "id": row.pk,
+                "is_busy": is_busy(row),
+                "status": status_cell(row),
+                "kind": row.kind or "–",
+                "n_pages": str(self.n_pages(row)),
                 "chunks": str(row.n_chunks),
             }
             for row in rows
-        ]  # fmt: skip
+        ]
         words = {"left": _("about {n} s left")} if files else {}
         return JsonResponse({"files": files, **words})
 

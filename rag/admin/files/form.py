@@ -23,12 +23,14 @@ class FileForm(SeenForm):
     audit_kinds = ("file", "file restriction")
 
     encoding_override = forms.ChoiceField(
-        label=_("read as"), required=False, widget=UnfoldAdminSelectWidget,
+        label=_("read as"),
+        required=False,
+        widget=UnfoldAdminSelectWidget,
         help_text=_(
             "For text, Markdown, CSV, HTML and mail that came out garbled. "
             "The file is read and indexed again."
         ),
-    )  # fmt: skip
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -53,7 +55,7 @@ class FileForm(SeenForm):
         """Return a JSON object, which searches can filter by."""
         values = self.cleaned_data["metadata"] or {}
         if not isinstance(values, dict):
-            raise forms.ValidationError(_("Write a JSON object, such as {example}.").format(
-                example='{"year": 2024}'
-            ))  # fmt: skip
+            raise forms.ValidationError(
+                _("Write a JSON object, such as {example}.").format(example='{"year": 2024}')
+            )
         return values

@@ -40,9 +40,12 @@ class TextPiece:
 
 
 def cut_sections(
-    text: str, start: int, pages: Sequence[dict[str, Any]], mark: tuple[int, int],
+    text: str,
+    start: int,
+    pages: Sequence[dict[str, Any]],
+    mark: tuple[int, int],
     chunks: Sequence[models.Chunk],
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """Return the parts of the window, one a page, each in pieces: by chunk, and marked or not.
 
     ``text`` begins at the character ``start`` of the file; the pieces joined are the text again.

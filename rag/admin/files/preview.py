@@ -54,9 +54,10 @@ def draw_borders(
     """Return the pieces of ``text[window]``, in order; together they are that text."""
     start, end = window
     near = [
-        (number, chunk) for number, chunk in enumerate(chunks, start=1)
+        (number, chunk)
+        for number, chunk in enumerate(chunks, start=1)
         if chunk.char_start < end and chunk.char_end > start
-    ]  # fmt: skip
+    ]
     holes = [span for span in kept if span[0] < end and span[1] > start]
     cuts = {start, end}
     for _number, chunk in near:
@@ -68,9 +69,12 @@ def draw_borders(
 
 
 def _piece(
-    text: str, first: int, last: int, near: Sequence[tuple[int, Chunk]],
+    text: str,
+    first: int,
+    last: int,
+    near: Sequence[tuple[int, Chunk]],
     holes: Sequence[tuple[int, int]],
-) -> Piece:  # fmt: skip
+) -> Piece:
     words = text[first:last]
     if any(low <= first < high for low, high in holes):
         return Piece(words, is_kept=True)
@@ -125,10 +129,13 @@ class PreviewPage(RowPage):
         given = {name: self.request.GET.get(name) or value for name, value in first.items()}
         form = RuleForm(given)
         context: dict[str, Any] = {
-            "form": form, "store": self.row, "file": self.file, "own": own,
+            "form": form,
+            "store": self.row,
+            "file": self.file,
+            "own": own,
             "files": self.files.values_list("pk", "name")[:MAX_FILES],
             "may_edit": self._may_edit(),
-        }  # fmt: skip
+        }
         if self.file and form.is_valid():
             rule = ChunkRule(form.cleaned_data["size"], form.cleaned_data["overlap"])
             context |= {"rule": rule, "is_own": rule == own, **self._shown(self.file.pk, rule)}
@@ -164,13 +171,16 @@ class PreviewPage(RowPage):
         start = at // WINDOW * WINDOW
         end = min(len(made.text), start + WINDOW)
         return {
-            "preview": made, "change": made.n_chunks - made.n_today,
+            "preview": made,
+            "change": made.n_chunks - made.n_today,
             "notice": warning_sentence(rule.notice.as_dict()) if rule.notice else "",
             "pieces": draw_borders(made.text, (start, end), made.chunks, made.kept),
-            "start": start, "end": end, "largest": _largest(made),
+            "start": start,
+            "end": end,
+            "largest": _largest(made),
             "before": start - WINDOW if start else None,
             "after": end if end < len(made.text) else None,
-        }  # fmt: skip
+        }
 
     def _may_edit(self) -> bool:
         user: Any = self.request.user

@@ -38,8 +38,10 @@ def status_cell(file: models.File) -> SafeString:
         parts.append(format_html('<span class="desk-error">{}</span>', error_sentence(file.error)))
     return format_html(
         '<span class="desk-status" data-file="{}" data-busy="{}">{}</span>',
-        file.pk, int(is_busy(file)), format_html_join(" ", "{}", ((part,) for part in parts)),
-    )  # fmt: skip
+        file.pk,
+        int(is_busy(file)),
+        format_html_join(" ", "{}", ((part,) for part in parts)),
+    )
 
 
 def is_busy(file: models.File) -> bool:

@@ -101,9 +101,22 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     sortable_by = ("at",)
     date_hierarchy = None
     fields = (
-        "at", "action", "what", "object_id", "label", "store_id", "was", "is_now", "edge",
-        "username", "user_id", "key_id", "address", "request", "command",
-    )  # fmt: skip
+        "at",
+        "action",
+        "what",
+        "object_id",
+        "label",
+        "store_id",
+        "was",
+        "is_now",
+        "edge",
+        "username",
+        "user_id",
+        "key_id",
+        "address",
+        "request",
+        "command",
+    )
     readonly_fields = ("what", "was", "is_now")
 
     class Media:

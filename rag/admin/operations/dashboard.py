@@ -63,8 +63,9 @@ def _jobs(request: HttpRequest) -> list[dict[str, Any]]:
     counts = dict(ours.values_list("status").annotate(n=Count("pk")))
     found = [
         {"n": counts[state], "label": STATES[state][0], "colour": STATES[state][1], "state": state}
-        for state in _SHOWN_JOBS if counts.get(state)
-    ]  # fmt: skip
+        for state in _SHOWN_JOBS
+        if counts.get(state)
+    ]
     if n := stalled_jobs(jobs=jobs).count():
         found.append({"n": n, "label": _("stalled"), "colour": "bad", "state": "stalled"})
     return found
@@ -79,12 +80,15 @@ def _charts(figures: Figures) -> list[dict[str, Any]]:
             list(zip(labels, (day.n_queries for day in figures.days), strict=True)),
         ),
         line_chart(
-            _("Time of a query"), labels,
-            {_("Half are faster than"): [day.p50_ms for day in figures.days],
-             _("95 of 100 are faster than"): [day.p95_ms for day in figures.days]},
+            _("Time of a query"),
+            labels,
+            {
+                _("Half are faster than"): [day.p50_ms for day in figures.days],
+                _("95 of 100 are faster than"): [day.p95_ms for day in figures.days],
+            },
             unit=" ms",
         ),
         line_chart(
             _("Queries without a good hit"), labels, {_("share"): bad}, top=100.0, unit=" %"
         ),
-    ]  # fmt: skip
+    ]

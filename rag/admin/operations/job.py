@@ -67,8 +67,11 @@ _ROWS: dict[str, tuple[type[Any], str, str]] = {
     "file_id": (models.File, "name", "rag_file"),
     "store_id": (models.Store, "name", "rag_store"),
 }
-_RUNS = {"rag.reindex_run": "rag_reindexrun", "rag.retire_run": "rag_reindexrun",
-         "rag.evaluation_run": "rag_evaluationrun"}  # fmt: skip
+_RUNS = {
+    "rag.reindex_run": "rag_reindexrun",
+    "rag.retire_run": "rag_reindexrun",
+    "rag.evaluation_run": "rag_evaluationrun",
+}
 
 
 def task_words(name: str) -> SafeString:
@@ -238,8 +241,9 @@ class JobAdmin(ReadOnlyAdmin):
         text = ngettext("%(n)d job was taken out.", "%(n)d jobs were taken out.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
         if n_running:
-            text = ngettext("%(n)d runs already and goes on.", "%(n)d run already and go on.",
-                            n_running)  # fmt: skip
+            text = ngettext(
+                "%(n)d runs already and goes on.", "%(n)d run already and go on.", n_running
+            )
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
     @admin.display(description=gettext_lazy("task"))
@@ -290,6 +294,7 @@ class JobAdmin(ReadOnlyAdmin):
         rows = ProcrastinateEvent.objects.filter(job=job.pk).order_by("pk")
         lines = "\n".join(
             f"{localtime(row.at):%Y-%m-%d %H:%M:%S} {EVENTS.get(row.type, row.type)}"
-            for row in rows if row.at
-        )  # fmt: skip
+            for row in rows
+            if row.at
+        )
         return format_html('<pre class="desk-text">{}</pre>', lines)

@@ -48,9 +48,11 @@ class QualityFilter(SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """Return what can be wrong, and nothing."""
         return [
-            ("low", _("best hit is doubtful")), ("citation", _("bad citation")),
-            ("uncited", _("answer without citation")), ("good", _("good hit")),
-        ]  # fmt: skip
+            ("low", _("best hit is doubtful")),
+            ("citation", _("bad citation")),
+            ("uncited", _("answer without citation")),
+            ("good", _("good hit")),
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the queries of the choice."""
@@ -58,9 +60,11 @@ class QualityFilter(SimpleListFilter):
         for verdict in _BAD:
             wrong |= Q(citations__contains=[{"verdict": verdict}])
         choices = {
-            "low": Q(confidence__lt=GOOD), "good": Q(confidence__gte=GOOD), "citation": wrong,
+            "low": Q(confidence__lt=GOOD),
+            "good": Q(confidence__gte=GOOD),
+            "citation": wrong,
             "uncited": Q(kind="ask", citations=[]),
-        }  # fmt: skip
+        }
         chosen = choices.get(self.value() or "")
         return queryset if chosen is None else queryset.filter(chosen)
 
@@ -80,9 +84,11 @@ class AskedStoreFilter(StoreFilter):
 
 PREVIEW = 400
 VERDICTS = {
-    "verified": (_("word for word"), "good"), "altered": (_("altered"), "warn"),
-    "wrong_document": (_("from another source"), "bad"), "unknown": (_("not found"), "bad"),
-}  # fmt: skip
+    "verified": (_("word for word"), "good"),
+    "altered": (_("altered"), "warn"),
+    "wrong_document": (_("from another source"), "bad"),
+    "unknown": (_("not found"), "bad"),
+}
 
 
 def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
@@ -97,32 +103,45 @@ def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
         for chunk in chunks.select_related("file").defer(*(f"file__{name}" for name in heavy))
     }
     stores = models.Store.objects.readable(scope).filter(pk__in=row.store_ids)
-    names = dict(models.File.objects.readable(scope).filter(
-        pk__in={one["file_id"] for one in row.citations if one.get("file_id")}
-    ).values_list("pk", "name"))  # fmt: skip
+    names = dict(
+        models.File.objects.readable(scope)
+        .filter(pk__in={one["file_id"] for one in row.citations if one.get("file_id")})
+        .values_list("pk", "name")
+    )
     longest = max((float(ms) for name, ms in row.timings_ms.items() if name != "total"), default=0)
     return {
         "row": row,
         "stores": list(stores.order_by("name").values("pk", "name")),
-        "hits": [
-            {"rank": rank, "chunk": known.get(pk), "pk": pk,
-             "pages": pages_text(known[pk].page_first, known[pk].page_last) if pk in known else "",
-             "start": known[pk].text[:PREVIEW] if pk in known else ""}
-            for rank, pk in enumerate(row.chunk_ids, 1)
-        ],
+        "hits": [_hit_row(rank, pk, known.get(pk)) for rank, pk in enumerate(row.chunk_ids, 1)],
         "citations": [
-            {**one, "label": label(*VERDICTS.get(one.get("verdict"), (one.get("verdict"), "idle"))),
-             "may_read": one.get("file_id") in names,
-             "file_name": one.get("file_name") or names.get(one.get("file_id"), "")}
+            {
+                **one,
+                "label": label(*VERDICTS.get(one.get("verdict"), (one.get("verdict"), "idle"))),
+                "may_read": one.get("file_id") in names,
+                "file_name": one.get("file_name") or names.get(one.get("file_id"), ""),
+            }
             for one in row.citations
         ],
         "times": [
-            {"name": STEPS.get(name, name), "ms": float(ms),
-             "share": 100 * float(ms) / longest if longest else 0}
+            {
+                "name": STEPS.get(name, name),
+                "ms": float(ms),
+                "share": 100 * float(ms) / longest if longest else 0,
+            }
             for name, ms in row.timings_ms.items()
         ],
         "is_cached": "cache" in row.timings_ms and "sql" not in row.timings_ms,
-    }  # fmt: skip
+    }
+
+
+def _hit_row(rank: int, pk: int, chunk: models.Chunk | None) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "chunk": chunk,
+        "pk": pk,
+        "pages": pages_text(chunk.page_first, chunk.page_last) if chunk else "",
+        "start": chunk.text[:PREVIEW] if chunk else "",
+    }
 
 
 @admin.register(models.QueryLog)
@@ -130,16 +149,33 @@ class QueryLogAdmin(ReadOnlyAdmin):
     """Own questions, and all questions to stores that one may edit."""
 
     list_display = (
-        "question", "kind", "way", "hits", "sureness", "cited", "ms", "user", "created_at",
-    )  # fmt: skip
+        "question",
+        "kind",
+        "way",
+        "hits",
+        "sureness",
+        "cited",
+        "ms",
+        "user",
+        "created_at",
+    )
     list_select_related = ("user",)
     list_filter = ("kind", HitsFilter, QualityFilter, AskedStoreFilter)
     search_fields = ("query",)
     sortable_by = ("created_at",)
     fields = (
-        "query", "kind", "user", "created_at", "way", "top_k", "searched_by", "hits", "score",
-        "sureness", "whole_answer",
-    )  # fmt: skip
+        "query",
+        "kind",
+        "user",
+        "created_at",
+        "way",
+        "top_k",
+        "searched_by",
+        "hits",
+        "score",
+        "sureness",
+        "whole_answer",
+    )
     readonly_fields = ("way", "searched_by", "hits", "score", "sureness", "whole_answer")
     change_form_outer_before_template = "admin/rag/query_trace.html"
 

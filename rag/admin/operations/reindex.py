@@ -27,18 +27,25 @@ from rag.services.reindex.runs import RunOptions, queue_run, start_run
 from rag.services.reindex.worker import resume_run
 
 COLOURS = {
-    "waiting": "idle", "running": "busy", "ready": "warn", "refused": "bad", "swapped": "good",
-    "done": "good", "failed": "bad", "cancelled": "idle",
-}  # fmt: skip
+    "waiting": "idle",
+    "running": "busy",
+    "ready": "warn",
+    "refused": "bad",
+    "swapped": "good",
+    "done": "good",
+    "failed": "bad",
+    "cancelled": "idle",
+}
 
 
 class RunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
     """A store and what is made anew of it."""
 
     is_forced = forms.BooleanField(
-        label=_("swap whatever the quality gate says"), required=False,
+        label=_("swap whatever the quality gate says"),
+        required=False,
         help_text=_("Only for a move to another model; the run tells who decided it."),
-    )  # fmt: skip
+    )
 
     class Meta:
         model = models.ReindexRun
@@ -71,9 +78,18 @@ class ReindexRunAdmin(ScopedAdmin):
     sortable_by = ()
     actions = ("resume", "cancel", "swap", "roll_back", "retire")
     told = (
-        "told_state", "stage", "done", "target", "why", "facts", "created_by", "created_at",
-        "started_at", "swapped_at", "ended_at",
-    )  # fmt: skip
+        "told_state",
+        "stage",
+        "done",
+        "target",
+        "why",
+        "facts",
+        "created_by",
+        "created_at",
+        "started_at",
+        "swapped_at",
+        "ended_at",
+    )
 
     def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the runs that ``scope`` sees: those of stores that it may change."""
@@ -182,10 +198,12 @@ class ReindexRunAdmin(ScopedAdmin):
 def _ordered(request: HttpRequest, values: dict[str, Any]) -> models.ReindexRun:
     try:
         run, _is_new = start_run(
-            scope=scope_for(request), store=values["store"], what=values["what"],
+            scope=scope_for(request),
+            store=values["store"],
+            what=values["what"],
             model=values.get("model") or "",
             options=RunOptions(is_forced=bool(values.get("is_forced"))),
-        )  # fmt: skip
+        )
     except RAGError as error:
         raise ValidationError(error_sentence(error)) from error
     return run

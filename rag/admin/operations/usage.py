@@ -49,17 +49,40 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     """One's own calls and those of one's keys; superusers see all. The sums stand above."""
 
     list_display = (
-        "created_at", "kind", "model", "input_tokens", "output_tokens", "money", "outcome", "user",
-        "key", "store", "agent",
-    )  # fmt: skip
+        "created_at",
+        "kind",
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "money",
+        "outcome",
+        "user",
+        "key",
+        "store",
+        "agent",
+    )
     list_select_related = ("user", "key", "store")
     list_filter = ("kind", "outcome", ProviderFilter, "is_estimated", "created_at")
     search_fields = ("model", "agent", "run", "user__username")
     sortable_by = ("created_at",)
     fields = (
-        "created_at", "kind", "provider", "model", "input_tokens", "output_tokens", "is_estimated",
-        "money", "outcome", "duration_ms", "prompt", "user", "key", "store", "agent", "run",
-    )  # fmt: skip
+        "created_at",
+        "kind",
+        "provider",
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "is_estimated",
+        "money",
+        "outcome",
+        "duration_ms",
+        "prompt",
+        "user",
+        "key",
+        "store",
+        "agent",
+        "run",
+    )
     readonly_fields = ("money", "prompt")
     list_before_template = "admin/rag/usage_sums.html"
 
@@ -104,8 +127,15 @@ class BudgetAdmin(ScopedAdmin):
     """What keys may use up; owners of keys see it, superusers set it."""
 
     form = BudgetForm
-    list_display = ("key", "period", "max_tokens", "spent_tokens", "max_cost", "spent_cost",
-                    "currency")  # fmt: skip
+    list_display = (
+        "key",
+        "period",
+        "max_tokens",
+        "spent_tokens",
+        "max_cost",
+        "spent_cost",
+        "currency",
+    )
     list_select_related = ("key__user",)
     list_filter = ("period",)
     autocomplete_fields = ("key",)
@@ -136,7 +166,10 @@ def _sums(name: str, scope: Scope, now: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = usage_report(question=question, scope=scope)["rows"]
     rows = rows[::-1] if name == "day" else sorted(rows, key=lambda row: -row["calls"])
     return [
-        {**row, "name": row[name] or "–",
-         "money": ", ".join(f"{n:.4f} {currency}" for currency, n in row["cost"].items()) or "–"}
+        {
+            **row,
+            "name": row[name] or "–",
+            "money": ", ".join(f"{n:.4f} {currency}" for currency, n in row["cost"].items()) or "–",
+        }
         for row in rows[:_ROWS]
-    ]  # fmt: skip
+    ]

@@ -25,13 +25,15 @@ class StoreForm(SeenForm):
 
     retrieval = SettingsField(label=_("Retrieval settings"))
     embedding_model = forms.CharField(
-        label=_("embedding model"), required=False, max_length=200,
+        label=_("embedding model"),
+        required=False,
+        max_length=200,
         help_text=_(
             "provider:model, such as e5:multilingual-e5-small. Empty: the installation's own. "
             "It decides what counts as similar and cannot be changed later."
         ),
         widget=UnfoldAdminTextInputWidget,
-    )  # fmt: skip
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -32,32 +32,42 @@ from rag.services.evaluation.hit_test import Trial, try_settings
 from rag.services.stores.update import update_store
 
 STEPS = {
-    "access": gettext_lazy("access"), "analyze": gettext_lazy("reading the query"),
-    "embed": gettext_lazy("embedding the query"), "sql": gettext_lazy("database"),
-    "search": gettext_lazy("whole search"), "refine": gettext_lazy("tidying"),
-    "rerank": gettext_lazy("ranking again"), "cache": gettext_lazy("cache"),
-    "model": gettext_lazy("chat model"), "cite": gettext_lazy("checking citations"),
+    "access": gettext_lazy("access"),
+    "analyze": gettext_lazy("reading the query"),
+    "embed": gettext_lazy("embedding the query"),
+    "sql": gettext_lazy("database"),
+    "search": gettext_lazy("whole search"),
+    "refine": gettext_lazy("tidying"),
+    "rerank": gettext_lazy("ranking again"),
+    "cache": gettext_lazy("cache"),
+    "model": gettext_lazy("chat model"),
+    "cite": gettext_lazy("checking citations"),
     "total": gettext_lazy("in all"),
-}  # fmt: skip
+}
 WAYS = {
-    "exact": gettext_lazy("compared one by one"), "hnsw": gettext_lazy("by the index"),
+    "exact": gettext_lazy("compared one by one"),
+    "hnsw": gettext_lazy("by the index"),
     "partial": gettext_lazy("by the store's own index"),
-}  # fmt: skip
+}
 INTENTS = {
-    "find_specific": gettext_lazy("find something named"), "lookup": gettext_lazy("look up"),
-    "understand": gettext_lazy("understand"), "explore": gettext_lazy("explore"),
-    "compare": gettext_lazy("compare"), "general": gettext_lazy("general"),
-}  # fmt: skip
+    "find_specific": gettext_lazy("find something named"),
+    "lookup": gettext_lazy("look up"),
+    "understand": gettext_lazy("understand"),
+    "explore": gettext_lazy("explore"),
+    "compare": gettext_lazy("compare"),
+    "general": gettext_lazy("general"),
+}
 COMPLEXITIES = {
-    "simple": gettext_lazy("simple"), "medium": gettext_lazy("medium"),
+    "simple": gettext_lazy("simple"),
+    "medium": gettext_lazy("medium"),
     "complex": gettext_lazy("complex"),
-}  # fmt: skip
+}
 
 _FALLBACKS = {
     "nothing_found": gettext_lazy("nothing was found"),
     "few_words": gettext_lazy("the first hit holds too few of the words"),
     "missing_name": gettext_lazy("no hit holds the name in the question"),
-}  # fmt: skip
+}
 
 
 def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
@@ -83,10 +93,9 @@ def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
             for reason in retrieval.metadata["fallback_reasons"].values()
         ),
         "missing": [
-            one for one in trial.expected
-            if one.chunk_ids is not None and not one.chunk_ids & found
+            one for one in trial.expected if one.chunk_ids is not None and not one.chunk_ids & found
         ],
-    }  # fmt: skip
+    }
 
 
 def _shown(hit: Hit, trial: Trial, others: Sequence[Trial]) -> dict[str, Any]:
@@ -142,9 +151,14 @@ class StoreSearch(StorePage):
         if is_two:
             forms_shown.append(SettingsForm(asked, own=own, prefix="b"))
         context: dict[str, Any] = {
-            "question": question, "form": forms_shown[0], "forms": forms_shown, "is_two": is_two,
-            "store": self.store, "may_edit": self._may_edit(), "trials": [],
-        }  # fmt: skip
+            "question": question,
+            "form": forms_shown[0],
+            "forms": forms_shown,
+            "is_two": is_two,
+            "store": self.store,
+            "may_edit": self._may_edit(),
+            "trials": [],
+        }
         if asked is not None and all(form.is_valid() for form in (question, *forms_shown)):
             context |= self._tried(question.cleaned_data["q"], forms_shown)
         return super().get_context_data(**kwargs, **context)
@@ -175,8 +189,9 @@ class StoreSearch(StorePage):
             trials = [self._try(query, form) for form in settings]
         except RAGError as error:
             return {"error": error_sentence(error)}
-        shown = [shown_trial(trial, others=[o for o in trials if o is not trial])
-                 for trial in trials]  # fmt: skip
+        shown = [
+            shown_trial(trial, others=[o for o in trials if o is not trial]) for trial in trials
+        ]
         return {"trials": shown, "result": trials[0].retrieval.result, "hits": shown[0]["hits"]}
 
     def _try(self, query: str, form: SettingsForm) -> Trial:
@@ -202,9 +217,13 @@ class StoreSearch(StorePage):
         query = request.GET.get("q", "")
         wanted = Wanted(chunk_id=asked_number(request.POST.get("chunk")))
         save_question(
-            scope=scope_for(request), store=self.store, query=query, wanted=[wanted],
+            scope=scope_for(request),
+            store=self.store,
+            query=query,
+            wanted=[wanted],
             facts={
-                "origin": models.GoldenQuestion.Origin.PLAYGROUND, "created_by": request.user,
+                "origin": models.GoldenQuestion.Origin.PLAYGROUND,
+                "created_by": request.user,
             },
-        )  # fmt: skip
+        )
         messages.success(request, _("Kept as a golden question: this chunk must be found."))

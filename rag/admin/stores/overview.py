@@ -23,9 +23,10 @@ def store_desk(request: HttpRequest, store: models.Store) -> dict[str, Any]:
     """Return what the store's page says above its form, as far as this person may see it."""
     has = request.user.has_perm
     desk: dict[str, Any] = {
-        "limit_bytes": conf().max_file_bytes, "limit_mb": conf().max_file_bytes // 1024**2,
+        "limit_bytes": conf().max_file_bytes,
+        "limit_mb": conf().max_file_bytes // 1024**2,
         "accept": ",".join([*(f".{kind}" for kind in KINDS), ".htm", ".zip"]),
-    }  # fmt: skip
+    }
     if not store.is_remote:
         desk |= _facts(store)
     if has("rag.view_querylog"):
@@ -48,24 +49,31 @@ def _facts(store: models.Store) -> dict[str, Any]:
     """
     states = models.File.Status
     counts = models.File.objects.filter(store=store).aggregate(
-        n_bytes=Sum("size"), failed=Count("pk", filter=Q(status=states.ERROR)),
+        n_bytes=Sum("size"),
+        failed=Count("pk", filter=Q(status=states.ERROR)),
         busy=Count("pk", filter=Q(status__in=(states.PROCESSING, states.UPLOADING))),
         warned=Count("pk", filter=~Q(warnings=[])),
         empty=Count("pk", filter=Q(n_chunks=0, status=states.COMPLETED)),
-    )  # fmt: skip
+    )
     n_conflicts = models.ChunkConflict.objects.filter(file__store=store).count()
     found = [
         ("file", counts["failed"], _("%(n)d failed"), "bad", {"status__exact": states.ERROR}),
-        ("file", counts["busy"], _("%(n)d being indexed"), "busy",
-         {"status__exact": states.PROCESSING}),
+        (
+            "file",
+            counts["busy"],
+            _("%(n)d being indexed"),
+            "busy",
+            {"status__exact": states.PROCESSING},
+        ),
         ("file", counts["warned"], _("%(n)d with warnings"), "warn", {}),
         ("file", counts["empty"], _("%(n)d without text"), "warn", {}),
         ("chunkconflict", n_conflicts, _("%(n)d texts without a place"), "warn", {}),
-    ]  # fmt: skip
+    ]
     told = [
         list_link(model, label(text % {"n": n}, colour), store=store.pk, **query)
-        for model, n, text, colour, query in found if n
-    ]  # fmt: skip
+        for model, n, text, colour, query in found
+        if n
+    ]
     if due_indexes(space_id=store.live_space_id):
         told.append(label(_("vector index being built"), "busy"))
     return {"n_bytes": counts["n_bytes"] or 0, "health": told or [label(_("healthy"), "good")]}

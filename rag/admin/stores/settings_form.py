@@ -20,17 +20,24 @@ from rag.core.errors import RAGError
 from rag.core.types import FUSIONS, MODES, RERANKS, RetrievalSettings
 
 MODE_NAMES = {
-    "auto": _("automatic"), "semantic": _("by meaning"), "keyword": _("by words"),
+    "auto": _("automatic"),
+    "semantic": _("by meaning"),
+    "keyword": _("by words"),
     "hybrid": _("by meaning and words"),
-}  # fmt: skip
+}
 _FUSION_NAMES = {"weighted": _("weighted scores"), "rrf": _("ranks (RRF)")}
 _RERANK_NAMES = {
-    "none": _("nobody"), "llm": _("chat model"), "endpoint": _("rerank service"),
+    "none": _("nobody"),
+    "llm": _("chat model"),
+    "endpoint": _("rerank service"),
     "mixed": _("service, then chat model"),
-}  # fmt: skip
+}
 _CONTEXT_NAMES = {
-    "standard": _("standard"), "detailed": _("detailed"), "summary": _("summary"), "xml": _("XML"),
-}  # fmt: skip
+    "standard": _("standard"),
+    "detailed": _("detailed"),
+    "summary": _("summary"),
+    "xml": _("XML"),
+}
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "mode": (_("Search"), MODES, MODE_NAMES),
     "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
@@ -47,22 +54,26 @@ _NUMBERS: dict[str, tuple[Any, float, float]] = {
     "context_tokens": (_("Tokens of the context"), 100, 1_000_000),
 }
 _HELP: dict[str, Any] = {
-    "mode": _("Automatic: the question decides. By meaning finds other wordings and languages, by "
-              "words finds numbers, names and codes."),
+    "mode": _(
+        "Automatic: the question decides. By meaning finds other wordings and languages, by "
+        "words finds numbers, names and codes."
+    ),
     "fusion": _("How both searches become one list: by their scores, or by their places alone."),
     "rerank": _("Reads the best hits once more and puts them in order; slower, often better."),
     "context_type": _("How hits are laid out for the model that answers."),
     "top_k": _("How many chunks are found at most. Empty: the question decides."),
     "vector_weight": _("How much the meaning counts; more finds paraphrases."),
     "bm25_weight": _("How much the very words count; more finds codes and rare names."),
-    "vector_threshold": _("Chunks less similar than this are left out; 0 keeps all. Above 0.8 "
-                          "little is left with most models."),
+    "vector_threshold": _(
+        "Chunks less similar than this are left out; 0 keeps all. Above 0.8 "
+        "little is left with most models."
+    ),
     "bm25_threshold": _("Chunks whose words fit worse than this are left out; 0 keeps all."),
     "rerank_top_k": _("How many of the best hits are read once more."),
     "context_tokens": _("How much text the model that answers gets at most."),
     "content_types": _("Only files of these types, with commas between them. Empty: all."),
     "metadata": _("Only files that say this of themselves, as JSON. Empty: all."),
-}  # fmt: skip
+}
 _WHOLE = ("top_k", "rerank_top_k", "context_tokens")
 NAMES: tuple[str, ...] = tuple(field.name for field in fields_of(RetrievalSettings))
 
@@ -136,13 +147,17 @@ def _field(name: str, own: Any, empty: Any) -> forms.Field:
         return kind(label=label, required=False, widget=widget, **limits)
     if name == "metadata":
         return forms.CharField(
-            label=_("Files with this metadata"), required=False, max_length=10_000,
+            label=_("Files with this metadata"),
+            required=False,
+            max_length=10_000,
             widget=forms.TextInput(attrs={"placeholder": '{"lang": "zh"}'}),
-        )  # fmt: skip
+        )
     return forms.CharField(
-        label=_("Content types"), required=False, max_length=2000,
+        label=_("Content types"),
+        required=False,
+        max_length=2000,
         widget=forms.TextInput(attrs={"placeholder": ", ".join(own) or "document"}),
-    )  # fmt: skip
+    )
 
 
 class SettingsWidget(forms.Widget):

@@ -30,9 +30,16 @@ from rag.core.errors import RAGError
 from rag.services.stores.lifecycle import create_store, delete_store
 
 MADE_BY_SERVICE = (
-    "name", "slug", "display_name", "backend", "owner", "is_public", "max_tokens_per_chunk",
-    "max_overlap_tokens", "retrieval",
-)  # fmt: skip
+    "name",
+    "slug",
+    "display_name",
+    "backend",
+    "owner",
+    "is_public",
+    "max_tokens_per_chunk",
+    "max_overlap_tokens",
+    "retrieval",
+)
 
 
 @admin.register(models.Store)
@@ -57,8 +64,13 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
     autocomplete_fields = ("owner",)
     actions = ("index_again", "sync")
     readonly_fields = (
-        "space", "resource_name", "backend", "at_gemini", "created_at", "updated_at",
-    )  # fmt: skip
+        "space",
+        "resource_name",
+        "backend",
+        "at_gemini",
+        "created_at",
+        "updated_at",
+    )
     change_form_before_template = "admin/rag/seen.html"
     change_form_outer_before_template = "admin/rag/store_desk.html"
 
@@ -80,10 +92,12 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
                 },
             ),
             (_("Search"), {"fields": ["retrieval"]}),
-            (_("Who may read and edit"),
-             {"fields": ["owner", "is_public", "reader_groups", "editor_groups"]}),
+            (
+                _("Who may read and edit"),
+                {"fields": ["owner", "is_public", "reader_groups", "editor_groups"]},
+            ),
             *([(_("Facts"), {"fields": facts})] if obj else []),
-        ]  # fmt: skip
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what this user may not set: only superusers give stores away."""
@@ -125,9 +139,10 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
                 "An overlap of %(overlap)d would swallow chunks of %(size)d: %(used)d is used."
             )
             values = {
-                "overlap": rule.overlap_tokens, "size": rule.max_tokens,
+                "overlap": rule.overlap_tokens,
+                "size": rule.max_tokens,
                 "used": rule.effective_overlap,
-            }  # fmt: skip
+            }
             self.message_user(request, text % values, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

@@ -22,9 +22,14 @@ def is_confirmed(request: HttpRequest) -> bool:
 
 
 def confirmation(
-    model_admin: Any, request: HttpRequest, queryset: QuerySet[Any], *,
-    said: Sequence[Any], form: forms.Form | None = None, title: Any = "",
-) -> HttpResponse:  # fmt: skip
+    model_admin: Any,
+    request: HttpRequest,
+    queryset: QuerySet[Any],
+    *,
+    said: Sequence[Any],
+    form: forms.Form | None = None,
+    title: Any = "",
+) -> HttpResponse:
     """Return the page that says in sentences what will happen to the rows, and how long it takes.
 
     The rows go along as they were chosen: by their boxes, or all that the list's filters leave.
@@ -32,14 +37,18 @@ def confirmation(
     names = [str(row) for row in queryset[:N_NAMED]]
     context = {
         **model_admin.admin_site.each_context(request),
-        "title": title, "opts": model_admin.opts, "said": said, "form": form, "names": names,
+        "title": title,
+        "opts": model_admin.opts,
+        "said": said,
+        "form": form,
+        "names": names,
         "n_more": max(0, queryset.count() - len(names)),
         "box": helpers.ACTION_CHECKBOX_NAME,
         "chosen": request.POST.getlist(helpers.ACTION_CHECKBOX_NAME),
         "action": request.POST.get("action", ""),
         "across": request.POST.get("select_across", "0"),
         "index": request.POST.get("index", "0"),
-    }  # fmt: skip
+    }
     return TemplateResponse(request, "admin/rag/bulk_confirm.html", context)
 
 

@@ -12,9 +12,13 @@ MAX_LABELS = 5
 
 
 def line_chart(
-    title: Any, labels: Sequence[str], series: Mapping[Any, Sequence[float | None]], *,
-    top: float | None = None, unit: str = "",
-) -> dict[str, Any]:  # fmt: skip
+    title: Any,
+    labels: Sequence[str],
+    series: Mapping[Any, Sequence[float | None]],
+    *,
+    top: float | None = None,
+    unit: str = "",
+) -> dict[str, Any]:
     """Return up to three lines over the labels; None is a gap; ``top`` None fits the values."""
     top = top or _round_up(max((v for row in series.values() for v in row if v), default=1.0))
     lines = [
@@ -33,12 +37,14 @@ def bar_chart(title: Any, bars: Sequence[tuple[str, float]], *, unit: str = "") 
     step = (WIDTH - LEFT) / max(1, len(bars))
     shown = [
         {
-            "x": round(LEFT + n * step + step * 0.15, 1), "width": round(step * 0.7, 1),
-            "y": _y(value, top), "height": round(HEIGHT - BOTTOM - _y(value, top), 1),
+            "x": round(LEFT + n * step + step * 0.15, 1),
+            "width": round(step * 0.7, 1),
+            "y": _y(value, top),
+            "height": round(HEIGHT - BOTTOM - _y(value, top), 1),
             "said": f"{label}: {value:g}{unit}",
         }
         for n, (label, value) in enumerate(bars)
-    ]  # fmt: skip
+    ]
     return {**_frame(title, labels, top, unit), "bars": shown, "lines": []}
 
 
@@ -46,16 +52,21 @@ def _frame(title: Any, labels: Sequence[str], top: float, unit: str) -> dict[str
     every = max(1, -(-len(labels) // MAX_LABELS))
     step = (WIDTH - LEFT) / max(1, len(labels))
     return {
-        "title": title, "width": WIDTH, "height": HEIGHT, "left": LEFT, "base": HEIGHT - BOTTOM,
+        "title": title,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "base": HEIGHT - BOTTOM,
         "is_empty": not labels,
         "marks": [
             {"x": round(LEFT + (n + 0.5) * step, 1), "text": label}
-            for n, label in enumerate(labels) if n % every == 0
+            for n, label in enumerate(labels)
+            if n % every == 0
         ],
         "levels": [
             {"y": _y(top * share, top), "text": f"{top * share:g}{unit}"} for share in (0, 0.5, 1)
         ],
-    }  # fmt: skip
+    }
 
 
 def _points(
@@ -64,11 +75,13 @@ def _points(
     step = (WIDTH - LEFT) / max(1, len(labels))
     return [
         {
-            "x": round(LEFT + (n + 0.5) * step, 1), "y": _y(value, top),
+            "x": round(LEFT + (n + 0.5) * step, 1),
+            "y": _y(value, top),
             "said": f"{label}: {value:.4g}{unit}",
         }
-        for n, (label, value) in enumerate(zip(labels, row, strict=True)) if value is not None
-    ]  # fmt: skip
+        for n, (label, value) in enumerate(zip(labels, row, strict=True))
+        if value is not None
+    ]
 
 
 def _y(value: float, top: float) -> float:

@@ -139,8 +139,11 @@ def remote_state(store: models.Store) -> SafeString | str:
         (_("%(n)d without a file here") % {"n": told.get("unknown", 0)}, "warn"),
     ]
     names = ("active", "pending", "failed", "lost", "unknown")
-    cells = [label(text, colour) for (text, colour), name in zip(counts, names, strict=True)
-             if told.get(name)]  # fmt: skip
+    cells = [
+        label(text, colour)
+        for (text, colour), name in zip(counts, names, strict=True)
+        if told.get(name)
+    ]
     if store.synced_at is None:
         cells.append(label(_("not compared yet"), "idle"))
     else:

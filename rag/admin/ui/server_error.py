@@ -20,7 +20,11 @@ def server_error(request: HttpRequest) -> HttpResponse:
     error = sys.exc_info()[1]
     if not is_full(error):
         return defaults.server_error(request)
-    told = error if isinstance(error, RAGError) else RAGError(
-        "The server's disk is full; nothing was stored.", hint="Make room there, and try again."
-    )  # fmt: skip
+    told = (
+        error
+        if isinstance(error, RAGError)
+        else RAGError(
+            "The server's disk is full; nothing was stored.", hint="Make room there, and try again."
+        )
+    )
     return HttpResponse(told.localized(gettext), status=507, content_type="text/plain")

@@ -33,9 +33,13 @@ UNAUTHORIZED, NO_KEY = "Unauthorized", "Gemini API Key 未配置"
 # Files may come within addresses; larger ones come by http.
 MAX_JSON = 32 * 1024**2
 _STATUS: tuple[tuple[type[RAGError], int], ...] = (
-    (errors.NotFoundError, 404), (ForbiddenError, 403), (errors.ConflictError, 409),
-    (InvalidInputError, 400), (LimitError, 400), (errors.DocumentError, 400),
-)  # fmt: skip
+    (errors.NotFoundError, 404),
+    (ForbiddenError, 403),
+    (errors.ConflictError, 409),
+    (InvalidInputError, 400),
+    (LimitError, 400),
+    (errors.DocumentError, 400),
+)
 View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
@@ -49,8 +53,12 @@ def node_view(methods: Sequence[str], right: str, permission: str = "") -> Calla
         @wraps(view)
         async def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
             if request.method not in methods:
-                answer = _refusal(405, gettext("The method {method} is not possible here.").format(
-                    method=request.method))  # fmt: skip
+                answer = _refusal(
+                    405,
+                    gettext("The method {method} is not possible here.").format(
+                        method=request.method
+                    ),
+                )
                 answer["Allow"] = ", ".join(methods)
                 return answer
             try:
@@ -130,6 +138,7 @@ def _caller(request: HttpRequest, right: str, permission: str) -> Caller | None:
     if permission and not caller.user.has_perm(f"rag.{permission}"):
         raise ForbiddenError(
             "Your account lacks the permission {permission}.",
-            hint="Ask an administrator for it.", permission=permission,
-        )  # fmt: skip
+            hint="Ask an administrator for it.",
+            permission=permission,
+        )
     return caller

@@ -57,8 +57,9 @@ class RightsPermission(BasePermission):  # type: ignore[misc]  # DRF has no type
         if not caller.user.has_perm(f"{options.app_label}.{deed}_{options.model_name}"):
             raise ForbiddenError(
                 "Your account lacks the permission {permission}.",
-                hint="Ask an administrator for it.", permission=f"{deed}_{options.model_name}",
-            )  # fmt: skip
+                hint="Ask an administrator for it.",
+                permission=f"{deed}_{options.model_name}",
+            )
         return True
 
 

@@ -78,5 +78,6 @@ def _admit(request: HttpRequest, quota: Quota) -> None:
         raise LimitError(
             "More than {limit} requests came within a minute.",
             hint="Try again in {retry_after_s} seconds.",
-            limit=quota.limit, retry_after_s=quota.reset_s,
-        )  # fmt: skip
+            limit=quota.limit,
+            retry_after_s=quota.reset_s,
+        )

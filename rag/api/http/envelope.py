@@ -77,9 +77,10 @@ def _is_for_developers(response: HttpResponseBase) -> bool:
 
 def _limits(quota: Quota) -> dict[str, str]:
     return {
-        "X-RateLimit-Limit": str(quota.limit), "X-RateLimit-Remaining": str(quota.remaining),
+        "X-RateLimit-Limit": str(quota.limit),
+        "X-RateLimit-Remaining": str(quota.remaining),
         "X-RateLimit-Reset": str(quota.reset_s),
-    }  # fmt: skip
+    }
 
 
 api_envelope = envelope(PREFIX, _told, _limits)

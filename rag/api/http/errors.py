@@ -45,25 +45,40 @@ _OF_CLASS: dict[type[RAGError], tuple[int, str]] = {
 }
 _OF_STATUS: dict[int, tuple[str, RAGError]] = {
     400: ("malformed", RAGError("The request cannot be read.", hint="Send valid JSON in UTF-8.")),
-    401: ("unauthenticated", RAGError(
-        "The request comes without a key.",
-        hint="Send “Authorization: Bearer KEY”, or sign in.")),
+    401: (
+        "unauthenticated",
+        RAGError(
+            "The request comes without a key.", hint="Send “Authorization: Bearer KEY”, or sign in."
+        ),
+    ),
     403: ("forbidden", RAGError("You may not do this.")),
     404: ("not_found", RAGError("There is nothing at this address, or nothing you may see.")),
     405: ("method_not_allowed", RAGError("The method {method} is not possible here.")),
     406: ("not_acceptable", RAGError("There is no such form of the answer.", hint="Ask for JSON.")),
     408: ("timeout", RAGError("The request did not arrive in time.", hint="Send it again.")),
     413: ("too_large", RAGError("The request is too large.")),
-    415: ("unsupported_media_type", RAGError(
-        "The request's type of content is not accepted here.",
-        hint="Send application/json; files come as multipart/form-data.")),
+    415: (
+        "unsupported_media_type",
+        RAGError(
+            "The request's type of content is not accepted here.",
+            hint="Send application/json; files come as multipart/form-data.",
+        ),
+    ),
     429: ("rate_limited", RAGError("Too many requests came within a minute.")),
     500: ("internal", RAGError("Something went wrong here.", hint="The server's log says what.")),
-    503: ("unavailable", RAGError(
-        "The database cannot be reached at this moment.", hint="Try again in a few seconds.")),
-    507: ("disk_full", RAGError(
-        "The server's disk is full; nothing was stored.", hint="Make room there, and try again.")),
-}  # fmt: skip
+    503: (
+        "unavailable",
+        RAGError(
+            "The database cannot be reached at this moment.", hint="Try again in a few seconds."
+        ),
+    ),
+    507: (
+        "disk_full",
+        RAGError(
+            "The server's disk is full; nothing was stored.", hint="Make room there, and try again."
+        ),
+    ),
+}
 _log = logging.getLogger(__name__)
 _PARSED = (RAGError, exceptions.APIException)
 

@@ -51,9 +51,11 @@ class KeysetPagination(BasePagination):  # type: ignore[misc]  # DRF has no type
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the page's shape for the OpenAPI document."""
         following = {
-            "type": "string", "format": "uri", "nullable": True,
+            "type": "string",
+            "format": "uri",
+            "nullable": True,
             "description": "Address of the next page; null on the last one.",
-        }  # fmt: skip
+        }
         return {
             "type": "object",
             "required": ["next", "results"],

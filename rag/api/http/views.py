@@ -81,9 +81,11 @@ class ReadableViews(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has n
     def checked(self, serializer: type[Any], row: Any = None) -> dict[str, Any]:
         """Return the posted values; only those that were given, when a row is changed."""
         given = serializer(
-            row, data=self.request.data, partial=row is not None,
+            row,
+            data=self.request.data,
+            partial=row is not None,
             context=self.get_serializer_context(),
-        )  # fmt: skip
+        )
         given.is_valid(raise_exception=True)
         return cast(dict[str, Any], given.validated_data)
 

@@ -46,9 +46,11 @@ class ReindexBody(Schema):
     stale_only: bool = Field(False, description="Only what would become otherwise.")
     model: str = Field("", max_length=200, description="provider:model; for embeddings.")
     workers: int | None = Field(
-        None, ge=1, le=32,
+        None,
+        ge=1,
+        le=32,
         description="Batches embedded at a time, processes that cut words. Unset: 1 and all cores.",
-    )  # fmt: skip
+    )
     per_second: float = Field(0, ge=0, description="Most chunks a second; 0: no limit.")
     margin: float = Field(0.01, ge=0, le=1, description="How much nDCG@10 may fall.")
     swap: bool = Field(True, description="False: build and judge only.")
@@ -112,17 +114,28 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
     file_ids = _files(store, body)
     if body.dry_run:
         told = estimate_reindex(
-            store=store, what=body.what, file_ids=file_ids, model=body.model,
+            store=store,
+            what=body.what,
+            file_ids=file_ids,
+            model=body.model,
             only_stale=body.stale_only,
-        )  # fmt: skip
+        )
         return 200, {"estimate": EstimateOut.from_orm(told)}
     run, is_new = start_run(
-        scope=caller.scope, store=store, what=body.what, file_ids=file_ids, model=body.model,
+        scope=caller.scope,
+        store=store,
+        what=body.what,
+        file_ids=file_ids,
+        model=body.model,
         options=RunOptions(
-            workers=body.workers, per_second=body.per_second, margin=body.margin,
-            is_forced=body.force, is_swapped=body.swap, only_stale=body.stale_only,
+            workers=body.workers,
+            per_second=body.per_second,
+            margin=body.margin,
+            is_forced=body.force,
+            is_swapped=body.swap,
+            only_stale=body.stale_only,
         ),
-    )  # fmt: skip
+    )
     queue_run(run_id=run.pk)
     return 202, {"run": _told(run), "is_new": is_new}
 
@@ -161,9 +174,11 @@ def steer(request: HttpRequest, run_id: int, deed: str) -> RunOut:
     run = find_run(scope=caller.scope, run_id=run_id)
     if deed not in deeds:
         raise InvalidInputError(
-            "A run cannot be told “{deed}”.", hint="Known: {known}.", deed=deed,
+            "A run cannot be told “{deed}”.",
+            hint="Known: {known}.",
+            deed=deed,
             known=", ".join(deeds),
-        )  # fmt: skip
+        )
     deeds[deed](run)
     return _told(find_run(scope=caller.scope, run_id=run_id))
 
@@ -191,12 +206,23 @@ def _told(run: models.ReindexRun) -> RunOut:
         left_s = took_s / run.n_done * max(0, run.n_total - run.n_done)
     error = RAGError.from_dict(run.error).localized(gettext) if run.error else ""
     return RunOut(
-        id=run.pk, store=run.store.slug, what=run.what, state=run.state, stage=run.stage,
-        model=str(run.target or run.model), n_total=run.n_total, n_done=run.n_done,
-        n_failed=run.n_failed, left_s=left_s, report=run.report, error=error,
-        created_at=run.created_at, started_at=run.started_at, swapped_at=run.swapped_at,
+        id=run.pk,
+        store=run.store.slug,
+        what=run.what,
+        state=run.state,
+        stage=run.stage,
+        model=str(run.target or run.model),
+        n_total=run.n_total,
+        n_done=run.n_done,
+        n_failed=run.n_failed,
+        left_s=left_s,
+        report=run.report,
+        error=error,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        swapped_at=run.swapped_at,
         ended_at=run.ended_at,
-    )  # fmt: skip
+    )
 
 
 def _caller(request: HttpRequest, right: str) -> Caller:
@@ -210,6 +236,7 @@ def _editor(request: HttpRequest) -> Caller:
     if not caller.user.has_perm("rag.change_store"):
         raise ForbiddenError(
             "Your account lacks the permission {permission}.",
-            hint="Ask an administrator for it.", permission="change_store",
-        )  # fmt: skip
+            hint="Ask an administrator for it.",
+            permission="change_store",
+        )
     return caller

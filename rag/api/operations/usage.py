@@ -39,8 +39,11 @@ _Text = Annotated[str, AfterValidator(_storable)]
 class UsageAsked(Schema):
     """Days of the installation's time zone, both included; without them the current month."""
 
-    by: str = Field("day,model", description="Groups, separated by commas: day, month, provider,"
-                    " model, kind, agent, user, key, store.")  # fmt: skip
+    by: str = Field(
+        "day,model",
+        description="Groups, separated by commas: day, month, provider,"
+        " model, kind, agent, user, key, store.",
+    )
     since: date | None = None
     until: date | None = None
     provider: _Text | None = None
@@ -81,10 +84,11 @@ def usage(request: Any, asked: Query[UsageAsked]) -> dict[str, Any]:
         raise InvalidInputError("The report ends before it begins.", hint="Swap since and until.")
     values = asked.model_dump(include=set(_ONLY))
     question = UsageQuestion(
-        _midnight(first), _midnight(last + timedelta(days=1)),
+        _midnight(first),
+        _midnight(last + timedelta(days=1)),
         [name.strip() for name in asked.by.split(",") if name.strip()],
         {name: value for name, value in values.items() if value not in (None, "")},
-    )  # fmt: skip
+    )
     return usage_report(question=question, scope=request.auth.scope)
 
 

@@ -34,10 +34,23 @@ class RunBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no 
     class Meta:
         model = models.EvaluationRun
         fields = (
-            "id", "store", "state", "error", "space", "model", "chat_model", "settings",
-            "settings_hash", "label", "n_questions", "n_done", "n_lost", "metrics", "took_ms",
+            "id",
+            "store",
+            "state",
+            "error",
+            "space",
+            "model",
+            "chat_model",
+            "settings",
+            "settings_hash",
+            "label",
+            "n_questions",
+            "n_done",
+            "n_lost",
+            "metrics",
+            "took_ms",
             "created_at",
-        )  # fmt: skip
+        )
         read_only_fields = fields
 
     def get_error(self, run: models.EvaluationRun) -> dict[str, Any] | None:
@@ -84,17 +97,16 @@ class Against(StrictSerializer):
     list=extend_schema(
         summary="List evaluation runs", parameters=[RunList], responses={200: RunBody, **PROBLEMS}
     ),
-    retrieve=extend_schema(
-        summary="Read an evaluation run", responses={200: RunBody, **PROBLEMS}
-    ),
+    retrieve=extend_schema(summary="Read an evaluation run", responses={200: RunBody, **PROBLEMS}),
     create=extend_schema(
-        summary="Ask a store's golden questions", request=NewRun,
+        summary="Ask a store's golden questions",
+        request=NewRun,
         description="A worker asks them: read the run until its state is neither waiting nor "
         "running. The same order while one is under way is that one.",
         responses={202: RunBody, **PROBLEMS},
     ),
     destroy=extend_schema(summary="Delete an evaluation run", responses={204: None, **PROBLEMS}),
-)  # fmt: skip
+)
 class EvaluationRunViews(ScopedViews):
     """Evaluation runs of the stores that the caller may change."""
 
@@ -112,9 +124,11 @@ class EvaluationRunViews(ScopedViews):
         own = store.retrieval_settings.as_dict()
         settings = RetrievalSettings.from_dict({**own, **values.get("settings", {})})
         run = order_evaluation(
-            scope=self.scope, store=store, settings=settings,
+            scope=self.scope,
+            store=store,
+            settings=settings,
             facts={"label": values.get("label", ""), "created_by": self.caller.user},
-        )  # fmt: skip
+        )
         return self.one(run, 202)
 
     def destroy(self, request: Any, pk: str) -> Response:
@@ -133,9 +147,10 @@ class EvaluationRunViews(ScopedViews):
         return Response({"results": ResultBody(rows, many=True).data})
 
     @extend_schema(
-        summary="Compare a run with one before", parameters=[Against],
+        summary="Compare a run with one before",
+        parameters=[Against],
         responses={200: dict, **PROBLEMS},
-    )  # fmt: skip
+    )
     @action(detail=True)  # type: ignore[untyped-decorator]
     def compare(self, request: Any, pk: str) -> Response:
         """Return each measure before and after with its p-value, and each question's change."""

@@ -43,15 +43,18 @@ class UploadForm(StrictSerializer):
 
     store = serializers.CharField(help_text="The store's id, slug or name.")
     files = serializers.ListField(
-        child=serializers.FileField(allow_empty_file=True), min_length=1, max_length=100,
+        child=serializers.FileField(allow_empty_file=True),
+        min_length=1,
+        max_length=100,
         help_text="One or more documents, each up to 100 MB; zip bundles are unpacked.",
-    )  # fmt: skip
+    )
     content_type = serializers.CharField(required=False, max_length=60)
     metadata = JSONObjectField(required=False, help_text="A JSON object, for all files.")
     encoding = serializers.CharField(
-        required=False, max_length=40,
+        required=False,
+        max_length=40,
         help_text="Of texts, such as gb18030, where it is told wrongly from the bytes.",
-    )  # fmt: skip
+    )
     replace = serializers.BooleanField(
         default=False,
         help_text="A file whose name the store has becomes that file's next revision.",
@@ -73,9 +76,11 @@ class TextWindow(StrictSerializer):
 
     start = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
     end = serializers.IntegerField(
-        required=False, min_value=0, max_value=2**31 - 1,
+        required=False,
+        min_value=0,
+        max_value=2**31 - 1,
         help_text=f"At most {WINDOW} after “start”; that is the default.",
-    )  # fmt: skip
+    )
 
 
 class TextBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
@@ -140,18 +145,23 @@ class FileViews(ScopedViews):
         stores: QuerySet[Any] = models.Store.objects.editable(self.scope)
         refuse_reader(store, stores)
         wish = Wish(
-            form.get("content_type", ""), form.get("metadata", {}), form["replace"],
+            form.get("content_type", ""),
+            form.get("metadata", {}),
+            form["replace"],
             form.get("encoding", ""),
-        )  # fmt: skip
+        )
         taken = list(
             chain.from_iterable(
                 take_files(
-                    scope=self.scope, store=store, path=Path(upload.temporary_file_path()),
-                    name=upload.name, wish=wish,
+                    scope=self.scope,
+                    store=store,
+                    path=Path(upload.temporary_file_path()),
+                    name=upload.name,
+                    wish=wish,
                 )
                 for upload in form["files"]
             )
-        )  # fmt: skip
+        )
         outcomes = {one.outcome for one in taken}
         is_new = outcomes & {"taken", "replaced"}
         status = 201 if is_new else 200 if "known" in outcomes else 422
@@ -162,11 +172,13 @@ class FileViews(ScopedViews):
         file = self.editable_object()
         values = self.checked(FileBody, file)
         update_file(
-            scope=self.scope, file=file, name=values.get("name", file.name),
+            scope=self.scope,
+            file=file,
+            name=values.get("name", file.name),
             content_type=values.get("content_type", file.content_type),
             metadata=values.get("metadata", file.metadata),
             restricted_to=values.get("restricted_to"),
-        )  # fmt: skip
+        )
         return self.one(self.get_object())
 
     def destroy(self, request: Any, pk: str) -> Response:
@@ -225,9 +237,10 @@ class FileViews(ScopedViews):
     def _told(self, taken: Iterable[Taken]) -> list[dict[str, Any]]:
         return [
             {
-                "name": one.name, "outcome": one.outcome,
+                "name": one.name,
+                "outcome": one.outcome,
                 "file": None if one.file is None else self.get_serializer(one.file).data,
                 "error": None if one.error is None else told(one.error),
             }
             for one in taken
-        ]  # fmt: skip
+        ]

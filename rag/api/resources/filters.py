@@ -34,10 +34,20 @@ class FileList(StoreList):
     """Of which files."""
 
     ordering = serializers.ChoiceField(
-        ["id", "-id", "name", "-name", "size", "-size", "created_at", "-created_at", "updated_at",
-         "-updated_at"],
+        [
+            "id",
+            "-id",
+            "name",
+            "-name",
+            "size",
+            "-size",
+            "created_at",
+            "-created_at",
+            "updated_at",
+            "-updated_at",
+        ],
         default="id",
-    )  # fmt: skip
+    )
     store = serializers.CharField(required=False, help_text="The store's id, slug or name.")
     status = serializers.ChoiceField(models.File.Status.choices, required=False)
     kind = serializers.CharField(required=False, help_text="Such as pdf or docx.")
@@ -61,9 +71,10 @@ class ChunkList(StoreList):
 
     name = None
     ordering = serializers.ChoiceField(
-        ["id", "-id", "ordinal", "-ordinal"], default="id",
+        ["id", "-id", "ordinal", "-ordinal"],
+        default="id",
         help_text="The position in a file only together with “file”.",
-    )  # fmt: skip
+    )
     store = serializers.CharField(required=False, help_text="The store's id, slug or name.")
     file = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
     enabled = serializers.BooleanField(required=False, allow_null=True, default=None)

@@ -51,9 +51,16 @@ class GoldenQuestionBody(StrictSerializer, serializers.ModelSerializer):  # type
     class Meta:
         model = models.GoldenQuestion
         fields = (
-            "id", "store", "query", "enabled", "note", "origin", "targets", "created_at",
+            "id",
+            "store",
+            "query",
+            "enabled",
+            "note",
+            "origin",
+            "targets",
+            "created_at",
             "updated_at",
-        )  # fmt: skip
+        )
         read_only_fields = ("origin",)
         validators: list[Any] = []
 
@@ -110,7 +117,8 @@ class CsvBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
 
 @extend_schema_view(
     list=extend_schema(
-        summary="List golden questions", parameters=[GoldenList],
+        summary="List golden questions",
+        parameters=[GoldenList],
         responses={200: GoldenQuestionBody, **PROBLEMS},
     ),
     retrieve=extend_schema(
@@ -122,19 +130,23 @@ class CsvBody(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
         examples=[
             OpenApiExample(
                 "A chunk that must be found",
-                {"store": "manuals", "query": "How long is the warranty?",
-                 "targets": [{"chunk": 12, "grade": 3}]},
+                {
+                    "store": "manuals",
+                    "query": "How long is the warranty?",
+                    "targets": [{"chunk": 12, "grade": 3}],
+                },
                 request_only=True,
             )
         ],
         responses={200: GoldenQuestionBody, 201: GoldenQuestionBody, **PROBLEMS},
     ),
     partial_update=extend_schema(
-        summary="Change a golden question", request=GoldenChange,
+        summary="Change a golden question",
+        request=GoldenChange,
         responses={200: GoldenQuestionBody, **PROBLEMS},
     ),
     destroy=extend_schema(summary="Delete a golden question", responses={204: None, **PROBLEMS}),
-)  # fmt: skip
+)
 class GoldenQuestionViews(ScopedViews):
     """Golden questions of the stores that the caller may change."""
 
@@ -153,13 +165,16 @@ class GoldenQuestionViews(ScopedViews):
         values = self.checked(GoldenQuestionBody)
         facts: dict[str, Any] = {n: values[n] for n in ("enabled", "note") if n in values}
         question, is_new = save_question(
-            scope=self.scope, store=store_called(values["store_id"], self.scope),
-            query=values["query"], wanted=_wanted(values.get("targets", [])),
+            scope=self.scope,
+            store=store_called(values["store_id"], self.scope),
+            query=values["query"],
+            wanted=_wanted(values.get("targets", [])),
             facts={
-                **facts, "origin": models.GoldenQuestion.Origin.API,
+                **facts,
+                "origin": models.GoldenQuestion.Origin.API,
                 "created_by": self.caller.user,
             },
-        )  # fmt: skip
+        )
         return self.one(question, 201 if is_new else 200)
 
     def partial_update(self, request: Any, pk: str) -> Response:
@@ -185,9 +200,10 @@ class GoldenQuestionViews(ScopedViews):
         return Response(status=204)
 
     @extend_schema(
-        summary="Export golden questions as CSV", parameters=[GoldenList],
+        summary="Export golden questions as CSV",
+        parameters=[GoldenList],
         responses={(200, "text/csv"): OpenApiTypes.BINARY, **PROBLEMS},
-    )  # fmt: skip
+    )
     @action(detail=False)  # type: ignore[untyped-decorator]
     def export(self, request: Any) -> StreamingHttpResponse:
         """Return the questions that pass the filters, one line a passage."""
@@ -203,17 +219,20 @@ class GoldenQuestionViews(ScopedViews):
         return response
 
     @extend_schema(
-        summary="Import golden questions from CSV", request={"multipart/form-data": CsvForm},
+        summary="Import golden questions from CSV",
+        request={"multipart/form-data": CsvForm},
         responses={200: CsvBody, **PROBLEMS},
-    )  # fmt: skip
+    )
     @action(detail=False, methods=["post"], url_path="import")  # type: ignore[untyped-decorator]
     def take(self, request: Any) -> Response:
         """Take the lines of a CSV file; each that is refused is told with its number."""
         form = self.checked(CsvForm)
         taken = import_questions(
-            scope=self.scope, store=store_called(form["store"], self.scope),
-            data=form["file"].read(MAX_BYTES + 1), by=self.caller.user,
-        )  # fmt: skip
+            scope=self.scope,
+            store=store_called(form["store"], self.scope),
+            data=form["file"].read(MAX_BYTES + 1),
+            by=self.caller.user,
+        )
         refused = [{"line": line, "error": told(error)} for line, error in taken.problems]
         return Response({"new": taken.n_new, "known": taken.n_known, "refused": refused})
 

@@ -44,21 +44,39 @@ class StoreBody(_Row):
     )
     vocabulary = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField(max_length=200), max_length=10_000),
-        required=False, help_text='Types of things and their names: {"product": ["HX-400"]}.',
-    )  # fmt: skip
+        required=False,
+        help_text='Types of things and their names: {"product": ["HX-400"]}.',
+    )
     embedding_model = serializers.CharField(
-        source="space.model", required=False, max_length=200,
+        source="space.model",
+        required=False,
+        max_length=200,
         help_text="provider:model; the installation's own when it is left out.",
-    )  # fmt: skip
+    )
 
     class Meta:
         model = models.Store
         fields = (
-            "id", "name", "slug", "resource_name", "display_name", "backend", "owner", "is_public",
-            "reader_groups", "editor_groups", "max_tokens_per_chunk", "max_overlap_tokens",
-            "retrieval", "vocabulary", "cache_ttl_s", "embedding_model", "n_chunks", "created_at",
+            "id",
+            "name",
+            "slug",
+            "resource_name",
+            "display_name",
+            "backend",
+            "owner",
+            "is_public",
+            "reader_groups",
+            "editor_groups",
+            "max_tokens_per_chunk",
+            "max_overlap_tokens",
+            "retrieval",
+            "vocabulary",
+            "cache_ttl_s",
+            "embedding_model",
+            "n_chunks",
+            "created_at",
             "updated_at",
-        )  # fmt: skip
+        )
         read_only_fields = ("backend", "n_chunks")
 
     def get_fields(self) -> dict[str, Any]:
@@ -88,10 +106,26 @@ class FileBody(_Row):
     class Meta:
         model = models.File
         fields = (
-            "id", "store", "name", "kind", "size", "sha256", "encoding", "status", "error",
-            "warnings", "progress", "content_type", "metadata", "restricted_to", "parser",
-            "revision", "n_chunks", "created_at", "updated_at",
-        )  # fmt: skip
+            "id",
+            "store",
+            "name",
+            "kind",
+            "size",
+            "sha256",
+            "encoding",
+            "status",
+            "error",
+            "warnings",
+            "progress",
+            "content_type",
+            "metadata",
+            "restricted_to",
+            "parser",
+            "revision",
+            "n_chunks",
+            "created_at",
+            "updated_at",
+        )
         read_only_fields = ("store", "encoding", "progress", "revision", "n_chunks")
 
     def get_error(self, file: models.File) -> dict[str, Any] | None:
@@ -112,10 +146,27 @@ class ChunkBody(_Row):
     class Meta:
         model = models.Chunk
         fields = (
-            "id", "store", "file", "ordinal", "text", "context", "char_start", "char_end",
-            "own_start", "page_first", "page_last", "heading_path", "block_kinds", "token_count",
-            "content_type", "enabled", "origin", "is_live", "revision", "file_revision",
-        )  # fmt: skip
+            "id",
+            "store",
+            "file",
+            "ordinal",
+            "text",
+            "context",
+            "char_start",
+            "char_end",
+            "own_start",
+            "page_first",
+            "page_last",
+            "heading_path",
+            "block_kinds",
+            "token_count",
+            "content_type",
+            "enabled",
+            "origin",
+            "is_live",
+            "revision",
+            "file_revision",
+        )
         read_only_fields = fields
 
 
@@ -127,9 +178,11 @@ class ChunkChange(StrictSerializer):
         required=False, trim_whitespace=False, help_text="Embedded at once; up to 500 tokens."
     )
     seen_revision = serializers.IntegerField(
-        required=False, min_value=1, max_value=2**31 - 1,
+        required=False,
+        min_value=1,
+        max_value=2**31 - 1,
         help_text="The revision whose text you changed: 409 when there is a newer one.",
-    )  # fmt: skip
+    )
 
 
 class NewChunk(StrictSerializer):
@@ -138,9 +191,11 @@ class NewChunk(StrictSerializer):
     file = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
     text = serializers.CharField(trim_whitespace=False, help_text="Up to 500 tokens.")
     after = serializers.IntegerField(
-        required=False, min_value=1, max_value=2**63 - 1,
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
         help_text="The file's chunk that it comes behind; the file's beginning without.",
-    )  # fmt: skip
+    )
 
 
 def _sentence(stored: dict[str, Any]) -> str:

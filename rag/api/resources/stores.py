@@ -98,7 +98,8 @@ class StoreViews(ScopedViews):
         examples=[
             OpenApiExample("Never found again", {"enabled": False}, request_only=True),
             OpenApiExample(
-                "Another text", {"text": "The warranty is three years.", "seen_revision": 1},
+                "Another text",
+                {"text": "The warranty is three years.", "seen_revision": 1},
                 request_only=True,
             ),
         ],
@@ -110,7 +111,7 @@ class StoreViews(ScopedViews):
         "back.",
         responses={204: None, **PROBLEMS},
     ),
-)  # fmt: skip
+)
 class ChunkViews(ScopedViews):
     """Chunks of readable files: cut from them, and corrected or added by people."""
 
@@ -145,9 +146,12 @@ class ChunkViews(ScopedViews):
         values = self.checked(ChunkChange, chunk)
         if "text" in values:
             edit_chunk(
-                scope=self.scope, chunk_id=chunk.pk, text=values["text"], by=self.caller.user,
+                scope=self.scope,
+                chunk_id=chunk.pk,
+                text=values["text"],
+                by=self.caller.user,
                 expected_revision=values.get("seen_revision", chunk.revision),
-            )  # fmt: skip
+            )
         if "enabled" in values:
             set_chunks_enabled(scope=self.scope, chunk_ids=[chunk.pk], enabled=values["enabled"])
         return self.one(self.get_object())

@@ -37,9 +37,12 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
     stores = find_stores(names=body.stores, scope=caller.scope)
     settings = _settings(stores, body)
     found = retrieve(
-        query=body.query, scope=caller.scope, stores=stores, settings=settings,
+        query=body.query,
+        scope=caller.scope,
+        stores=stores,
+        settings=settings,
         retrieval_mode=body.retrieval_mode,
-    )  # fmt: skip
+    )
     builder = ContextBuilder(settings.context_tokens)
     context_type = body.context_type or settings.context_type
     context = builder.build(body.query, found.hits, context_type)
@@ -49,9 +52,11 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
             body.prompt or body.query, context.text, body.enhancement
         )
     metadata = {
-        **found.metadata, "context_type": context_type, "is_cut": context.is_cut,
+        **found.metadata,
+        "context_type": context_type,
+        "is_cut": context.is_cut,
         "n_sources": len(context.passages),
-    }  # fmt: skip
+    }
     return {
         "hits": [hit.as_dict() for hit in found.hits],
         "context": context.text,
@@ -81,11 +86,12 @@ def answer(request: HttpRequest, body: AskBody) -> dict[str, Any]:
         "model": told.model,
         "notice": told.notice,
         "metadata": {
-            "mode": told.result.mode, "top_k": told.result.top_k,
+            "mode": told.result.mode,
+            "top_k": told.result.top_k,
             "settings_hash": told.result.settings_hash,
             "timings_ms": {name: round(ms, 2) for name, ms in told.timings_ms.items()},
         },
-    }  # fmt: skip
+    }
 
 
 def _reader(request: HttpRequest) -> Caller:

@@ -17,7 +17,8 @@ _TEXT = Annotated[str, Field(min_length=1, max_length=200)]
 _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "mode": (Literal[MODES], {}, "How to search; auto lets the query's intent decide."),
     "top_k": (
-        int | None, {"ge": 1, "le": 200},
+        int | None,
+        {"ge": 1, "le": 200},
         "How many results; null lets the query's complexity decide: 3, 5 or 10.",
     ),
     "fusion": (Literal[FUSIONS], {}, "How the two legs become one score."),
@@ -31,7 +32,7 @@ _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "context_tokens": (int, {"ge": 100, "le": 1_000_000}, "Most tokens of the context."),
     "content_types": (list[_TEXT], {"max_length": 100}, "Only files of these content types."),
     "metadata": (dict[str, Any], {}, "Only files whose metadata contains this."),
-}  # fmt: skip
+}
 
 
 def _field(field: dataclasses.Field[Any]) -> Any:

@@ -52,9 +52,12 @@ class Command(BaseCommand):
             **{name: value for name, value in changes.items() if value is not None}
         )
         request = {
-            "question": options["question"], "scope": Scope.operator(), "stores": stores,
-            "settings": settings, "model": options["model"],
-        }  # fmt: skip
+            "question": options["question"],
+            "scope": Scope.operator(),
+            "stores": stores,
+            "settings": settings,
+            "model": options["model"],
+        }
         if options["stream"] and not options["json"]:
             return async_to_sync(self._stream)(request)
         return ask(**request)

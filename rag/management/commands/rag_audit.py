@@ -21,9 +21,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare from when on entries stay."""
         parser.add_argument(
-            "--forget-before", type=_day, required=True, metavar="YYYY-MM-DD",
+            "--forget-before",
+            type=_day,
+            required=True,
+            metavar="YYYY-MM-DD",
             help="the first day that stays",
-        )  # fmt: skip
+        )
         parser.add_argument("--dry-run", action="store_true", help="only tell how many would go")
 
     def handle(self, *args: Any, **options: Any) -> None:

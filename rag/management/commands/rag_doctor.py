@@ -31,9 +31,12 @@ class Command(BaseCommand):
         parser.add_argument("--fix", action="store_true", help="repair what is safely repaired")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument(
-            "--only", action="append", default=[], metavar="CHECK",
+            "--only",
+            action="append",
+            default=[],
+            metavar="CHECK",
             help=f"look at this alone, may be given again; one of {', '.join(CHECKS)}",
-        )  # fmt: skip
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Examine, repair, print; leave with the code of the worst finding that is left."""
@@ -50,8 +53,11 @@ class Command(BaseCommand):
         levels = [finding.level for finding in told]
         seconds = round(time.monotonic() - started, 1)
         if options["json"]:
-            whole = {"findings": [one.as_dict() for one in told], "seconds": seconds,
-                     "times": times}  # fmt: skip
+            whole = {
+                "findings": [one.as_dict() for one in told],
+                "seconds": seconds,
+                "times": times,
+            }
             self.stdout.write(json.dumps(whole, ensure_ascii=False, indent=1))
         else:
             n_fixed = levels.count("fixed")

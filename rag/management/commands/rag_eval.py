@@ -61,9 +61,12 @@ class Command(BaseCommand):
     def _run(self, mode: str, options: dict[str, Any]) -> Evaluation:
         with EvalBars() as bars:
             return evaluate(
-                data_dir=options["data"], mode=mode, limit=options["limit"],
-                query_dir=options["queries"], on_progress=bars.show,
-            )  # fmt: skip
+                data_dir=options["data"],
+                mode=mode,
+                limit=options["limit"],
+                query_dir=options["queries"],
+                on_progress=bars.show,
+            )
 
     def _print(self, runs: list[Evaluation]) -> None:
         first = runs[0]

@@ -27,9 +27,10 @@ class Command(BaseCommand):
             "--list", action="store_true", help="also list the account's stores that are not ours"
         )
         parser.add_argument(
-            "--forget", action="store_true",
+            "--forget",
+            action="store_true",
             help="delete the named stores here and leave them at Gemini, whatever it says",
-        )  # fmt: skip
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command; it fails when any store could not be compared."""
@@ -90,9 +91,10 @@ class Command(BaseCommand):
 
 def _told(compared: Compared) -> str:
     parts = [
-        f"{compared.n_active} active", f"{compared.n_pending} pending",
+        f"{compared.n_active} active",
+        f"{compared.n_pending} pending",
         f"{compared.n_failed} failed",
-    ]  # fmt: skip
+    ]
     if compared.n_lost:
         parts.append(f"{compared.n_lost} files are no longer there")
     if compared.n_unknown:

@@ -35,9 +35,11 @@ class Command(BaseCommand):
         try:
             with tqdm(unit="line", file=sys.stderr) as bar:
                 store = load_store(
-                    path=options["path"], name=options["name"], model=options["model"],
+                    path=options["path"],
+                    name=options["name"],
+                    model=options["model"],
                     on_line=bar.update,
-                )  # fmt: skip
+                )
         except ConflictError as error:
             raise CommandError(f"{error} Give another name with --name.") from error
         except RAGError as error:

@@ -39,9 +39,10 @@ class Command(BaseCommand):
             run = moves.filter(store=store).first()
             if run is None:
                 raise NotFoundError(
-                    "The store “{name}” is not moving.", hint="Begin with rag_reindex --model.",
+                    "The store “{name}” is not moving.",
+                    hint="Begin with rag_reindex --model.",
                     name=store.name,
-                )  # fmt: skip
+                )
             self._do(run, options)
         except RAGError as error:
             raise CommandError(str(error)) from error

@@ -27,8 +27,16 @@ OPERATOR = Scope.operator()
 Whats = models.ReindexRun.What
 # What only a new run, and what only a move to another model can be told.
 _OF_ORDER = (
-    "file", "filter", "stale_only", "what", "fresh", "model", "encoding", "workers", "per_second",
-)  # fmt: skip
+    "file",
+    "filter",
+    "stale_only",
+    "what",
+    "fresh",
+    "model",
+    "encoding",
+    "workers",
+    "per_second",
+)
 _OF_MOVE = ("margin", "data", "force", "no_swap")
 
 
@@ -99,9 +107,13 @@ class Command(BaseCommand):
             for file in store.files.light().filter(pk__in=file_ids or ()):
                 read_as(scope=OPERATOR, file=file, encoding=encoding)
         run, is_new = start_run(
-            scope=OPERATOR, store=store, what=what, file_ids=file_ids, model=options["model"],
+            scope=OPERATOR,
+            store=store,
+            what=what,
+            file_ids=file_ids,
+            model=options["model"],
             options=_run_options(options),
-        )  # fmt: skip
+        )
         if not is_new:
             self.stderr.write(f"Run {run.pk} is the same order; it goes on.")
         self._work(run, options["no_wait"])
@@ -150,9 +162,12 @@ class Command(BaseCommand):
         self, store: models.Store, what: str, file_ids: list[int] | None, options: dict[str, Any]
     ) -> None:
         told = estimate_reindex(
-            store=store, what=what, file_ids=file_ids, model=options["model"],
+            store=store,
+            what=what,
+            file_ids=file_ids,
+            model=options["model"],
             only_stale=options["stale_only"],
-        )  # fmt: skip
+        )
         self.stdout.write(f"{told.n_files} files, {told.n_chunks} chunks, {told.n_tokens} tokens")
         time = "unknown before it runs" if told.seconds is None else f"about {told.seconds:.0f} s"
         self.stdout.write(f"time: {time}")
@@ -188,7 +203,9 @@ def _encoding(options: dict[str, Any]) -> str | None:
 def _run_options(options: dict[str, Any]) -> RunOptions:
     given = {name: options[name] for name in ("workers", "per_second", "margin")}
     return RunOptions(
-        data=options["data"], is_forced=options["force"], is_swapped=not options["no_swap"],
+        data=options["data"],
+        is_forced=options["force"],
+        is_swapped=not options["no_swap"],
         only_stale=options["stale_only"],
         **{name: value for name, value in given.items() if value is not None},
-    )  # fmt: skip
+    )

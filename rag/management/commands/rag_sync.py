@@ -56,9 +56,13 @@ class Command(BaseCommand):
             self._tell(plan_of(store=store, origin=origin, label=label))
             return
         synced = sync_files(
-            scope=Scope.operator(), store=store, origin=origin, label=label,
-            is_forced=options["force"], on_step=self.stdout.write,
-        )  # fmt: skip
+            scope=Scope.operator(),
+            store=store,
+            origin=origin,
+            label=label,
+            is_forced=options["force"],
+            on_step=self.stdout.write,
+        )
         self._sum(synced.plan)
         self._index(store, list(synced.queued), options["no_wait"])
         for reason in synced.failed:

@@ -90,9 +90,11 @@ class FolderCollection:
         chromadb, settings = _chromadb()
         if not (folder / "chroma.sqlite3").is_file():
             raise ConfigurationError(
-                "“{folder}” is no folder of Chroma’s.", hint="Name the one that holds {file}.",
-                folder=folder.name, file="chroma.sqlite3",
-            )  # fmt: skip
+                "“{folder}” is no folder of Chroma’s.",
+                hint="Name the one that holds {file}.",
+                folder=folder.name,
+                file="chroma.sqlite3",
+            )
         self._failures = (chromadb.errors.ChromaError, ValueError, OSError)
         try:
             client = chromadb.PersistentClient(
@@ -123,8 +125,9 @@ def _chromadb() -> tuple[Any, Any]:
         raise ConfigurationError(
             "A folder of Chroma’s needs a package that is not installed ({reason}).",
             hint="Run: pip install {requirement}, or start a Chroma server and give its url.",
-            reason=error, requirement=_REQUIREMENT,
-        ) from error  # fmt: skip
+            reason=error,
+            requirement=_REQUIREMENT,
+        ) from error
     return chromadb, Settings(anonymized_telemetry=False)
 
 
@@ -147,6 +150,7 @@ def _measure(configuration: Any, metadata: Any) -> str:
 
 def _failed(error: Exception) -> ProviderError:
     return ProviderError(
-        "Chroma refused the query: {reason}", hint="Check the collection and the filters.",
+        "Chroma refused the query: {reason}",
+        hint="Check the collection and the filters.",
         reason=str(error)[:300],
-    )  # fmt: skip
+    )

@@ -31,14 +31,19 @@ def index_path(name: str) -> Path:
         raise InvalidInputError(
             "“{name}” is no path within the folder {folder}.",
             hint="Give the path from there, such as {example}.",
-            name=name, folder=FOLDER, example="manuals/index.faiss",
-        )  # fmt: skip
+            name=name,
+            folder=FOLDER,
+            example="manuals/index.faiss",
+        )
     path = Path(settings.VAR_DIR) / FOLDER / wanted
     if not path.exists():
         raise ConfigurationError(
-            "There is no “{name}” in the folder {folder}.", hint="Copy or link it to {place}.",
-            name=name, folder=FOLDER, place=f"CITABLE_VAR/{FOLDER}",
-        )  # fmt: skip
+            "There is no “{name}” in the folder {folder}.",
+            hint="Copy or link it to {place}.",
+            name=name,
+            folder=FOLDER,
+            place=f"CITABLE_VAR/{FOLDER}",
+        )
     return path
 
 
@@ -71,7 +76,8 @@ class FileCache(Generic[T]):
             raise ConfigurationError(
                 "The file {file} cannot be read: {reason}.",
                 hint="Check what it is and its rights.",
-                file=path.name, reason=error.strerror or type(error).__name__,
-            ) from error  # fmt: skip
+                file=path.name,
+                reason=error.strerror or type(error).__name__,
+            ) from error
         finally:
             self._lock.release()

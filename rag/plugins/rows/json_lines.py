@@ -65,8 +65,11 @@ class JsonLines:
         if not isinstance(key, int) or isinstance(key, bool) or not -(2**63) <= key < 2**63:
             raise ConfigurationError(
                 "Line {line} of {file} has no whole number under “{field}”.",
-                hint="Choose another id_field.", line=number + 1, file=self._path.name, field=field,
-            )  # fmt: skip
+                hint="Choose another id_field.",
+                line=number + 1,
+                file=self._path.name,
+                field=field,
+            )
         return key
 
     def _object(self, line: bytes, number: int) -> Mapping[str, Any]:
@@ -78,6 +81,7 @@ class JsonLines:
             raise ConfigurationError(
                 "{file} holds something else than a JSON object at {place}.",
                 hint="Write one object a line, and no empty lines.",
-                file=self._path.name, place=number,
-            )  # fmt: skip
+                file=self._path.name,
+                place=number,
+            )
         return found

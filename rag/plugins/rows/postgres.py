@@ -136,24 +136,31 @@ def _failure(error: psycopg.Error, alias: str, deadline: Deadline) -> RAGError:
     reason = (error.diag.message_primary or str(error)).strip().rstrip(".")
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or "data-modifying" in reason:
         return ForbiddenError(
-            "The query of the database “{alias}” would change data.", hint="Sources only read.",
+            "The query of the database “{alias}” would change data.",
+            hint="Sources only read.",
             alias=alias,
-        )  # fmt: skip
+        )
     if isinstance(error, psycopg.errors.QueryCanceled):
         return ProviderError(
-            "The database “{alias}” ended the query: {reason}.", hint="Ask for less, or try again.",
-            alias=alias, reason=reason,
-        )  # fmt: skip
+            "The database “{alias}” ended the query: {reason}.",
+            hint="Ask for less, or try again.",
+            alias=alias,
+            reason=reason,
+        )
     if isinstance(error, (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)):
         return InvalidInputError(
             "The database “{alias}” does not accept the query: {reason}.",
             hint="Check the query and its values; a cast such as {example} says what a value is.",
-            alias=alias, reason=reason, example="{name}::int",
-        )  # fmt: skip
+            alias=alias,
+            reason=reason,
+            example="{name}::int",
+        )
     return ProviderError(
-        "The database “{alias}” failed: {reason}.", hint="Try again later.",
-        alias=alias, reason=reason,
-    )  # fmt: skip
+        "The database “{alias}” failed: {reason}.",
+        hint="Try again later.",
+        alias=alias,
+        reason=reason,
+    )
 
 
 def _unreachable(error: DjangoDatabaseError, alias: str, deadline: Deadline) -> RAGError:

@@ -49,8 +49,10 @@ def sqlite_rows(
     except OverflowError as error:
         raise InvalidInputError(
             "A number is too large for the database “{alias}”.",
-            hint="Allowed: up to {limit}.", alias=alias, limit=2**63 - 1,
-        ) from error  # fmt: skip
+            hint="Allowed: up to {limit}.",
+            alias=alias,
+            limit=2**63 - 1,
+        ) from error
     except sqlite3.Error as error:
         raise _failure(error, alias, deadline) from error
 
@@ -59,9 +61,12 @@ def _connect(alias: str, deadline: Deadline) -> sqlite3.Connection:
     name = str(connections.settings[alias]["NAME"])
     address = name if name.startswith("file:") else f"{Path(name).resolve().as_uri()}?mode=ro"
     raw = sqlite3.connect(
-        address, uri=True, timeout=min(_BUSY_S, deadline.remaining_s), isolation_level=None,
+        address,
+        uri=True,
+        timeout=min(_BUSY_S, deadline.remaining_s),
+        isolation_level=None,
         check_same_thread=False,
-    )  # fmt: skip
+    )
     raw.text_factory = lambda data: data.decode("utf-8", "replace")
     raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     raw.execute("PRAGMA query_only = ON")
@@ -95,22 +100,28 @@ def _failure(error: sqlite3.Error, alias: str, deadline: Deadline) -> RAGError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY):
         return ForbiddenError(
-            "The query of the database “{alias}” would change data.", hint="Sources only read.",
+            "The query of the database “{alias}” would change data.",
+            hint="Sources only read.",
             alias=alias,
-        )  # fmt: skip
+        )
     if code == sqlite3.SQLITE_CANTOPEN:
         # Where files lie is for the log only.
         logger.warning("%s cannot be opened: %s", connections.settings[alias]["NAME"], reason)
         return ProviderError(
-            "The database “{alias}” cannot be reached.", hint="The server's log says why.",
+            "The database “{alias}” cannot be reached.",
+            hint="The server's log says why.",
             alias=alias,
-        )  # fmt: skip
+        )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR):
         return ProviderError(
-            "The database “{alias}” failed: {reason}.", hint="Try again later.",
-            alias=alias, reason=reason,
-        )  # fmt: skip
+            "The database “{alias}” failed: {reason}.",
+            hint="Try again later.",
+            alias=alias,
+            reason=reason,
+        )
     return InvalidInputError(
         "The database “{alias}” does not accept the query: {reason}.",
-        hint="Check the query and its values.", alias=alias, reason=reason,
-    )  # fmt: skip
+        hint="Check the query and its values.",
+        alias=alias,
+        reason=reason,
+    )

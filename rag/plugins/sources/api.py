@@ -165,8 +165,10 @@ def _texts(part: str, templates: Mapping[str, Any], values: Mapping[str, Any]) -
         elif value is not None:
             raise InvalidInputError(
                 "“{name}” in {part} is neither a text nor a number nor a boolean.",
-                hint="Lists and objects can only be sent in the body.", name=name, part=part,
-            )  # fmt: skip
+                hint="Lists and objects can only be sent in the body.",
+                name=name,
+                part=part,
+            )
     return texts
 
 
@@ -182,6 +184,7 @@ def _filled_path(path: str, values: Mapping[str, Any]) -> str:
         if before != after and after in ("", ".", ".."):
             raise InvalidInputError(
                 "The value of {placeholder} cannot stand in the path of the address.",
-                hint="It is empty or only dots.", placeholder=before,
-            )  # fmt: skip
+                hint="It is empty or only dots.",
+                placeholder=before,
+            )
     return "/".join(filled)

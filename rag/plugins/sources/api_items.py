@@ -22,9 +22,14 @@ from rag.stages.sql.json_safe import json_safe
 
 FIELDS = ("content", "title", "score", "id", "url", "content_type", "metadata")
 _KINDS = {
-    type(None): "null", bool: "boolean", int: "number", float: "number", str: "string",
-    list: "array", dict: "object",
-}  # fmt: skip
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 
 @dataclass(slots=True)
@@ -66,8 +71,10 @@ class ItemReader:
             raise ProviderError(
                 "Of the {n} items of {host} none has a content: {expression} selects nothing.",
                 hint="Name the field that holds the text in fields.content.",
-                n=len(items), host=host, expression=self._text_of("content"),
-            )  # fmt: skip
+                n=len(items),
+                host=host,
+                expression=self._text_of("content"),
+            )
         return SourceResult(tuple(tally.hits), tuple(self._notes(tally, len(items))))
 
     def _picked(self, payload: Any, host: str) -> list[Any]:
@@ -76,8 +83,10 @@ class ItemReader:
                 return payload if isinstance(payload, list) else [payload]
             raise ProviderError(
                 "The answer of {host} is of type {kind}, neither array nor object.",
-                hint="Check the address.", host=host, kind=_kind(payload),
-            )  # fmt: skip
+                hint="Check the address.",
+                host=host,
+                kind=_kind(payload),
+            )
         picked = _searched("items", self._items, payload)
         expression = self._items.expression
         if picked is None:
@@ -85,20 +94,28 @@ class ItemReader:
             raise ProviderError(
                 "“items” ({expression}) selects nothing in the answer of {host}.",
                 hint="The answer has: {known}. Should nothing mean no hits, add {otherwise}.",
-                expression=expression, host=host, known=known[:300], otherwise="|| `[]`",
-            )  # fmt: skip
+                expression=expression,
+                host=host,
+                known=known[:300],
+                otherwise="|| `[]`",
+            )
         if not isinstance(picked, list):
             raise ProviderError(
                 "“items” ({expression}) selects a value of type {kind} from {host}, not an array.",
                 hint="For a single item write {example}.",
-                expression=expression, kind=_kind(picked), host=host, example=f"[{expression}]",
-            )  # fmt: skip
+                expression=expression,
+                kind=_kind(picked),
+                host=host,
+                example=f"[{expression}]",
+            )
         return picked
 
     def _add(self, tally: _Tally, item: Any, number: int, host: str) -> None:
-        content = self._value("content", item, number, (str,)) if self._has("content") else _lines(
-            item, number
-        )  # fmt: skip
+        content = (
+            self._value("content", item, number, (str,))
+            if self._has("content")
+            else _lines(item, number)
+        )
         if not content or not content.strip():
             tally.n_empty += 1
             return
@@ -138,9 +155,12 @@ class ItemReader:
         raise ProviderError(
             "In item {number} the field “{name}” ({expression}) is of type {kind}, not {wanted}.",
             hint="JMESPath converts with to_string() and to_number().",
-            number=number, name=name, expression=self._text_of(name), kind=_kind(value),
+            number=number,
+            name=name,
+            expression=self._text_of(name),
+            kind=_kind(value),
             wanted=_kind(wanted[-1]() if wanted[0] is not str else ""),
-        )  # fmt: skip
+        )
 
     def _text_of(self, name: str) -> str:
         return str(self._fields[name].expression) if self._has(name) else name
@@ -166,8 +186,10 @@ def _parsed(body: bytes, content_type: str, host: str) -> Any:
         raise ProviderError(
             "{host} answered with something that is not JSON ({kind}, {n} bytes).",
             hint="Check the address, and that no login or error page is sent.",
-            host=host, kind=content_type.partition(";")[0].strip()[:60] or "no type", n=len(body),
-        ) from None  # fmt: skip
+            host=host,
+            kind=content_type.partition(";")[0].strip()[:60] or "no type",
+            n=len(body),
+        ) from None
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -195,8 +217,10 @@ def _lines(item: Any, number: int) -> str:
         )
     raise ProviderError(
         "Item {number} is of type {kind}, neither string nor object.",
-        hint="Let “items” select texts or objects.", number=number, kind=_kind(item),
-    )  # fmt: skip
+        hint="Let “items” select texts or objects.",
+        number=number,
+        kind=_kind(item),
+    )
 
 
 def _compiled(name: str, expression: object) -> Any:
@@ -220,8 +244,11 @@ def _bad_expression(name: str, expression: str, error: Exception) -> InvalidInpu
     return InvalidInputError(
         "The JMESPath expression “{expression}” of “{name}” does not work: {reason}.",
         hint="JMESPath is described at {site}.",
-        expression=expression[:200], name=name, reason=reason[:200], site="https://jmespath.org",
-    )  # fmt: skip
+        expression=expression[:200],
+        name=name,
+        reason=reason[:200],
+        site="https://jmespath.org",
+    )
 
 
 def _kind(value: Any) -> str:

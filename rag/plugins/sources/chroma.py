@@ -61,9 +61,10 @@ class ChromaSource:
     def __init__(self, options: Options) -> None:
         if bool(options.url) == bool(options.path):
             raise InvalidInputError(
-                "The source “{name}” needs either “url” or “path”.", hint="Set one of them.",
+                "The source “{name}” needs either “url” or “path”.",
+                hint="Set one of them.",
                 name=self.name,
-            )  # fmt: skip
+            )
         self._options = options
 
     def retrieve(self, query: SourceQuery) -> SourceResult:
@@ -79,9 +80,10 @@ class ChromaSource:
                 "The collection “{name}” has {expected} dimensions and the question’s vector"
                 " {found}.",
                 hint="Name the embedding_model that made the collection.",
-                name=self._options.collection, expected=collection.dimension,
+                name=self._options.collection,
+                expected=collection.dimension,
                 found=vector.shape[-1],
-            )  # fmt: skip
+            )
         asked = VectorQuery(
             vector=[float(number) for number in vector],
             top_k=self._options.top_k,
@@ -115,10 +117,15 @@ class ChromaSource:
                 continue
             rank += 1
             yield Hit(
-                text=text, rank=rank, score=score, source=self.name, external_id=identity,
+                text=text,
+                rank=rank,
+                score=score,
+                source=self.name,
+                external_id=identity,
                 file_name=str(metadata.get(options.title_field) or options.collection),
-                content_type=options.content_type, metadata=metadata,
-            )  # fmt: skip
+                content_type=options.content_type,
+                metadata=metadata,
+            )
 
 
 def _records(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any], float]]:
@@ -128,9 +135,10 @@ def _records(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, 
             yield str(identity), json_safe(text or ""), json_safe(metadata or {}), float(distance)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ProviderError(
-            "Chroma’s answer cannot be read: {reason}.", hint="Its API v2 is understood.",
+            "Chroma’s answer cannot be read: {reason}.",
+            hint="Its API v2 is understood.",
             reason=f"{type(error).__name__}: {error}",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _where(filters: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -97,8 +97,10 @@ class DatabaseSource:
         if score is not None and (isinstance(score, bool) or not isinstance(score, (int, float))):
             raise InvalidInputError(
                 "The column “{column}” does not hold numbers but {value}.",
-                hint="Choose another score_column.", column=options.score_column, value=repr(score),
-            )  # fmt: skip
+                hint="Choose another score_column.",
+                column=options.score_column,
+                value=repr(score),
+            )
         content = data.get(options.content_column)
         identity = data.get(options.id_column)
         return Hit(
@@ -117,9 +119,10 @@ def _allowed(name: str) -> str:
     known = conf().source_databases
     if not known:
         raise ConfigurationError(
-            "No database may be read by sources.", hint="Name one in {setting}.",
+            "No database may be read by sources.",
+            hint="Name one in {setting}.",
             setting="RAG_SOURCE_DATABASES",
-        )  # fmt: skip
+        )
     if not name and len(known) == 1:
         return known[0]
     if name not in known:
@@ -132,17 +135,23 @@ def _vendor(alias: str) -> Literal["postgresql", "sqlite"]:
         vendor: str = connections[alias].vendor
     except (ConnectionDoesNotExist, ImproperlyConfigured) as error:
         raise ConfigurationError(
-            "The database “{alias}” cannot be used: {reason}.", hint="Check {setting}.",
-            alias=alias, reason=error, setting="RAG_SOURCE_DATABASES",
-        ) from error  # fmt: skip
+            "The database “{alias}” cannot be used: {reason}.",
+            hint="Check {setting}.",
+            alias=alias,
+            reason=error,
+            setting="RAG_SOURCE_DATABASES",
+        ) from error
     if vendor == "postgresql":
         return "postgresql"
     if vendor == "sqlite":
         return "sqlite"
     raise ConfigurationError(
         "The database “{alias}” is of the kind {vendor}, for which reading only cannot be assured.",
-        hint="Use one of: {known}.", alias=alias, vendor=vendor, known=", ".join(_READERS),
-    )  # fmt: skip
+        hint="Use one of: {known}.",
+        alias=alias,
+        vendor=vendor,
+        known=", ".join(_READERS),
+    )
 
 
 def _table(data: Mapping[str, Any]) -> str:

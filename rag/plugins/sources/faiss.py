@@ -68,7 +68,7 @@ class FaissSource:
                 "{file} is a pickle, which could run code and is never opened.",
                 hint="Write its texts as JSON Lines, one object for each vector, in their order.",
                 file=texts,
-            )  # fmt: skip
+            )
         self._texts_path = index_path(texts)
 
     def retrieve(self, query: SourceQuery) -> SourceResult:
@@ -80,8 +80,10 @@ class FaissSource:
             raise ConfigurationError(
                 "The index {path} holds {n} vectors and its texts {lines} lines.",
                 hint="Write one line for each vector, or name the id_field.",
-                path=self._options.path, n=index.ntotal, lines=len(texts),
-            )  # fmt: skip
+                path=self._options.path,
+                n=index.ntotal,
+                lines=len(texts),
+            )
         deadline.check()
         vector = np.asarray(
             query.ports.embed_query(query.text, model=self._options.embedding_model)
@@ -90,8 +92,10 @@ class FaissSource:
             raise ConfigurationError(
                 "The index {path} has {expected} dimensions and the question’s vector {found}.",
                 hint="Name the embedding_model that made the index.",
-                path=self._options.path, expected=index.d, found=vector.shape[-1],
-            )  # fmt: skip
+                path=self._options.path,
+                expected=index.d,
+                found=vector.shape[-1],
+            )
         return self._nearest(index, texts, vector, deadline)
 
     def _nearest(
@@ -134,11 +138,16 @@ class FaissSource:
             if all(_holds(metadata.get(name), value) for name, value in options.filters.items()):
                 hits.append(
                     Hit(
-                        text=json_safe(text), rank=len(hits) + 1, score=score, source=self.name,
+                        text=json_safe(text),
+                        rank=len(hits) + 1,
+                        score=score,
+                        source=self.name,
                         file_name=str(metadata.get(options.title_field) or options.path),
-                        content_type=options.content_type, external_id=str(key), metadata=metadata,
+                        content_type=options.content_type,
+                        external_id=str(key),
+                        metadata=metadata,
                     )
-                )  # fmt: skip
+                )
         return hits, n_lost
 
 
@@ -158,16 +167,19 @@ def _read_index(path: Path, deadline: Deadline) -> Any:
         raise ConfigurationError(
             "The source “{name}” needs a package that is not installed ({reason}).",
             hint="Run: pip install {requirement}",
-            name=FaissSource.name, reason=error, requirement=_REQUIREMENT,
-        ) from error  # fmt: skip
+            name=FaissSource.name,
+            reason=error,
+            requirement=_REQUIREMENT,
+        ) from error
     try:
         return faiss.read_index(str(path))
     except RuntimeError as error:
         raise ConfigurationError(
             "{file} cannot be read as a FAISS index: {reason}",
             hint="Write it with faiss.write_index; indexes of bits are not searched.",
-            file=path.name, reason=str(error).rpartition("Error: ")[2][:200],
-        ) from error  # fmt: skip
+            file=path.name,
+            reason=str(error).rpartition("Error: ")[2][:200],
+        ) from error
 
 
 _INDEXES = FileCache(_read_index)

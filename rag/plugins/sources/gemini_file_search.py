@@ -47,9 +47,11 @@ class GeminiFileSearchSource:
         self._options = options
         if bool(self._stores) == bool(options.files_from):
             raise InvalidInputError(
-                "The source “{name}” must have either stores or files.", hint="Set {option}.",
-                name=self.name, option="store",
-            )  # fmt: skip
+                "The source “{name}” must have either stores or files.",
+                hint="Set {option}.",
+                name=self.name,
+                option="store",
+            )
 
     def retrieve(self, query: SourceQuery) -> SourceResult:
         """Return the chunks of the answer; raise NotFoundError for a store that may not be read."""
@@ -70,17 +72,21 @@ class GeminiFileSearchSource:
         files = valid_files(query.values.get(name))
         if not files:
             raise InvalidInputError(
-                "The value “{name}” holds no file with an url.", hint="Check what gives it.",
+                "The value “{name}” holds no file with an url.",
+                hint="Check what gives it.",
                 name=name,
-            )  # fmt: skip
+            )
         return files
 
     def _whole(self, answer: GroundedAnswer) -> Hit:
         names = dict.fromkeys(one.source for one in answer.groundings)
         return Hit(
-            text=answer.text, rank=1, source=self.name, file_name=", ".join(names),
+            text=answer.text,
+            rank=1,
+            source=self.name,
+            file_name=", ".join(names),
             data=_told(answer),
-        )  # fmt: skip
+        )
 
     def _chunks(self, answer: GroundedAnswer) -> list[Hit]:
         used: dict[tuple[str, str], Grounding] = {}
@@ -89,12 +95,18 @@ class GeminiFileSearchSource:
                 used.setdefault((one.source, one.chunk), one)
         return [
             Hit(
-                text=one.chunk, rank=rank, source=self.name, file_name=one.source,
-                external_id=one.document or one.source, page_first=one.page, page_last=one.page,
-                metadata=dict(one.metadata), data=_told(answer) if rank == 1 else None,
+                text=one.chunk,
+                rank=rank,
+                source=self.name,
+                file_name=one.source,
+                external_id=one.document or one.source,
+                page_first=one.page,
+                page_last=one.page,
+                metadata=dict(one.metadata),
+                data=_told(answer) if rank == 1 else None,
             )
             for rank, one in enumerate(used.values(), 1)
-        ]  # fmt: skip
+        ]
 
 
 def _told(answer: GroundedAnswer) -> dict[str, Any]:

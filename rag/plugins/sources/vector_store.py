@@ -29,9 +29,11 @@ class VectorStoreSource:
         collections: list[str] = option([], help="Several stores, searched together.")
         top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
         similarity_threshold: float | None = option(
-            None, help="Least cosine similarity of a hit found by meaning; empty: the store's own.",
-            minimum=-1, maximum=1,
-        )  # fmt: skip
+            None,
+            help="Least cosine similarity of a hit found by meaning; empty: the store's own.",
+            minimum=-1,
+            maximum=1,
+        )
         filters: dict[str, Any] = option({}, help="Metadata that a file must have.")
         content_types: list[str] = option([], help="Content types that a file must have one of.")
         mode: Literal["auto", "semantic", "keyword", "hybrid"] = option(
@@ -43,9 +45,11 @@ class VectorStoreSource:
         self._stores = list(dict.fromkeys(name for name in named if name.strip()))
         if not self._stores:
             raise InvalidInputError(
-                "The source “{name}” names no store.", hint="Set {option}.",
-                name=self.name, option="collection",
-            )  # fmt: skip
+                "The source “{name}” names no store.",
+                hint="Set {option}.",
+                name=self.name,
+                option="collection",
+            )
         wanted = {
             "mode": "" if options.mode == "auto" else options.mode,
             "vector_threshold": options.similarity_threshold,

@@ -40,10 +40,12 @@ def connect(url: str) -> Redis:
         "SOCKET_CONNECT_TIMEOUT": TIMEOUT_S,
         "CONNECTION_POOL_KWARGS": {
             # Each attempt may take its full time; and each greeting is one more wait.
-            "retry": Retry(NoBackoff(), 0), "protocol": 2, "driver_info": None,
+            "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
+            "driver_info": None,
             **({} if kind is None else {"connection_class": kind}),
         },
-    }  # fmt: skip
+    }
     try:
         client: Redis = _OwnPools(options).connect(url)
     except (ValueError, TypeError) as error:

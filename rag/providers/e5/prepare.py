@@ -36,8 +36,9 @@ def prepare_model(weights: Weights, precision: str, cache_dir: Path) -> Path:
         raise ConfigurationError(
             "The embedding model cannot be prepared in {folder}: {reason}.",
             hint="Make the folder writable, with 100 MB free.",
-            folder=cache_dir, reason=error,
-        ) from error  # fmt: skip
+            folder=cache_dir,
+            reason=error,
+        ) from error
     return path
 
 

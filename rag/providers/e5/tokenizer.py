@@ -101,9 +101,10 @@ class _Model:
         # The package fuses neighbouring unknown characters into one token; a chunker could then
         # never cut within a page of a script that the model does not know.
         return [
-            one for token, size in zip(ids, sizes, strict=True)
+            one
+            for token, size in zip(ids, sizes, strict=True)
             for one in ([1] * size if token == self._unknown else [size])
-        ]  # fmt: skip
+        ]
 
     def _encode(self, marked: str) -> Iterator[tuple[str, list[int]]]:
         # Pieces are cut at a word boundary, which no token crosses: memory stays bounded.

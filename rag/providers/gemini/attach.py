@@ -154,9 +154,11 @@ class _Upload:
 
         async def act(client: AsyncClient, options: HttpOptions) -> File:
             config: Any = {
-                "name": name, "display_name": self._file.name, "mime_type": self._file.mime_type,
+                "name": name,
+                "display_name": self._file.name,
+                "mime_type": self._file.mime_type,
                 "http_options": options,
-            }  # fmt: skip
+            }
             with MeteredFile(self._file.path, lambda _: None) as opened:
                 return await client.files.upload(file=opened, config=config)
 
@@ -174,8 +176,9 @@ class _Upload:
                 raise DocumentError(
                     "{service} cannot read “{name}”.",
                     hint="Check that it opens, or save it in another format.",
-                    service=self._calls.service.name, name=self._file.name,
-                )  # fmt: skip
+                    service=self._calls.service.name,
+                    name=self._file.name,
+                )
             await asyncio.sleep(min(pause_s, self._deadline.remaining_s))
             pause_s = min(pause_s * 1.5, polling.most_s)
             found = await self._calls.ask(act, self._deadline, gone=name)

@@ -72,8 +72,9 @@ class Calls:
             missing = NotFoundError(
                 "{service} has no {name}.",
                 hint="It was deleted there, or it belongs to another key.",
-                service=self.service.name, name=gone,
-            )  # fmt: skip
+                service=self.service.name,
+                name=gone,
+            )
             return Failure(missing)
         return failure_of(self.service, error, timeout_s)
 

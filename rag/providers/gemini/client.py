@@ -44,9 +44,12 @@ class GeminiEndpoint:
             check_address(self.base_url, URL_SETTING)
         if self.api_version not in API_VERSIONS:
             raise ConfigurationError(
-                "{setting} is “{value}”.", hint="Known: {known}.",
-                setting=VERSION_SETTING, value=self.api_version, known=", ".join(API_VERSIONS),
-            )  # fmt: skip
+                "{setting} is “{value}”.",
+                hint="Known: {known}.",
+                setting=VERSION_SETTING,
+                value=self.api_version,
+                known=", ".join(API_VERSIONS),
+            )
 
     @property
     def address(self) -> str:

@@ -62,8 +62,9 @@ class GeminiEmbedder:
             raise InvalidInputError(
                 "The size {dim} of Gemini's vectors is out of range.",
                 hint="Allowed: 1 to {most}; 768, 1536 and 3072 work best.",
-                dim=self.dim, most=FULL_DIM,
-            )  # fmt: skip
+                dim=self.dim,
+                most=FULL_DIM,
+            )
         is_second = "embedding-2" in model
         self._tasks = _SECOND if is_second else _FIRST
         self.id = f"gemini:{model}"
@@ -102,9 +103,11 @@ class GeminiEmbedder:
             raise ProviderError(
                 "{service} answered {n_texts} texts with {n_rows} vectors.",
                 hint="Check the model {model}.",
-                service=self._service.name, n_texts=len(texts), n_rows=len(rows),
+                service=self._service.name,
+                n_texts=len(texts),
+                n_rows=len(rows),
                 model=self._service.model,
-            )  # fmt: skip
+            )
         return unit_vectors(self._service, rows, self.dim)
 
     def _request(self, texts: list[str], task: _Task, left_s: float) -> list[object] | Failure:

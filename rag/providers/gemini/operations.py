@@ -64,9 +64,10 @@ class Indexing:
         raise ProviderTimeoutError(
             "{service} did not finish indexing “{name}” within {seconds} s.",
             hint="Upload it again, or allow more time.",
-            service=self._calls.service.name, name=self._trip.upload.display_name,
+            service=self._calls.service.name,
+            name=self._trip.upload.display_name,
             seconds=f"{self._deadline.timeout_s:.3g}",
-        )  # fmt: skip
+        )
 
     async def _last_look(self) -> RemoteDocument | None:
         try:
@@ -127,9 +128,12 @@ class Indexing:
         if error.get("code") in _FILE_CODES:
             return self._unreadable(reason)
         return ProviderError(
-            "{service} failed to index “{name}”: {reason}", hint="Upload it again later.",
-            service=self._calls.service.name, name=self._trip.upload.display_name, reason=reason,
-        )  # fmt: skip
+            "{service} failed to index “{name}”: {reason}",
+            hint="Upload it again later.",
+            service=self._calls.service.name,
+            name=self._trip.upload.display_name,
+            reason=reason,
+        )
 
     def _unreadable(self, reason: str = "") -> DocumentError:
         message = "{service} cannot index “{name}”."
@@ -138,5 +142,7 @@ class Indexing:
         return DocumentError(
             message,
             hint="Check that it opens and holds text, or save it in another format.",
-            service=self._calls.service.name, name=self._trip.upload.display_name, reason=reason,
-        )  # fmt: skip
+            service=self._calls.service.name,
+            name=self._trip.upload.display_name,
+            reason=reason,
+        )

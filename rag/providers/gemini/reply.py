@@ -41,9 +41,11 @@ def config_of(
     options = {**defaults, **request.options}
     for name in RESERVED & options.keys():
         raise InvalidInputError(
-            "“{name}” cannot be set as an option of a model.", hint="Not allowed: {reserved}.",
-            name=name, reserved=", ".join(sorted(RESERVED)),
-        )  # fmt: skip
+            "“{name}” cannot be set as an option of a model.",
+            hint="Not allowed: {reserved}.",
+            name=name,
+            reserved=", ".join(sorted(RESERVED)),
+        )
     thinking = {name: options.pop(name) for name in THINKING if name in options}
     system = [message.content for message in request.messages if message.role == "system"]
     fields = {
@@ -64,8 +66,9 @@ def config_of(
         raise InvalidInputError(
             "The model option {name} is wrong: {reason}.",
             hint="Options are the names of Gemini's generation settings.",
-            name=".".join(map(str, first["loc"])), reason=first["msg"],
-        ) from None  # fmt: skip
+            name=".".join(map(str, first["loc"])),
+            reason=first["msg"],
+        ) from None
 
 
 def read_reply(service: Service, response: GenerateContentResponse) -> ChatReply:
@@ -78,8 +81,9 @@ def read_reply(service: Service, response: GenerateContentResponse) -> ChatReply
         raise ProviderError(
             "{service} blocked the question or the texts sent with it ({reason}).",
             hint="Ask in other words, or choose another model.",
-            service=service.name, reason=feedback.block_reason.value,
-        )  # fmt: skip
+            service=service.name,
+            reason=feedback.block_reason.value,
+        )
     candidate = response.candidates[0] if response.candidates else None
     content = candidate.content if candidate else None
     parts = (content.parts if content else None) or []

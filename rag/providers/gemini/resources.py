@@ -29,9 +29,11 @@ def check_name(name: str, *, is_document: bool = False) -> str:
     example = "fileSearchStores/abc" + ("/documents/xyz" if is_document else "")
     if not pattern.fullmatch(name):
         raise InvalidInputError(
-            "“{name}” is no resource name of Gemini.", hint="It looks like {example}.",
-            name=name, example=example,
-        )  # fmt: skip
+            "“{name}” is no resource name of Gemini.",
+            hint="It looks like {example}.",
+            name=name,
+            example=example,
+        )
     return name
 
 
@@ -40,8 +42,10 @@ def check_display_name(name: str) -> str:
     if not name.strip() or len(name) > MAX_NAME_CHARS:
         raise InvalidInputError(
             "A name at Gemini has 1 to {most} characters, this one {n_chars}.",
-            hint="Choose another name.", most=MAX_NAME_CHARS, n_chars=len(name.strip()),
-        )  # fmt: skip
+            hint="Choose another name.",
+            most=MAX_NAME_CHARS,
+            n_chars=len(name.strip()),
+        )
     return name
 
 

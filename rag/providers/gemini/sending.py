@@ -36,14 +36,18 @@ def check_size(path: Path, name: str, max_mb: int = MAX_FILE_MB) -> int:
         size = path.stat().st_size
     except OSError as error:
         raise DocumentError(
-            "“{name}” cannot be read: {reason}.", hint="Upload it again.",
-            name=name, reason=error.strerror or type(error).__name__,
-        ) from None  # fmt: skip
+            "“{name}” cannot be read: {reason}.",
+            hint="Upload it again.",
+            name=name,
+            reason=error.strerror or type(error).__name__,
+        ) from None
     if not size:
         raise DocumentError("“{name}” is empty.", hint="Upload a file with text.", name=name)
     if size > max_mb * 1024**2:
         raise LimitError(
-            "“{name}” is larger than {most} MB.", hint="Split it into smaller files.",
-            name=name, most=max_mb,
-        )  # fmt: skip
+            "“{name}” is larger than {most} MB.",
+            hint="Split it into smaller files.",
+            name=name,
+            most=max_mb,
+        )
     return size

@@ -51,12 +51,14 @@ def calls_in(parts: Sequence[Part]) -> tuple[ToolUse, ...]:
     """Return the calls among the parts of an answer."""
     return tuple(
         ToolUse(
-            part.function_call.id or "", part.function_call.name, part.function_call.args or {},
+            part.function_call.id or "",
+            part.function_call.name,
+            part.function_call.args or {},
             signature=base64.b64encode(part.thought_signature or b"").decode(),
         )
         for part in parts
         if part.function_call and part.function_call.name
-    )  # fmt: skip
+    )
 
 
 def _parts(message: Message) -> list[Part]:

@@ -140,9 +140,11 @@ def _entry(key: str, value: Any) -> dict[str, Any]:
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
     if len(metadata) > MAX_METADATA:
         raise InvalidInputError(
-            "{n_keys} metadata are too many for Gemini.", hint="Allowed: {most}.",
-            n_keys=len(metadata), most=MAX_METADATA,
-        )  # fmt: skip
+            "{n_keys} metadata are too many for Gemini.",
+            hint="Allowed: {most}.",
+            n_keys=len(metadata),
+            most=MAX_METADATA,
+        )
     for key, value in metadata.items():
         is_list = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
         is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
@@ -150,5 +152,6 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
             raise InvalidInputError(
                 "Gemini cannot keep the metadata “{key}”.",
                 hint="Values are text, numbers or lists of text, keys not {mark}.",
-                key=key, mark=MARK,
-            )  # fmt: skip
+                key=key,
+                mark=MARK,
+            )

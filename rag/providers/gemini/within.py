@@ -50,8 +50,9 @@ async def await_within(deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
     deadline.check()
     raise ProviderTimeoutError(
         "There was no answer within {timeout_s} s.",
-        hint="Try again, or allow more time.", timeout_s=f"{deadline.timeout_s:g}",
-    )  # fmt: skip
+        hint="Try again, or allow more time.",
+        timeout_s=f"{deadline.timeout_s:g}",
+    )
 
 
 def run_within(

@@ -29,19 +29,27 @@ _NOT_PUBLIC = tuple(
         ipaddress.ip_network,
         ("192.0.0.0/24", "192.88.99.0/24", "2002::/16", "3fff::/20", "168.63.129.16/32"),
     )
-)  # fmt: skip
+)
 # What hands out a cloud machine's credentials, and what no service has as its address: a listed
 # name is not enough for these, since whoever answers for the name chooses the address.
 _SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         (
-            "0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "100.100.100.200/32", "192.0.0.192/32",
-            "168.63.129.16/32", "::/128", "fe80::/10", "ff00::/8", "fd00:ec2::254/128",
+            "0.0.0.0/8",
+            "169.254.0.0/16",
+            "224.0.0.0/3",
+            "100.100.100.200/32",
+            "192.0.0.192/32",
+            "168.63.129.16/32",
+            "::/128",
+            "fe80::/10",
+            "ff00::/8",
+            "fd00:ec2::254/128",
             "fd20:ce::254/128",
         ),
     )
-)  # fmt: skip
+)
 
 
 def read_host(raw: str) -> Address | str:
@@ -90,9 +98,10 @@ class AllowedHosts:
                 raise ForbiddenError(
                     "{host} leads to {address}, which is no address of the public internet.",
                     hint="If it is meant, let an administrator add {entry} to RAG_FETCH_HOSTS.",
-                    host=host, address=address,
+                    host=host,
+                    address=address,
                     entry=address if _is_special(address) else host,
-                )  # fmt: skip
+                )
             raise ForbiddenError(
                 "{address} is no address of the public internet.",
                 hint="If it is meant, let an administrator add {address} to RAG_FETCH_HOSTS.",
@@ -160,5 +169,6 @@ def _is_special(address: Address) -> bool:
 def _no_host() -> InvalidInputError:
     return InvalidInputError(
         "The host of the address is neither a name nor an address of the internet.",
-        hint="Write it like {example}.", example="https://example.org/search",
-    )  # fmt: skip
+        hint="Write it like {example}.",
+        example="https://example.org/search",
+    )

@@ -33,8 +33,9 @@ class Budget:
             if n > self._left:
                 raise LimitError(
                     "The files are larger than {limit} MB together.",
-                    hint="Send fewer, or smaller ones.", limit=self.total // MB,
-                )  # fmt: skip
+                    hint="Send fewer, or smaller ones.",
+                    limit=self.total // MB,
+                )
             self._left -= n
 
 
@@ -83,4 +84,4 @@ def bring_url(
                 "The address begins with “{scheme}”.",
                 hint="Allowed: http, https, data, and files of this knowledge base.",
                 scheme=scheme[:20],
-            )  # fmt: skip
+            )

@@ -50,37 +50,43 @@ class Callee:
                 ProviderError(
                     "The name {host} cannot be resolved: {reason}.",
                     hint="Check the spelling and the network.",
-                    host=self.host, reason=error.strerror,
+                    host=self.host,
+                    reason=error.strerror,
                 ),
                 is_transient=error.errno == socket.EAI_AGAIN,
-            )  # fmt: skip
+            )
         if isinstance(error, ssl.SSLError):
             reason = getattr(error, "verify_message", "") or error.reason or "the connection ended"
             return Failure(
                 ProviderError(
                     "There is no safe connection (TLS) to {host}: {reason}.",
                     hint="Check the address, and the certificate of the server.",
-                    host=self.host, reason=self.clean(reason).rstrip("."),
+                    host=self.host,
+                    reason=self.clean(reason).rstrip("."),
                 ),
                 # A server that breaks off is no matter of certificates.
                 is_transient=isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)),
-            )  # fmt: skip
+            )
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Failure(
             ProviderError(
                 "The connection to {host} failed: {reason}.",
                 hint="Try again, or check the address.",
-                host=self.host, reason=self.clean(reason).rstrip("."),
+                host=self.host,
+                reason=self.clean(reason).rstrip("."),
             ),
             is_transient=True,
-        )  # fmt: skip
+        )
 
     def refused(self, status: int, reason: str, headers: Mapping[str, str]) -> Failure:
         """Return the failure of a status other than 2xx; ``reason`` is how the body begins."""
         error = ProviderError(
-            "{host} answered with HTTP {status}: {reason}", hint=_advice(status),
-            host=self.host, status=status, reason=self.clean(reason),
-        )  # fmt: skip
+            "{host} answered with HTTP {status}: {reason}",
+            hint=_advice(status),
+            host=self.host,
+            status=status,
+            reason=self.clean(reason),
+        )
         is_transient = status in TRANSIENT or (status >= 500 and status not in PERMANENT)
         return Failure(error, is_transient, wished_wait_s(headers.get("retry-after", "")))
 
@@ -99,8 +105,9 @@ class Callee:
             error = ProviderTimeoutError(
                 "{host} did not answer within {timeout_s} s.",
                 hint="Try again, or allow more time.",
-                host=self.host, timeout_s=f"{deadline.timeout_s:.3g}",
-            )  # fmt: skip
+                host=self.host,
+                timeout_s=f"{deadline.timeout_s:.3g}",
+            )
         else:
             error = ProviderTimeoutError(
                 "{host} does not answer.", hint="Try again, or check the address.", host=self.host

@@ -124,9 +124,11 @@ class GuardedHttp:
                 deadline.check()
             return failure
         raise ProviderError(
-            "{host} redirects more than {limit} times.", hint="Check the address.",
-            host=callee.host, limit=MAX_REDIRECTS,
-        )  # fmt: skip
+            "{host} redirects more than {limit} times.",
+            hint="Check the address.",
+            host=callee.host,
+            limit=MAX_REDIRECTS,
+        )
 
 
 def _read(
@@ -138,8 +140,9 @@ def _read(
         raise ProviderError(
             "{host} packs its answer in a way that was not asked for ({coding}).",
             hint="Check the address.",
-            host=callee.host, coding=callee.clean(", ".join(codings - _ENCODINGS)),
-        )  # fmt: skip
+            host=callee.host,
+            coding=callee.clean(", ".join(codings - _ENCODINGS)),
+        )
     status = response.status_code
     if not 200 <= status < 300:
         return callee.refused(status, _excerpt(response), headers)
@@ -158,8 +161,9 @@ def _read(
             raise ConfigurationError(
                 "What {host} sends cannot be stored: {reason}.",
                 hint="Check the free space and the rights of the folder.",
-                host=callee.host, reason=error.strerror,
-            ) from error  # fmt: skip
+                host=callee.host,
+                reason=error.strerror,
+            ) from error
     return FetchReply(status, headers, b"", str(hop.url))
 
 
@@ -174,16 +178,18 @@ def _first_hop(request: FetchRequest) -> Hop:
         if not all(character.isprintable() or character == "\t" for character in value):
             raise InvalidInputError(
                 "The value of the header “{name}” holds a line break or a control character.",
-                hint="Headers are one line of text.", name=name,
-            )  # fmt: skip
+                hint="Headers are one line of text.",
+                name=name,
+            )
     for name, value in request.params.items():
         try:
             (name + value).encode()
         except UnicodeEncodeError:
             raise InvalidInputError(
-                "The parameter “{name}” holds half a character.", hint="Enter it again.",
+                "The parameter “{name}” holds half a character.",
+                hint="Enter it again.",
                 name=name.encode(errors="replace").decode(),
-            ) from None  # fmt: skip
+            ) from None
     url, host = read_url(request.url)
     has_secrets = bool(url.query or request.params or request.json is not None) or any(
         name.lower() not in PLAIN_HEADERS for name in request.headers
@@ -226,8 +232,9 @@ def _too_large(callee: Callee, request: FetchRequest) -> LimitError:
     return LimitError(
         "What {host} sends is larger than {limit} bytes.",
         hint="Ask for less, or raise the limit (max_bytes).",
-        host=callee.host, limit=f"{request.max_bytes:,}",
-    )  # fmt: skip
+        host=callee.host,
+        limit=f"{request.max_bytes:,}",
+    )
 
 
 def _wait(seconds: float, deadline: Deadline) -> None:

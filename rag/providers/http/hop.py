@@ -60,7 +60,7 @@ def read_url(url: str | httpx2.URL) -> tuple[httpx2.URL, Address | str]:
             "This is no web address that can be called.",
             hint="Write it like {example}; only http and https are called.",
             example="https://example.org/search",
-        )  # fmt: skip
+        )
     if read.userinfo:
         raise InvalidInputError(
             "The web address holds a user name or a password.",
@@ -121,8 +121,9 @@ def next_hop(hop: Hop, location: str, status: int, callee: Callee) -> Hop:
     except (httpx2.InvalidURL, UnicodeError):
         raise ProviderError(
             "{host} redirects to something that is no web address.",
-            hint="Check the address.", host=callee.host,
-        ) from None  # fmt: skip
+            hint="Check the address.",
+            host=callee.host,
+        ) from None
     is_get = status == 303 or (status in (301, 302) and hop.method == "POST")
     moved = replace(hop, url=url, host=host, params={})
     if is_get:
@@ -133,13 +134,16 @@ def next_hop(hop: Hop, location: str, status: int, callee: Callee) -> Hop:
     if hop.has_secrets and hop.url.scheme == "https" and url.scheme == "http":
         raise ForbiddenError(
             "{host} redirects from https to http, where others could read along.",
-            hint="Use the address where the redirect ends.", host=callee.host,
-        )  # fmt: skip
+            hint="Use the address where the redirect ends.",
+            host=callee.host,
+        )
     if moved.content is not None:
         raise ForbiddenError(
             "{host} redirects the request and its body to another server, {other}.",
-            hint="Use that address if it is meant.", host=callee.host, other=str(host),
-        )  # fmt: skip
+            hint="Use that address if it is meant.",
+            host=callee.host,
+            other=str(host),
+        )
     plain = {name: one for name, one in moved.headers.items() if name.lower() in PLAIN_HEADERS}
     return replace(moved, headers=plain)
 

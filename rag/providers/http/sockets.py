@@ -91,7 +91,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
         failed: OSError | None = None
         for n_left, address in zip(
             range(len(self._addresses), 0, -1), self._addresses, strict=True
-        ):  # fmt: skip
+        ):
             family = socket.AF_INET if address.version == 4 else socket.AF_INET6
             self.close()
             try:

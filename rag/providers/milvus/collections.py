@@ -38,9 +38,7 @@ def make_collection(server: MilvusServer, space_id: int, dim: int) -> None:
     # At most 60 characters, told in bytes.
     schema.add_field("content_type", kinds.VARCHAR, max_length=240)
     schema.add_field("is_open", kinds.BOOL)
-    schema.add_field(
-        "groups", kinds.ARRAY, element_type=kinds.INT64, max_capacity=MAX_GROUPS
-    )  # fmt: skip
+    schema.add_field("groups", kinds.ARRAY, element_type=kinds.INT64, max_capacity=MAX_GROUPS)
     index = pymilvus.MilvusClient.prepare_index_params()
     if space_id:
         schema.add_field(VECTOR_FIELD, kinds.FLOAT_VECTOR, dim=dim)
@@ -67,9 +65,12 @@ def drop_collection(server: MilvusServer, space_id: int) -> None:
 def count_chunks(server: MilvusServer, space_id: int) -> int:
     """Return how many chunks a collection has; raise NotFoundError where there is none."""
     rows: list[dict[str, Any]] = server.read(
-        "query", collection_name(space_id), filter="", output_fields=["count(*)"],
+        "query",
+        collection_name(space_id),
+        filter="",
+        output_fields=["count(*)"],
         consistency_level="Strong",
-    )  # fmt: skip
+    )
     return int(rows[0]["count(*)"])
 
 

@@ -30,9 +30,13 @@ def feed(server: MilvusServer, space_id: int, rows: Sequence[FeedRow], gone: Seq
 def held_chunks(server: MilvusServer, space_id: int) -> Iterator[list[int]]:
     """Yield the ids of all chunks of a collection, some at a time."""
     rows = server.read(
-        "query_iterator", collection_name(space_id), filter="", output_fields=["chunk_id"],
-        batch_size=_READ_AT_ONCE, consistency_level="Strong",
-    )  # fmt: skip
+        "query_iterator",
+        collection_name(space_id),
+        filter="",
+        output_fields=["chunk_id"],
+        batch_size=_READ_AT_ONCE,
+        consistency_level="Strong",
+    )
     while found := server.watched(rows.next):
         yield [int(row["chunk_id"]) for row in found]
     rows.close()
@@ -42,7 +46,11 @@ def _entity(row: FeedRow, field: str) -> dict[str, Any]:
     groups = list(row.groups or ())
     is_open = row.groups is None or len(groups) > MAX_GROUPS
     return {
-        "chunk_id": row.chunk_id, "store_id": row.store_id, "file_id": row.file_id,
-        "content_type": row.content_type, "is_open": is_open,
-        "groups": [] if is_open else groups, field: row.numbers,
-    }  # fmt: skip
+        "chunk_id": row.chunk_id,
+        "store_id": row.store_id,
+        "file_id": row.file_id,
+        "content_type": row.content_type,
+        "is_open": is_open,
+        "groups": [] if is_open else groups,
+        field: row.numbers,
+    }

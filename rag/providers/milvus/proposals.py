@@ -24,9 +24,12 @@ MAX_FILES = 10_000
 
 
 def propose(
-    server: MilvusServer, space_id: int, numbers: NDArray[np.float32] | Mapping[int, float],
-    where: str, limit: int,
-) -> list[int]:  # fmt: skip
+    server: MilvusServer,
+    space_id: int,
+    numbers: NDArray[np.float32] | Mapping[int, float],
+    where: str,
+    limit: int,
+) -> list[int]:
     """Return up to ``limit`` chunks, nearest first: by a vector, or by words' weights (space 0).
 
     Raises NotFoundError where nothing was ever fed, ProviderError.
@@ -36,10 +39,16 @@ def propose(
     # A graph that keeps fewer in view than are asked for is refused.
     params = {"ef": max(limit, 200)} if space_id else {}
     found = server.read(
-        "search", collection_name(space_id), data=[question], anns_field=field, filter=where,
-        limit=limit, output_fields=[], search_params={"params": params},
+        "search",
+        collection_name(space_id),
+        data=[question],
+        anns_field=field,
+        filter=where,
+        limit=limit,
+        output_fields=[],
+        search_params={"params": params},
         consistency_level="Bounded",
-    )  # fmt: skip
+    )
     return [int(hit["chunk_id"]) for hit in found[0]]
 
 

@@ -99,15 +99,17 @@ class MilvusServer:
             return ProviderTimeoutError(
                 "{service} did not answer within {seconds} s.",
                 hint="Look whether it runs and has memory left.",
-                service=self.name, seconds=f"{self._timeout_s:.3g}",
-            )  # fmt: skip
+                service=self.name,
+                seconds=f"{self._timeout_s:.3g}",
+            )
         if kind in _UNREACHABLE:
             return self._service.unreachable(reason).error
         return ProviderError(
             "{service} refused a request: {reason}.",
             hint="Its log says more. rag_feed --all brings its contents up to date.",
-            service=self.name, reason=self._service.clean(reason).rstrip("."),
-        )  # fmt: skip
+            service=self.name,
+            reason=self._service.clean(reason).rstrip("."),
+        )
 
 
 def sdk() -> Any:
@@ -118,8 +120,10 @@ def sdk() -> Any:
     except ImportError as error:
         raise ConfigurationError(
             "The search in Milvus needs a package that is not installed ({reason}).",
-            hint="Run: pip install {requirement}", reason=error, requirement=_REQUIREMENTS,
-        ) from error  # fmt: skip
+            hint="Run: pip install {requirement}",
+            reason=error,
+            requirement=_REQUIREMENTS,
+        ) from error
     # It writes a traceback for each failure that is told in one sentence here.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     return pymilvus
@@ -130,7 +134,9 @@ def _address(uri: str) -> str:
     address = check_address(uri, URI_SETTING, example="http://milvus:19530")
     if urlsplit(uri).username is not None:
         raise ConfigurationError(
-            "{setting} holds a name or a password.", hint="Put them into {token_setting}.",
-            setting=URI_SETTING, token_setting=TOKEN_SETTING,
-        )  # fmt: skip
+            "{setting} holds a name or a password.",
+            hint="Put them into {token_setting}.",
+            setting=URI_SETTING,
+            token_setting=TOKEN_SETTING,
+        )
     return address

@@ -38,16 +38,19 @@ class Endpoint:
             raise ConfigurationError(
                 "No key for OpenAI is set.",
                 hint="Set {key_setting}, or set {url_setting} to a server that needs no key.",
-                key_setting=KEY_SETTING, url_setting=URL_SETTING,
-            )  # fmt: skip
+                key_setting=KEY_SETTING,
+                url_setting=URL_SETTING,
+            )
         if url:
             check_address(url, URL_SETTING)
         ending = next((ending for ending in PASTED_ENDINGS if url.endswith(ending)), "")
         if ending:
             raise ConfigurationError(
-                "{setting} ends in {ending}.", hint="Leave that part out: it is added here.",
-                setting=URL_SETTING, ending=ending,
-            )  # fmt: skip
+                "{setting} ends in {ending}.",
+                hint="Leave that part out: it is added here.",
+                setting=URL_SETTING,
+                ending=ending,
+            )
         return cls(url or DEFAULT_URL, key)
 
     def service(self, model: str) -> Service:

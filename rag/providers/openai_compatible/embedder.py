@@ -65,8 +65,9 @@ class OpenAICompatibleEmbedder:
             raise ConfigurationError(
                 "Vectors of {dim} numbers are expected, but {asked} are asked for.",
                 hint="Set one size in RAG_EMBEDDING_DIM.",
-                dim=dim, asked=asked,
-            )  # fmt: skip
+                dim=dim,
+                asked=asked,
+            )
         self.id = f"openai_compatible:{model}"
         self.version = _version(self._options)
         self.tokenizer: Tokenizer = BpeTokenizer()
@@ -145,8 +146,10 @@ class OpenAICompatibleEmbedder:
             raise ProviderError(
                 "{service} answered {n_texts} texts with {n_rows} vectors.",
                 hint="Check the server: a vector on the wrong text would be found wrongly.",
-                service=self._service.name, n_texts=n_texts, n_rows=len(rows),
-            )  # fmt: skip
+                service=self._service.name,
+                n_texts=n_texts,
+                n_rows=len(rows),
+            )
         if all(index is None for index, _ in rows):
             return [row for _, row in rows]
         if set(placed) != set(range(n_texts)):

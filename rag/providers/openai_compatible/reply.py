@@ -43,8 +43,9 @@ def request_body(
             raise InvalidInputError(
                 "“{name}” cannot be set as an option of a model.",
                 hint="Not allowed: {reserved}.",
-                name=name, reserved=", ".join(sorted(RESERVED)),
-            )  # fmt: skip
+                name=name,
+                reserved=", ".join(sorted(RESERVED)),
+            )
         if "max_completion_tokens" in flat:
             body.pop("max_tokens", None)
         body |= flat

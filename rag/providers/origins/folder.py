@@ -34,9 +34,11 @@ class FolderOrigin:
                 yield Listed(path.relative_to(self._folder).as_posix(), size)
         except OSError as error:
             raise ProviderError(
-                "“{name}” cannot be read: {reason}.", hint="Check its permissions.",
-                name=error.filename or self._folder, reason=error.strerror or error,
-            ) from error  # fmt: skip
+                "“{name}” cannot be read: {reason}.",
+                hint="Check its permissions.",
+                name=error.filename or self._folder,
+                reason=error.strerror or error,
+            ) from error
 
     def opened(self, path: str) -> AbstractContextManager[IO[bytes]]:
         """Open one file; raise OSError."""

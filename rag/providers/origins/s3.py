@@ -37,9 +37,10 @@ class S3Origin:
         self._bucket, prefix = parts.netloc, parts.path.strip("/")
         if parts.scheme != SCHEME or not self._bucket or parts.query or "@" in self._bucket:
             raise InvalidInputError(
-                "“{address}” is no address of an object store.", hint="Write s3://bucket/prefix.",
+                "“{address}” is no address of an object store.",
+                hint="Write s3://bucket/prefix.",
                 address=address,
-            )  # fmt: skip
+            )
         self.name = f"{self._bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._client = _client(tries)
@@ -92,8 +93,9 @@ class S3Origin:
             raise ProviderError(
                 "“{where}” could not be read: {reason}.",
                 hint="Look at AWS_ENDPOINT_URL and the network, and try again.",
-                where=where, reason=type(error).__name__,
-            ) from error  # fmt: skip
+                where=where,
+                reason=type(error).__name__,
+            ) from error
 
 
 class _Raw(io.RawIOBase):
@@ -124,9 +126,12 @@ def _refused(where: str, response: Any) -> ProviderError | NotFoundError:
     if str(status) in ("400", "401", "403"):
         hint = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and their rights."
     return ProviderError(
-        "“{where}” was refused with HTTP {status} ({code}).", hint=hint,
-        where=where, status=status, code=code,
-    )  # fmt: skip
+        "“{where}” was refused with HTTP {status} ({code}).",
+        hint=hint,
+        where=where,
+        status=status,
+        code=code,
+    )
 
 
 def _client(tries: int) -> Any:
@@ -147,17 +152,22 @@ def _client(tries: int) -> Any:
         ) from error
     endpoint = values.s3_endpoint or None
     session = boto3.session.Session(
-        aws_access_key_id=values.s3_access_key, aws_secret_access_key=values.s3_secret_key,
-        aws_session_token=values.s3_session_token or None, region_name=values.s3_region,
-    )  # fmt: skip
+        aws_access_key_id=values.s3_access_key,
+        aws_secret_access_key=values.s3_secret_key,
+        aws_session_token=values.s3_session_token or None,
+        region_name=values.s3_region,
+    )
     style = {"addressing_style": "path" if endpoint else "auto"}
     return session.client(
-        "s3", endpoint_url=endpoint,
+        "s3",
+        endpoint_url=endpoint,
         config=Config(
-            connect_timeout=min(10.0, values.timeout_s), read_timeout=values.timeout_s,
-            retries={"mode": "standard", "total_max_attempts": tries}, s3=style,
+            connect_timeout=min(10.0, values.timeout_s),
+            read_timeout=values.timeout_s,
+            retries={"mode": "standard", "total_max_attempts": tries},
+            s3=style,
             # Not all stores know the newer checksums.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
-    )  # fmt: skip
+    )

@@ -17,8 +17,9 @@ def check_answer(service: Service, text: str, finish_reason: str, *, refusal: st
         raise ProviderError(
             "The model {model} refused to answer: {reason}",
             hint="Ask in other words, or choose another model.",
-            model=service.model, reason=service.clean(refusal),
-        )  # fmt: skip
+            model=service.model,
+            reason=service.clean(refusal),
+        )
     if finish_reason == "length":
         raise ProviderError(
             "The model {model} used up its tokens before the first word of the answer.",
@@ -29,10 +30,12 @@ def check_answer(service: Service, text: str, finish_reason: str, *, refusal: st
         raise ProviderError(
             "A content filter of {service} held back the answer of {model}.",
             hint="Ask in other words, or choose another model.",
-            service=service.name, model=service.model,
-        )  # fmt: skip
+            service=service.name,
+            model=service.model,
+        )
     raise ProviderError(
         "The model {model} gave an empty answer (it stopped with “{reason}”).",
         hint="Try again, or choose another model.",
-        model=service.model, reason=finish_reason or "no reason",
-    )  # fmt: skip
+        model=service.model,
+        reason=finish_reason or "no reason",
+    )

@@ -39,8 +39,10 @@ class Service:
         error = ProviderTimeoutError(
             "{service} did not answer within {seconds} s (model {model}).",
             hint="Try again, or raise RAG_TIMEOUT_S.",
-            service=self.name, seconds=f"{timeout_s:.3g}", model=self.model,
-        )  # fmt: skip
+            service=self.name,
+            seconds=f"{timeout_s:.3g}",
+            model=self.model,
+        )
         return Failure(error, is_transient=True)
 
     def unreachable(self, reason: object) -> Failure:
@@ -48,8 +50,10 @@ class Service:
         error = ProviderError(
             "The connection to {service} failed: {reason}.",
             hint="Check the network and {setting}.",
-            service=self.name, reason=self.clean(reason).rstrip("."), setting=self.url_setting,
-        )  # fmt: skip
+            service=self.name,
+            reason=self.clean(reason).rstrip("."),
+            setting=self.url_setting,
+        )
         return Failure(error, is_transient=True)
 
     def unreadable(self, reason: object) -> Failure:
@@ -57,8 +61,10 @@ class Service:
         error = ProviderError(
             "{service} answered with something that is no answer of a model: {reason}.",
             hint="Check that {setting} names the service itself, and no login or proxy page.",
-            service=self.name, reason=self.clean(reason).rstrip("."), setting=self.url_setting,
-        )  # fmt: skip
+            service=self.name,
+            reason=self.clean(reason).rstrip("."),
+            setting=self.url_setting,
+        )
         return Failure(error)
 
     def refused(self, status: int, reason: object, retry_after_s: float | None = None) -> Failure:
@@ -67,9 +73,13 @@ class Service:
         error = ProviderError(
             message,
             hint=hint,
-            service=self.name, model=self.model, status=status, reason=_ended(self.clean(reason)),
-            key_setting=self.key_setting, url_setting=self.url_setting,
-        )  # fmt: skip
+            service=self.name,
+            model=self.model,
+            status=status,
+            reason=_ended(self.clean(reason)),
+            key_setting=self.key_setting,
+            url_setting=self.url_setting,
+        )
         return Failure(error, status in TRANSIENT or status >= 500, retry_after_s)
 
 
@@ -82,9 +92,11 @@ def check_address(url: str, setting: str, example: str = "http://localhost:11434
         parts, host, port = urlsplit(""), None, None
     if parts.scheme not in ("http", "https") or not host:
         raise ConfigurationError(
-            "{setting} is no web address.", hint="Write it like {example}.",
-            setting=setting, example=example,
-        )  # fmt: skip
+            "{setting} is no web address.",
+            hint="Write it like {example}.",
+            setting=setting,
+            example=example,
+        )
     return f"{host}:{port}" if port else host
 
 

@@ -25,16 +25,19 @@ def unit_vectors(service: Service, rows: Sequence[object], dim: int) -> NDArray[
             raise ProviderError(
                 "The model {model} makes vectors of {found} numbers, but {wanted} are expected.",
                 hint="Set RAG_EMBEDDING_DIM to {found}, or choose the model that the store uses.",
-                model=service.model, found=len(row), wanted=wanted,
-            )  # fmt: skip
+                model=service.model,
+                found=len(row),
+                wanted=wanted,
+            )
     matrix = np.stack(decoded)
     largest = np.abs(matrix).max(axis=1, keepdims=True)
     if not np.isfinite(largest).all() or not (largest > 0).all():
         raise ProviderError(
             "The model {model} made a vector that is zero or not finite.",
             hint="Check the model at {service}.",
-            model=service.model, service=service.name,
-        )  # fmt: skip
+            model=service.model,
+            service=service.name,
+        )
     # Scaled first: squares of very large or small numbers leave the range.
     matrix /= largest
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)

@@ -26,15 +26,20 @@ class PageRenderer:
         """Return the page; raise DocumentError, also when the process was killed."""
         with child_folder() as folder:
             job = {
-                "path": str(path.absolute()), "name": name, "page": page, "quote": quote,
-                "cpu_s": self.cpu_s, "memory_bytes": self.memory_bytes,
-            }  # fmt: skip
+                "path": str(path.absolute()),
+                "name": name,
+                "page": page,
+                "quote": quote,
+                "cpu_s": self.cpu_s,
+                "memory_bytes": self.memory_bytes,
+            }
             (folder / "job").write_text(json.dumps(job), encoding="utf-8")
             code = run_child("rag.providers.sandbox.render_child", folder, self.wall_s)
             if code != 0 or not (folder / "facts").exists():
                 complaint = (folder / "complaint").read_text(encoding="utf-8", errors="replace")
-                _log.error("Drawing page %s of %r failed (%s): %s", page, name, code,
-                           complaint[-4000:])  # fmt: skip
+                _log.error(
+                    "Drawing page %s of %r failed (%s): %s", page, name, code, complaint[-4000:]
+                )
                 raise DocumentError(
                     "Page {number} of “{name}” cannot be drawn.", name=name, number=page
                 )

@@ -70,11 +70,14 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
 
 def _facts(document: ParsedDocument) -> dict[str, Any]:
     return {
-        "kind": document.kind, "parser": document.parser, "encoding": document.encoding,
-        "title": document.title, "warnings": [notice.as_dict() for notice in document.warnings],
+        "kind": document.kind,
+        "parser": document.parser,
+        "encoding": document.encoding,
+        "title": document.title,
+        "warnings": [notice.as_dict() for notice in document.warnings],
         "pages": list(map(_page_row, document.pages)),
         "blocks": list(map(_block_row, document.blocks)),
-    }  # fmt: skip
+    }
 
 
 def _write_text(folder: Path, text: str) -> None:

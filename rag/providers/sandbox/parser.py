@@ -39,15 +39,20 @@ class IsolatedParser:
             raise ConfigurationError(
                 "“{name}” could not be read: {reason}.",
                 hint="Make room for temporary files in {folder}, and index it again.",
-                name=name, reason=error.strerror or error, folder=gettempdir(),
-            ) from error  # fmt: skip
+                name=name,
+                reason=error.strerror or error,
+                folder=gettempdir(),
+            ) from error
 
     def _parse(self, path: Path, name: str, encoding: str) -> ParsedDocument:
         with child_folder() as folder:
             job = {
-                "path": str(path.absolute()), "name": name, "encoding": encoding,
-                "cpu_s": self.cpu_s, "memory_bytes": self.memory_bytes,
-            }  # fmt: skip
+                "path": str(path.absolute()),
+                "name": name,
+                "encoding": encoding,
+                "cpu_s": self.cpu_s,
+                "memory_bytes": self.memory_bytes,
+            }
             # A name may hold what no command line takes: NULs, or 200,000 letters.
             (folder / "job").write_text(json.dumps(job), encoding="utf-8")
             code = run_child("rag.providers.sandbox.parse_child", folder, self.wall_s)
@@ -55,8 +60,9 @@ class IsolatedParser:
                 raise DocumentError(
                     "Reading “{name}” took longer than {s} seconds.",
                     hint="Split it, or save it anew in a simpler form.",
-                    name=name, s=int(min(self.cpu_s, self.wall_s)),
-                )  # fmt: skip
+                    name=name,
+                    s=int(min(self.cpu_s, self.wall_s)),
+                )
             if code == DISK_FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if code == 0 and (folder / "facts").exists():
@@ -67,13 +73,15 @@ class IsolatedParser:
                 raise DocumentError(
                     "“{name}” is too complex to be read within {mb} MB of memory.",
                     hint="Split it, or save it anew in a simpler form.",
-                    name=name, mb=self.memory_bytes // 1024**2,
-                )  # fmt: skip
+                    name=name,
+                    mb=self.memory_bytes // 1024**2,
+                )
             _log.error("The parser failed on %r: %s", name, complaint)
             raise DocumentError(
                 "“{name}” cannot be read: its parser failed.",
-                hint="Save it anew, or in another format, and upload that.", name=name,
-            )  # fmt: skip
+                hint="Save it anew, or in another format, and upload that.",
+                name=name,
+            )
 
 
 def _tail(path: Path) -> str:
@@ -91,7 +99,12 @@ def _read(folder: Path) -> ParsedDocument:
     with (folder / "text").open(encoding="utf-8", newline="") as file:
         text = file.read()
     return ParsedDocument(
-        facts["kind"], text, facts["parser"], tuple(Page(*row) for row in facts["pages"]),
-        tuple(Block(*row) for row in facts["blocks"]), facts["encoding"], facts["title"],
+        facts["kind"],
+        text,
+        facts["parser"],
+        tuple(Page(*row) for row in facts["pages"]),
+        tuple(Block(*row) for row in facts["blocks"]),
+        facts["encoding"],
+        facts["title"],
         tuple(map(Notice.from_dict, facts["warnings"])),
-    )  # fmt: skip
+    )

@@ -35,17 +35,27 @@ def run_child(module: str, folder: Path, wall_s: float) -> int | None:
     What it prints as errors is in ``folder/complaint``; its limits are those it sets itself.
     """
     environment = {
-        "PATH": f"/usr/local/bin:{os.defpath}", "PYTHONPATH": str(_ROOT), "TMPDIR": str(folder),
-        "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": f"/usr/local/bin:{os.defpath}",
+        "PYTHONPATH": str(_ROOT),
+        "TMPDIR": str(folder),
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
         # One thread each: native libraries reserve address space for every one they start.
-        "RAYON_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",
-    }  # fmt: skip
+        "RAYON_NUM_THREADS": "1",
+        "TOKIO_WORKER_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }
     with (folder / "complaint").open("wb") as complaint:
         process = subprocess.Popen(
             [sys.executable, "-m", module, str(folder)],
-            cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=complaint, start_new_session=True,
-        )  # fmt: skip
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaint,
+            start_new_session=True,
+        )
     try:
         return process.wait(wall_s)
     except subprocess.TimeoutExpired:

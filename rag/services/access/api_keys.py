@@ -42,17 +42,26 @@ def make_key(
     check_key(user=user, name=name, rights=rights, stores=stores or (), expires_at=expires_at)
     if not 1 <= requests_per_minute <= models.api_key.MAX_PER_MINUTE:
         raise InvalidInputError(
-            "{name} is {value}.", hint="Allowed: {low} to {high}.", name="requests_per_minute",
-            value=requests_per_minute, low=1, high=models.api_key.MAX_PER_MINUTE,
-        )  # fmt: skip
+            "{name} is {value}.",
+            hint="Allowed: {low} to {high}.",
+            name="requests_per_minute",
+            value=requests_per_minute,
+            low=1,
+            high=models.api_key.MAX_PER_MINUTE,
+        )
     public = secrets.token_hex(_PUBLIC_CHARS // 2)
     secret = f"{_MARK}{public}_{secrets.token_urlsafe(_SECRET_BYTES)}"
     with transaction.atomic():
         key = models.ApiKey.objects.create(
-            name=name.strip()[:100], user=user, prefix=f"{_MARK}{public}", digest=_digest(secret),
-            rights=sorted(set(rights)), is_limited=stores is not None, expires_at=expires_at,
+            name=name.strip()[:100],
+            user=user,
+            prefix=f"{_MARK}{public}",
+            digest=_digest(secret),
+            rights=sorted(set(rights)),
+            is_limited=stores is not None,
+            expires_at=expires_at,
             requests_per_minute=requests_per_minute,
-        )  # fmt: skip
+        )
         key.stores.set(stores or ())
     return key, secret
 

@@ -26,13 +26,32 @@ from rag.core.account import current_account, current_request
 from rag.core.errors import InvalidInputError
 
 TABLES = (
-    "rag_store", "rag_store_reader_groups", "rag_store_editor_groups", "rag_file",
-    "rag_file_restricted_to", "rag_chunk", "rag_droppedspan", "rag_apikey", "rag_apikey_stores",
-    "rag_budget", "rag_embeddingspace", "rag_reindexrun", "auth_user", "auth_group",
-    "auth_user_groups", "auth_user_user_permissions", "auth_group_permissions", "agents_agent",
-    "agents_agent_stores", "agents_agent_reader_groups", "agents_agent_editor_groups",
-    "agents_flow", "agents_flow_runner_groups", "agents_flow_editor_groups", "agents_flowversion",
-)  # fmt: skip
+    "rag_store",
+    "rag_store_reader_groups",
+    "rag_store_editor_groups",
+    "rag_file",
+    "rag_file_restricted_to",
+    "rag_chunk",
+    "rag_droppedspan",
+    "rag_apikey",
+    "rag_apikey_stores",
+    "rag_budget",
+    "rag_embeddingspace",
+    "rag_reindexrun",
+    "auth_user",
+    "auth_group",
+    "auth_user_groups",
+    "auth_user_user_permissions",
+    "auth_group_permissions",
+    "agents_agent",
+    "agents_agent_stores",
+    "agents_agent_reader_groups",
+    "agents_agent_editor_groups",
+    "agents_flow",
+    "agents_flow_runner_groups",
+    "agents_flow_editor_groups",
+    "agents_flowversion",
+)
 _WRITES = re.compile(
     rf'\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO)\s+(?:ONLY\s+)?"?(?:{"|".join(TABLES)})\b',
     re.IGNORECASE,
@@ -66,9 +85,13 @@ def actor() -> str:
         user_id = request.who()
     edge, command = (request.edge, request.command) if request.edge else _process()
     told = {
-        "edge": edge, "user": user_id, "key": account.key_id, "address": request.address,
-        "request": request.id, "command": command,
-    }  # fmt: skip
+        "edge": edge,
+        "user": user_id,
+        "key": account.key_id,
+        "address": request.address,
+        "request": request.id,
+        "command": command,
+    }
     return json.dumps({name: value for name, value in told.items() if value not in (None, "")})
 
 

@@ -77,9 +77,12 @@ async def stream_ask(
 
 
 def _prepare(
-    question: str, scope: Scope, stores: Sequence[models.Store],
-    settings: RetrievalSettings | None, model: str,
-) -> tuple[ChatModel, SearchResult, Context, ChatRequest]:  # fmt: skip
+    question: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None,
+    model: str,
+) -> tuple[ChatModel, SearchResult, Context, ChatRequest]:
     chat = chat_for(scope=scope, kind="ask", model=model, stores=stores)
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
@@ -89,9 +92,12 @@ def _prepare(
     )
     count = wiring.embedder_of(stores[0].live_space_id).tokenizer.count
     context = build_context(
-        result.hits, settings.context_tokens, count, context_type=settings.context_type,
+        result.hits,
+        settings.context_tokens,
+        count,
+        context_type=settings.context_type,
         language_of=result.query,
-    )  # fmt: skip
+    )
     request = ChatRequest(
         messages=[Message(role, text) for role, text in answer_prompt(result.query, context)],
         question=result.query,
@@ -106,11 +112,17 @@ def _finish(
     answered = time.perf_counter()
     text, citations = verify_citations(reply.text, context.passages)
     timings = {
-        **result.timings_ms, "model": (answered - started) * 1e3,
+        **result.timings_ms,
+        "model": (answered - started) * 1e3,
         "cite": (time.perf_counter() - answered) * 1e3,
-    }  # fmt: skip
+    }
     log_query(result=result, scope=scope, answer=text, citations=citations)
     return Answer(
-        question=result.query, text=text, citations=citations, result=result, model=reply.model,
-        notice=reply.notice, timings_ms=timings,
-    )  # fmt: skip
+        question=result.query,
+        text=text,
+        citations=citations,
+        result=result,
+        model=reply.model,
+        notice=reply.notice,
+        timings_ms=timings,
+    )

@@ -70,9 +70,11 @@ def _question(
 ) -> GroundedQuestion:
     settings = settings or stores[0].retrieval_settings
     return GroundedQuestion(
-        checked_query(query=text), [store.resource_name for store in stores],
-        top_k=settings.top_k, model=model,
+        checked_query(query=text),
+        [store.resource_name for store in stores],
+        top_k=settings.top_k,
+        model=model,
         metadata_filter=filter_of(
             metadata=dict(settings.metadata), content_types=settings.content_types
         ),
-    )  # fmt: skip
+    )

@@ -54,8 +54,10 @@ def file_context(*, question: str, files: Sequence[InlineFile], deadline: Deadli
         if file.mime_type in IMAGES.values():
             raise ConfigurationError(
                 "“{name}” is an image, and only Gemini reads images here.",
-                hint="Set {setting}.", name=file.name, setting="GEMINI_API_KEY",
-            )  # fmt: skip
+                hint="Set {setting}.",
+                name=file.name,
+                setting="GEMINI_API_KEY",
+            )
     hits = [hit for file in files for hit in _hits(file, deadline)]
     budget = SETTINGS.context_tokens
     whole = build_context(hits, budget, count_tokens, language_of=question)
@@ -76,12 +78,18 @@ def _hits(file: InlineFile, deadline: Deadline) -> list[Hit]:
         start = chunk.own_start
         hits.append(
             Hit(
-                text=document.text[start : chunk.char_end], rank=len(hits) + 1, source="files",
-                file_name=file.name, char_start=start, char_end=chunk.char_end,
-                page_first=chunk.page_first, page_last=chunk.page_last,
-                heading_path=chunk.heading_path, token_count=chunk.token_count,
+                text=document.text[start : chunk.char_end],
+                rank=len(hits) + 1,
+                source="files",
+                file_name=file.name,
+                char_start=start,
+                char_end=chunk.char_end,
+                page_first=chunk.page_first,
+                page_last=chunk.page_last,
+                heading_path=chunk.heading_path,
+                token_count=chunk.token_count,
             )
-        )  # fmt: skip
+        )
     if not hits:
         raise DocumentError("“{name}” holds no text.", hint="Upload one with text.", name=file.name)
     return hits
@@ -166,11 +174,15 @@ def _grounded(cited: CitedAnswer, context: Context) -> GroundedAnswer:
     names = {passage.doc_id: passage.hit.file_name for passage in context.passages}
     groundings = [
         Grounding(
-            names[one.doc_id], one.found or one.quote, page=one.page, start=start, end=end,
+            names[one.doc_id],
+            one.found or one.quote,
+            page=one.page,
+            start=start,
+            end=end,
             verdict=one.verdict,
         )
         for one, (start, end) in zip(cited.citations, cited.spans, strict=True)
         if one.doc_id in names and one.verdict != "unknown"
-    ]  # fmt: skip
+    ]
     documents = tuple(dict.fromkeys(one.chunk for one in groundings))
     return replace(cited.as_grounded(), groundings=tuple(groundings), documents=documents)

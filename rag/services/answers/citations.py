@@ -25,9 +25,17 @@ from rag.stages.prompting.context import Passage
 MAX_BIGINT = 2**63 - 1
 _PLACE = ("char_start", "char_end", "page_first", "page_last")
 _FACTS = (
-    "pk", "revision", "text", *_PLACE, "content_type", "store_id", "file_id", "file__name",
-    "heading_path", "token_count",
-)  # fmt: skip
+    "pk",
+    "revision",
+    "text",
+    *_PLACE,
+    "content_type",
+    "store_id",
+    "file_id",
+    "file__name",
+    "heading_path",
+    "token_count",
+)
 _BEFORE = ("pinned__revision", "pinned__text", *(f"pinned__{name}" for name in _PLACE))
 
 
@@ -81,12 +89,21 @@ def _pinned(hit: Hit, rows: dict[tuple[int, int | None], dict[str, Any]]) -> Hit
     if row is None:
         return Hit(text="", rank=hit.rank, source=hit.source)
     return replace(
-        hit, text=row["text"], revision=row["revision"], chunk_id=row["pk"],
-        store_id=row["store_id"], file_id=row["file_id"], file_name=row["file__name"],
-        content_type=row["content_type"], heading_path=tuple(row["heading_path"]),
-        token_count=row["token_count"], external_id="", data=None, metadata={},
+        hit,
+        text=row["text"],
+        revision=row["revision"],
+        chunk_id=row["pk"],
+        store_id=row["store_id"],
+        file_id=row["file_id"],
+        file_name=row["file__name"],
+        content_type=row["content_type"],
+        heading_path=tuple(row["heading_path"]),
+        token_count=row["token_count"],
+        external_id="",
+        data=None,
+        metadata={},
         **{name: row[name] for name in _PLACE},
-    )  # fmt: skip
+    )
 
 
 class CitationManager:

@@ -42,9 +42,13 @@ class CitedAnswer:
         """Return the answer without its groundings, which need to know the documents."""
         reply = self.reply
         return GroundedAnswer(
-            self.text, model=reply.model, finish_reason=reply.finish_reason,
-            input_tokens=reply.input_tokens, output_tokens=reply.output_tokens, notice=reply.notice,
-        )  # fmt: skip
+            self.text,
+            model=reply.model,
+            finish_reason=reply.finish_reason,
+            input_tokens=reply.input_tokens,
+            output_tokens=reply.output_tokens,
+            notice=reply.notice,
+        )
 
 
 def answer_passages(
@@ -83,8 +87,9 @@ def _request(question: str, context: Context, deadline: Deadline) -> ChatRequest
     if left_s < 0.05:
         raise ProviderTimeoutError(
             "There was no answer within {timeout_s} s.",
-            hint="Try again, or allow more time.", timeout_s=f"{deadline.timeout_s:g}",
-        )  # fmt: skip
+            hint="Try again, or allow more time.",
+            timeout_s=f"{deadline.timeout_s:g}",
+        )
     return ChatRequest(
         messages=[Message(role, text) for role, text in answer_prompt(question, context)],
         question=question,
@@ -135,9 +140,10 @@ class CheckedStream:
     def _passed(self, parts: Sequence[Part], *, is_last: bool) -> list[Part]:
         # The stream writes each mark as a part of its own before its citation.
         bare = [
-            part for part, following in zip(parts, [*parts[1:], ""], strict=False)
+            part
+            for part, following in zip(parts, [*parts[1:], ""], strict=False)
             if isinstance(part, Citation) or not isinstance(following, Citation)
-        ]  # fmt: skip
+        ]
         if not self._shows:
             return [part for part in bare if isinstance(part, str)]
         if not self._drops:

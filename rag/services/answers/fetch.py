@@ -93,8 +93,9 @@ def fetched_files(
     if not refs:
         raise errors.InvalidInputError("No file was given.", hint="Give at least one with an url.")
     if len(refs) > MAX_FILES:
-        raise LimitError("{n} files were given.", hint="Allowed: {limit}.",
-                         n=len(refs), limit=MAX_FILES)  # fmt: skip
+        raise LimitError(
+            "{n} files were given.", hint="Allowed: {limit}.", n=len(refs), limit=MAX_FILES
+        )
     places = [_place(ref, scope, hosts) for ref in refs]
     release_db()
     budget = Budget(conf().files_total_mb * 1024**2, conf().max_file_bytes)
@@ -129,9 +130,13 @@ def _fetch(place: _Place, target: Path, budget: Budget, deadline: Deadline) -> I
     if path is None:
         path = target
         bring_url(
-            place.ref.url, path, name=place.ref.name, budget=budget, deadline=deadline,
+            place.ref.url,
+            path,
+            name=place.ref.name,
+            budget=budget,
+            deadline=deadline,
             allowed=conf().fetch_hosts,
-        )  # fmt: skip
+        )
     else:
         budget.take(path.stat().st_size)
     _, mime_type = sniff_media(path, place.ref.name)
@@ -152,10 +157,16 @@ def _naming(ref: FileRef) -> Iterator[None]:
 
 
 _KINDS: tuple[type[RAGError], ...] = (
-    LimitError, errors.NotFoundError, errors.ForbiddenError, errors.ProviderTimeoutError,
-    errors.ProviderError, errors.DocumentError, errors.ConfigurationError,
-    errors.InvalidInputError, RAGError,
-)  # fmt: skip
+    LimitError,
+    errors.NotFoundError,
+    errors.ForbiddenError,
+    errors.ProviderTimeoutError,
+    errors.ProviderError,
+    errors.DocumentError,
+    errors.ConfigurationError,
+    errors.InvalidInputError,
+    RAGError,
+)
 
 
 MAX_MB = 20

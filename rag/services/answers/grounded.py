@@ -80,9 +80,13 @@ async def stream_stores(
     pieces = backend.stream(question, deadline=deadline)
     if is_remote:
         pieces = held_stream(
-            pieces=pieces, kind=KIND, scope=scope, deadline=deadline, store=stores[0],
+            pieces=pieces,
+            kind=KIND,
+            scope=scope,
+            deadline=deadline,
+            store=stores[0],
             model=question.model,
-        )  # fmt: skip
+        )
     async with aclosing(pieces):  # type: ignore[type-var]
         async for piece in pieces:
             last, text = piece, text + piece.text
@@ -122,8 +126,9 @@ def _prepared(
         raise InvalidInputError(
             "Stores at Gemini are not answered by {model}.",
             hint="Name a model of Gemini, such as {example}.",
-            model=question.model, example=f"{GEMINI}gemini-2.5-flash",
-        )  # fmt: skip
+            model=question.model,
+            example=f"{GEMINI}gemini-2.5-flash",
+        )
     release_db()
     model = question.model.removeprefix(GEMINI)
     return gemini_file_search(), replace(question, stores=names, model=model), stores

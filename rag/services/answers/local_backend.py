@@ -93,15 +93,22 @@ def _find(question: GroundedQuestion, scope: Scope, deadline: Deadline) -> _Foun
     if question.top_k is not None:
         settings = settings.but(top_k=min(question.top_k, 200))
     result = cached_search(
-        query=question.text, scope=scope, stores=stores, settings=settings, is_logged=False,
+        query=question.text,
+        scope=scope,
+        stores=stores,
+        settings=settings,
+        is_logged=False,
         files=files_where(text=question.metadata_filter, stores=stores),
-    )  # fmt: skip
+    )
     deadline.check()
     count = wiring.embedder_of(stores[0].live_space_id).tokenizer.count
     context = build_context(
-        result.hits, settings.context_tokens, count, context_type=settings.context_type,
+        result.hits,
+        settings.context_tokens,
+        count,
+        context_type=settings.context_type,
         language_of=result.query,
-    )  # fmt: skip
+    )
     return _Found(stores, result, context, chat)
 
 
@@ -114,9 +121,11 @@ def _finished(found: _Found, scope: Scope, cited: CitedAnswer, whole: str) -> Gr
         if citation.doc_id in passages and citation.verdict != "unknown"
     ]
     log_query(
-        result=found.result, scope=scope, answer=whole,
+        result=found.result,
+        scope=scope,
+        answer=whole,
         citations=cited.citations,
-    )  # fmt: skip
+    )
     texts = dict.fromkeys(one.chunk for one in groundings) or (whole,)
     return replace(cited.as_grounded(), groundings=tuple(groundings), documents=tuple(texts))
 
@@ -127,9 +136,15 @@ def _grounding(
     hit = passage.hit
     store = names.get(hit.store_id or 0, "")
     return Grounding(
-        source=hit.file_name, chunk=hit.text, document=f"{store}/documents/{hit.file_id}",
-        page=page, start=span[0], end=span[1], verdict=verdict, store=store,
-    )  # fmt: skip
+        source=hit.file_name,
+        chunk=hit.text,
+        document=f"{store}/documents/{hit.file_id}",
+        page=page,
+        start=span[0],
+        end=span[1],
+        verdict=verdict,
+        store=store,
+    )
 
 
 STATES = models.File.Status
@@ -156,10 +171,14 @@ class LocalFileSearch:
         ended = (STATES.COMPLETED, STATES.ERROR)
         n_active, n_failed = (files.filter(status=status).count() for status in ended)
         return RemoteStore(
-            store.resource_name, store.display_name, store.created_at, n_active=n_active,
-            n_pending=files.count() - n_active - n_failed, n_failed=n_failed,
+            store.resource_name,
+            store.display_name,
+            store.created_at,
+            n_active=n_active,
+            n_pending=files.count() - n_active - n_failed,
+            n_failed=n_failed,
             size_bytes=files.aggregate(n=Sum("size"))["n"] or 0,
-        )  # fmt: skip
+        )
 
     def list_stores(self) -> list[RemoteStore]:
         """Return the local stores that the caller may read, oldest first."""

@@ -49,9 +49,10 @@ def page_image(*, file_id: int, page: int, scope: Scope, quote: str = "") -> Dra
         raise InvalidInputError("“{name}” has no pages to draw.", name=file.name)
     if not file.content or not default_storage.exists(str(file.content.name)):
         raise NotFoundError(
-            "The stored bytes of “{name}” are missing.", hint="Upload the file again.",
+            "The stored bytes of “{name}” are missing.",
+            hint="Upload the file again.",
             name=file.name,
-        )  # fmt: skip
+        )
     path, name = Path(default_storage.path(str(file.content.name))), file.name
     digest = hashlib.sha256(quote.encode("utf-8", "surrogatepass")).hexdigest()
     key = f"{file.sha256}:{page}:{digest}"
@@ -145,12 +146,19 @@ def page_text(
         page = _page_at(pages, begin)
         span = (begin - low, min(begin + len(words), high) - low)
     return PageText(
-        file_id=pinned.file_id, file_name=pinned.file_name, kind=kind,
-        page=page["number"] if page else pinned.page_first, label=page["label"] if page else "",
-        text=text or "", start=span[0], end=span[1], is_current=begin is not None,
+        file_id=pinned.file_id,
+        file_name=pinned.file_name,
+        kind=kind,
+        page=page["number"] if page else pinned.page_first,
+        label=page["label"] if page else "",
+        text=text or "",
+        start=span[0],
+        end=span[1],
+        is_current=begin is not None,
         on_page=words[: max(0, page["end"] - begin)] if page and begin is not None else "",
-        has_image=bool(kind == "pdf" and page), heading_path=pinned.heading_path,
-    )  # fmt: skip
+        has_image=bool(kind == "pdf" and page),
+        heading_path=pinned.heading_path,
+    )
 
 
 def _current(rows: Any, words: str, places: list[int]) -> int | None:

@@ -115,9 +115,11 @@ STATES = models.File.Status
 MAX_ID = 200
 # What is true of a store's files, worst first.
 _STATUSES = (
-    (STATES.ERROR, "error"), (STATES.UPLOADING, "uploading"), (STATES.PROCESSING, "processing"),
+    (STATES.ERROR, "error"),
+    (STATES.UPLOADING, "uploading"),
+    (STATES.PROCESSING, "processing"),
     (STATES.COMPLETED, "completed"),
-)  # fmt: skip
+)
 
 
 def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNode:
@@ -131,9 +133,12 @@ def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNod
         raise ForbiddenError("Nodes belong to users.", hint="Sign in.")
     if not node_id.strip() or len(node_id) > MAX_ID or "\0" in node_id:
         raise InvalidInputError(
-            "The node's id has {n} characters.", hint="Allowed: {low} to {high}.",
-            n=len(node_id), low=1, high=MAX_ID,
-        )  # fmt: skip
+            "The node's id has {n} characters.",
+            hint="Allowed: {low} to {high}.",
+            n=len(node_id),
+            low=1,
+            high=MAX_ID,
+        )
     named = data.file_search_store_name
     store = find_stores(names=[named], scope=scope)[0] if named else None
     node, _ = models.RagNode.objects.get_or_create(owner_id=scope.user_id, node_id=node_id)
@@ -186,11 +191,12 @@ def _completed(node: models.RagNode, data: RAGNodeData) -> RAGNodeData:
     assert node.store is not None, "it was bound just now"
     kept, found = node.node_data, data.found_documents
     return replace(
-        data, file_search_store_name=node.store.resource_name,
+        data,
+        file_search_store_name=node.store.resource_name,
         file_search_store_id=node.store.display_name,
         search_query=data.search_query or kept.search_query,
         found_documents=kept.found_documents if found is None else found,
-    )  # fmt: skip
+    )
 
 
 def _bind(node: models.RagNode, scope: Scope) -> None:

@@ -29,22 +29,32 @@ def remote_hits(answer: GroundedAnswer) -> tuple[Hit, ...]:
         used.setdefault((one.source, one.chunk), one)
     return tuple(
         Hit(
-            text=one.chunk, rank=rank, source=SOURCE, file_name=one.source,
-            external_id=one.document or _own_id(one) or one.source, page_first=one.page,
-            page_last=one.page, metadata=dict(one.metadata),
+            text=one.chunk,
+            rank=rank,
+            source=SOURCE,
+            file_name=one.source,
+            external_id=one.document or _own_id(one) or one.source,
+            page_first=one.page,
+            page_last=one.page,
+            metadata=dict(one.metadata),
             content_type=str(one.metadata.get("content_type", "")),
         )
         for rank, one in enumerate(used.values(), 1)
-    )  # fmt: skip
+    )
 
 
 def remote_result(*, question: GroundedQuestion, answer: GroundedAnswer) -> SearchResult:
     """Return the hits of an answer as the result of a search without ranks."""
     hits = remote_hits(answer)
     return SearchResult(
-        query=question.text, hits=hits, mode=FILE_SEARCH, top_k=question.top_k or len(hits) or 1,
-        settings_hash="", routes={}, timings_ms={},
-    )  # fmt: skip
+        query=question.text,
+        hits=hits,
+        mode=FILE_SEARCH,
+        top_k=question.top_k or len(hits) or 1,
+        settings_hash="",
+        routes={},
+        timings_ms={},
+    )
 
 
 def remote_answer(
@@ -67,9 +77,13 @@ def remote_answer(
         at = (one.end or 0) + shift
         text, shift = text[:at] + mark + text[at:], shift + len(mark)
     return Answer(
-        question=question.text, text=text, citations=tuple(citations), result=result,
-        model=answer.model, notice=answer.notice,
-    )  # fmt: skip
+        question=question.text,
+        text=text,
+        citations=tuple(citations),
+        result=result,
+        model=answer.model,
+        notice=answer.notice,
+    )
 
 
 def filter_of(*, metadata: dict[str, object], content_types: Sequence[str]) -> str:

@@ -47,12 +47,20 @@ def new_chunk(
     last = added.aggregate(last=Max("ordinal"))["last"]
     start = place["char_start"]
     chunk = models.Chunk.objects.create(
-        file=file, store_id=file.store_id, origin=models.Chunk.Origin.ADDED,
+        file=file,
+        store_id=file.store_id,
+        origin=models.Chunk.Origin.ADDED,
         ordinal=models.Chunk.FIRST_ADDED if last is None else last + 1,
-        text=written.text, token_count=written.token_count, sha256=written.sha256,
-        content_type=file.content_type, file_revision=file.revision, edited_by=by,
-        own_start=start, char_end=start, **place,
-    )  # fmt: skip
+        text=written.text,
+        token_count=written.token_count,
+        sha256=written.sha256,
+        content_type=file.content_type,
+        file_revision=file.revision,
+        edited_by=by,
+        own_start=start,
+        char_end=start,
+        **place,
+    )
     index_text(chunk=chunk, written=written)
     note_changes(file_id=file.pk, n_more=1)
     return chunk
@@ -74,8 +82,9 @@ def delete_chunks(*, scope: Scope, chunk_ids: Sequence[int], by: Any) -> int:
             models.DroppedSpan(
                 file_id=file_id, char_start=row.own_start, char_end=row.char_end, dropped_by=by
             )
-            for row in rows if row.is_live and row.own_start < row.char_end
-        )  # fmt: skip
+            for row in rows
+            if row.is_live and row.own_start < row.char_end
+        )
         forget_chunks([row.pk for row in rows])
         models.Chunk.objects.filter(pk__in=[row.pk for row in rows]).delete()
         note_changes(file_id=file_id, n_more=-sum(row.is_live for row in rows))
@@ -107,5 +116,7 @@ def _place(file: models.File, after: int | None) -> dict[str, Any]:
     page = near.page_first if after is None else near.page_last
     return {
         "char_start": 0 if after is None else near.char_end,
-        "page_first": page, "page_last": page, "heading_path": near.heading_path,
-    }  # fmt: skip
+        "page_first": page,
+        "page_last": page,
+        "heading_path": near.heading_path,
+    }

@@ -39,9 +39,11 @@ def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:
         near = neighbour(conflict=conflict)
         pages = near.page_last if near else None
         place = {
-            "char_start": near.char_end if near else 0, "page_first": pages, "page_last": pages,
+            "char_start": near.char_end if near else 0,
+            "page_first": pages,
+            "page_last": pages,
             "heading_path": near.heading_path if near else [],
-        }  # fmt: skip
+        }
         made = new_chunk(file=file, written=written, by=by, place=place)
     settle(store_id=chunk.store_id)
     return made
@@ -59,9 +61,12 @@ def put_conflict(
     if conflict.chunk_id == chunk_id or not live.exists():
         raise NotFoundError("There is no chunk {id}.", id=chunk_id)
     edited = edit_chunk(
-        scope=scope, chunk_id=chunk_id, text=conflict.chunk.text, by=by,
+        scope=scope,
+        chunk_id=chunk_id,
+        text=conflict.chunk.text,
+        by=by,
         expected_revision=expected_revision,
-    )  # fmt: skip
+    )
     if conflict.chunk.is_live:
         delete_chunks(scope=scope, chunk_ids=[conflict.chunk_id], by=by)
     conflict.delete()

@@ -59,8 +59,9 @@ def check_revision(chunk: models.Chunk, expected: int) -> None:
         raise ConflictError(
             "Somebody else changed this chunk meanwhile: it is at revision {now}, you saw {seen}.",
             hint="Look at the new text, then save yours again.",
-            now=chunk.revision, seen=expected,
-        )  # fmt: skip
+            now=chunk.revision,
+            seen=expected,
+        )
 
 
 _KEPT = ("text", "char_start", "char_end", "page_first", "page_last", "file_revision")
@@ -105,9 +106,12 @@ def restore_revision(
     if before is None:
         raise NotFoundError("The chunk has no revision {revision}.", revision=revision)
     return edit_chunk(
-        scope=scope, chunk_id=chunk_id, text=before.text, by=by,
+        scope=scope,
+        chunk_id=chunk_id,
+        text=before.text,
+        by=by,
         expected_revision=expected_revision,
-    )  # fmt: skip
+    )
 
 
 def _keep_revision(row: models.Chunk, by: Any) -> None:

@@ -126,9 +126,11 @@ def find_passages(
     """
     text = models.File.objects.filter(pk=file_id).values_list("canonical_text", flat=True).get()
     live = list(
-        models.Chunk.objects.live().filter(file=file_id).order_by("pk")
+        models.Chunk.objects.live()
+        .filter(file=file_id)
+        .order_by("pk")
         .values_list("pk", "own_start", "char_end", "text")
-    )  # fmt: skip
+    )
     found = {}
     # Folded when the first passage needs it, once for all.
     folded = cache(partial(fold_quote, text))

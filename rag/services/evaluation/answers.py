@@ -61,9 +61,12 @@ def _answered(
     )
     count = wiring.embedder_of(run.store.live_space_id).tokenizer.count
     context = build_context(
-        found.hits, settings.context_tokens, count, context_type=settings.context_type,
+        found.hits,
+        settings.context_tokens,
+        count,
+        context_type=settings.context_type,
         language_of=found.query,
-    )  # fmt: skip
+    )
     request = ChatRequest(
         messages=[Message(role, text) for role, text in answer_prompt(found.query, context)],
         question=found.query,
@@ -94,9 +97,11 @@ def _figures(answers: Sequence[dict[str, Any] | None]) -> dict[str, float]:
     if not told:
         return {}
     n_cited = sum(answer["citations"] for answer in told)
-    precision = {
-        "citation_precision": round(sum(answer["verified"] for answer in told) / n_cited, 6)
-    } if n_cited else {}  # fmt: skip
+    precision = (
+        {"citation_precision": round(sum(answer["verified"] for answer in told) / n_cited, 6)}
+        if n_cited
+        else {}
+    )
     return {
         **precision,
         "refusal_rate": round(fmean(answer["is_refused"] for answer in told), 6),

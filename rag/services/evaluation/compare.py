@@ -63,8 +63,9 @@ def compare_runs(*, before: models.EvaluationRun, after: models.EvaluationRun) -
         raise InvalidInputError("The runs are of different stores.", hint="Take runs of one store.")
     for run in (before, after):
         if run.state != models.EvaluationRun.State.DONE:
-            raise InvalidInputError("Run {id} has no figures.", hint="Take runs that are done.",
-                                    id=run.pk)  # fmt: skip
+            raise InvalidInputError(
+                "Run {id} has no figures.", hint="Take runs that are done.", id=run.pk
+            )
     first, second = _rows(before), _rows(after)
     both = [key for key in first if key in second]
     if not both:
@@ -75,18 +76,20 @@ def compare_runs(*, before: models.EvaluationRun, after: models.EvaluationRun) -
             [second[key]["metrics"][name] for key in both],
         )
         for name in MEASURES
-    }  # fmt: skip
+    }
     changes = [
         QuestionChange(
-            key, second[key]["query"], first[key]["metrics"], second[key]["metrics"],
-            first[key]["ranks"], second[key]["ranks"],
+            key,
+            second[key]["query"],
+            first[key]["metrics"],
+            second[key]["metrics"],
+            first[key]["ranks"],
+            second[key]["ranks"],
         )
         for key in both
-    ]  # fmt: skip
+    ]
     changes.sort(key=lambda one: (one.difference, one.question_id))
-    return RunComparison(
-        tuple(changes), measures, len(first) - len(both), len(second) - len(both)
-    )  # fmt: skip
+    return RunComparison(tuple(changes), measures, len(first) - len(both), len(second) - len(both))
 
 
 def _rows(run: models.EvaluationRun) -> dict[int, dict[str, Any]]:

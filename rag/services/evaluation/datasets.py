@@ -58,11 +58,21 @@ def add_file(
     ]
     path = f"stores/{store.pk}/{uuid.uuid4().hex}"
     return models.File.objects.create(
-        store=store, name="passages.txt", sha256=hashlib.sha256(raw).hexdigest(),
-        content=default_storage.save(path, ContentFile(raw)), size=len(raw), kind="txt",
-        encoding="utf-8", status=models.File.Status.COMPLETED, canonical_text=text, pages=pages,
-        parser=PARSER, revision=1, n_chunks=len(documents), metadata=dict(metadata),
-    )  # fmt: skip
+        store=store,
+        name="passages.txt",
+        sha256=hashlib.sha256(raw).hexdigest(),
+        content=default_storage.save(path, ContentFile(raw)),
+        size=len(raw),
+        kind="txt",
+        encoding="utf-8",
+        status=models.File.Status.COMPLETED,
+        canonical_text=text,
+        pages=pages,
+        parser=PARSER,
+        revision=1,
+        n_chunks=len(documents),
+        metadata=dict(metadata),
+    )
 
 
 def load_rows(
@@ -88,9 +98,12 @@ BATCH = 64
 
 
 def ensure_store(
-    *, corpus: str, documents: Mapping[str, str], on_embedded: Callable[[int], None],
+    *,
+    corpus: str,
+    documents: Mapping[str, str],
+    on_embedded: Callable[[int], None],
     embedding_model: str = "",
-) -> models.Store:  # fmt: skip
+) -> models.Store:
     """Return the store “eval <corpus>” holding ``documents`` by the configured model and terms.
 
     With an ``embedding_model`` it is that one's own, “eval <corpus> <model>”.
@@ -134,8 +147,9 @@ def _is_current(store: models.Store, fingerprint: str, n_documents: int) -> bool
     if not files or any(parser != PARSER for parser, _ in files):
         raise ConflictError(
             "The store “{name}” was not made by an evaluation.",
-            hint="Rename it, or rename the data folder.", name=store.name,
-        )  # fmt: skip
+            hint="Rename it, or rename the data folder.",
+            name=store.name,
+        )
     # Somebody may have switched chunks off, edited or reindexed them.
     as_loaded = store.chunks.live().filter(enabled=True, revision=1, file_revision=1)
     is_same = files[0][1].get("fingerprint") == fingerprint
@@ -179,10 +193,15 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return a flat JSON-safe form."""
         return {
-            "data": self.data, "mode": self.mode, "model": self.model,
-            "documents": self.n_documents, "queries": self.n_queries,
-            "settings": self.settings_hash, "sql_ms": round(self.sql_ms, 2), **self.figures,
-        }  # fmt: skip
+            "data": self.data,
+            "mode": self.mode,
+            "model": self.model,
+            "documents": self.n_documents,
+            "queries": self.n_queries,
+            "settings": self.settings_hash,
+            "sql_ms": round(self.sql_ms, 2),
+            **self.figures,
+        }
 
 
 def evaluate(
@@ -214,9 +233,10 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
     if mode not in MODES:
         raise UnknownNameError("evaluation mode", mode, MODES)
     store = ensure_store(
-        corpus=dataset.corpus, documents=dataset.documents,
+        corpus=dataset.corpus,
+        documents=dataset.documents,
         on_embedded=lambda n: on_progress("embedding", n, len(dataset.documents)),
-    )  # fmt: skip
+    )
     settings = store.retrieval_settings.but(mode=MODES[mode], top_k=TOP_K)
     ids = list(dataset.documents)
     rankings: dict[str, list[str]] = {}
@@ -230,7 +250,12 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
         on_progress("searching", 1, len(dataset.queries))
     assert store.space is not None, "the evaluation's own store is local"
     return Evaluation(
-        data=dataset.name, mode=mode, model=store.space.model, n_documents=len(ids),
-        n_queries=len(rankings), settings_hash=settings.hash, sql_ms=median(times),
+        data=dataset.name,
+        mode=mode,
+        model=store.space.model,
+        n_documents=len(ids),
+        n_queries=len(rankings),
+        settings_hash=settings.hash,
+        sql_ms=median(times),
         figures=score_rankings(dataset.judgements, rankings),
-    )  # fmt: skip
+    )

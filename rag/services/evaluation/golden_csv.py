@@ -54,9 +54,16 @@ def _lines(question: models.GoldenQuestion) -> Iterator[str]:
     said = ("yes" if question.enabled else "no", question.note, question.origin)
     targets: Iterable[models.GoldenTarget | None] = list(question.targets.all()) or [None]
     for one in targets:
-        place = ("", "", "", "") if one is None else (
-            one.grade, one.file.name, one.chunk.text if one.chunk else "", one.chunk_id or "",
-        )  # fmt: skip
+        place = (
+            ("", "", "", "")
+            if one is None
+            else (
+                one.grade,
+                one.file.name,
+                one.chunk.text if one.chunk else "",
+                one.chunk_id or "",
+            )
+        )
         yield _line((question.query, *place, *said))
 
 
@@ -145,13 +152,16 @@ def import_questions(*, scope: Scope, store: models.Store, data: bytes, by: Any)
         try:
             asked.append(
                 Asked(
-                    checked_query(query=row["question"]), places.wanted(number, row),
+                    checked_query(query=row["question"]),
+                    places.wanted(number, row),
                     {
-                        "origin": models.GoldenQuestion.Origin.CSV, "note": row["note"],
-                        "enabled": row["enabled"].lower() not in _NO, "created_by": by,
+                        "origin": models.GoldenQuestion.Origin.CSV,
+                        "note": row["note"],
+                        "enabled": row["enabled"].lower() not in _NO,
+                        "created_by": by,
                     },
                 )
-            )  # fmt: skip
+            )
         except RAGError as error:
             problems.append((number, error))
     return Imported(*save_questions(store=store, asked=asked), tuple(problems))
@@ -174,8 +184,9 @@ def _rows(data: bytes) -> Iterator[tuple[int, Mapping[str, str]]]:
         raise InvalidInputError(
             "Line {line} of the CSV cannot be read: a cell has more than {limit} characters.",
             hint="A quotation mark that is never closed makes one cell of all that follows it.",
-            line=reader.reader.line_num, limit=csv.field_size_limit(),
-        ) from error  # fmt: skip
+            line=reader.reader.line_num,
+            limit=csv.field_size_limit(),
+        ) from error
 
 
 def _names(cells: Iterable[str]) -> list[str]:

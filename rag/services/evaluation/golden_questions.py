@@ -77,9 +77,11 @@ def _resolved(store: models.Store, wanted: Sequence[Wanted]) -> list[models.Gold
     """Return unsaved targets, each once with its highest grade; all must be the store's."""
     if len(wanted) > MAX_TARGETS:
         raise InvalidInputError(
-            "A question expects {n} passages.", hint="Allowed: {limit}.",
-            n=len(wanted), limit=MAX_TARGETS,
-        )  # fmt: skip
+            "A question expects {n} passages.",
+            hint="Allowed: {limit}.",
+            n=len(wanted),
+            limit=MAX_TARGETS,
+        )
     chunk_ids = [one.chunk_id for one in wanted if one.chunk_id is not None]
     chunks = models.Chunk.objects.filter(pk__in=chunk_ids, store=store)
     file_of = dict(chunks.order_by().values_list("pk", "file"))
@@ -89,8 +91,9 @@ def _resolved(store: models.Store, wanted: Sequence[Wanted]) -> list[models.Gold
     best: dict[tuple[int | None, int], int] = {}
     for one in wanted:
         if one.grade not in (1, 2, 3):
-            raise InvalidInputError("The grade is {grade}.", hint="Allowed: 1, 2 or 3.",
-                                    grade=one.grade)  # fmt: skip
+            raise InvalidInputError(
+                "The grade is {grade}.", hint="Allowed: 1, 2 or 3.", grade=one.grade
+            )
         if one.chunk_id is not None:
             file_id = file_of.get(one.chunk_id)
             if file_id is None or one.file_id not in (None, file_id):

@@ -36,14 +36,20 @@ def order_evaluation(
     if not n_questions:
         raise InvalidInputError(
             "The store “{name}” has no golden question that expects something.",
-            hint="Write some, or import them as CSV.", name=store.name,
-        )  # fmt: skip
+            hint="Write some, or import them as CSV.",
+            name=store.name,
+        )
     settings = settings or store.retrieval_settings
     run = models.EvaluationRun(
-        store=store, space_id=store.live_space_id, model=store.space.model if store.space else "",
-        settings=settings.as_dict(), settings_hash=settings.hash, state=States.WAITING,
-        n_questions=n_questions, **(facts or {}),
-    )  # fmt: skip
+        store=store,
+        space_id=store.live_space_id,
+        model=store.space.model if store.space else "",
+        settings=settings.as_dict(),
+        settings_hash=settings.hash,
+        state=States.WAITING,
+        n_questions=n_questions,
+        **(facts or {}),
+    )
     with transaction.atomic():
         try:
             with transaction.atomic():

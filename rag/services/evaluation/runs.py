@@ -55,13 +55,16 @@ def keep_results(*, run: models.EvaluationRun, asked: Sequence[Asked]) -> models
         run.save()
         models.EvaluationResult.objects.bulk_create(
             models.EvaluationResult(
-                run=run, question=one.question, query=one.question.query,
-                n_expected=len(one.expected), metrics=scores[str(one.question.pk)],
+                run=run,
+                question=one.question,
+                query=one.question.query,
+                n_expected=len(one.expected),
+                metrics=scores[str(one.question.pk)],
                 chunk_ids=one.chunk_ids,
                 ranks=[n for n, name in enumerate(one.ranking, 1) if not name.startswith("c")],
             )
             for one in asked
-        )  # fmt: skip
+        )
     return run
 
 
@@ -91,9 +94,12 @@ def evaluate_store(
     """
     settings = settings or store.retrieval_settings
     run = models.EvaluationRun(
-        store=store, space_id=space_id or store.live_space_id, settings=settings.as_dict(),
-        settings_hash=settings.hash, **(facts or {}),
-    )  # fmt: skip
+        store=store,
+        space_id=space_id or store.live_space_id,
+        settings=settings.as_dict(),
+        settings_hash=settings.hash,
+        **(facts or {}),
+    )
     return measure_run(run=run, questions=questions, on_asked=on_asked)
 
 
@@ -120,17 +126,21 @@ def measure_run(
             if not wanted:
                 continue
             hits = search(
-                query=question.query, scope=Scope.operator(), stores=[store], settings=deep,
+                query=question.query,
+                scope=Scope.operator(),
+                stores=[store],
+                settings=deep,
                 is_logged=False,
-            ).hits  # fmt: skip
+            ).hits
             found = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
             asked.append(Asked(question, wanted, rank_targets(wanted, hits), found))
             on_asked(asked[-1])
     if not asked:
         raise InvalidInputError(
             "The store “{name}” has no golden question that expects something.",
-            hint="Write some, or import them as CSV.", name=store.name,
-        )  # fmt: skip
+            hint="Write some, or import them as CSV.",
+            name=store.name,
+        )
     run.model = models.EmbeddingSpace.objects.get(pk=run.space_id or store.live_space_id).model
     run.n_questions = run.n_done = len(asked)
     run.n_lost = sum(one.is_lost for rows in expected.values() for one in rows)

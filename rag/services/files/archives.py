@@ -27,9 +27,14 @@ _DOCUMENT_ZIPS = ("[Content_Types].xml", "mimetype")
 _MEGABYTE = 1024**2
 # What a damaged member raises, by the way it is packed and where the damage is.
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    ValueError,
     NotImplementedError,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,10 @@ def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
         raise DocumentError(
             "“{name}” would unpack to {n} files and {mb} MB.",
             hint="Unpack it yourself and upload what you need.",
-            name=name, n=len(members), mb=total // _MEGABYTE,
-        )  # fmt: skip
+            name=name,
+            n=len(members),
+            mb=total // _MEGABYTE,
+        )
 
 
 def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
@@ -87,15 +94,17 @@ class _Member(io.RawIOBase):
         self._name = name
         if member.flag_bits & 0x1:
             raise DocumentError(
-                "“{name}” in the zip needs a password.", hint="Unpack it and upload the file.",
+                "“{name}” in the zip needs a password.",
+                hint="Unpack it and upload the file.",
                 name=name,
-            )  # fmt: skip
+            )
         if member.file_size > conf().max_file_bytes:
             raise DocumentError(
                 "“{name}” in the zip is larger than {limit} MB.",
                 hint="Split it and upload the parts.",
-                name=name, limit=conf().max_file_bytes // _MEGABYTE,
-            )  # fmt: skip
+                name=name,
+                limit=conf().max_file_bytes // _MEGABYTE,
+            )
         try:
             with zipfile.ZipFile(path) as bundle:
                 self._stream = bundle.open(member)
@@ -115,9 +124,11 @@ class _Member(io.RawIOBase):
 
     def _damaged(self, error: Exception) -> DocumentError:
         return DocumentError(
-            "“{name}” in the zip is damaged: {reason}.", hint="Pack it again.",
-            name=self._name, reason=error,
-        )  # fmt: skip
+            "“{name}” in the zip is damaged: {reason}.",
+            hint="Pack it again.",
+            name=self._name,
+            reason=error,
+        )
 
 
 def collect_items(*, paths: Sequence[str]) -> Iterator[Item]:
@@ -187,6 +198,8 @@ def _refusal(error: DocumentError) -> Callable[[], IO[bytes]]:
 
 def _unreadable(path: Path, error: OSError) -> DocumentError:
     return DocumentError(
-        "“{name}” cannot be read: {reason}.", hint="Check its permissions.",
-        name=path.name, reason=error.strerror or error,
-    )  # fmt: skip
+        "“{name}” cannot be read: {reason}.",
+        hint="Check its permissions.",
+        name=path.name,
+        reason=error.strerror or error,
+    )

@@ -42,8 +42,9 @@ def document_text(
     if not file.revision:
         raise InvalidInputError(
             "The text of “{name}” is not here.",
-            hint="Ask the store about it, or wait until the file is indexed.", name=file.name,
-        )  # fmt: skip
+            hint="Ask the store about it, or wait until the file is indexed.",
+            name=file.name,
+        )
     length, text = (
         models.File.objects.filter(pk=file.pk)
         .values_list(Length("canonical_text"), Substr("canonical_text", start + 1, limit))
@@ -52,19 +53,39 @@ def document_text(
     text = text or ""
     end = start + len(text)
     return {
-        "document": str(file.pk), "file": file.name, "store": file.store.slug,
-        "revision": file.revision, "content_type": file.content_type, "metadata": file.metadata,
-        "text": text, "start": start, "end": end, "length": length,
+        "document": str(file.pk),
+        "file": file.name,
+        "store": file.store.slug,
+        "revision": file.revision,
+        "content_type": file.content_type,
+        "metadata": file.metadata,
+        "text": text,
+        "start": start,
+        "end": end,
+        "length": length,
         "next_start": end if end < length else None,
-    }  # fmt: skip
+    }
 
 
 PAGE = 500
 _FACTS = (
-    "pk", "file", "file__name", "ordinal", "text", "context", "char_start", "char_end",
-    "page_first", "page_last", "heading_path", "token_count", "content_type", "enabled", "origin",
+    "pk",
+    "file",
+    "file__name",
+    "ordinal",
+    "text",
+    "context",
+    "char_start",
+    "char_end",
+    "page_first",
+    "page_last",
+    "heading_path",
+    "token_count",
+    "content_type",
+    "enabled",
+    "origin",
     "revision",
-)  # fmt: skip
+)
 
 
 def export_chunks(*, scope: Scope, file_ids: Sequence[int]) -> Iterator[str]:
@@ -94,9 +115,10 @@ def open_original(*, file: models.File) -> tuple[IO[bytes], int]:
     content = file.content
     if not content or not content.storage.exists(str(content.name)):
         raise NotFoundError(
-            "The stored bytes of “{name}” are missing.", hint="Upload the file again.",
+            "The stored bytes of “{name}” are missing.",
+            hint="Upload the file again.",
             name=file.name,
-        )  # fmt: skip
+        )
     size, opened = content.size, content.open("rb")
     release_db()
     return opened, size

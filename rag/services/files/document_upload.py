@@ -69,9 +69,13 @@ def document_of(file: models.File) -> RemoteDocument:
     """Return a file as every backend tells of its documents."""
     error = str(RAGError.from_dict(file.error)) if file.error else ""
     return RemoteDocument(
-        name=file.resource_name, display_name=file.name, size_bytes=file.size,
-        state=_STATE.get(STATES(file.status), "pending"), error=error, metadata=file.metadata,
-    )  # fmt: skip
+        name=file.resource_name,
+        display_name=file.name,
+        size_bytes=file.size,
+        state=_STATE.get(STATES(file.status), "pending"),
+        error=error,
+        metadata=file.metadata,
+    )
 
 
 def rule_of(store: models.Store, max_tokens: int | None, overlap_tokens: int | None) -> ChunkRule:
@@ -106,5 +110,6 @@ def _check_wait(upload: Upload, deadline: Deadline) -> None:
         raise ProviderTimeoutError(
             "“{name}” could not be found within {seconds} s.",
             hint="Files wait in the queue until they are indexed: see that a worker runs.",
-            name=upload.display_name, seconds=f"{deadline.timeout_s:g}",
-        ) from None  # fmt: skip
+            name=upload.display_name,
+            seconds=f"{deadline.timeout_s:g}",
+        ) from None

@@ -133,8 +133,10 @@ def update_file(
     if restricted_to and file.store.is_remote:
         raise InvalidInputError(
             "Files at Gemini cannot be restricted to groups: “{name}” answers all who may read "
-            "its store.", hint="Keep it in another store.", name=file.name,
-        )  # fmt: skip
+            "its store.",
+            hint="Keep it in another store.",
+            name=file.name,
+        )
     was = (file.name, file.content_type, file.metadata)
     with transaction.atomic():
         file.name = clean_name(name)
@@ -168,9 +170,10 @@ def cancel_files(*, scope: Scope, file_ids: Sequence[int]) -> tuple[int, int]:
     for pk, revision in files.values_list("pk", "revision"):
         jobs = ProcrastinateJob.objects.filter(lock=f"file:{pk}", status__in=("todo", "doing"))
         left = [
-            job_id for job_id, status in jobs.values_list("pk", "status")
+            job_id
+            for job_id, status in jobs.values_list("pk", "status")
             if status == "doing" or not app.job_manager.cancel_job_by_id(job_id)
-        ]  # fmt: skip
+        ]
         if left:
             n_running += 1
             continue

@@ -43,6 +43,11 @@ def _queue(file_id: int, fresh_vectors: bool, from_text: bool, delay_s: int) -> 
     )
     flags = {"from_text": True} if from_text else {}
     defer(
-        "rag.index_file", lock=f"file:{file_id}", delay_s=delay_s, file_id=file_id,
-        fresh_vectors=fresh_vectors, **flags, **payer_now(),
-    )  # fmt: skip
+        "rag.index_file",
+        lock=f"file:{file_id}",
+        delay_s=delay_s,
+        file_id=file_id,
+        fresh_vectors=fresh_vectors,
+        **flags,
+        **payer_now(),
+    )

@@ -49,8 +49,9 @@ def file_to_replace(*, store: models.Store, name: str) -> models.File | None:
     if len(found) > 1:
         raise ConflictError(
             "Several files of the store are called “{name}”.",
-            hint="Delete those that are not wanted, or upload without replacing.", name=name,
-        )  # fmt: skip
+            hint="Delete those that are not wanted, or upload without replacing.",
+            name=name,
+        )
     return found[0] if found else None
 
 

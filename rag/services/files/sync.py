@@ -43,9 +43,11 @@ class Deeds:
         release_db()
         with self.origin.opened(one.path) as content:
             taken = ingest_file(
-                store=self.store, name=_name(one.path), content=content,
+                store=self.store,
+                name=_name(one.path),
+                content=content,
                 metadata=self._placed({}, one),
-            )  # fmt: skip
+            )
         if taken.is_new:
             return taken.file.pk
         raise ConflictError("The store has these bytes already, as “{name}”.", name=taken.file.name)
@@ -63,9 +65,12 @@ class Deeds:
         """Let a file be at another place; its chunks stay."""
         file = _file(known.file_id)
         update_file(
-            scope=self.scope, file=file, name=_name(one.path), content_type=file.content_type,
+            scope=self.scope,
+            file=file,
+            name=_name(one.path),
+            content_type=file.content_type,
             metadata=self._placed(file.metadata, one),
-        )  # fmt: skip
+        )
 
     def mark(self, file_id: int, one: Listed) -> None:
         """Keep the version under which a file's bytes are known now, so they are not read again."""
@@ -133,8 +138,10 @@ def sync_files(
         raise ConflictError(
             "{n} of {known} files are missing from “{folder}” and would be deleted.",
             hint="Look whether the folder is whole; sync by force if that is meant.",
-            n=len(plan.deleted), known=plan.n_known, folder=origin,
-        )  # fmt: skip
+            n=len(plan.deleted),
+            known=plan.n_known,
+            folder=origin,
+        )
     queued: list[int] = []
     failed = [f"{path}: {reason}" for path, reason in plan.unread.items()]
     deeds, at = Deeds(scope, store, origin, label), scan.listed

@@ -52,17 +52,20 @@ def store_bytes(*, path: str, content: IO[bytes], name: str) -> StoredBytes:
         raise ConfigurationError(
             "“{name}” could not be stored: {reason}.",
             hint="See to the space and the permissions of the media folder, and upload it again.",
-            name=name, reason=error.strerror or error,
-        ) from error  # fmt: skip
+            name=name,
+            reason=error.strerror or error,
+        ) from error
     return StoredBytes(pieces.digest.hexdigest(), pieces.size)
 
 
 def too_large(*, name: str) -> LimitError:
     """Return the error of a document with more bytes than one may have."""
     return LimitError(
-        "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
-        name=name, limit=conf().max_file_bytes // PIECE,
-    )  # fmt: skip
+        "“{name}” is larger than {limit} MB.",
+        hint="Split it and upload the parts.",
+        name=name,
+        limit=conf().max_file_bytes // PIECE,
+    )
 
 
 class _Hashing:
@@ -155,9 +158,15 @@ def _file_once(
         # Durable: the bytes are removed when this fails, which a transaction around it would hide.
         with transaction.atomic(durable=True):
             file = models.File.objects.create(
-                store=store, sha256=stored.sha256, size=stored.size, metadata=dict(facts.metadata),
-                content_type=facts.content_type, **values, **facts.fields, **facts.beginning,
-            )  # fmt: skip
+                store=store,
+                sha256=stored.sha256,
+                size=stored.size,
+                metadata=dict(facts.metadata),
+                content_type=facts.content_type,
+                **values,
+                **facts.fields,
+                **facts.beginning,
+            )
             if not facts.is_claimed:
                 defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk, **payer_now())
             return Ingested(file, True, facts.is_claimed)

@@ -36,7 +36,7 @@ def gemini_file_search() -> FileSearch:
 @lru_cache(maxsize=4)
 def _gemini(
     model: str, key: str, base_url: str, api_version: str, timeout_s: float, max_file_mb: int
-) -> FileSearch:  # fmt: skip
+) -> FileSearch:
     # The SDK is heavy and belongs to this provider alone.
     from rag.providers.gemini.attach import Sending
     from rag.providers.gemini.client import GeminiEndpoint

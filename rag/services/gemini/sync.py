@@ -58,15 +58,18 @@ def _settle(file: models.File, document: RemoteDocument | None) -> bool:
     if document is None:
         status = STATES.ERROR
         error = NotFoundError(
-            "“{name}” is no longer at Gemini.", hint="Index it again to send it anew.",
+            "“{name}” is no longer at Gemini.",
+            hint="Index it again to send it anew.",
             name=file.name,
-        )  # fmt: skip
+        )
     elif document.state == "failed":
         status = STATES.ERROR
         error = DocumentError(
-            "Gemini could not take “{name}” in: {reason}.", hint="Save it anew and upload that.",
-            name=file.name, reason=document.error or document.state,
-        )  # fmt: skip
+            "Gemini could not take “{name}” in: {reason}.",
+            hint="Save it anew and upload that.",
+            name=file.name,
+            reason=document.error or document.state,
+        )
     elif document.state == "pending":
         return False
     # Whoever began to send it anew meanwhile knows better.
@@ -77,8 +80,12 @@ def _settle(file: models.File, document: RemoteDocument | None) -> bool:
 
 def _keep_counts(store: models.Store, told: RemoteStore, compared: Compared) -> None:
     store.remote = {
-        "active": compared.n_active, "pending": compared.n_pending, "failed": compared.n_failed,
-        "lost": compared.n_lost, "unknown": compared.n_unknown, "size_bytes": told.size_bytes,
-    }  # fmt: skip
+        "active": compared.n_active,
+        "pending": compared.n_pending,
+        "failed": compared.n_failed,
+        "lost": compared.n_lost,
+        "unknown": compared.n_unknown,
+        "size_bytes": told.size_bytes,
+    }
     store.synced_at = timezone.now()
     store.save(update_fields=["remote", "synced_at"])

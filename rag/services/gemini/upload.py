@@ -49,10 +49,15 @@ def send_file(*, file_id: int, deadline: Deadline) -> RemoteDocument | None:
         _told(file, status=STATES.ERROR, error=error.as_dict(), progress={})
         raise
     is_kept = _told(
-        file, is_last=True, status=STATES.COMPLETED, error=None, progress={},
+        file,
+        is_last=True,
+        status=STATES.COMPLETED,
+        error=None,
+        progress={},
         kind=Path(file.name).suffix.lower().lstrip(".")[:10],
-        remote_name=document.name, revision=F("revision") + 1,
-    )  # fmt: skip
+        remote_name=document.name,
+        revision=F("revision") + 1,
+    )
     if not is_kept:
         _drop(document.name)
         return None
@@ -70,9 +75,12 @@ def remote_metadata(file: models.File) -> dict[str, Any]:
     facts |= {str(name): _plain(value) for name, value in file.metadata.items()}
     if len(facts) > MAX_KEYS:
         raise DocumentError(
-            "“{name}” has {n} keys of metadata.", hint="Gemini keeps {limit}.",
-            name=file.name, n=len(file.metadata), limit=MAX_KEYS - 2,
-        )  # fmt: skip
+            "“{name}” has {n} keys of metadata.",
+            hint="Gemini keeps {limit}.",
+            name=file.name,
+            n=len(file.metadata),
+            limit=MAX_KEYS - 2,
+        )
     return facts
 
 
@@ -89,8 +97,9 @@ def _upload(file: models.File) -> Upload:
     if not default_storage.exists(stored):
         raise DocumentError(
             "The stored bytes of “{name}” are missing.",
-            hint="Upload the file again.", name=file.name,
-        )  # fmt: skip
+            hint="Upload the file again.",
+            name=file.name,
+        )
     last = 0.0
 
     def on_progress(share: float) -> None:

@@ -80,9 +80,11 @@ def _batches(ids: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _write(
-    space_id: int, done: tuple[list[Passage], int, Future[NDArray[np.float32]]], again: bool,
+    space_id: int,
+    done: tuple[list[Passage], int, Future[NDArray[np.float32]]],
+    again: bool,
     on_batch: Callable[[int, int], None],
-) -> int:  # fmt: skip
+) -> int:
     passages, last, job = done
     vectors = job.result()
     n = write_vectors(space_id, passages, vectors, again=again) if passages else 0

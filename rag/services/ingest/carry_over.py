@@ -60,9 +60,19 @@ def touched_chunks(*, file: models.File, planned: Collection[int] = ()) -> list[
 
 
 _MOVED = (
-    "is_live", "ordinal", "char_start", "own_start", "char_end", "page_first", "page_last",
-    "heading_path", "block_kinds", "sha256", "origin", "file_revision",
-)  # fmt: skip
+    "is_live",
+    "ordinal",
+    "char_start",
+    "own_start",
+    "char_end",
+    "page_first",
+    "page_last",
+    "heading_path",
+    "block_kinds",
+    "sha256",
+    "origin",
+    "file_revision",
+)
 _ORIGINS = models.Chunk.Origin
 
 
@@ -111,10 +121,11 @@ class CarryOver:
                 models.ChunkConflict.objects.update_or_create(
                     chunk_id=pk,
                     defaults={
-                        "file": self._file, "char_start": homeless[pk],
+                        "file": self._file,
+                        "char_start": homeless[pk],
                         "file_revision": self._file.revision,
                     },
-                )  # fmt: skip
+                )
 
     def _ordinals(self) -> dict[int, int]:
         """Return the ordinal of each kept passage; the draft's rows for it are removed."""

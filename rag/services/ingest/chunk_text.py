@@ -50,9 +50,10 @@ def clean_chunk_text(text: str) -> str:
         )
     if len(clean) > MAX_CHARS:
         raise LimitError(
-            "The text has more than {limit} characters.", hint="Make two chunks of it.",
+            "The text has more than {limit} characters.",
+            hint="Make two chunks of it.",
             limit=MAX_CHARS,
-        )  # fmt: skip
+        )
     return clean
 
 
@@ -68,9 +69,11 @@ def write_text(*, store: models.Store, text: str, context: str = "") -> WrittenT
     n_tokens, limit = embedder.tokenizer.count(indexed), min(MAX_TOKENS, embedder.max_tokens)
     if n_tokens > limit:
         raise LimitError(
-            "The text has {n} tokens; a chunk may have {limit}.", hint="Make two chunks of it.",
-            n=n_tokens, limit=limit,
-        )  # fmt: skip
+            "The text has {n} tokens; a chunk may have {limit}.",
+            hint="Make two chunks of it.",
+            n=n_tokens,
+            limit=limit,
+        )
     count = embedder.tokenizer.count(text) if context else n_tokens
     vectors = {store.live_space_id: embedder.embed_passages([indexed])[0]}
     vectors |= embed_for_others(store_id=store.pk, indexed=indexed)

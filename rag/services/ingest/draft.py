@@ -62,8 +62,12 @@ def _fingerprint(file: models.File, document: ParsedDocument, wishes: tuple[Any,
     store = file.store
     parts = (
         hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
-        file.chunk_rule, store.live_space_id, VERSION, wishes, file.revision,
-    )  # fmt: skip
+        file.chunk_rule,
+        store.live_space_id,
+        VERSION,
+        wishes,
+        file.revision,
+    )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -102,9 +106,12 @@ def _embed(embedder: Embedder, chunks: list[Chunk]) -> Vectors:
 
 
 def _write(
-    file: models.File, fingerprint: str, document: ParsedDocument, batch: list[Chunk],
+    file: models.File,
+    fingerprint: str,
+    document: ParsedDocument,
+    batch: list[Chunk],
     job: Future[Vectors],
-) -> int:  # fmt: skip
+) -> int:
     rows = []
     for chunk in batch:
         text = indexed_text(chunk)
@@ -113,9 +120,10 @@ def _write(
         rows.append((chunk, digest(chunk), is_han(text), sum(counts.values()), weights))
     vectors = job.result()
     drafts.add_rows(
-        file.pk, fingerprint,
+        file.pk,
+        fingerprint,
         [drafts.DraftRow(*row, vector=vectors.get(row[0].ordinal)) for row in rows],
-    )  # fmt: skip
+    )
     done = batch[-1]
     share = done.char_end / max(1, len(document.text))
     progress = {"stage": "embedding", "chunks": done.ordinal + 1, "share": round(share, 4)}
@@ -131,8 +139,11 @@ def kept_document(*, file: models.File) -> ParsedDocument | None:
     again = file.chunk_rule.notice.message if file.chunk_rule.notice else ""
     told = [Notice.from_dict(one) for one in file.warnings if isinstance(one, dict)]
     return ParsedDocument(
-        kind=file.kind, text=file.canonical_text, parser=file.parser, encoding=file.encoding,
+        kind=file.kind,
+        text=file.canonical_text,
+        parser=file.parser,
+        encoding=file.encoding,
         pages=tuple(Page(**page) for page in file.pages),
         blocks=tuple(Block(**block) for block in file.blocks),
         warnings=tuple(one for one in told if one.message != again),
-    )  # fmt: skip
+    )

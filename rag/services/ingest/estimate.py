@@ -84,10 +84,11 @@ def _count(store: models.Store, item: Item, encoding: str) -> tuple[int, list[st
     head = document
     if len(document.text) > SAMPLE_CHARS:
         head = replace(
-            document, text=document.text[:SAMPLE_CHARS],
+            document,
+            text=document.text[:SAMPLE_CHARS],
             pages=tuple(page for page in document.pages if page.end <= SAMPLE_CHARS),
             blocks=tuple(block for block in document.blocks if block.end <= SAMPLE_CHARS),
-        )  # fmt: skip
+        )
     chunks = list(chunk_document(head, store.chunk_rule, embedder.tokenizer))
     count = round(len(chunks) * len(document.text) / max(1, len(head.text)))
     return count, [indexed_text(chunk) for chunk in islice(chunks, SAMPLE_CHUNKS)]

@@ -35,9 +35,19 @@ from rag.services.wiring import registry as wiring
 from rag.stages.chunking.match_chunks import Matched
 
 _PUBLISHED = (
-    "revision", "n_chunks", "kind", "encoding", "parser", "pages", "blocks", "warnings", "status",
-    "error", "progress", "updated_at",
-)  # fmt: skip
+    "revision",
+    "n_chunks",
+    "kind",
+    "encoding",
+    "parser",
+    "pages",
+    "blocks",
+    "warnings",
+    "status",
+    "error",
+    "progress",
+    "updated_at",
+)
 
 
 @transaction.atomic
@@ -62,9 +72,12 @@ def publish_file(*, file: models.File, document: ParsedDocument, planned: Matche
         )
     row.revision += 1
     target = SwapTarget(
-        file_id=row.pk, store_id=row.store_id, space_id=space_id,
-        revision=row.revision, content_type=row.content_type,
-    )  # fmt: skip
+        file_id=row.pk,
+        store_id=row.store_id,
+        space_id=space_id,
+        revision=row.revision,
+        content_type=row.content_type,
+    )
     work = CarryOver(file=row, document=document, planned=planned)
     n_kept = work.before()
     row.n_chunks = swap_in(target) + n_kept
@@ -166,7 +179,8 @@ def _parse(file: models.File) -> ParsedDocument:
     if not default_storage.exists(stored):
         raise DocumentError(
             "The stored bytes of “{name}” are missing.",
-            hint="Upload the file again.", name=file.name,
-        )  # fmt: skip
+            hint="Upload the file again.",
+            name=file.name,
+        )
     path = Path(default_storage.path(stored))
     return wiring.parser().parse(path, file.name, encoding=file.encoding_override)

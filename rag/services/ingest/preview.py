@@ -65,9 +65,11 @@ def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> Preview:
     file = files.defer("canonical_text").first()
     if file is None:
         raise NotFoundError("There is no file {id}.", id=file_id)
-    head, length = models.File.objects.filter(pk=file_id).values_list(
-        Substr("canonical_text", 1, MAX_CHARS), Length("canonical_text")
-    ).get()  # fmt: skip
+    head, length = (
+        models.File.objects.filter(pk=file_id)
+        .values_list(Substr("canonical_text", 1, MAX_CHARS), Length("canonical_text"))
+        .get()
+    )
     if not head:
         raise InvalidInputError(
             "“{name}” has no text yet.", hint="Wait until it is read.", name=file.name
@@ -80,9 +82,11 @@ def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> Preview:
     embedder = wiring.embedder_of(file.store.live_space_id)
     release_db()
     chunks = chunk_document(
-        _document(file, head), rule, embedder.tokenizer,
+        _document(file, head),
+        rule,
+        embedder.tokenizer,
         [(one.own_start, one.char_end) for one in holes],
-    )  # fmt: skip
+    )
     kept = [(one.own_start, min(one.char_end, len(head))) for one in holes if one.chunk_id]
     return Preview(head, length, tuple(chunks), kept, n_today)
 
@@ -93,7 +97,9 @@ def _document(file: models.File, head: str) -> ParsedDocument:
     pages = [Page(**page) for page in file.pages]
     blocks = [Block(**block) for block in file.blocks if block["start"] < end]
     return ParsedDocument(
-        file.kind, head, file.parser,
+        file.kind,
+        head,
+        file.parser,
         pages=tuple(page for page in pages if page.start < end),
         blocks=tuple(replace(block, end=min(block.end, end)) for block in blocks),
-    )  # fmt: skip
+    )

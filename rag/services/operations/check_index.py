@@ -51,13 +51,14 @@ def missing_indexes() -> Iterator[Finding]:
         for store_id in due_indexes(space_id=space.pk):
             whose = "its shared" if store_id is None else f"the own one of store {store_id} of its"
             yield Finding(
-                "indexes", "warning",
+                "indexes",
+                "warning",
                 f"space {space.pk} ({space.model}) lacks {whose} HNSW index"
                 f" {index_name(space.pk, store_id)}",
                 "Build it; searches are exact and slower until then.",
                 facts={"space": space.pk, "store": store_id},
                 fix=partial(_build, space.pk),
-            )  # fmt: skip
+            )
 
 
 def broken_indexes() -> Iterator[Finding]:
@@ -66,8 +67,14 @@ def broken_indexes() -> Iterator[Finding]:
         cursor.execute(_INVALID)
         names = [row[0] for row in cursor.fetchall()]
     for name in names:
-        yield Finding("indexes", "warning", f"the index {name} is not valid", "Drop it.",
-                      facts={"index": name}, fix=partial(_drop, name))  # fmt: skip
+        yield Finding(
+            "indexes",
+            "warning",
+            f"the index {name} is not valid",
+            "Drop it.",
+            facts={"index": name},
+            fix=partial(_drop, name),
+        )
 
 
 def recall() -> Iterator[Finding]:
@@ -79,8 +86,12 @@ def recall() -> Iterator[Finding]:
         backend=models.Store.Backend.LOCAL, n_chunks__gt=conf().hnsw_min_chunks
     )
     targets = search_targets(stores=list(stores), scope=Scope.operator())
-    asked = [(target, *one) for target in sorted(targets, key=lambda one: one.n_chunks)
-             if target.has_hnsw or target.has_partial for one in _questions(target)]  # fmt: skip
+    asked = [
+        (target, *one)
+        for target in sorted(targets, key=lambda one: one.n_chunks)
+        if target.has_hnsw or target.has_partial
+        for one in _questions(target)
+    ]
     ends = time.monotonic() + RECALL_S
     for number, (target, filters, question) in enumerate(asked):
         # Each has its share of the time, and what those before have left.
@@ -92,11 +103,13 @@ def recall() -> Iterator[Finding]:
             continue
         is_good = found.recall >= MIN_RECALL
         yield Finding(
-            "recall", "note" if is_good else "warning", f"{whose} is {found.recall:.3f}",
+            "recall",
+            "note" if is_good else "warning",
+            f"{whose} is {found.recall:.3f}",
             "" if is_good else f"Build {index_name(target.space_id)} anew: REINDEX CONCURRENTLY.",
             f"sample of {found.n_asked} vectors",
             {"store": target.store_id, "recall": round(found.recall, 4), "filter": filters},
-        )  # fmt: skip
+        )
 
 
 def _questions(target: StoreTarget) -> Iterator[tuple[str, RecallQuestion]]:
@@ -131,23 +144,30 @@ def outbox() -> Iterator[Finding]:
     state = outbox_state()
     if state.is_on and not is_milvus():
         yield Finding(
-            "outbox", "warning", "changes are noted for Milvus, which nobody asks",
-            "Stop it: rag_feed --stop, or set RAG_SEARCH_PROVIDER=milvus.", fix=_stop,
-        )  # fmt: skip
+            "outbox",
+            "warning",
+            "changes are noted for Milvus, which nobody asks",
+            "Stop it: rag_feed --stop, or set RAG_SEARCH_PROVIDER=milvus.",
+            fix=_stop,
+        )
     if not is_milvus():
         return
     if not state.is_on:
         yield Finding(
-            "outbox", "error", "searches ask Milvus, and no changes are noted for it",
-            "Feed it: rag_feed.", fix=_start,
-        )  # fmt: skip
+            "outbox",
+            "error",
+            "searches ask Milvus, and no changes are noted for it",
+            "Feed it: rag_feed.",
+            fix=_start,
+        )
     elif state.lag_s > MAX_LAG_S:
         yield Finding(
-            "outbox", "warning",
+            "outbox",
+            "warning",
             f"{state.n_waiting} changes wait for Milvus, the oldest for {state.lag_s:.0f} s",
             "Start a worker: manage.py procrastinate worker; its log says what fails.",
             facts={"waiting": state.n_waiting, "lag_s": round(state.lag_s)},
-        )  # fmt: skip
+        )
 
 
 def milvus_chunks() -> Iterator[Finding]:
@@ -159,10 +179,13 @@ def milvus_chunks() -> Iterator[Finding]:
         if there != here and not outbox_state().n_waiting:
             whose = f"space {space_id}" if space_id else "the words"
             yield Finding(
-                "milvus", "warning", f"Milvus holds {there} chunks of {whose}, Postgres {here}",
-                "Feed it anew: rag_feed --all.", facts={"space": space_id, "there": there,
-                "here": here}, fix=_start_anew,
-            )  # fmt: skip
+                "milvus",
+                "warning",
+                f"Milvus holds {there} chunks of {whose}, Postgres {here}",
+                "Feed it anew: rag_feed --all.",
+                facts={"space": space_id, "there": there, "here": here},
+                fix=_start_anew,
+            )
 
 
 def _n_there(space_id: int) -> int:

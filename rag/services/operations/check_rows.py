@@ -65,24 +65,31 @@ def chunks_without_rows() -> Iterator[Finding]:
     for name, statement in (("vectors", _NO_VECTOR), ("terms", _NO_TERMS)):
         for store_id, n, file_ids in _rows(statement):
             yield Finding(
-                f"chunks without {name}", "error",
+                f"chunks without {name}",
+                "error",
                 f"store {store_id}: {n} chunks of {len(file_ids)} files have no {name}",
                 "Index the files again.",
                 facts={"store": store_id, "chunks": n, "files": file_ids[:20]},
                 fix=partial(_index_again, name, store_id, file_ids),
-            )  # fmt: skip
+            )
 
 
 def rows_without_chunks() -> Iterator[Finding]:
     """Tell vectors and terms of chunks that are gone: they take room and may be counted."""
-    found = (("vectors", "space", _VECTORS_ALONE, _DROP_VECTORS),
-             ("terms", "store", _TERMS_ALONE, _DROP_TERMS))  # fmt: skip
+    found = (
+        ("vectors", "space", _VECTORS_ALONE, _DROP_VECTORS),
+        ("terms", "store", _TERMS_ALONE, _DROP_TERMS),
+    )
     for name, of, statement, cure in found:
         for number, n in _rows(statement):
             yield Finding(
-                f"{name} without chunks", "error", f"{of} {number}: {n} {name} have no live chunk",
-                "Remove them.", facts={of: number, "rows": n}, fix=partial(_remove, name, cure),
-            )  # fmt: skip
+                f"{name} without chunks",
+                "error",
+                f"{of} {number}: {n} {name} have no live chunk",
+                "Remove them.",
+                facts={of: number, "rows": n},
+                fix=partial(_remove, name, cure),
+            )
 
 
 def restrictions() -> Iterator[Finding]:
@@ -94,10 +101,13 @@ def restrictions() -> Iterator[Finding]:
     ):
         if file_ids := [file_id for file_id, has_none in found if has_none == is_open]:
             yield Finding(
-                "restrictions", "error", what.format(n=len(file_ids)),
-                "Bring the index in line now.", facts={"files": file_ids[:20]},
+                "restrictions",
+                "error",
+                what.format(n=len(file_ids)),
+                "Bring the index in line now.",
+                facts={"files": file_ids[:20]},
                 fix=partial(_restrict, file_ids),
-            )  # fmt: skip
+            )
 
 
 def _rows(statement: str) -> list[tuple[Any, ...]]:
@@ -220,24 +230,36 @@ def totals() -> Iterator[Finding]:
         if (n_told, len_told) != (n_seen, len_seen):
             told = f"{n_told} chunks are counted, {n_seen} are there"
             yield Finding(
-                "totals", "warning", f"store {store_id}: {told} (length {len_told}, {len_seen})",
-                "Count them anew.", facts={"store": store_id, "told": n_told, "seen": n_seen},
+                "totals",
+                "warning",
+                f"store {store_id}: {told} (length {len_told}, {len_seen})",
+                "Count them anew.",
+                facts={"store": store_id, "told": n_told, "seen": n_seen},
                 fix=partial(_recount, store_id),
-            )  # fmt: skip
+            )
 
 
 def frequencies() -> Iterator[Finding]:
     """Tell stores whose document frequencies differ from their chunks."""
-    for store_id, n_chunks in models.Store.objects.filter(
-        backend=models.Store.Backend.LOCAL, n_chunks__gt=0
-    ).order_by("pk").values_list("pk", "n_chunks"):  # fmt: skip
+    for store_id, n_chunks in (
+        models.Store.objects.filter(backend=models.Store.Backend.LOCAL, n_chunks__gt=0)
+        .order_by("pk")
+        .values_list("pk", "n_chunks")
+    ):
         n_terms, n_wrong = _drift(store_id, n_chunks)
         if n_wrong:
             how = "exact" if n_chunks <= MAX_EXACT else f"sample of {n_terms} terms"
             told = f"store {store_id}: {n_wrong} of {n_terms} terms are counted wrong"
             facts = {"store": store_id, "wrong": n_wrong, "terms": n_terms}
-            yield Finding("frequencies", "warning", told, "Count them anew.", how, facts,
-                          partial(_recount, store_id))  # fmt: skip
+            yield Finding(
+                "frequencies",
+                "warning",
+                told,
+                "Count them anew.",
+                how,
+                facts,
+                partial(_recount, store_id),
+            )
 
 
 def _drift(store_id: int, n_chunks: int) -> tuple[int, int]:

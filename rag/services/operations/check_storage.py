@@ -33,17 +33,22 @@ def original_bytes() -> Iterator[Finding]:
         n_alone += len(there - {name for _, name in ours})
     if missing:
         yield Finding(
-            "bytes", "error", f"the bytes of {len(missing)} files are gone",
+            "bytes",
+            "error",
+            f"the bytes of {len(missing)} files are gone",
             "Upload them again or restore the folder; texts and chunks are still there.",
             facts={"files": missing[:20]},
-        )  # fmt: skip
+        )
     if n_alone:
         yield Finding(
-            "bytes", "note", f"{n_alone} files on disk belong to nothing",
+            "bytes",
+            "note",
+            f"{n_alone} files on disk belong to nothing",
             f"They are removed when they are {ORPHAN_AFTER_S / 3600:.0f} hours old: an upload may"
             " be at work.",
-            facts={"files": n_alone}, fix=_remove,
-        )  # fmt: skip
+            facts={"files": n_alone},
+            fix=_remove,
+        )
 
 
 def _folders() -> list[str]:

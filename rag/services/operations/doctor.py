@@ -81,9 +81,11 @@ def _unreadable_database() -> Iterator[Finding]:
         yield Finding("database", "error", _first_line(error), todo)
     except (DatabaseError, OSError) as error:
         yield Finding(
-            "database", "error", f"it does not answer: {_first_line(error)}",
+            "database",
+            "error",
+            f"it does not answer: {_first_line(error)}",
             "Check DATABASE_URL and the server.",
-        )  # fmt: skip
+        )
     except RAGError as error:
         # An embedded server that does not start, or one that is too old: its hint is in the text.
         yield Finding("database", "error", str(error))

@@ -27,9 +27,14 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as JSON."""
         return {
-            "check": self.check, "level": self.level, "what": self.what, "todo": self.todo,
-            "how": self.how, "is_fixable": self.fix is not None, "facts": self.facts,
-        }  # fmt: skip
+            "check": self.check,
+            "level": self.level,
+            "what": self.what,
+            "todo": self.todo,
+            "how": self.how,
+            "is_fixable": self.fix is not None,
+            "facts": self.facts,
+        }
 
 
 Check = Callable[[], Iterator[Finding]]

@@ -28,8 +28,11 @@ def readiness() -> dict[str, dict[str, Any]]:
     Numbers and yes or no alone: no names, no paths, no texts of errors.
     """
     checks: dict[str, Callable[[], dict[str, Any]]] = {
-        "database": _database, "migrations": _migrations, "worker": _worker, "disk": _disk,
-    }  # fmt: skip
+        "database": _database,
+        "migrations": _migrations,
+        "worker": _worker,
+        "disk": _disk,
+    }
     if is_milvus():
         checks["milvus"] = _milvus
     return {name: _safely(check) for name, check in checks.items()}
@@ -66,8 +69,9 @@ def _migrations() -> dict[str, Any]:
 
 def _worker() -> dict[str, Any]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT extract(epoch FROM now() - max(last_heartbeat)) FROM"
-                       " procrastinate_workers")  # fmt: skip
+        cursor.execute(
+            "SELECT extract(epoch FROM now() - max(last_heartbeat)) FROM procrastinate_workers"
+        )
         seen_s = cursor.fetchone()[0]
     if seen_s is None:
         return {"ok": False}

@@ -44,9 +44,13 @@ def retry_jobs(*, scope: Scope, job_ids: Sequence[int]) -> int:
     file_ids, others = _split(ended)
     n = retry_files(scope=scope, file_ids=file_ids)
     again: dict[str, Any] = {
-        "status": "todo", "attempts": F("attempts") + 1, "scheduled_at": timezone.now(),
-        "queueing_lock": None, "abort_requested": False, "worker_id": None,
-    }  # fmt: skip
+        "status": "todo",
+        "attempts": F("attempts") + 1,
+        "scheduled_at": timezone.now(),
+        "queueing_lock": None,
+        "abort_requested": False,
+        "worker_id": None,
+    }
     with transaction.atomic():
         # The queue's own model refuses to be written; its table is a table.
         n += QuerySet.update(others, **again)

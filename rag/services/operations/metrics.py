@@ -123,26 +123,49 @@ PREFIX = "citable_"
 _BOUNDS = [f"{bound:g}" for bound in BUCKETS_S] + ["+Inf"]
 # name, help, labels, and rows of (labels..., value).
 _GAUGES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    ("jobs", "Jobs in the queue, by what becomes of them.", ("queue", "status"),
-     "SELECT queue_name, status::text, count(*) FROM procrastinate_jobs"
-     " WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2"),
-    ("oldest_job_age_seconds", "How long the oldest job that could run has waited.", ("queue",),
-     "SELECT j.queue_name, extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))"
-     " FROM procrastinate_jobs j LEFT JOIN LATERAL (SELECT min(at) AS at FROM procrastinate_events"
-     " WHERE job_id = j.id) e ON true WHERE j.status = 'todo'"
-     " AND (j.scheduled_at IS NULL OR j.scheduled_at <= now()) GROUP BY 1"),
-    ("workers", "Queue workers that have given a sign of life within a minute.", (),
-     "SELECT count(*) FROM procrastinate_workers"
-     " WHERE last_heartbeat > now() - interval '1 minute'"),
-    ("files", "Files, by what happens to them.", ("status",),
-     "SELECT status, count(*) FROM rag_file GROUP BY 1"),
-    ("chunks", "Chunks of local stores that can be found.", (),
-     "SELECT coalesce(sum(n_chunks), 0) FROM rag_store"),
-    ("answers_at_work", "Answers of agents that are being written.", (),
-     "SELECT count(*) FROM agents_message WHERE status = 'running'"),
-    ("database_bytes", "Size of the database.", (),
-     "SELECT pg_database_size(current_database())"),
-)  # fmt: skip
+    (
+        "jobs",
+        "Jobs in the queue, by what becomes of them.",
+        ("queue", "status"),
+        "SELECT queue_name, status::text, count(*) FROM procrastinate_jobs"
+        " WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2",
+    ),
+    (
+        "oldest_job_age_seconds",
+        "How long the oldest job that could run has waited.",
+        ("queue",),
+        "SELECT j.queue_name, extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))"
+        " FROM procrastinate_jobs j LEFT JOIN LATERAL (SELECT min(at) AS at"
+        " FROM procrastinate_events WHERE job_id = j.id) e ON true WHERE j.status = 'todo'"
+        " AND (j.scheduled_at IS NULL OR j.scheduled_at <= now()) GROUP BY 1",
+    ),
+    (
+        "workers",
+        "Queue workers that have given a sign of life within a minute.",
+        (),
+        "SELECT count(*) FROM procrastinate_workers"
+        " WHERE last_heartbeat > now() - interval '1 minute'",
+    ),
+    (
+        "files",
+        "Files, by what happens to them.",
+        ("status",),
+        "SELECT status, count(*) FROM rag_file GROUP BY 1",
+    ),
+    (
+        "chunks",
+        "Chunks of local stores that can be found.",
+        (),
+        "SELECT coalesce(sum(n_chunks), 0) FROM rag_store",
+    ),
+    (
+        "answers_at_work",
+        "Answers of agents that are being written.",
+        (),
+        "SELECT count(*) FROM agents_message WHERE status = 'running'",
+    ),
+    ("database_bytes", "Size of the database.", (), "SELECT pg_database_size(current_database())"),
+)
 
 
 def metrics_page() -> bytes:

@@ -82,9 +82,14 @@ def estimate_reindex(
     elif what == Whats.LEXICAL:
         seconds, disk = _words(store, ids, n_chunks), TERM_BYTES * n_chunks
     return ReindexEstimate(
-        n_files=sums["files"] if file_ids is None else len(file_ids), n_chunks=n_chunks,
-        n_tokens=n_tokens, seconds=seconds, cost=cost, currency=currency, disk_bytes=disk,
-    )  # fmt: skip
+        n_files=sums["files"] if file_ids is None else len(file_ids),
+        n_chunks=n_chunks,
+        n_tokens=n_tokens,
+        seconds=seconds,
+        cost=cost,
+        currency=currency,
+        disk_bytes=disk,
+    )
 
 
 def _embedding(

@@ -13,9 +13,17 @@ from rag.services.reindex.progress import OnProgress, RunClock, RunProgress, sil
 Whats = models.ReindexRun.What
 FileStatus = models.File.Status
 # What the parsers of this version call themselves; a test holds it against them.
-PARSERS = frozenset({
-    "epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/3", "xberg/3",
-})  # fmt: skip
+PARSERS = frozenset(
+    {
+        "epub/2",
+        "html/2",
+        "libreoffice/3",
+        "mail/2",
+        "plain/3",
+        "pypdfium2/3",
+        "xberg/3",
+    }
+)
 
 
 def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
@@ -29,10 +37,12 @@ def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> b
         file_ids = run.file_ids = list(files.order_by("pk").values_list("pk", flat=True))
         # Queued first: who dies in between queues them again, which changes nothing.
         reindex(
-            store=run.store, file_ids=run.file_ids, fresh_vectors=run.what == Whats.ALL,
+            store=run.store,
+            file_ids=run.file_ids,
+            fresh_vectors=run.what == Whats.ALL,
             from_text=run.what == Whats.CHUNKS,
             per_second=float(run.options.get("per_second") or 0),
-        )  # fmt: skip
+        )
         models.ReindexRun.objects.filter(pk=run.pk).update(file_ids=run.file_ids)
         RunClock(run, stage="files", n_total=len(file_ids))
         run.stage = "files"

@@ -62,8 +62,9 @@ def _step(run: models.ReindexRun, before: tuple[str, ...], after: str) -> None:
             return
     raise ConflictError(
         "Chunks of “{name}” change faster than they are embedded.",
-        hint="Try again when fewer files come in.", name=run.store.name,
-    )  # fmt: skip
+        hint="Try again when fewer files come in.",
+        name=run.store.name,
+    )
 
 
 def _hold(run: models.ReindexRun, before: tuple[str, ...]) -> None:
@@ -127,15 +128,18 @@ def fill(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> None:
     while missing := missing_chunks(run.target.pk, run.store_id):
         clock = RunClock(run, stage="embedding", n_total=len(missing), on_progress=on_progress)
         n_written = embed_chunks(
-            space_id=run.target.pk, chunk_ids=missing, on_batch=clock.tick,
+            space_id=run.target.pk,
+            chunk_ids=missing,
+            on_batch=clock.tick,
             workers=int(run.options.get("workers") or 1),
-        )  # fmt: skip
+        )
         if not n_written and missing == missing_chunks(run.target.pk, run.store_id):
             raise ConflictError(
                 "{n} chunks of “{name}” are not in the word index.",
                 hint="Make the words anew first: rag_reindex --what lexical.",
-                n=len(missing), name=run.store.name,
-            )  # fmt: skip
+                n=len(missing),
+                name=run.store.name,
+            )
 
 
 def _end(run: models.ReindexRun, state: str) -> None:

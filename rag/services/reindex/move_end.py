@@ -31,13 +31,20 @@ def retire_run(*, run: models.ReindexRun) -> float:
         row = models.ReindexRun.objects.select_for_update(of=("self",)).get(pk=run.pk)
         if row.state != States.SWAPPED or row.swapped_at is None:
             raise ConflictError(
-                "Run {id} is {state}.", hint="Only a swapped one is retired.",
-                id=run.pk, state=row.state,
-            )  # fmt: skip
+                "Run {id} is {state}.",
+                hint="Only a swapped one is retired.",
+                id=run.pk,
+                state=row.state,
+            )
         left_s = (row.swapped_at + timedelta(seconds=GRACE_S) - timezone.now()).total_seconds()
         if left_s > 0:
-            defer("rag.retire_run", lock=f"reindex:{run.pk}", delay_s=int(left_s) + 1,
-                  run_id=run.pk, swapped_at=row.swapped_at.isoformat())  # fmt: skip
+            defer(
+                "rag.retire_run",
+                lock=f"reindex:{run.pk}",
+                delay_s=int(left_s) + 1,
+                run_id=run.pk,
+                swapped_at=row.swapped_at.isoformat(),
+            )
             return left_s
         _end(row, States.DONE)
         _queue_clearing(row, row.source_id)

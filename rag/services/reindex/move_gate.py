@@ -38,9 +38,11 @@ def compare_folder(*, folder: Path, before: str, after: str) -> Paired:
 
 def _scores(dataset: Dataset, model: str) -> dict[str, dict[str, float]]:
     store = ensure_store(
-        corpus=dataset.corpus, documents=dataset.documents, on_embedded=lambda n: None,
+        corpus=dataset.corpus,
+        documents=dataset.documents,
+        on_embedded=lambda n: None,
         embedding_model=model,
-    )  # fmt: skip
+    )
     settings = store.retrieval_settings.but(mode="hybrid", top_k=TOP_K)
     ids = list(dataset.documents)
     rankings: dict[str, list[str]] = {}
@@ -77,8 +79,9 @@ def judge_space(*, run: models.ReindexRun) -> dict[str, Any]:
     report["compared"] = {name: asdict(paired) for name, paired in judged.items()}
     reasons += [
         f"nDCG@10 of {name} fell by {-paired.difference:.4f}, more than {margin}"
-        for name, paired in judged.items() if paired.difference < -margin
-    ]  # fmt: skip
+        for name, paired in judged.items()
+        if paired.difference < -margin
+    ]
     if not judged:
         reasons.append("no golden questions and no folder to compare on")
     return {**report, "passed": not reasons, "reasons": reasons}
@@ -90,7 +93,7 @@ def refusal_of(*, run: models.ReindexRun) -> RAGError:
         "The new space was refused: {reasons}.",
         hint="Swap by force, or cancel the run; the live space is untouched.",
         reasons="; ".join(run.report.get("reasons", ())),
-    )  # fmt: skip
+    )
 
 
 def _golden(run: models.ReindexRun, report: dict[str, Any]) -> Paired:
@@ -107,9 +110,12 @@ def _recall(run: models.ReindexRun) -> float:
     assert run.target is not None, "a move has one"
     ready = valid_indexes()
     target = StoreTarget(
-        store_id=run.store_id, space_id=run.target.pk, dim=run.target.dim,
-        n_chunks=run.store.n_chunks, sees_restricted=True,
+        store_id=run.store_id,
+        space_id=run.target.pk,
+        dim=run.target.dim,
+        n_chunks=run.store.n_chunks,
+        sees_restricted=True,
         has_hnsw=index_name(run.target.pk) in ready,
         has_partial=index_name(run.target.pk, run.store_id) in ready,
-    )  # fmt: skip
+    )
     return recall_of(target)

@@ -24,9 +24,11 @@ def move_target(*, store: models.Store, model: str = "") -> models.EmbeddingSpac
     embedder = target_embedder(store=store, model=model)
     with transaction.atomic():
         space, _ = models.EmbeddingSpace.objects.get_or_create(
-            model=embedder.id, dim=embedder.dim, version=embedder.version,
+            model=embedder.id,
+            dim=embedder.dim,
+            version=embedder.version,
             defaults={"state": models.EmbeddingSpace.State.BUILDING},
-        )  # fmt: skip
+        )
         if space.pk == store.space_id:
             return None
         create_partition(space.pk, space.dim)

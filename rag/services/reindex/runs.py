@@ -67,9 +67,11 @@ def start_run(
     store.require_local()
     if what not in Whats.values:
         raise InvalidInputError(
-            "“{what}” cannot be indexed anew.", hint="Known: {known}.", what=what,
+            "“{what}” cannot be indexed anew.",
+            hint="Known: {known}.",
+            what=what,
             known=", ".join(Whats.values),
-        )  # fmt: skip
+        )
     if model and what != Whats.EMBEDDINGS:
         raise InvalidInputError(
             "Another model makes other vectors only.", hint="Choose embeddings to change the model."
@@ -80,11 +82,14 @@ def start_run(
             "A store moves to another model with all its files.", hint="Name no files."
         )
     values = {
-        "what": what, "model": model, "options": asdict(options or RunOptions()),
+        "what": what,
+        "model": model,
+        "options": asdict(options or RunOptions()),
         "created_by_id": scope.user_id,
-        "file_ids": None if file_ids is None else sorted(file_ids), "target": target,
+        "file_ids": None if file_ids is None else sorted(file_ids),
+        "target": target,
         "source": store.space if target else None,
-    }  # fmt: skip
+    }
     try:
         with transaction.atomic():
             return models.ReindexRun.objects.create(store=store, **values), True
@@ -101,8 +106,9 @@ def _same_run(store: models.Store, values: dict[str, Any]) -> models.ReindexRun:
     if clash is None or (clash.what, clash.target, clash.file_ids) != wanted:
         raise ConflictError(
             "The store “{name}” is being indexed anew already.",
-            hint="Wait for that run, or cancel it.", name=store.name,
-        )  # fmt: skip
+            hint="Wait for that run, or cancel it.",
+            name=store.name,
+        )
     return clash
 
 

@@ -118,9 +118,12 @@ def embed_store(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> 
     ids = missing_chunks(space_id, run.store_id, run.file_ids) if only_stale else _all_left(run)
     clock = RunClock(run, stage="embedding", n_total=len(ids), on_progress=on_progress)
     embed_chunks(
-        space_id=space_id, chunk_ids=ids, workers=int(run.options.get("workers") or 1),
-        again=not only_stale, on_batch=clock.tick,
-    )  # fmt: skip
+        space_id=space_id,
+        chunk_ids=ids,
+        workers=int(run.options.get("workers") or 1),
+        again=not only_stale,
+        on_batch=clock.tick,
+    )
     queue_index_builds(store_id=run.store_id)
     return False
 

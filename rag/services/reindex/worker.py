@@ -55,9 +55,10 @@ def finish(*, run: models.ReindexRun, state: str, error: RAGError | None = None)
     """End a run that was not cancelled meanwhile."""
     running = models.ReindexRun.objects.filter(pk=run.pk, state=States.RUNNING)
     running.update(
-        state=state, error=error and error.as_dict(),
+        state=state,
+        error=error and error.as_dict(),
         ended_at=None if state == States.FAILED else timezone.now(),
-    )  # fmt: skip
+    )
     run.refresh_from_db()
 
 

@@ -46,9 +46,13 @@ class SearchKey:
 
 
 def search_key(
-    *, query: str, scope: Scope, settings: RetrievalSettings, states: Sequence[StoreState],
+    *,
+    query: str,
+    scope: Scope,
+    settings: RetrievalSettings,
+    states: Sequence[StoreState],
     also: Any = "",
-) -> SearchKey | None:  # fmt: skip
+) -> SearchKey | None:
     """Return the key, or None where nothing may be kept.
 
     ``also`` is what else the result depends on, JSON-safe. Nothing may be kept where a store
@@ -59,10 +63,17 @@ def search_key(
     if ttl_s < 1 or any(state.is_ours for state in states):
         return None
     parts = [
-        also, normal_query(query), is_han(query), short_phrase(query), scope.fingerprint,
-        settings.hash, [[*asdict(state).values()] for state in states], VERSION, _code(),
+        also,
+        normal_query(query),
+        is_han(query),
+        short_phrase(query),
+        scope.fingerprint,
+        settings.hash,
+        [[*asdict(state).values()] for state in states],
+        VERSION,
+        _code(),
         _models(settings),
-    ]  # fmt: skip
+    ]
     return SearchKey(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"), ttl_s)
 
 
@@ -82,11 +93,17 @@ def _models(settings: RetrievalSettings) -> list[str]:
     values = conf()
     # Endpoint and form of the models that turn a question into a vector, or sort what was found.
     return [
-        values.e5_precision, str(values.embedding_dim), values.query_prefix,
-        values.openai_base_url, values.gemini_base_url,
-        *([] if settings.rerank == "none" else
-          [values.chat_model, values.rerank_url, values.rerank_model]),
-    ]  # fmt: skip
+        values.e5_precision,
+        str(values.embedding_dim),
+        values.query_prefix,
+        values.openai_base_url,
+        values.gemini_base_url,
+        *(
+            []
+            if settings.rerank == "none"
+            else [values.chat_model, values.rerank_url, values.rerank_model]
+        ),
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -120,9 +137,14 @@ def cached_search(
     if settings is None and stores:
         settings = stores[0].retrieval_settings
     anew = partial(
-        search, query=asked, scope=scope, stores=stores, settings=settings, is_logged=is_logged,
+        search,
+        query=asked,
+        scope=scope,
+        stores=stores,
+        settings=settings,
+        is_logged=is_logged,
         files=files,
-    )  # fmt: skip
+    )
     key = settings and _key(asked, scope, stores, settings, files)
     if not key:
         return anew()
@@ -152,9 +174,12 @@ def _timed(result: SearchResult, started: float) -> SearchResult:
 
 
 def _key(
-    asked: str, scope: Scope, stores: Sequence[models.Store], settings: RetrievalSettings,
+    asked: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings,
     files: FileFilter | None,
-) -> SearchKey | None:  # fmt: skip
+) -> SearchKey | None:
     """Return the key of a search that may be kept; a store that was deleted has no state."""
     ids = {store.pk for store in stores}
     states = read_states(ids)

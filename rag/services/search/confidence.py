@@ -69,9 +69,13 @@ class Judged:
 
 
 def judge_hits(
-    *, query: str, hits: Sequence[Hit], models_of: Mapping[int, str] | None = None,
-    vector_threshold: float = 0.0, bm25_threshold: float = 0.0,
-) -> Judged:  # fmt: skip
+    *,
+    query: str,
+    hits: Sequence[Hit],
+    models_of: Mapping[int, str] | None = None,
+    vector_threshold: float = 0.0,
+    bm25_threshold: float = 0.0,
+) -> Judged:
     """Return the hits that are like enough by meaning, or by words.
 
     ``vector_threshold`` is a likeness, ``bm25_threshold`` a BM25 score. The confidence is the best

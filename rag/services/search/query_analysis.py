@@ -82,9 +82,13 @@ class QueryAnalyzer:
         def ask(options: Mapping[str, Any]) -> str:
             left_s = max(0.01, self._deadline_s - (time.monotonic() - started))
             request = ChatRequest(
-                messages, question=query, temperature=0.0, max_tokens=512, timeout_s=left_s,
+                messages,
+                question=query,
+                temperature=0.0,
+                max_tokens=512,
+                timeout_s=left_s,
                 options=options,
-            )  # fmt: skip
+            )
             return chat.generate(request).text
 
         options = {} if self._model in _without_schema else _schema_options(chat)

@@ -42,9 +42,12 @@ def log_citations(*, scope: Scope, since: datetime, citations: Sequence[Mapping[
     cited = [one["chunk_id"] for one in left]
     user_id: Any = scope.user_id  # None finds those that nobody in particular asked
     searches = models.QueryLog.objects.filter(
-        user_id=user_id, created_at__gte=since, kind=models.QueryLog.Kind.SEARCH,
-        citations=[], chunk_ids__overlap=cited,
-    ).order_by("-pk")  # fmt: skip
+        user_id=user_id,
+        created_at__gte=since,
+        kind=models.QueryLog.Kind.SEARCH,
+        citations=[],
+        chunk_ids__overlap=cited,
+    ).order_by("-pk")
     for pk, chunk_ids in searches.values_list("pk", "chunk_ids")[:MAX_SEARCHES] if left else ():
         own = [one for one in left if one["chunk_id"] in chunk_ids]
         if own:
@@ -61,12 +64,20 @@ def log_query(
     citations: Sequence[Citation] = (),
 ) -> int:
     """Keep one search or question and return its id."""
-    return add_quickly(models.QueryLog(
-        kind=models.QueryLog.Kind.ASK if answer else models.QueryLog.Kind.SEARCH,
-        query=result.query, user_id=scope.user_id, store_ids=list(result.store_ids),
-        settings_hash=result.settings_hash, mode=result.mode, top_k=result.top_k,
-        chunk_ids=[hit.chunk_id for hit in result.hits if hit.chunk_id is not None],
-        best_score=result.hits[0].score if result.hits else None, confidence=result.confidence,
-        timings_ms={name: round(ms, 2) for name, ms in result.timings_ms.items()},
-        answer=answer, citations=[asdict(citation) for citation in citations],
-    ))  # fmt: skip
+    return add_quickly(
+        models.QueryLog(
+            kind=models.QueryLog.Kind.ASK if answer else models.QueryLog.Kind.SEARCH,
+            query=result.query,
+            user_id=scope.user_id,
+            store_ids=list(result.store_ids),
+            settings_hash=result.settings_hash,
+            mode=result.mode,
+            top_k=result.top_k,
+            chunk_ids=[hit.chunk_id for hit in result.hits if hit.chunk_id is not None],
+            best_score=result.hits[0].score if result.hits else None,
+            confidence=result.confidence,
+            timings_ms={name: round(ms, 2) for name, ms in result.timings_ms.items()},
+            answer=answer,
+            citations=[asdict(citation) for citation in citations],
+        )
+    )

@@ -92,9 +92,12 @@ class RAGCache:
         (store,) = find_stores(names=[project_id], scope=self._scope)
         settings = self._settings or store.retrieval_settings
         return search_key(
-            query=query, scope=self._scope, states=read_states([store.pk]), also="list",
+            query=query,
+            scope=self._scope,
+            states=read_states([store.pk]),
+            also="list",
             settings=settings.but(content_types=tuple(sorted(types or ()))),
-        )  # fmt: skip
+        )
 
     def _find(self, key: SearchKey | None) -> list[dict[str, Any]] | None:
         found = None if key is None else self._place.find(self._place.seal.name(key.asked))

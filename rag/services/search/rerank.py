@@ -67,13 +67,17 @@ def ranking_request(
     if not can_write(model_id=chat.id):
         raise ConfigurationError(
             "The model {model} only quotes and cannot rank.",
-            hint="Set RAG_CHAT_MODEL to a language model, or rank by an endpoint.", model=chat.id,
-        )  # fmt: skip
+            hint="Set RAG_CHAT_MODEL to a language model, or rank by an endpoint.",
+            model=chat.id,
+        )
     messages = ranking_prompt(query, [hit.text for hit in hits[:MAX_TEXTS]])
     return ChatRequest(
-        [Message(role, text) for role, text in messages], question=query, temperature=0.0,
-        max_tokens=1024, timeout_s=timeout_s,
-    )  # fmt: skip
+        [Message(role, text) for role, text in messages],
+        question=query,
+        temperature=0.0,
+        max_tokens=1024,
+        timeout_s=timeout_s,
+    )
 
 
 def ranked_by(*, answer: str, hits: Sequence[Hit], method: str) -> tuple[Hit, ...]:

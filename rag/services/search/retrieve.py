@@ -175,14 +175,23 @@ def _searched(
     ranked, rerank = rank_again(query=result.query, hits=refined.hits, settings=settings)
     hits = tuple(ranked[:top_k])
     metadata = {
-        "mode": result.mode, "query_intent": analysis.intent, **analysis.as_dict(),
-        "content_types": list(wanted.content_types) or None, "top_k": top_k,
-        "total_found": len(result.hits), "returned": len(hits), "rerank": rerank or None,
-        "fallback": "hybrid" if "mode" in reasons else None, "fallback_reasons": reasons,
-        "dropped_duplicates": refined.n_dropped, "merged": refined.n_merged,
+        "mode": result.mode,
+        "query_intent": analysis.intent,
+        **analysis.as_dict(),
+        "content_types": list(wanted.content_types) or None,
+        "top_k": top_k,
+        "total_found": len(result.hits),
+        "returned": len(hits),
+        "rerank": rerank or None,
+        "fallback": "hybrid" if "mode" in reasons else None,
+        "fallback_reasons": reasons,
+        "dropped_duplicates": refined.n_dropped,
+        "merged": refined.n_merged,
         "timings_ms": {
-            **result.timings_ms, "search": (searched - started) * 1e3,
-            "refine": (ended - searched) * 1e3, "rerank": (time.perf_counter() - ended) * 1e3,
+            **result.timings_ms,
+            "search": (searched - started) * 1e3,
+            "refine": (ended - searched) * 1e3,
+            "rerank": (time.perf_counter() - ended) * 1e3,
         },
-    }  # fmt: skip
+    }
     return Retrieval(replace(result, top_k=top_k, rerank=rerank), hits, analysis, metadata)

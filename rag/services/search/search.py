@@ -94,11 +94,14 @@ def search(
     laps.end("embed")
     top_k = analysis.top_k if analysis else settings.top_k or 1
     index_query = IndexQuery(
-        targets=targets, group_ids=scope.group_ids, vectors=vectors, settings=settings,
+        targets=targets,
+        group_ids=scope.group_ids,
+        vectors=vectors,
+        settings=settings,
         **(_words(query) if mode != "semantic" else {"terms": {}}),
         top_k=n_candidates(top_k=top_k, settings=settings),
         files=files or file_filter(store_ids=store_ids, settings=settings),
-    )  # fmt: skip
+    )
     hits, routes = wiring.index().search(index_query)
     laps.end("sql")
     hits, rerank = rank_again(query=query, hits=hits, settings=settings)
@@ -106,9 +109,18 @@ def search(
         laps.end("rerank")
     confidence = confidence_of(query=query, hits=hits, targets=targets)
     result = SearchResult(
-        query, tuple(hits[:top_k]), mode, top_k, settings.hash, routes, timings_ms=laps.so_far(),
-        analysis=analysis, rerank=rerank, confidence=confidence, store_ids=tuple(store_ids),
-    )  # fmt: skip
+        query,
+        tuple(hits[:top_k]),
+        mode,
+        top_k,
+        settings.hash,
+        routes,
+        timings_ms=laps.so_far(),
+        analysis=analysis,
+        rerank=rerank,
+        confidence=confidence,
+        store_ids=tuple(store_ids),
+    )
     watch.took("search", result.timings_ms["total"] / 1e3, mode=mode)
     if is_logged:
         log_query(result=result, scope=scope)
@@ -130,9 +142,11 @@ def checked_query(*, query: str) -> str:
 def _words(query: str) -> dict[str, Any]:
     terms = query_terms(query)
     return {
-        "terms": terms, "codes": frozenset(filter(is_identifier, terms)), "is_han": is_han(query),
+        "terms": terms,
+        "codes": frozenset(filter(is_identifier, terms)),
+        "is_han": is_han(query),
         "phrase": short_phrase(query) if terms else "",
-    }  # fmt: skip
+    }
 
 
 def _analysis(query: str, stores: Sequence[models.Store], ids: Sequence[int]) -> QueryAnalysis:

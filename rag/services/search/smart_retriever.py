@@ -71,9 +71,13 @@ class SmartRetriever:
         scope = _scope(context)
         stores = find_stores(names=names, scope=scope)
         found = retrieve(
-            query=query, scope=scope, stores=stores, settings=_settings(context, stores[0]),
-            retrieval_mode=retrieval_mode, search_engine=self._engine,
-        )  # fmt: skip
+            query=query,
+            scope=scope,
+            stores=stores,
+            settings=_settings(context, stores[0]),
+            retrieval_mode=retrieval_mode,
+            search_engine=self._engine,
+        )
         results = [hit.as_dict() for hit in found.hits]
         return {"results": results, "retrieval_metadata": found.metadata}
 

@@ -33,9 +33,10 @@ from rag.providers.postgres.vectors.spaces import VALID_INDEXES, index_name, val
 from rag.stages.ranking.metadata_filter import filter_metadata
 
 USUAL = {
-    "character": ("character", "character_relation"), "outline": ("outline",),
+    "character": ("character", "character_relation"),
+    "outline": ("outline",),
     "chapter": ("outline",),
-}  # fmt: skip
+}
 
 
 def content_types_of(
@@ -82,9 +83,11 @@ def searched_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
     if space is None:
         raise NotFoundError("There is no space {id}.", id=space_id)
     place = {
-        "space_id": space.pk, "dim": space.dim, "model": space.model,
+        "space_id": space.pk,
+        "dim": space.dim,
+        "model": space.model,
         "has_hnsw": index_name(space.pk) in valid_indexes(),
-    }  # fmt: skip
+    }
     token = _SPACES.set({**(_SPACES.get() or {}), store_id: place})
     try:
         yield
@@ -121,34 +124,45 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
         return []
     rows = fetch_planned(*statement)
     return [
-        in_searched_space(StoreTarget(
-            store_id=pk, space_id=space_id, dim=dim, n_chunks=n_chunks, sees_restricted=is_editable,
-            share=n_chunks / int(total) if total else 1.0,
-            has_hnsw=index_name(space_id) in ready, has_partial=index_name(space_id, pk) in ready,
-            model=model,
-        ))
+        in_searched_space(
+            StoreTarget(
+                store_id=pk,
+                space_id=space_id,
+                dim=dim,
+                n_chunks=n_chunks,
+                sees_restricted=is_editable,
+                share=n_chunks / int(total) if total else 1.0,
+                has_hnsw=index_name(space_id) in ready,
+                has_partial=index_name(space_id, pk) in ready,
+                model=model,
+            )
+        )
         for pk, space_id, dim, n_chunks, is_editable, total, model, ready in rows
-    ]  # fmt: skip
+    ]
 
 
 # Putting the statement together takes three times as long as running it.
 @lru_cache(maxsize=1024)
 def _statement(store_ids: tuple[int, ...], scope: Scope) -> tuple[str, tuple[Any, ...]]:
     total = (
-        models.Store.objects.filter(space=OuterRef("space")).values("space")
-        .annotate(total=Sum("n_chunks")).values("total")
-    )  # fmt: skip
+        models.Store.objects.filter(space=OuterRef("space"))
+        .values("space")
+        .annotate(total=Sum("n_chunks"))
+        .values("total")
+    )
     editable = models.Store.objects.editable(scope).filter(pk=OuterRef("pk"))
     rows = (
         models.Store.objects.readable(scope)
         .filter(pk__in=store_ids)
         .annotate(
-            dim=F("space__dim"), is_editable=Exists(editable),
-            total=Coalesce(Subquery(total), Value(0)), model=F("space__model"),
+            dim=F("space__dim"),
+            is_editable=Exists(editable),
+            total=Coalesce(Subquery(total), Value(0)),
+            model=F("space__model"),
             ready=RawSQL(VALID_INDEXES, []),
         )
         .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total", "model", "ready")
-    )  # fmt: skip
+    )
     return rows.query.sql_with_params()
 
 

@@ -34,9 +34,13 @@ class SourceCall:
 
     def _refuse(self, what: str, value: float, allowed: str) -> None:
         raise InvalidInputError(
-            "{what} of the source “{name}” is {value}.", hint="Allowed: {allowed}.",
-            what=what, name=self.name, value=value, allowed=allowed,
-        )  # fmt: skip
+            "{what} of the source “{name}” is {value}.",
+            hint="Allowed: {allowed}.",
+            what=what,
+            name=self.name,
+            value=value,
+            allowed=allowed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

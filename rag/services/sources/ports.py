@@ -79,13 +79,15 @@ class HousePorts:
         if not isinstance(known, Mapping) or not known.keys() >= {"value", "hosts"}:
             raise ConfigurationError(
                 "The secret “{name}” in RAG_SECRETS cannot be read.",
-                hint="Write a text, or a value with hosts.", name=name,
-            )  # fmt: skip
+                hint="Write a text, or a value with hosts.",
+                name=name,
+            )
         host = urlsplit(url).hostname or "-"
         if host not in known["hosts"]:
             raise ForbiddenError(
                 "The secret “{name}” may not be sent to {host}.",
                 hint="Ask whoever runs the installation to add the host in RAG_SECRETS.",
-                name=name, host=host,
-            )  # fmt: skip
+                name=name,
+                host=host,
+            )
         return str(known["value"])

@@ -57,10 +57,14 @@ def ask_source(*, call: SourceCall, query: SourceQuery) -> SourceOutcome:
             duration_ms = (time.perf_counter() - started) * 1e3
             return SourceOutcome.failed(call, error, attempts=attempts, duration_ms=duration_ms)
         return SourceOutcome(
-            name=call.name, plugin=call.plugin, status="ok" if result.hits else "empty",
-            hits=result.hits, notes=result.notes, attempts=attempts,
+            name=call.name,
+            plugin=call.plugin,
+            status="ok" if result.hits else "empty",
+            hits=result.hits,
+            notes=result.notes,
+            attempts=attempts,
             duration_ms=(time.perf_counter() - started) * 1e3,
-        )  # fmt: skip
+        )
 
 
 logger = logging.getLogger(__name__)
@@ -118,8 +122,9 @@ def _outcome(call: SourceCall, limit: Deadline, future: Future[SourceOutcome]) -
             error = ProviderTimeoutError(
                 "The source “{name}” did not answer within {timeout_s} s.",
                 hint="Try again, or allow more time.",
-                name=call.name, timeout_s=f"{limit.timeout_s:g}",
-            )  # fmt: skip
+                name=call.name,
+                timeout_s=f"{limit.timeout_s:g}",
+            )
             logger.warning("the source %s (%s): %s", call.name, call.plugin, error)
             # What wakes the source up may itself take a while.
             threading.Thread(target=limit.cancel, daemon=True).start()
@@ -131,9 +136,11 @@ def _outcome(call: SourceCall, limit: Deadline, future: Future[SourceOutcome]) -
         else:
             logger.error("the source %s (%s) has a fault", call.name, call.plugin, exc_info=fault)
             error = ProviderError(
-                "The source “{name}” has a fault ({kind}).", hint="The server's log says where.",
-                name=call.name, kind=type(fault).__name__,
-            )  # fmt: skip
+                "The source “{name}” has a fault ({kind}).",
+                hint="The server's log says where.",
+                name=call.name,
+                kind=type(fault).__name__,
+            )
     return SourceOutcome.failed(
         call, error, duration_ms=(limit.timeout_s - limit.remaining_s) * 1e3
     )

@@ -18,7 +18,7 @@ from rag.services.stores.dump_format import (
     STORE_FIELDS,
     LineWriter,
     writing,
-)  # fmt: skip
+)
 
 PIECE = 1 << 20
 BATCH = 500
@@ -52,10 +52,16 @@ def _write(store: models.Store, out: LineWriter, has_vectors: bool) -> None:
         _file(models.File.objects.get(pk=pk), out, space.pk if has_vectors else None)
     for question in store.golden_questions.order_by("pk").iterator():
         targets = question.targets.values("file_id", "chunk_id", "grade")
-        out.write("question", {
-            "query": question.query, "origin": question.origin, "enabled": question.enabled,
-            "note": question.note, "targets": list(targets),
-        })  # fmt: skip
+        out.write(
+            "question",
+            {
+                "query": question.query,
+                "origin": question.origin,
+                "enabled": question.enabled,
+                "note": question.note,
+                "targets": list(targets),
+            },
+        )
 
 
 def _file(file: models.File, out: LineWriter, space_id: int | None) -> None:

@@ -19,23 +19,67 @@ from rag.core.errors import ConfigurationError, DocumentError
 FORMAT, VERSION = "citable-store", 1
 # Fields of the rows as they travel; ids are those of the installation that wrote them.
 STORE_FIELDS = (
-    "name", "slug", "display_name", "is_public", "max_tokens_per_chunk", "max_overlap_tokens",
-    "retrieval", "vocabulary", "cache_ttl_s",
-)  # fmt: skip
+    "name",
+    "slug",
+    "display_name",
+    "is_public",
+    "max_tokens_per_chunk",
+    "max_overlap_tokens",
+    "retrieval",
+    "vocabulary",
+    "cache_ttl_s",
+)
 FILE_FIELDS = (
-    "id", "name", "sha256", "size", "kind", "encoding", "encoding_override", "canonical_text",
-    "pages", "blocks", "parser", "warnings", "content_type", "metadata", "max_tokens_per_chunk",
-    "max_overlap_tokens", "revision",
-)  # fmt: skip
+    "id",
+    "name",
+    "sha256",
+    "size",
+    "kind",
+    "encoding",
+    "encoding_override",
+    "canonical_text",
+    "pages",
+    "blocks",
+    "parser",
+    "warnings",
+    "content_type",
+    "metadata",
+    "max_tokens_per_chunk",
+    "max_overlap_tokens",
+    "revision",
+)
 CHUNK_FIELDS = (
-    "id", "file_id", "ordinal", "char_start", "char_end", "own_start", "page_first", "page_last",
-    "heading_path", "block_kinds", "token_count", "content_type", "text", "context", "sha256",
-    "origin", "enabled", "is_live", "revision", "file_revision",
-)  # fmt: skip
-REVISION_FIELDS = (
-    "chunk_id", "revision", "text", "char_start", "char_end", "page_first", "page_last",
+    "id",
+    "file_id",
+    "ordinal",
+    "char_start",
+    "char_end",
+    "own_start",
+    "page_first",
+    "page_last",
+    "heading_path",
+    "block_kinds",
+    "token_count",
+    "content_type",
+    "text",
+    "context",
+    "sha256",
+    "origin",
+    "enabled",
+    "is_live",
+    "revision",
     "file_revision",
-)  # fmt: skip
+)
+REVISION_FIELDS = (
+    "chunk_id",
+    "revision",
+    "text",
+    "char_start",
+    "char_end",
+    "page_first",
+    "page_last",
+    "file_revision",
+)
 # What bytes that are no such lines raise on their way.
 _DAMAGE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
@@ -72,8 +116,9 @@ def writing(path: Path) -> Iterator[LineWriter]:
         raise ConfigurationError(
             "“{path}” could not be written: {reason}.",
             hint="See to the space and the permissions there, or write it elsewhere.",
-            path=path, reason=error.strerror or error,
-        ) from error  # fmt: skip
+            path=path,
+            reason=error.strerror or error,
+        ) from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -109,12 +154,16 @@ def _check_header(path: Path, kind: str, line: Mapping[str, Any]) -> None:
         raise DocumentError(
             "“{name}” has version {theirs} of the format, this installation reads {ours}.",
             hint="Bring both installations to the same release.",
-            name=path.name, theirs=line.get("version"), ours=VERSION,
-        )  # fmt: skip
+            name=path.name,
+            theirs=line.get("version"),
+            ours=VERSION,
+        )
 
 
 def _damaged(path: Path, reason: str) -> DocumentError:
     return DocumentError(
-        "“{name}” is no whole dump of a store: {reason}.", hint="Write it again with rag_dump.",
-        name=path.name, reason=reason,
-    )  # fmt: skip
+        "“{name}” is no whole dump of a store: {reason}.",
+        hint="Write it again with rag_dump.",
+        name=path.name,
+        reason=reason,
+    )

@@ -26,7 +26,7 @@ from rag.core.errors import (
     InvalidInputError,
     NotFoundError,
     UnknownNameError,
-)  # fmt: skip
+)
 from rag.providers.postgres.vectors.spaces import create_partition
 from rag.providers.postgres.write.delete_traces import forget_store
 from rag.services.gemini.stores import making_remote, remove_remote
@@ -101,8 +101,9 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
         match.sort(key=lambda store: name != store.slug)
         if not match:
             known = ", ".join(readable.values_list("slug", flat=True)[:20]) or "none"
-            raise NotFoundError("There is no store “{name}”.", hint="Known: {known}.", name=name,
-                                known=known)  # fmt: skip
+            raise NotFoundError(
+                "There is no store “{name}”.", hint="Known: {known}.", name=name, known=known
+            )
         ordered.append(match[0])
     return list(dict.fromkeys(ordered))
 
@@ -142,9 +143,12 @@ def make_named_store(*, scope: Scope, display_name: str, backend: str = "") -> m
     shown = " ".join(display_name.split())
     if not shown or len(shown) > MAX_DISPLAY_NAME:
         raise InvalidInputError(
-            "The display name has {n} characters.", hint="Allowed: {low} to {high}.",
-            n=len(shown), low=1, high=MAX_DISPLAY_NAME,
-        )  # fmt: skip
+            "The display name has {n} characters.",
+            hint="Allowed: {low} to {high}.",
+            n=len(shown),
+            low=1,
+            high=MAX_DISPLAY_NAME,
+        )
     if backend and backend not in BACKENDS:
         raise UnknownNameError("store backend", backend, BACKENDS)
     if scope.only_store_ids is not None:
@@ -164,7 +168,10 @@ def default_backend() -> str:
     backend = conf().default_store_backend
     if backend not in BACKENDS:
         raise ConfigurationError(
-            "{setting} is “{value}”.", hint="Known: {known}.",
-            setting="RAG_DEFAULT_STORE_BACKEND", value=backend, known=", ".join(BACKENDS),
-        )  # fmt: skip
+            "{setting} is “{value}”.",
+            hint="Known: {known}.",
+            setting="RAG_DEFAULT_STORE_BACKEND",
+            value=backend,
+            known=", ".join(BACKENDS),
+        )
     return backend

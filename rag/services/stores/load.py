@@ -41,9 +41,11 @@ from rag.services.stores.lifecycle import create_store, delete_store
 
 
 def take_extra(
-    line: Mapping[str, Any], store: models.Store, files: Mapping[int, int],
+    line: Mapping[str, Any],
+    store: models.Store,
+    files: Mapping[int, int],
     chunks: Mapping[int, int],
-) -> None:  # fmt: skip
+) -> None:
     """Write a revision, deleted passage, conflict or golden question; KeyError for other kinds.
 
     ``files`` and ``chunks`` map the ids of the dump to those of the new rows.
@@ -64,9 +66,11 @@ def _dropped(line: Any, store: Any, files: Any, chunks: Any) -> None:
 
 def _conflict(line: Any, store: Any, files: Any, chunks: Any) -> None:
     models.ChunkConflict.objects.create(
-        file_id=files[line["file_id"]], chunk_id=chunks[line["chunk_id"]],
-        char_start=line["char_start"], file_revision=line["file_revision"],
-    )  # fmt: skip
+        file_id=files[line["file_id"]],
+        chunk_id=chunks[line["chunk_id"]],
+        char_start=line["char_start"],
+        file_revision=line["file_revision"],
+    )
 
 
 def _question(line: Any, store: Any, files: Any, chunks: Any) -> None:
@@ -80,8 +84,11 @@ def _question(line: Any, store: Any, files: Any, chunks: Any) -> None:
 
 
 _TAKERS = {
-    "revision": _revision, "dropped": _dropped, "conflict": _conflict, "question": _question,
-}  # fmt: skip
+    "revision": _revision,
+    "dropped": _dropped,
+    "conflict": _conflict,
+    "question": _question,
+}
 
 
 BATCH = 500
@@ -161,19 +168,23 @@ class LineLoader:
             return
         made = models.Chunk.objects.bulk_create(
             models.Chunk(
-                store=self._store, file_id=self._files[line["file_id"]],
+                store=self._store,
+                file_id=self._files[line["file_id"]],
                 **{name: line[name] for name in CHUNK_FIELDS if name not in _OWN_ID},
             )
             for line in lines
-        )  # fmt: skip
+        )
         self._chunks |= {line["id"]: row.pk for line, row in zip(lines, made, strict=True)}
         rows = read_term_rows([row.pk for row in made])
         job = TermJob(self._store.pk, self._store.avg_len_frozen, rows)
         write_terms(self._store.pk, pack_terms(job))
         if not self._has_vectors:
             return
-        both = [(row, line["vector"]) for row, line in zip(made, lines, strict=True)
-                if line.get("vector")]  # fmt: skip
+        both = [
+            (row, line["vector"])
+            for row, line in zip(made, lines, strict=True)
+            if line.get("vector")
+        ]
         passages = [Passage(row.pk, row.revision, row.text) for row, _ in both]
         vectors = np.array([json.loads(vector) for _, vector in both], dtype=np.float32)
         write_vectors(self._store.live_space_id, passages, vectors)
@@ -212,8 +223,10 @@ def load_store(
         raise ConfigurationError(
             "“{name}” could not be loaded: {reason}.",
             hint="Make room for temporary files in {folder}, and load it again.",
-            name=path.name, reason=error.strerror or error, folder=gettempdir(),
-        ) from error  # fmt: skip
+            name=path.name,
+            reason=error.strerror or error,
+            folder=gettempdir(),
+        ) from error
     finally:
         if not is_whole:
             delete_store(store=store)
@@ -226,9 +239,11 @@ def _make(path: Path, first: dict[str, Any], name: str, model: str) -> models.St
     values = {key: first[key] for key in STORE_FIELDS if key not in _LATER}
     try:
         return create_store(
-            name=name or first["name"], slug="" if name else first["slug"],
-            embedding_model=model or first["space"]["model"], **values,
-        )  # fmt: skip
+            name=name or first["name"],
+            slug="" if name else first["slug"],
+            embedding_model=model or first["space"]["model"],
+            **values,
+        )
     except ValidationError as error:
         raise _misfit(path, "; ".join(error.messages)) from error
 
@@ -252,9 +267,7 @@ def _load(
     stats.roll_up([store.pk])
     settle_store(store_id=store.pk)
     fill_space(space_id=store.live_space_id, store_id=store.pk)
-    build_due_indexes(
-        space_id=store.live_space_id, concurrently=not connection.in_atomic_block
-    )  # fmt: skip
+    build_due_indexes(space_id=store.live_space_id, concurrently=not connection.in_atomic_block)
     stats.merge_pending_terms()
     store.refresh_from_db()
     store.is_public = first["is_public"]

@@ -14,9 +14,16 @@ from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError
 from rag.core.types import RetrievalSettings
 
 CHANGEABLE = (
-    "name", "slug", "display_name", "is_public", "max_tokens_per_chunk", "max_overlap_tokens",
-    "retrieval", "vocabulary", "cache_ttl_s",
-)  # fmt: skip
+    "name",
+    "slug",
+    "display_name",
+    "is_public",
+    "max_tokens_per_chunk",
+    "max_overlap_tokens",
+    "retrieval",
+    "vocabulary",
+    "cache_ttl_s",
+)
 
 
 def update_store(

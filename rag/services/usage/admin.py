@@ -24,8 +24,11 @@ def save_budget(*, budget: models.Budget) -> models.Budget:
     if budget.max_cost is not None and not (
         len(budget.currency) == 3 and budget.currency.isascii() and budget.currency.isalpha()
     ):
-        raise InvalidInputError("“{value}” is no currency.", hint="Write three letters, as in USD.",
-                                value=budget.currency)  # fmt: skip
+        raise InvalidInputError(
+            "“{value}” is no currency.",
+            hint="Write three letters, as in USD.",
+            value=budget.currency,
+        )
     start = period_start(period=budget.period, at=timezone.now())
     with transaction.atomic():
         # Calls that end now wait until this is decided, or are seen below.

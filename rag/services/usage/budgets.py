@@ -84,11 +84,12 @@ def admit(
             for budget in budgets:
                 _check(budget, model, price, now)
             return models.BudgetHold.objects.create(
-                key_id=key_id, tokens=input_tokens + output_tokens,
+                key_id=key_id,
+                tokens=input_tokens + output_tokens,
                 cost=price.cost(input_tokens, output_tokens) if price else None,
                 currency=price.currency if price else "",
                 expires_at=now + timedelta(seconds=timeout_s + MARGIN_S),
-            )  # fmt: skip
+            )
     finally:
         # A service is called next, or a refusal is the last that this thread does.
         release_db()
@@ -126,8 +127,9 @@ def _check(budget: models.Budget, model: str, price: Price | None, now: datetime
         raise ForbiddenError(
             "This key has a budget in {currency}, and what {model} costs in it is not known.",
             hint="Name its price in RAG_PRICES, or choose another model.",
-            currency=budget.currency, model=model,
-        )  # fmt: skip
+            currency=budget.currency,
+            model=model,
+        )
     _check_spent(budget, now)
 
 

@@ -29,9 +29,12 @@ INPUT_TOKENS, OUTPUT_TOKENS = 10_000, 2_000
 def hold_answer(*, scope: Scope, deadline: Deadline, model: str = "") -> models.BudgetHold | None:
     """Return what holds an answer of a model of Gemini; raise what ``admit`` raises."""
     return admit(
-        account=current_account().of(scope), model=f"gemini:{model or conf().gemini_model}",
-        input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, timeout_s=deadline.timeout_s,
-    )  # fmt: skip
+        account=current_account().of(scope),
+        model=f"gemini:{model or conf().gemini_model}",
+        input_tokens=INPUT_TOKENS,
+        output_tokens=OUTPUT_TOKENS,
+        timeout_s=deadline.timeout_s,
+    )
 
 
 @contextmanager
@@ -55,9 +58,14 @@ OUTCOME = models.UsageRecord.Outcome
 
 
 async def held_stream(
-    *, pieces: AsyncIterator[GroundedAnswer], kind: str, scope: Scope, deadline: Deadline,
-    store: models.Store | None = None, model: str = "",
-) -> AsyncIterator[GroundedAnswer]:  # fmt: skip
+    *,
+    pieces: AsyncIterator[GroundedAnswer],
+    kind: str,
+    scope: Scope,
+    deadline: Deadline,
+    store: models.Store | None = None,
+    model: str = "",
+) -> AsyncIterator[GroundedAnswer]:
     """Yield the pieces; what was used until they end, or somebody leaves, is kept.
 
     Raises what ``admit`` raises before the first is asked for; what ends without a piece has used

@@ -43,14 +43,23 @@ class Call:
 
 
 def record_usage(
-    *, answer: GroundedAnswer, kind: str, scope: Scope, store: models.Store | None = None,
-    hold: models.BudgetHold | None = None, outcome: str = models.UsageRecord.Outcome.OK,
-) -> None:  # fmt: skip
+    *,
+    answer: GroundedAnswer,
+    kind: str,
+    scope: Scope,
+    store: models.Store | None = None,
+    hold: models.BudgetHold | None = None,
+    outcome: str = models.UsageRecord.Outcome.OK,
+) -> None:
     """Keep the tokens of an answer of Gemini's own search; ``kind`` is of ``UsageRecord.Kind``."""
     call = Call(
-        answer.model, current_account().of(scope), answer.input_tokens, answer.output_tokens,
-        outcome=outcome, hold=hold,
-    )  # fmt: skip
+        answer.model,
+        current_account().of(scope),
+        answer.input_tokens,
+        answer.output_tokens,
+        outcome=outcome,
+        hold=hold,
+    )
     record_call(call=call, kind=kind, store_id=store.pk if store else None)
 
 
@@ -65,13 +74,23 @@ def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> N
     price = price_of(model=call.model)
     kind = kind or account.kind or models.UsageRecord.Kind.OTHER
     record = models.UsageRecord(
-        kind=kind, provider=provider[:40], model=model[:200], input_tokens=tokens[0],
-        output_tokens=tokens[1], is_estimated=call.is_estimated, outcome=call.outcome,
-        cost=price.cost(*tokens) if price else None, currency=price.currency if price else "",
-        duration_ms=call.duration_ms, prompt_sha256=call.prompt_sha256, user_id=account.user_id,
-        key_id=account.key_id, store_id=store_id or account.store_id, agent=account.agent[:100],
+        kind=kind,
+        provider=provider[:40],
+        model=model[:200],
+        input_tokens=tokens[0],
+        output_tokens=tokens[1],
+        is_estimated=call.is_estimated,
+        outcome=call.outcome,
+        cost=price.cost(*tokens) if price else None,
+        currency=price.currency if price else "",
+        duration_ms=call.duration_ms,
+        prompt_sha256=call.prompt_sha256,
+        user_id=account.user_id,
+        key_id=account.key_id,
+        store_id=store_id or account.store_id,
+        agent=account.agent[:100],
         run=account.run[:40],
-    )  # fmt: skip
+    )
     try:
         try:
             _write(record, call.hold)

@@ -60,9 +60,12 @@ class ChatMeter:
             if (waiting := waiting_here()) is not None:
                 waiting.write()
             self._hold = admit(
-                account=self.account, model=self.model, input_tokens=self._n_asked(),
-                output_tokens=self.request.max_tokens, timeout_s=self.request.timeout_s,
-            )  # fmt: skip
+                account=self.account,
+                model=self.model,
+                input_tokens=self._n_asked(),
+                output_tokens=self.request.max_tokens,
+                timeout_s=self.request.timeout_s,
+            )
         self._span = watch.begin_span("model", model=self.model, kind=self.account.kind)
 
     def see(self, piece: ChatReply) -> None:
@@ -106,9 +109,16 @@ class ChatMeter:
         if self._span is not None:
             self._span.facts.update(input_tokens=n_in, output_tokens=n_out)
         return Call(
-            self.model, self.account, n_in, n_out, is_estimated, outcome,
-            round(seconds * 1e3, 1), self._prompt(), self._hold,
-        )  # fmt: skip
+            self.model,
+            self.account,
+            n_in,
+            n_out,
+            is_estimated,
+            outcome,
+            round(seconds * 1e3, 1),
+            self._prompt(),
+            self._hold,
+        )
 
     @property
     def _is_counted(self) -> bool:
@@ -149,9 +159,12 @@ def metered_service(
     hold: models.BudgetHold | None = None
     if account.key_id is not None:
         hold = admit(
-            account=account, model=model, input_tokens=_count(texts), output_tokens=0,
+            account=account,
+            model=model,
+            input_tokens=_count(texts),
+            output_tokens=0,
             timeout_s=TIMEOUT_S,
-        )  # fmt: skip
+        )
     with watch.span("model", model=model, kind=kind, n_texts=len(texts)), tallied() as tally:
         try:
             yield
@@ -165,9 +178,14 @@ def metered_service(
     watch.took("model_call", seconds, outcome="ok", **labels)
     tokens = tally.tokens
     call = Call(
-        model, account, _count(texts) if tokens is None else tokens, 0, tokens is None,
-        duration_ms=round(seconds * 1e3, 1), hold=hold,
-    )  # fmt: skip
+        model,
+        account,
+        _count(texts) if tokens is None else tokens,
+        0,
+        tokens is None,
+        duration_ms=round(seconds * 1e3, 1),
+        hold=hold,
+    )
     record_call(call=call, kind=kind)
     # The thread may be one that ends now, or go on to wait for another service.
     release_db()

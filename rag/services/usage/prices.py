@@ -51,17 +51,19 @@ def read_price(*, name: str) -> Price:
     told = conf().prices[name]
     try:
         price = Price(
-            Decimal(str(told["input"])), Decimal(str(told.get("output", 0))),
+            Decimal(str(told["input"])),
+            Decimal(str(told.get("output", 0))),
             str(told.get("currency", "USD")).upper(),
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, AttributeError, InvalidOperation):
         price = None
     if price is None or not _is_sound(price):
         raise ConfigurationError(
             "RAG_PRICES names no price for {model}.",
-            hint="Write {example}.", model=name,
+            hint="Write {example}.",
+            model=name,
             example='{"input": 0.3, "output": 2.5, "currency": "USD"}',
-        )  # fmt: skip
+        )
     return price
 
 

@@ -19,27 +19,57 @@ from rag.core.errors import InvalidInputError, UnknownNameError
 MAX_ROWS = 5000
 # What can be grouped by, and where it is found.
 GROUPS: Mapping[str, Any] = {
-    "day": TruncDate("created_at"), "month": TruncMonth("created_at"), "provider": F("provider"),
-    "model": F("model"), "kind": F("kind"), "agent": F("agent"), "user": F("user__username"),
-    "key": F("key__name"), "store": F("store__slug"),
-}  # fmt: skip
+    "day": TruncDate("created_at"),
+    "month": TruncMonth("created_at"),
+    "provider": F("provider"),
+    "model": F("model"),
+    "kind": F("kind"),
+    "agent": F("agent"),
+    "user": F("user__username"),
+    "key": F("key__name"),
+    "store": F("store__slug"),
+}
 FILTERS = {
-    "provider": "provider", "model": "model", "kind": "kind", "agent": "agent", "run": "run",
-    "user": "user__username", "key": "key_id", "store": "store__slug",
-}  # fmt: skip
+    "provider": "provider",
+    "model": "model",
+    "kind": "kind",
+    "agent": "agent",
+    "run": "run",
+    "user": "user__username",
+    "key": "key_id",
+    "store": "store__slug",
+}
 _SUMS = {
-    "n_calls": Count("id"), "n_input": Sum("input_tokens"), "n_output": Sum("output_tokens"),
+    "n_calls": Count("id"),
+    "n_input": Sum("input_tokens"),
+    "n_output": Sum("output_tokens"),
     "n_unpriced": Count("id", filter=Q(cost__isnull=True)),
-    "n_estimated": Count("id", filter=Q(is_estimated=True)), "money": Sum("cost"),
-}  # fmt: skip
+    "n_estimated": Count("id", filter=Q(is_estimated=True)),
+    "money": Sum("cost"),
+}
 _TOLD = {
-    "n_calls": "calls", "n_input": "input_tokens", "n_output": "output_tokens",
-    "n_unpriced": "unpriced_calls", "n_estimated": "estimated_calls",
-}  # fmt: skip
+    "n_calls": "calls",
+    "n_input": "input_tokens",
+    "n_output": "output_tokens",
+    "n_unpriced": "unpriced_calls",
+    "n_estimated": "estimated_calls",
+}
 _CALL = (
-    "kind", "provider", "model", "input_tokens", "output_tokens", "is_estimated", "cost",
-    "currency", "outcome", "duration_ms", "prompt_sha256", "agent", "run", "created_at",
-)  # fmt: skip
+    "kind",
+    "provider",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "is_estimated",
+    "cost",
+    "currency",
+    "outcome",
+    "duration_ms",
+    "prompt_sha256",
+    "agent",
+    "run",
+    "created_at",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +93,14 @@ def usage_report(*, question: UsageQuestion, scope: Scope) -> dict[str, Any]:
     names = tuple(dict.fromkeys(question.by))
     groups = _groups(question, scope, names)
     return {
-        "since": question.since.isoformat(), "until": question.until.isoformat(), "by": [*names],
-        "rows": [{**dict(zip(names, key, strict=True)), **_added(parts)}
-                 for key, parts in groups.items()],
+        "since": question.since.isoformat(),
+        "until": question.until.isoformat(),
+        "by": [*names],
+        "rows": [
+            {**dict(zip(names, key, strict=True)), **_added(parts)} for key, parts in groups.items()
+        ],
         "total": _added(chain.from_iterable(groups.values())),
-    }  # fmt: skip
+    }
 
 
 def calls_of_run(*, run: str, scope: Scope) -> list[dict[str, Any]]:
@@ -100,8 +133,9 @@ def _groups(
         if len(groups) > MAX_ROWS:
             raise InvalidInputError(
                 "The report would have more than {limit} rows.",
-                hint="Ask for a shorter time or fewer groups.", limit=MAX_ROWS,
-            )  # fmt: skip
+                hint="Ask for a shorter time or fewer groups.",
+                limit=MAX_ROWS,
+            )
     return groups
 
 

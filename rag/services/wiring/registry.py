@@ -72,9 +72,11 @@ def _split_name(name: str) -> tuple[str, str]:
     provider, colon, model = name.partition(":")
     if not colon or not provider or not model:
         raise InvalidInputError(
-            "“{name}” is no model name.", hint="Write provider:model, such as {example}.",
-            name=name, example="e5:multilingual-e5-small",
-        )  # fmt: skip
+            "“{name}” is no model name.",
+            hint="Write provider:model, such as {example}.",
+            name=name,
+            example="e5:multilingual-e5-small",
+        )
     return provider, model
 
 
@@ -99,9 +101,10 @@ def embedder_of(space_id: int) -> Embedder:
         raise ConfigurationError(
             "The model {model} now makes other vectors ({now}) than the store holds ({then}).",
             hint="Restore the setting, or move the store to a new space.",
-            model=space.model, now=f"{found.dim}, {found.version}",
+            model=space.model,
+            now=f"{found.dim}, {found.version}",
             then=f"{space.dim}, {space.version}",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -290,9 +293,11 @@ def milvus_server() -> MilvusServer:
     """Return the configured Milvus; raise ConfigurationError where none is."""
     if not conf().milvus_uri:
         raise ConfigurationError(
-            "No Milvus is set up.", hint="Set {uri} and, if it wants one, {token}.",
-            uri=URI_SETTING, token=TOKEN_SETTING,
-        )  # fmt: skip
+            "No Milvus is set up.",
+            hint="Set {uri} and, if it wants one, {token}.",
+            uri=URI_SETTING,
+            token=TOKEN_SETTING,
+        )
     return _server(conf().milvus_uri, conf().milvus_token)
 
 

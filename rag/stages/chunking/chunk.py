@@ -27,9 +27,11 @@ CONTEXT_SHARE = 0.25
 
 
 def chunk_document(
-    document: ParsedDocument, rule: ChunkRule, tokenizer: Tokenizer,
+    document: ParsedDocument,
+    rule: ChunkRule,
+    tokenizer: Tokenizer,
     holes: Sequence[tuple[int, int]] = (),
-) -> Iterator[Chunk]:  # fmt: skip
+) -> Iterator[Chunk]:
     """Yield chunks of at most ``rule.max_tokens`` tokens, in order.
 
     Every character but white space lies in the own part ``[own_start, char_end)`` of exactly one
@@ -54,12 +56,18 @@ def chunk_document(
                 n_tokens = tokenizer.count(document.text[span.own : span.end])
                 span = replace(span, start=span.own, n_tokens=n_tokens)
             yield Chunk(
-                ordinal=ordinal, char_start=span.start, char_end=span.end, own_start=span.own,
-                text=document.text[span.start : span.end], token_count=span.n_tokens,
-                page_first=outline.page_at(span.start), page_last=outline.page_at(span.end - 1),
+                ordinal=ordinal,
+                char_start=span.start,
+                char_end=span.end,
+                own_start=span.own,
+                text=document.text[span.start : span.end],
+                token_count=span.n_tokens,
+                page_first=outline.page_at(span.start),
+                page_last=outline.page_at(span.end - 1),
                 heading_path=outline.path(span.own, span.end),
-                block_kinds=outline.kinds(span.start, span.end), context=span.context,
-            )  # fmt: skip
+                block_kinds=outline.kinds(span.start, span.end),
+                context=span.context,
+            )
             ordinal += 1
 
 
@@ -99,9 +107,13 @@ class _Packer:
     """Packs one section."""
 
     def __init__(
-        self, text: str, section: tuple[int, int], rule: ChunkRule, tokenizer: Tokenizer,
+        self,
+        text: str,
+        section: tuple[int, int],
+        rule: ChunkRule,
+        tokenizer: Tokenizer,
         outline: Outline,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.text, self.tokenizer, self.outline = text, tokenizer, outline
         self.low, self.high = section
         self.max, self.overlap = rule.max_tokens, rule.effective_overlap

@@ -98,8 +98,9 @@ class _Versions:
     def _shared(self, start: int, end: int, low: int, high: int) -> int:
         before = zip(
             reversed(self.old[max(0, start - AROUND) : start]),
-            reversed(self.new[max(0, low - AROUND) : low]), strict=False,
-        )  # fmt: skip
+            reversed(self.new[max(0, low - AROUND) : low]),
+            strict=False,
+        )
         behind = zip(self.old[end : end + AROUND], self.new[high : high + AROUND], strict=False)
         return _run(before) + _run(behind)
 

@@ -110,10 +110,17 @@ def locate_citation(citation: Citation, passage: Passage, start: int, end: int) 
         # An edited chunk has other words than its file: all that stands firm is where it lies.
         first, last = hit.char_start, hit.char_end
     return replace(
-        citation, doc_id=passage.doc_id, chunk_id=hit.chunk_id, revision=hit.revision,
-        file_id=hit.file_id, file_name=hit.file_name, char_start=first, char_end=last,
-        page=_page(passage, start), found=hit.text[start:end],
-    )  # fmt: skip
+        citation,
+        doc_id=passage.doc_id,
+        chunk_id=hit.chunk_id,
+        revision=hit.revision,
+        file_id=hit.file_id,
+        file_name=hit.file_name,
+        char_start=first,
+        char_end=last,
+        page=_page(passage, start),
+        found=hit.text[start:end],
+    )
 
 
 def _located(citation: Citation, passage: Passage, place: Place, verdict: str) -> Citation:

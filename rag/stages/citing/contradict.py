@@ -19,16 +19,39 @@ _DENIAL = re.compile(
     r"|\b(?:not|never|no|cannot|without|neither|nor|none|nobody|nothing)\b|n['’]t\b"
 )
 _OPPOSITES = (
-    ("以上", "以下"), ("之前", "之后"), ("以前", "以后"), ("增加", "减少"), ("上升", "下降"),
+    ("以上", "以下"),
+    ("之前", "之后"),
+    ("以前", "以后"),
+    ("增加", "减少"),
+    ("上升", "下降"),
     ("最大", "最小"),
-    ("最多", "最少"), ("最高", "最低"), ("允许", "禁止"), ("大于", "小于"), ("高于", "低于"),
+    ("最多", "最少"),
+    ("最高", "最低"),
+    ("允许", "禁止"),
+    ("大于", "小于"),
+    ("高于", "低于"),
     ("多于", "少于"),
-    ("before", "after"), ("more", "less"), ("more", "fewer"), ("above", "below"), ("must", "may"),
-    ("increase", "decrease"), ("increased", "decreased"), ("increases", "decreases"),
-    ("higher", "lower"), ("maximum", "minimum"), ("most", "least"), ("always", "never"),
-    ("all", "none"), ("open", "close"), ("allowed", "forbidden"), ("largest", "smallest"),
-    ("first", "last"), ("highest", "lowest"), ("oldest", "youngest"), ("best", "worst"),
-)  # fmt: skip
+    ("before", "after"),
+    ("more", "less"),
+    ("more", "fewer"),
+    ("above", "below"),
+    ("must", "may"),
+    ("increase", "decrease"),
+    ("increased", "decreased"),
+    ("increases", "decreases"),
+    ("higher", "lower"),
+    ("maximum", "minimum"),
+    ("most", "least"),
+    ("always", "never"),
+    ("all", "none"),
+    ("open", "close"),
+    ("allowed", "forbidden"),
+    ("largest", "smallest"),
+    ("first", "last"),
+    ("highest", "lowest"),
+    ("oldest", "youngest"),
+    ("best", "worst"),
+)
 
 
 def contradicts(claim: str, region: str, around: str) -> bool:

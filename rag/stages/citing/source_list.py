@@ -20,24 +20,29 @@ class _Wording:
 
 
 _CHINESE = _Wording(
-    "【参考来源】", "未知", "，第 {page} 页",
+    "【参考来源】",
+    "未知",
+    "，第 {page} 页",
     {
-        "altered": "与原文不完全一致", "cut": "引文不完整",
+        "altered": "与原文不完全一致",
+        "cut": "引文不完整",
         "wrong_document": "引文出自此处，而非所标来源",
         "unknown": "未找到依据",
     },
     "（{remark}）",
-)  # fmt: skip
+)
 _ENGLISH = _Wording(
-    "[Sources]", "unknown", ", p. {page}",
+    "[Sources]",
+    "unknown",
+    ", p. {page}",
     {
-        "altered": "differs from the source", "cut": "the quote is cut short",
-       
+        "altered": "differs from the source",
+        "cut": "the quote is cut short",
         "wrong_document": "the words stand here, not where it was said",
         "unknown": "no support found",
     },
     " ({remark})",
-)  # fmt: skip
+)
 
 
 def list_sources(citations: Sequence[Mapping[str, Any]]) -> str:
@@ -62,10 +67,12 @@ def _line(citation: Mapping[str, Any], wording: _Wording) -> str:
     page = citation.get("page")
     place = "" if page is None else wording.page.format(page=page)
     remark = wording.verdicts.get(_verdict(citation), "")
-    return "".join([
-        f"[{citation.get('id', '?')}] {_one_line(kind)} - {_one_line(name)}{place}",
-        wording.remark.format(remark=remark) if remark else "",
-    ])  # fmt: skip
+    return "".join(
+        [
+            f"[{citation.get('id', '?')}] {_one_line(kind)} - {_one_line(name)}{place}",
+            wording.remark.format(remark=remark) if remark else "",
+        ]
+    )
 
 
 def _verdict(citation: Mapping[str, Any]) -> str:

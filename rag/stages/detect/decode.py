@@ -61,8 +61,9 @@ def decode_text(data: bytes, name: str = "", encoding: str = "") -> tuple[str, s
     if found is None:
         raise DocumentError(
             "The encoding of “{name}” cannot be told.",
-            hint="Save it as UTF-8 and upload that.", name=name,
-        )  # fmt: skip
+            hint="Save it as UTF-8 and upload that.",
+            name=name,
+        )
     return found
 
 
@@ -98,9 +99,11 @@ def _as_asked(data: bytes, name: str, encoding: str) -> tuple[str, str]:
             found = _mostly(data, encoding) if len(data) > 200 else None
     if found is None:
         raise DocumentError(
-            "“{name}” cannot be read as {encoding}.", hint="Choose another encoding.",
-            name=name, encoding=encoding,
-        )  # fmt: skip
+            "“{name}” cannot be read as {encoding}.",
+            hint="Choose another encoding.",
+            name=name,
+            encoding=encoding,
+        )
     return found
 
 

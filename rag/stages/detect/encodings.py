@@ -9,15 +9,25 @@ from rag.core.errors import InvalidInputError
 
 # Names of subsets are in use for files that go beyond them; these decode all of both.
 SUPERSETS = {
-    "gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "hz-gb-2312": "hz",
-    "big5": "big5hkscs", "cp950": "big5hkscs",
-}  # fmt: skip
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "cp936": "gb18030",
+    "hz-gb-2312": "hz",
+    "big5": "big5hkscs",
+    "cp950": "big5hkscs",
+}
 # What people are offered, by codec; a name that is not here may be typed where there is room.
 USUAL = {
-    "utf-8": "UTF-8", "gb18030": "GB18030 / GBK / GB2312 · 简体", "big5hkscs": "Big5 · 繁體",
-    "utf-16": "UTF-16", "shift_jis": "Shift JIS · 日本語", "euc_jp": "EUC-JP · 日本語",
-    "euc_kr": "EUC-KR · 한국어", "cp1252": "Windows-1252", "cp1251": "Windows-1251 · кириллица",
-}  # fmt: skip
+    "utf-8": "UTF-8",
+    "gb18030": "GB18030 / GBK / GB2312 · 简体",
+    "big5hkscs": "Big5 · 繁體",
+    "utf-16": "UTF-16",
+    "shift_jis": "Shift JIS · 日本語",
+    "euc_jp": "EUC-JP · 日本語",
+    "euc_kr": "EUC-KR · 한국어",
+    "cp1252": "Windows-1252",
+    "cp1251": "Windows-1251 · кириллица",
+}
 # What is declared as one of these is written in the other ([WHATWG Encoding] 4.2).
 _DECLARED = {"iso8859-1": "cp1252", "ascii": ""}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}")
@@ -36,9 +46,11 @@ def encoding_name(name: str) -> str:
         codec = codecs.lookup(name).name
     except (LookupError, UnicodeError) as error:
         raise InvalidInputError(
-            "“{encoding}” is no encoding of texts.", hint="Known are, among others: {known}.",
-            encoding=name, known=", ".join(USUAL),
-        ) from error  # fmt: skip
+            "“{encoding}” is no encoding of texts.",
+            hint="Known are, among others: {known}.",
+            encoding=name,
+            known=", ".join(USUAL),
+        ) from error
     return SUPERSETS.get(codec, codec)
 
 

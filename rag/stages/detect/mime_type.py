@@ -33,19 +33,30 @@ MIME_TYPES = {
 }
 IMAGES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _TEXTS = {
-    ".tsv": "text/tab-separated-values", ".json": "application/json", ".ipynb": "application/json",
-    ".xml": "text/xml", ".css": "text/css", ".js": "text/javascript", ".py": "text/x-python",
-}  # fmt: skip
+    ".tsv": "text/tab-separated-values",
+    ".json": "application/json",
+    ".ipynb": "application/json",
+    ".xml": "text/xml",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".py": "text/x-python",
+}
 # What we refuse to read ourselves; others may read it.
 _OTHERS = {
-    ".rtf": "application/rtf", ".xls": "application/vnd.ms-excel", ".zip": "application/zip",
+    ".rtf": "application/rtf",
+    ".xls": "application/vnd.ms-excel",
+    ".zip": "application/zip",
     ".ppt": "application/vnd.ms-powerpoint",
     ".odt": "application/vnd.oasis.opendocument.text",
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odp": "application/vnd.oasis.opendocument.presentation",
-}  # fmt: skip
-_MARKS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpg"), (b"GIF87a", "gif"),
-          (b"GIF89a", "gif"))  # fmt: skip
+}
+_MARKS = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpg"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+)
 _BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -70,8 +81,9 @@ def mime_type_of(path: Path, name: str) -> str:
     if b"\0" in head and kind == "txt" and not head.startswith(_BOMS):
         raise DocumentError(
             "“{name}” is neither text nor a kind of document that is known.",
-            hint="Save it as PDF, Word or text.", name=name,
-        )  # fmt: skip
+            hint="Save it as PDF, Word or text.",
+            name=name,
+        )
     if kind in ("txt", "csv", "html"):
         return _TEXTS.get(suffix, MIME_TYPES["txt"])
     return MIME_TYPES[kind]
@@ -109,9 +121,11 @@ def read_data_url(url: str, *, name: str, max_bytes: int) -> bytes:
             ) from error
     if len(raw) > max_bytes:
         raise LimitError(
-            "“{name}” is larger than {limit} MB.", hint="Split it and upload the parts.",
-            name=name, limit=max_bytes // 1024**2,
-        )  # fmt: skip
+            "“{name}” is larger than {limit} MB.",
+            hint="Split it and upload the parts.",
+            name=name,
+            limit=max_bytes // 1024**2,
+        )
     return raw
 
 
@@ -132,6 +146,8 @@ def sniff_media(path: Path, name: str) -> tuple[str, str]:
         raise InvalidInputError(
             "“{name}” is of the kind {kind}, which cannot be sent along with a question.",
             hint="Allowed: {known}.",
-            name=name, kind=kind, known=", ".join([*DOCUMENTS, *IMAGES]),
-        )  # fmt: skip
+            name=name,
+            kind=kind,
+            known=", ".join([*DOCUMENTS, *IMAGES]),
+        )
     return kind, DOCUMENTS[kind]

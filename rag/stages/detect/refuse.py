@@ -16,8 +16,9 @@ def mistaken(name: str) -> DocumentError:
     """Return the refusal of an office file whose parts do not fit together."""
     return DocumentError(
         "“{name}” is damaged or not what its content claims.",
-        hint="Open it, save it anew and upload that.", name=name,
-    )  # fmt: skip
+        hint="Open it, save it anew and upload that.",
+        name=name,
+    )
 
 
 def locked(name: str) -> DocumentError:
@@ -31,5 +32,6 @@ def protected(name: str) -> DocumentError:
     """Return the refusal of a file that something else than a password locks."""
     return DocumentError(
         "“{name}” is protected in a way that cannot be opened.",
-        hint="Remove the protection and upload it again.", name=name,
-    )  # fmt: skip
+        hint="Remove the protection and upload it again.",
+        name=name,
+    )

@@ -72,8 +72,9 @@ def _refuse_known(head: bytes, name: str) -> None:
     if head.startswith(b"version https://git-lfs"):
         raise DocumentError(
             "“{name}” is a Git LFS pointer, not the document.",
-            hint="Upload the real file.", name=name,
-        )  # fmt: skip
+            hint="Upload the real file.",
+            name=name,
+        )
     if head.lstrip(_BLANK).startswith(b"{\\rtf"):
         raise DocumentError("“{name}” is RTF.", hint=_CONVERT, name=name, wanted=".docx")
     is_bitmap = head.startswith(b"BM") and head[6:10] == b"\0\0\0\0"
@@ -85,8 +86,9 @@ def _refuse_known(head: bytes, name: str) -> None:
     if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
         raise DocumentError(
             "“{name}” is an archive, not a document.",
-            hint="Unpack it and upload the documents.", name=name,
-        )  # fmt: skip
+            hint="Unpack it and upload the documents.",
+            name=name,
+        )
     if head.lstrip(_BLANK + b"\xef\xbb\xbf").startswith(b"<?xml") and _WORD_XML.search(head):
         raise DocumentError("“{name}” is Word XML.", hint=_CONVERT, name=name, wanted=".docx")
 

@@ -10,8 +10,13 @@ from rag.stages.detect.refuse import damaged, locked
 
 _END = 0xFFFFFFFA
 _CONVERT = "Save it as {wanted} and upload that."
-_OLD = {"Workbook": ".xlsx", "Book": ".xlsx", "PowerPoint Document": ".pptx",
-        "__properties_version1.0": ".eml", "VisioDocument": ".docx"}  # fmt: skip
+_OLD = {
+    "Workbook": ".xlsx",
+    "Book": ".xlsx",
+    "PowerPoint Document": ".pptx",
+    "__properties_version1.0": ".eml",
+    "VisioDocument": ".docx",
+}
 # In the file information block: [MS-DOC] 2.5.2, fEncrypted; Word 6 has it in the same place.
 _FIB_FLAGS, _FIB_ENCRYPTED = 10, 0x0100
 

@@ -54,9 +54,14 @@ def zip_kind(path: Path, name: str) -> str:
             _inspect(bundle, members, kind, name)
             return kind
     except (
-        zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        OSError,
+        EOFError,
+        ValueError,
         NotImplementedError,
-    ) as error:  # fmt: skip
+    ) as error:
         raise damaged(name) from error
 
 
@@ -82,12 +87,15 @@ def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
             wanted = ".pptx" if b"presentation" in declared else wanted
             raise DocumentError(
                 "“{name}” is an OpenDocument file.",
-                hint="Save it as {wanted} and upload that.", name=name, wanted=wanted,
-            )  # fmt: skip
+                hint="Save it as {wanted} and upload that.",
+                name=name,
+                wanted=wanted,
+            )
     raise DocumentError(
         "“{name}” is a zip, not a document.",
-        hint="Unpack it and upload the documents.", name=name,
-    )  # fmt: skip
+        hint="Unpack it and upload the documents.",
+        name=name,
+    )
 
 
 def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str) -> None:
@@ -107,8 +115,9 @@ def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str,
                 if dtd.search(plain):
                     raise DocumentError(
                         "“{name}” declares entities, which office documents never do.",
-                        hint="Save it anew with a word processor.", name=name,
-                    )  # fmt: skip
+                        hint="Save it anew with a word processor.",
+                        name=name,
+                    )
                 tail = piece[-16:]
 
 
@@ -116,12 +125,16 @@ def _bomb(name: str, n_members: int, size: int) -> DocumentError:
     return DocumentError(
         "“{name}” would unpack to {n} parts and {mb} MB.",
         hint="Save it anew with a word processor, or split it.",
-        name=name, n=n_members, mb=size // 1024**2,
-    )  # fmt: skip
+        name=name,
+        n=n_members,
+        mb=size // 1024**2,
+    )
 
 
 def _convert(name: str, wanted: str) -> DocumentError:
     return DocumentError(
         "“{name}” is in an old office format.",
-        hint="Save it as {wanted} and upload that.", name=name, wanted=wanted,
-    )  # fmt: skip
+        hint="Save it as {wanted} and upload that.",
+        name=name,
+        wanted=wanted,
+    )

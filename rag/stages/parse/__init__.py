@@ -24,8 +24,9 @@ def parse_document(path: Path, name: str, encoding: str = "") -> ParsedDocument:
     if kind in ("docx", "pptx", "xlsx", "epub") and is_garbled(document.text):
         raise DocumentError(
             "The characters of “{name}” cannot be read.",
-            hint="Save it as .docx and upload that.", name=name,
-        )  # fmt: skip
+            hint="Save it as .docx and upload that.",
+            name=name,
+        )
     return replace(document, kind=kind)
 
 

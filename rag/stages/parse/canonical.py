@@ -53,9 +53,15 @@ class CanonicalText:
         if self._open_page is not None:
             self._close_page()
         return ParsedDocument(
-            kind, "".join(self._parts), parser, tuple(self._pages), tuple(self._blocks), encoding,
-            " ".join(clean_text(title).split())[:200], tuple(self.warnings),
-        )  # fmt: skip
+            kind,
+            "".join(self._parts),
+            parser,
+            tuple(self._pages),
+            tuple(self._blocks),
+            encoding,
+            " ".join(clean_text(title).split())[:200],
+            tuple(self.warnings),
+        )
 
     def _close_page(self) -> None:
         label, start = self._open_page or ("", 0)

@@ -35,8 +35,9 @@ def parse_doc(path: Path, name: str) -> ParsedDocument:
     if office is None:
         raise DocumentError(
             "“{name}” is a .doc file that cannot be read here.",
-            hint="Save it as .docx, or install LibreOffice on the server.", name=name,
-        ) from reason  # fmt: skip
+            hint="Save it as .docx, or install LibreOffice on the server.",
+            name=name,
+        ) from reason
     return _by_libreoffice(office, path, name)
 
 
@@ -69,9 +70,16 @@ def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
         source = Path(folder) / "source.doc"
         shutil.copyfile(path, source)
         command = [
-            office, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore",
-            "--convert-to", "docx", "--outdir", folder, str(source),
-        ]  # fmt: skip
+            office,
+            f"-env:UserInstallation=file://{folder}/profile",
+            "--headless",
+            "--norestore",
+            "--convert-to",
+            "docx",
+            "--outdir",
+            folder,
+            str(source),
+        ]
         # It stays in this process's group, which whoever started it kills as a whole.
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -80,8 +88,10 @@ def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
             process.kill()
             raise DocumentError(
                 "Reading “{name}” took longer than {s} seconds.",
-                hint="Split it, or save it anew in a simpler form.", name=name, s=TIMEOUT_S,
-            ) from error  # fmt: skip
+                hint="Split it, or save it anew in a simpler form.",
+                name=name,
+                s=TIMEOUT_S,
+            ) from error
         converted = Path(folder) / "source.docx"
         # It returns 0 on failure too: only the file tells.
         if not converted.exists():

@@ -151,11 +151,14 @@ def _read_style(style_id: str, raw: dict[str, ElementTree.Element]) -> Style:
 def _read_level(level: ElementTree.Element) -> _Level:
     restart = _value(level, "lvlRestart")
     return _Level(
-        int(_value(level, "start") or 1), _value(level, "numFmt") or "decimal",
-        _value(level, "lvlText"), _value(level, "pStyle"),
+        int(_value(level, "start") or 1),
+        _value(level, "numFmt") or "decimal",
+        _value(level, "lvlText"),
+        _value(level, "pStyle"),
         "" if _value(level, "suff") == "nothing" else " ",
-        int(restart) if restart.isdigit() else None, _child(level, "isLgl") is not None,
-    )  # fmt: skip
+        int(restart) if restart.isdigit() else None,
+        _child(level, "isLgl") is not None,
+    )
 
 
 def _all(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:

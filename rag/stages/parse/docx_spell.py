@@ -7,11 +7,30 @@ _UNITS = ("", "十", "百", "千")
 _FORMAL = str.maketrans("一二三四五六七八九十百千", "壹贰叁肆伍陆柒捌玖拾佰仟")
 _STEMS = "甲乙丙丁戊己庚辛壬癸"
 _BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
-_CHINESE = {"chineseCounting", "chineseCountingThousand", "taiwaneseCounting",
-            "taiwaneseCountingThousand", "japaneseCounting", "koreanCounting"}  # fmt: skip
+_CHINESE = {
+    "chineseCounting",
+    "chineseCountingThousand",
+    "taiwaneseCounting",
+    "taiwaneseCountingThousand",
+    "japaneseCounting",
+    "koreanCounting",
+}
 _FORMAL_FORMS = {"chineseLegalSimplified", "ideographLegalTraditional", "japaneseLegal"}
-_ROMAN = ((1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"),
-          (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"))  # fmt: skip
+_ROMAN = (
+    (1000, "M"),
+    (900, "CM"),
+    (500, "D"),
+    (400, "CD"),
+    (100, "C"),
+    (90, "XC"),
+    (50, "L"),
+    (40, "XL"),
+    (10, "X"),
+    (9, "IX"),
+    (5, "V"),
+    (4, "IV"),
+    (1, "I"),
+)
 
 
 def spell_number(number: int, form: str) -> str:

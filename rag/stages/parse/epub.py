@@ -40,9 +40,14 @@ def parse_epub(path: Path, name: str) -> ParsedDocument:
                 add_html(text, canonical)
         title = next((item.text or "" for item in opf.iter() if _is(item, "title")), "")
     except (
-        ElementTree.ParseError, LookupError, ValueError, StopIteration, zipfile.BadZipFile,
-        zlib.error, EOFError,
-    ) as error:  # fmt: skip
+        ElementTree.ParseError,
+        LookupError,
+        ValueError,
+        StopIteration,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+    ) as error:
         raise damaged(name) from error
     return canonical.finish("epub", "epub/2", title=title)
 
@@ -52,9 +57,10 @@ def _spine(opf: ElementTree.Element, folder: str) -> list[str]:
     hrefs = {
         item.get("id", ""): _member(folder, item.get("href", ""))
         for item in opf.iter()
-        if _is(item, "item") and "nav" not in item.get("properties", "").split()
+        if _is(item, "item")
+        and "nav" not in item.get("properties", "").split()
         and not item.get("media-type", "").startswith(_NO_TEXT)
-    }  # fmt: skip
+    }
     order = [item.get("idref", "") for item in opf.iter() if _is(item, "itemref")]
     return list(dict.fromkeys(hrefs[which] for which in order if which in hrefs))
 

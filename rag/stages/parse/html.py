@@ -25,12 +25,16 @@ _BREAKS = frozenset(
     | {"body", "html", "details", "summary", "center", "textarea", "legend", "thead", "tbody"}
     | {"tfoot"}
 )
-_UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "select", "datalist"}
-                    | {"iframe", "object"})  # fmt: skip
-_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta"}
-                  | {"source", "track", "wbr"})  # fmt: skip
-_UNCLOSED = frozenset({"p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot"}
-                      | {"html", "body"})  # fmt: skip
+_UNSEEN = frozenset(
+    {"script", "style", "template", "noscript", "svg", "select", "datalist"} | {"iframe", "object"}
+)
+_VOID = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta"}
+    | {"source", "track", "wbr"}
+)
+_UNCLOSED = frozenset(
+    {"p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot"} | {"html", "body"}
+)
 _RUBY = frozenset({"ruby", "rb", "rt", "rtc", "rp"})
 _RAISED = {
     "sup": str.maketrans("0123456789+-=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ"),

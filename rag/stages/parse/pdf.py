@@ -39,9 +39,12 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
     n_pages = len(document)
     if n_pages > MAX_PAGES:
         raise DocumentError(
-            "“{name}” has {n} pages.", hint="Split it into parts of at most {limit} pages.",
-            name=name, n=n_pages, limit=MAX_PAGES,
-        )  # fmt: skip
+            "“{name}” has {n} pages.",
+            hint="Split it into parts of at most {limit} pages.",
+            name=name,
+            n=n_pages,
+            limit=MAX_PAGES,
+        )
     has_form = document.get_formtype() != raw.FORMTYPE_NONE
     if has_form:
         document.init_forms()
@@ -66,10 +69,19 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
     joined = "\f".join(texts)
     blocks = place_bookmarks(_toc(document), pages, joined)
     return ParsedDocument(
-        "pdf", joined, "pypdfium2/3", tuple(pages), blocks, "", _title(document),
-        (*([_REPAIRED] if is_repaired else []), *_warnings(states, len(pages), n_pages),
-         *([_ATTACHED] if document.count_attachments() else [])),
-    )  # fmt: skip
+        "pdf",
+        joined,
+        "pypdfium2/3",
+        tuple(pages),
+        blocks,
+        "",
+        _title(document),
+        (
+            *([_REPAIRED] if is_repaired else []),
+            *_warnings(states, len(pages), n_pages),
+            *([_ATTACHED] if document.count_attachments() else []),
+        ),
+    )
 
 
 def _open(path: Path, name: str) -> tuple[pdfium.PdfDocument, bool]:
@@ -149,8 +161,9 @@ def _refuse(states: dict[str, list[int]], name: str) -> None:
     if states["scan"]:
         raise DocumentError(
             "“{name}” has no text layer: its pages are images.",
-            hint="Run text recognition (OCR) on it and upload the result.", name=name,
-        )  # fmt: skip
+            hint="Run text recognition (OCR) on it and upload the result.",
+            name=name,
+        )
     if states["garbled"]:
         raise DocumentError(
             "The fonts of “{name}” cannot be read as text.",

@@ -18,9 +18,7 @@ from xml.etree import ElementTree
 
 from rag.stages.parse.package_links import Link, main_part, read_links
 
-_PICTURE = re.compile(
-    rb'<(?:\w+:)?nvPicPr>\s*<(?:\w+:)?cNvPr\b[^>]*?\sdescr="([^"]+)"'
-)  # fmt: skip
+_PICTURE = re.compile(rb'<(?:\w+:)?nvPicPr>\s*<(?:\w+:)?cNvPr\b[^>]*?\sdescr="([^"]+)"')
 _CELL = re.compile(rb"<((?:\w+:)?)tc\b.*?</\1tc>", re.S)
 _LINE_BREAK = re.compile(rb"<((?:\w+:)?)br\b(?:[^>]*/>|.*?</\1br>)", re.S)
 # What a page of notes repeats: the slide, its number, the date.

@@ -54,35 +54,41 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     import xberg  # Half of the start-up time; a PDF or a text needs none of it.
 
     config = xberg.ExtractionConfig(
-        disable_ocr=True, use_cache=False, output_format="markdown",
+        disable_ocr=True,
+        use_cache=False,
+        output_format="markdown",
         include_document_structure=True,
         security_limits=xberg.SecurityLimits(max_table_cells=MAX_CELLS),
-    )  # fmt: skip
+    )
     source = xberg.ExtractInput(
-        kind=xberg.ExtractInputKind.BYTES, bytes=data, mime_type=MIME_TYPES[kind],
+        kind=xberg.ExtractInputKind.BYTES,
+        bytes=data,
+        mime_type=MIME_TYPES[kind],
         filename=f"document.{kind}",
-    )  # fmt: skip
+    )
     try:
         results = asyncio.run(xberg.extract(source, config)).results
     except (xberg.XbergError, RuntimeError, ValueError, OSError) as error:
         if "Security violation" in str(error):
             raise DocumentError(
                 "“{name}” is too complex to be read.",
-                hint="Split it, or save it anew in a simpler form.", name=name,
-            ) from error  # fmt: skip
+                hint="Split it, or save it anew in a simpler form.",
+                name=name,
+            ) from error
         raise mistaken(name) from error
     result = results[0] if results else None
     if result is None or result.document is None:
         raise mistaken(name)
     facts = json.loads(str(result.metadata.format or "{}"))
     return OfficeContent(
-        tuple(_nodes(result.document.nodes)), result.metadata.title or "",
+        tuple(_nodes(result.document.nodes)),
+        result.metadata.title or "",
         tuple(facts.get("sheet_names") or ()),
         tuple(
             Notice("Reading it gave the remark: {remark}", remark=warning.message)
             for warning in result.processing_warnings
         ),
-    )  # fmt: skip
+    )
 
 
 def _nodes(raw: Any) -> Iterator[Node]:
@@ -92,9 +98,10 @@ def _nodes(raw: Any) -> Iterator[Node]:
         kind = content["node_type"]
         attributes = item.attributes or {}
         common = {
-            "page": item.page, "layer": str(item.content_layer),
+            "page": item.page,
+            "layer": str(item.content_layer),
             "style": attributes.get("style_name", ""),
-        }  # fmt: skip
+        }
         if kind == "list":
             depth = lists[item.parent][0] + 1 if item.parent in lists else 0
             lists[index] = (depth, bool(content.get("ordered")))

@@ -80,10 +80,16 @@ class _Packing:
             0 < self.count(passage.text) <= self.layout.max_tokens for passage in passages
         ):
             return None
-        text = self._joined([self.layout.title, *(
-            leads.get(id(hit), "") + self.layout.source(number, hit, passages[number - 1].text)
-            for number, hit in enumerate(order, start=1)
-        )])  # fmt: skip
+        text = self._joined(
+            [
+                self.layout.title,
+                *(
+                    leads.get(id(hit), "")
+                    + self.layout.source(number, hit, passages[number - 1].text)
+                    for number, hit in enumerate(order, start=1)
+                ),
+            ]
+        )
         return Context(text, passages) if self.count(text) <= self.max else None
 
     def of(self, hits: Sequence[Hit]) -> Context:

@@ -66,17 +66,31 @@ class _Wording:
 
 
 _CHINESE = _Wording(
-    ("【参考资料】", "【详细参考资料】", "【参考资料摘要】"), "…（内容已截断）",
-    "（另有 {n} 条资料未列出）", "第 {first} 页", "第 {first}–{last} 页",
-    "相关度：{score:.2f}", "【{type}】（{n} 条）", "：", "类型：{type}\n名称：{name}",
-    "资料", "内容：",
-)  # fmt: skip
+    ("【参考资料】", "【详细参考资料】", "【参考资料摘要】"),
+    "…（内容已截断）",
+    "（另有 {n} 条资料未列出）",
+    "第 {first} 页",
+    "第 {first}–{last} 页",
+    "相关度：{score:.2f}",
+    "【{type}】（{n} 条）",
+    "：",
+    "类型：{type}\n名称：{name}",
+    "资料",
+    "内容：",
+)
 _ENGLISH = _Wording(
-    ("[Sources]", "[Sources in detail]", "[Sources in brief]"), "… (cut here)",
-    "({n} more sources are not shown)", "page {first}", "pages {first}–{last}",
-    "Relevance: {score:.2f}", "[{type}] ({n})", ": ", "Type: {type}\nName: {name}",
-    "Source", "Content:",
-)  # fmt: skip
+    ("[Sources]", "[Sources in detail]", "[Sources in brief]"),
+    "… (cut here)",
+    "({n} more sources are not shown)",
+    "page {first}",
+    "pages {first}–{last}",
+    "Relevance: {score:.2f}",
+    "[{type}] ({n})",
+    ": ",
+    "Type: {type}\nName: {name}",
+    "Source",
+    "Content:",
+)
 
 
 def layout_of(context_type: str, is_chinese: bool) -> Layout:

@@ -43,9 +43,11 @@ def fill_placeholders(
         return template
     if found := _LOOKALIKE.search(template):
         raise InvalidInputError(
-            "“{text}” is no placeholder.", hint="Placeholders are bare names, like {example}.",
-            text=found[0], example="{user_query}",
-        )  # fmt: skip
+            "“{text}” is no placeholder.",
+            hint="Placeholders are bare names, like {example}.",
+            text=found[0],
+            example="{user_query}",
+        )
     alone = _PLACEHOLDER.fullmatch(template)
     if alone and encode is str:
         return _checked(alone[1], values)
@@ -77,8 +79,9 @@ def _text(name: str, values: Mapping[str, Any]) -> str:
     raise InvalidInputError(
         "“{name}” has no value that could stand inside a text.",
         hint="Only texts, numbers and booleans can; where JSON is sent, let {example} stand alone.",
-        name=name, example=f"{{{name}}}",
-    )  # fmt: skip
+        name=name,
+        example=f"{{{name}}}",
+    )
 
 
 _LOADED_PLACEHOLDER = re.compile(r"\{\{([^{}]+)\}\}")
@@ -132,8 +135,11 @@ def _starts(path: str, context: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     """Yield the things that the path may begin at with what is left of it, likeliest first."""
     meta = context.get(META)
     labels = meta.get("nodeLabels") if isinstance(meta, Mapping) else None
-    ids = {str(label): node for node, label in reversed(list(labels.items()))} \
-        if isinstance(labels, Mapping) else {}  # fmt: skip
+    ids = (
+        {str(label): node for node, label in reversed(list(labels.items()))}
+        if isinstance(labels, Mapping)
+        else {}
+    )
     # An id or label may itself contain dots: the longest that fits.
     heads = [path[:end] for end in _ends(path)]
     for head in heads:

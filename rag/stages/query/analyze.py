@@ -59,7 +59,7 @@ _STOP_WORDS = (
     " can't tell show"
     " give find list explain describe compare summarize get got want need know like look looking"
     " up out s t"
-)  # fmt: skip
+)
 _STOP = frozenset(_STOP_WORDS.split())
 # "How long" asks; it says nothing of something long.
 _ASKED = re.compile(
@@ -164,9 +164,16 @@ def _complexity(intent: str, cues: str, mentions: Sequence[Mention]) -> str:
     if intent == "general":
         return "medium" if n_words > 12 or (n_joints and n_words > 9) else "simple"
     load = (
-        (n_questions >= 2) + (n_questions >= 3) + (n_named >= 2) + (n_named >= 3) + has_condition
-        + (n_words > 13) + (n_words > 24) + (n_joints >= 2) + (n_joints >= 4)
-    )  # fmt: skip
+        (n_questions >= 2)
+        + (n_questions >= 3)
+        + (n_named >= 2)
+        + (n_named >= 3)
+        + has_condition
+        + (n_words > 13)
+        + (n_words > 24)
+        + (n_joints >= 2)
+        + (n_joints >= 4)
+    )
     if intent in ("compare", "explore"):
         return "complex" if load >= 3 else "medium"
     return "complex" if load >= 3 else "medium" if load else "simple"

@@ -13,11 +13,18 @@ from rag.stages.query import cues_english as en
 
 # The kind of cue and the intent that it means; the first that is found decides.
 _ORDER = (
-    ("work", "general"), ("reason", "understand"), ("fetch", "find_specific"),
-    ("compare", "compare"), ("ideas", "explore"), ("find", "find_specific"),
-    ("understand", "understand"), ("explore", "explore"),
-    ("lookup", "lookup"), ("define", "understand"), ("ask", "lookup"),
-)  # fmt: skip
+    ("work", "general"),
+    ("reason", "understand"),
+    ("fetch", "find_specific"),
+    ("compare", "compare"),
+    ("ideas", "explore"),
+    ("find", "find_specific"),
+    ("understand", "understand"),
+    ("explore", "explore"),
+    ("lookup", "lookup"),
+    ("define", "understand"),
+    ("ask", "lookup"),
+)
 INTENT_CUES = tuple(
     (intent, re.compile(f"{zh.CUES[kind]}|{en.CUES[kind]}")) for kind, intent in _ORDER
 )

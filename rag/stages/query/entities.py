@@ -26,49 +26,73 @@ _ENGLISH_NUMBER = "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|tw
 # What was found first keeps its place; a later pattern finds nothing inside it.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("title", re.compile(r"《(?P<value>[^《》]{1,100})》")),
-    ("quote", re.compile(
-        r"“(?P<a>[^“”]{1,200})”|\"(?P<b>[^\"]{1,200})\"|「(?P<c>[^「」]{1,200})」"
-        r"|『(?P<d>[^『』]{1,200})』|＂(?P<e>[^＂]{1,200})＂|(?<!\w)‘(?P<f>[^‘’]{2,200})’(?!\w)")),
-    ("chapter", re.compile(
-        rf"第\s*[\d{_HAN_NUMBER}]{{1,8}}\s*[章回卷幕]"
-        rf"|(?i:\bchapter\s+(?:\d{{1,4}}|[ivxlc]{{1,6}}|{_ENGLISH_NUMBER})\b|\bch\.\s*\d{{1,4}})")),
-    ("section", re.compile(
-        rf"第\s*[\d{_HAN_NUMBER}]{{1,8}}\s*(?:条|節|节|款|篇|部分)"
-        r"|(?<![\d.])\d{1,3}(?:\.\d{1,3}){1,4}\s*[节節条款]"
-        rf"|(?:附录|附錄|附件)\s*(?:[A-Z\d]{{1,3}}(?![A-Za-z])|[{_HAN_NUMBER}])"
-        r"|(?i:\b(?:section|sec\.|clause|article|paragraph|appendix|annex|schedule)\s+|§\s*)"
-        r"(?:\d{1,4}(?:\.\d{1,3})*(?:\([a-z\d]{1,3}\))*(?!\w)|[A-Z]\b)")),
+    (
+        "quote",
+        re.compile(
+            r"“(?P<a>[^“”]{1,200})”|\"(?P<b>[^\"]{1,200})\"|「(?P<c>[^「」]{1,200})」"
+            r"|『(?P<d>[^『』]{1,200})』|＂(?P<e>[^＂]{1,200})＂|(?<!\w)‘(?P<f>[^‘’]{2,200})’(?!\w)"
+        ),
+    ),
+    (
+        "chapter",
+        re.compile(
+            rf"第\s*[\d{_HAN_NUMBER}]{{1,8}}\s*[章回卷幕]"
+            rf"|(?i:\bchapter\s+(?:\d{{1,4}}|[ivxlc]{{1,6}}|{_ENGLISH_NUMBER})\b|\bch\.\s*\d{{1,4}})"
+        ),
+    ),
+    (
+        "section",
+        re.compile(
+            rf"第\s*[\d{_HAN_NUMBER}]{{1,8}}\s*(?:条|節|节|款|篇|部分)"
+            r"|(?<![\d.])\d{1,3}(?:\.\d{1,3}){1,4}\s*[节節条款]"
+            rf"|(?:附录|附錄|附件)\s*(?:[A-Z\d]{{1,3}}(?![A-Za-z])|[{_HAN_NUMBER}])"
+            r"|(?i:\b(?:section|sec\.|clause|article|paragraph|appendix|annex|schedule)\s+|§\s*)"
+            r"(?:\d{1,4}(?:\.\d{1,3})*(?:\([a-z\d]{1,3}\))*(?!\w)|[A-Z]\b)"
+        ),
+    ),
     ("page", re.compile(rf"第\s*[\d{_HAN_NUMBER}]{{1,8}}\s*[页頁]|(?i:\bpage\s+\d{{1,5}})\b")),
-    ("date", re.compile(
-        r"(?<!\d)\d{4}\s*年(?:\s*\d{1,2}\s*月(?:份|\s*\d{1,2}\s*[日号號])?)?"
-        r"|[〇零一二三四五六七八九]{4}年|(?<!\d)\d{1,2}\s*月\s*\d{1,2}\s*[日号號]"
-        r"|(?<![\w.-])\d{4}([-/.])\d{1,2}\1\d{1,2}(?![\w-])"
-        rf"|(?i:\b(?:{_DAY}\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}})?"
-        rf"|{_MONTH}\b\.?\s+(?:{_DAY}(?!\d)(?:,?\s+\d{{4}})?|\d{{4}})))(?!\d)"
-        r"|(?<![\w.,-])(?:1[5-9]|20)\d\d(?![\w-]|[.,]\d)")),
-    ("quantity", re.compile(
-        r"(?<![\w.])\d+(?:[.,]\d+)*\s*(?:%|％|‰|°[CF]|℃|百?万元|亿元|元|万|亿|个月|小时|分钟|公斤"
-        r"|千克"
-        r"|公里|厘米|毫米|毫升|千瓦|兆帕|年|周|天|秒|吨|克|米|升|度|伏|瓦|字|页|岁)"
-        rf"|(?<![第哪几每这那某上下])[{_HAN_NUMBER}半]{{1,6}}(?:个月|小时|分钟|公斤|千克|公里|厘米"
-        rf"|毫米|毫升|千瓦|年|周|天|秒|吨|岁"
-        r"|万元|亿元)(?!级)|百分之[\d一二三四五六七八九十]{1,4}|[$€£¥￥]\s?\d+(?:[.,]\d+)*"
-        r"|\b(?:USD|EUR|GBP|CNY|RMB|JPY)\s?\d+(?:[.,]\d+)*"
-        r"|(?<![\w.])(?<![A-Z]\s)\d+(?:[.,]\d+)*\s?(?:(?i:percent|bar|psi|[kmh]?pa|rpm|[kmg]?hz|[kmgt]b|usd|eur"
-        r"|gbp|cny|rmb|(?:millisecond|second|minute|hour|day|week|month|year|word|page|dollar|euro"
-        r"|meter|metre|litre|liter|inch|mile|pound|kilogram|gram)(?:e?s)?|inches|feet)"
-        r"|[kmM]?[WV]|kWh|mA|A|[mck]?m|k?g|mg|ml|l|°)(?!\w)")),
-    ("identifier", re.compile(
-        r"(?<![\w-])(?!USD|EUR|GBP|CNY|RMB|JPY)[A-Z]{2,6}(?:/[A-Z]{1,3})?\s\d{2,6}(?:[-.:]\d+)*(?![\w])"
-        r"|(?<![\w/.-])(?=[\w/.:-]*\d)(?=[\w/.:-]*[A-Za-z])(?![\w]*\d(?:st|nd|rd|th)\b)"
-        r"(?:[A-Za-z\d]+[-_/.:]){1,8}[A-Za-z\d]*\d[A-Za-z\d]*(?:[-_/.:][A-Za-z\d]+){0,8}(?!\w)"
-        r"|(?<![\w/.-])(?:[A-Za-z\d]+[-_/:])*[A-Za-z]*\d[A-Za-z\d]*[-_/:][A-Za-z\d]*[A-Za-z]"
-        r"[A-Za-z\d]*(?:[-_/:][A-Za-z\d]+)*(?!\w)"
-        r"|(?<![\w.-])[A-Za-z]{1,8}\d{2,}[A-Za-z\d]*(?!\w)|(?<![\w.-])0x[\da-fA-F]{2,}(?!\w)"
-        r"|(?<![\w.,-])v?\d+\.\d+\.\d+(?:\.\d+)*(?![\w])|(?<![\w.,-])\d{5,}(?![\w]|[.,]\d)",
-        re.ASCII)),
+    (
+        "date",
+        re.compile(
+            r"(?<!\d)\d{4}\s*年(?:\s*\d{1,2}\s*月(?:份|\s*\d{1,2}\s*[日号號])?)?"
+            r"|[〇零一二三四五六七八九]{4}年|(?<!\d)\d{1,2}\s*月\s*\d{1,2}\s*[日号號]"
+            r"|(?<![\w.-])\d{4}([-/.])\d{1,2}\1\d{1,2}(?![\w-])"
+            rf"|(?i:\b(?:{_DAY}\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}})?"
+            rf"|{_MONTH}\b\.?\s+(?:{_DAY}(?!\d)(?:,?\s+\d{{4}})?|\d{{4}})))(?!\d)"
+            r"|(?<![\w.,-])(?:1[5-9]|20)\d\d(?![\w-]|[.,]\d)"
+        ),
+    ),
+    (
+        "quantity",
+        re.compile(
+            r"(?<![\w.])\d+(?:[.,]\d+)*\s*(?:%|％|‰|°[CF]|℃|百?万元|亿元|元|万|亿|个月|小时|分钟|公斤"
+            r"|千克"
+            r"|公里|厘米|毫米|毫升|千瓦|兆帕|年|周|天|秒|吨|克|米|升|度|伏|瓦|字|页|岁)"
+            rf"|(?<![第哪几每这那某上下])[{_HAN_NUMBER}半]{{1,6}}(?:个月|小时|分钟|公斤|千克|公里|厘米"
+            rf"|毫米|毫升|千瓦|年|周|天|秒|吨|岁"
+            r"|万元|亿元)(?!级)|百分之[\d一二三四五六七八九十]{1,4}|[$€£¥￥]\s?\d+(?:[.,]\d+)*"
+            r"|\b(?:USD|EUR|GBP|CNY|RMB|JPY)\s?\d+(?:[.,]\d+)*"
+            r"|(?<![\w.])(?<![A-Z]\s)\d+(?:[.,]\d+)*\s?(?:(?i:percent|bar|psi|[kmh]?pa|rpm|[kmg]?hz|[kmgt]b|usd|eur"
+            r"|gbp|cny|rmb|(?:millisecond|second|minute|hour|day|week|month|year|word|page|dollar|euro"
+            r"|meter|metre|litre|liter|inch|mile|pound|kilogram|gram)(?:e?s)?|inches|feet)"
+            r"|[kmM]?[WV]|kWh|mA|A|[mck]?m|k?g|mg|ml|l|°)(?!\w)"
+        ),
+    ),
+    (
+        "identifier",
+        re.compile(
+            r"(?<![\w-])(?!USD|EUR|GBP|CNY|RMB|JPY)[A-Z]{2,6}(?:/[A-Z]{1,3})?\s\d{2,6}(?:[-.:]\d+)*(?![\w])"
+            r"|(?<![\w/.-])(?=[\w/.:-]*\d)(?=[\w/.:-]*[A-Za-z])(?![\w]*\d(?:st|nd|rd|th)\b)"
+            r"(?:[A-Za-z\d]+[-_/.:]){1,8}[A-Za-z\d]*\d[A-Za-z\d]*(?:[-_/.:][A-Za-z\d]+){0,8}(?!\w)"
+            r"|(?<![\w/.-])(?:[A-Za-z\d]+[-_/:])*[A-Za-z]*\d[A-Za-z\d]*[-_/:][A-Za-z\d]*[A-Za-z]"
+            r"[A-Za-z\d]*(?:[-_/:][A-Za-z\d]+)*(?!\w)"
+            r"|(?<![\w.-])[A-Za-z]{1,8}\d{2,}[A-Za-z\d]*(?!\w)|(?<![\w.-])0x[\da-fA-F]{2,}(?!\w)"
+            r"|(?<![\w.,-])v?\d+\.\d+\.\d+(?:\.\d+)*(?![\w])|(?<![\w.,-])\d{5,}(?![\w]|[.,]\d)",
+            re.ASCII,
+        ),
+    ),
     ("outline", re.compile(r"大纲|大綱|提纲|提綱|(?i:\boutlines?\b)")),
-)  # fmt: skip
+)
 _LATIN = re.compile(r"[^\W_\u2e80-\U0010ffff]")
 
 

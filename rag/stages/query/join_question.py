@@ -49,9 +49,19 @@ def _named(text: str) -> str:
 
 # What nodes call the words that people or models wrote, likeliest first.
 FIELDS = (
-    "user_input", "query", "question", "input", "message", "prompt", "text", "content", "output",
-    "response", "answer", "result",
-)  # fmt: skip
+    "user_input",
+    "query",
+    "question",
+    "input",
+    "message",
+    "prompt",
+    "text",
+    "content",
+    "output",
+    "response",
+    "answer",
+    "result",
+)
 
 
 def find_text(context: Mapping[str, Any]) -> str:

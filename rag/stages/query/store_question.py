@@ -27,19 +27,27 @@ _SPOKEN = (
     ("count", "<zh_here><zh_all>(?:有|存|收录)了?多少<zh_unit><zh_topic>?<zh_files>"),
     ("count", "<zh_here><zh_topic>?<zh_files><zh_all>有(?:多少|几)<zh_unit>"),
     ("count", "<zh_here><zh_all>有几<zh_unit><zh_topic>?<zh_files>"),
-    ("count", "how many <en_files>(?: <en_have>)?<en_here>"
-              "(?: <en_about> (?P<topic>.{1,80}?)(?: <en_have>)?<en_here>)?"),
-    ("newest", "<zh_here>(?:最新|最近)(?:上传|更新|添加|加入|入库)?的?(?:一|几)?<zh_unit><zh_files>"
-               "(?:是|有|叫)?(?:哪个|哪份|哪篇|哪些|什么)?"),
+    (
+        "count",
+        "how many <en_files>(?: <en_have>)?<en_here>"
+        "(?: <en_about> (?P<topic>.{1,80}?)(?: <en_have>)?<en_here>)?",
+    ),
+    (
+        "newest",
+        "<zh_here>(?:最新|最近)(?:上传|更新|添加|加入|入库)?的?(?:一|几)?<zh_unit><zh_files>"
+        "(?:是|有|叫)?(?:哪个|哪份|哪篇|哪些|什么)?",
+    ),
     ("newest", "<zh_here>(?:哪个|哪份|哪篇)<zh_files>是?最新的?"),
     ("newest", "(?:what|which)(?: is|'s| are)? (?:the |your )?<en_new> <en_files><en_here>"),
-    ("newest", "which <en_files> (?:is|are|was|were) (?:the )?"
-               "(?:<en_new>|(?:added|uploaded) last)"),
+    (
+        "newest",
+        "which <en_files> (?:is|are|was|were) (?:the )?(?:<en_new>|(?:added|uploaded) last)",
+    ),
     ("list", "<zh_here>都?有(?:哪些|什么)<zh_files>"),
     ("list", "(?:列出|显示)(?:所有|全部)?的?<zh_files>(?:列表|清单)?"),
     ("list", "(?:which|what) <en_files> <en_have><en_here>"),
     ("list", "list (?:all |the |your )*<en_files><en_here>"),
-)  # fmt: skip
+)
 _POLITE = re.compile(
     "^(?:请问|请|麻烦|帮我|告诉我|我想知道|could you |can you |please |tell me )+", re.I
 )

@@ -36,11 +36,12 @@ def diversify(hits: Sequence[Hit], top_k: int) -> list[Hit]:
             continue
         better = next(
             (
-                other for other in waiting
+                other
+                for other in waiting
                 if n_of[_file(hits[other])] < limit and _is_near(hits[other], hits[place])
             ),
             None,
-        )  # fmt: skip
+        )
         if better is not None:
             waiting.remove(better)
             chosen.remove(place)

@@ -77,13 +77,17 @@ def _join(left: Hit, right: Hit, read: Read) -> Hit | None:
         return None
     best, other = (left, right) if left.rank <= right.rank else (right, left)
     return replace(
-        best, text=text, char_start=left.char_start, char_end=end,
-        page_first=left.page_first, page_last=right.page_last or left.page_last,
+        best,
+        text=text,
+        char_start=left.char_start,
+        char_end=end,
+        page_first=left.page_first,
+        page_last=right.page_last or left.page_last,
         heading_path=_common(left.heading_path, right.heading_path),
         token_count=left.token_count + right.token_count,
         matched_terms=tuple(sorted({*best.matched_terms, *other.matched_terms})),
         data={"chunks": [*_parts(left), *_parts(right)]},
-    )  # fmt: skip
+    )
 
 
 def _common(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
@@ -94,7 +98,11 @@ def _common(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
 def _parts(hit: Hit) -> list[dict[str, int | None]]:
     if hit.data and "chunks" in hit.data:
         return list(hit.data["chunks"])
-    return [{
-        "chunk_id": hit.chunk_id, "revision": hit.revision, "char_start": hit.char_start,
-        "char_end": hit.char_end,
-    }]  # fmt: skip
+    return [
+        {
+            "chunk_id": hit.chunk_id,
+            "revision": hit.revision,
+            "char_start": hit.char_start,
+            "char_end": hit.char_end,
+        }
+    ]

@@ -22,9 +22,13 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"-?(?:[0-9]{1,400}|[0-9]{0,40}\.[0-9]{1,40}(?:[eE][-+]?[0-9]{1,3})?)")
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,10 @@ def _literal(key: str, value: Any) -> str:
     if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
         raise InvalidInputError(
             "The metadata “{key}” cannot be filtered by {value}.",
-            hint="Allowed: a text or a number.", key=key, value=value,
-        )  # fmt: skip
+            hint="Allowed: a text or a number.",
+            key=key,
+            value=value,
+        )
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -159,8 +165,10 @@ class _Reader:
 def _unreadable(token: str, place: int) -> InvalidInputError:
     return InvalidInputError(
         "The metadata filter cannot be read at “{token}”.",
-        hint='Write it as lang = "zh" AND year > 2020.', token=token, place=place,
-    )  # fmt: skip
+        hint='Write it as lang = "zh" AND year > 2020.',
+        token=token,
+        place=place,
+    )
 
 
 def _value(token: str) -> str | float:

@@ -85,21 +85,64 @@ _READING = frozenset({"select", "with", "values", "table"})
 # their argument as SQL, or outlive the statement. No complete list; the role's rights decide.
 _FUNCTIONS = frozenset(
     {
-        "pg_terminate_backend", "pg_cancel_backend", "pg_reload_conf", "pg_rotate_logfile",
-        "pg_promote", "pg_switch_wal", "pg_create_restore_point", "pg_logical_emit_message",
-        "pg_read_file", "pg_read_binary_file", "pg_stat_file", "pg_file_write", "pg_file_read",
-        "pg_file_unlink", "pg_file_rename", "pg_file_sync", "pg_current_logfile", "pg_notify",
-        "pg_read_server_files", "lo_import", "lo_export", "lo_creat", "lo_create", "lo_unlink",
-        "lo_put", "lo_get", "lo_from_bytea", "lowrite", "loread", "set_config", "setseed",
-        "query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "cursor_to_xml",
-        "cursor_to_xmlschema", "ts_stat", "load_extension", "readfile", "writefile", "edit",
+        "pg_terminate_backend",
+        "pg_cancel_backend",
+        "pg_reload_conf",
+        "pg_rotate_logfile",
+        "pg_promote",
+        "pg_switch_wal",
+        "pg_create_restore_point",
+        "pg_logical_emit_message",
+        "pg_read_file",
+        "pg_read_binary_file",
+        "pg_stat_file",
+        "pg_file_write",
+        "pg_file_read",
+        "pg_file_unlink",
+        "pg_file_rename",
+        "pg_file_sync",
+        "pg_current_logfile",
+        "pg_notify",
+        "pg_read_server_files",
+        "lo_import",
+        "lo_export",
+        "lo_creat",
+        "lo_create",
+        "lo_unlink",
+        "lo_put",
+        "lo_get",
+        "lo_from_bytea",
+        "lowrite",
+        "loread",
+        "set_config",
+        "setseed",
+        "query_to_xml",
+        "query_to_xmlschema",
+        "query_to_xml_and_xmlschema",
+        "cursor_to_xml",
+        "cursor_to_xmlschema",
+        "ts_stat",
+        "load_extension",
+        "readfile",
+        "writefile",
+        "edit",
         "fts3_tokenizer",
     }
-)  # fmt: skip
+)
 _FAMILIES = (
-    "dblink", "pg_ls_", "pg_advisory_", "pg_try_advisory_", "pg_replication_", "pg_logical_slot_",
-    "pg_backup_", "pg_wal_replay_", "database_to_xml", "schema_to_xml", "crosstab", "connectby",
-)  # fmt: skip
+    "dblink",
+    "pg_ls_",
+    "pg_advisory_",
+    "pg_try_advisory_",
+    "pg_replication_",
+    "pg_logical_slot_",
+    "pg_backup_",
+    "pg_wal_replay_",
+    "database_to_xml",
+    "schema_to_xml",
+    "crosstab",
+    "connectby",
+)
 
 
 def check_sql(sql: str, parts: Sequence[SqlPart], dialect: Dialect) -> int:
@@ -111,15 +154,17 @@ def check_sql(sql: str, parts: Sequence[SqlPart], dialect: Dialect) -> int:
     if parts and parts[-1].kind == "open":
         raise InvalidInputError(
             "In the query something is opened and never closed: {excerpt}",
-            hint="Close the quote or comment.", excerpt=sql[parts[-1].start :][:40],
-        )  # fmt: skip
+            hint="Close the quote or comment.",
+            excerpt=sql[parts[-1].start :][:40],
+        )
     code = [part for part in parts if part.kind != "comment"]
     stops = [number for number, part in enumerate(code) if part.kind == "semicolon"]
     if stops and len(code) > stops[0] + 1:
         raise InvalidInputError(
-            "The query holds more than one statement.", hint="Leave only what follows: {excerpt}",
+            "The query holds more than one statement.",
+            hint="Leave only what follows: {excerpt}",
             excerpt=sql[: code[stops[0]].start].strip()[:80],
-        )  # fmt: skip
+        )
     end = code[stops[0]].start if stops else len(sql)
     code = code[: stops[0]] if stops else code
     words = [sql[part.start : part.end].lower() for part in code]
@@ -128,9 +173,11 @@ def check_sql(sql: str, parts: Sequence[SqlPart], dialect: Dialect) -> int:
         raise InvalidInputError("The query is empty.", hint="Write a SELECT.")
     if first not in _READING:
         raise ForbiddenError(
-            "The query begins with “{word}”.", hint="Sources only read: begin with {allowed}.",
-            word=first.upper()[:40], allowed="SELECT, WITH, VALUES, TABLE",
-        )  # fmt: skip
+            "The query begins with “{word}”.",
+            hint="Sources only read: begin with {allowed}.",
+            word=first.upper()[:40],
+            allowed="SELECT, WITH, VALUES, TABLE",
+        )
     _check_functions(words, code, dialect)
     return end
 
@@ -142,18 +189,22 @@ def _check_functions(words: Sequence[str], code: Sequence[SqlPart], dialect: Dia
             if after.isdigit() and code[number + 1].start == part.end:
                 raise InvalidInputError(
                     "${number} in the query is a parameter without a value.",
-                    hint="Write {example}.", number=after, example="{name}",
-                )  # fmt: skip
+                    hint="Write {example}.",
+                    number=after,
+                    example="{name}",
+                )
         if part.kind not in ("word", "name") or words[number + 1 : number + 2] != ["("]:
             continue
         if word.startswith('u&"'):
             raise ForbiddenError(
                 "The query calls a function by an encoded name: {name}",
-                hint="Write the name in plain letters.", name=word[:40],
-            )  # fmt: skip
+                hint="Write the name in plain letters.",
+                name=word[:40],
+            )
         name = word.strip('"`[]')
         if name in _FUNCTIONS or name.startswith(_FAMILIES):
             raise ForbiddenError(
                 "The function “{name}” may not be called in a source.",
-                hint="It reaches beyond the rows of the database.", name=name,
-            )  # fmt: skip
+                hint="It reaches beyond the rows of the database.",
+                name=name,
+            )

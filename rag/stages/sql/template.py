@@ -57,9 +57,11 @@ class SqlTemplate:
             if piece.name not in values:
                 known = ", ".join(sorted(map(str, values))[:_SHOWN_NAMES])
                 raise InvalidInputError(
-                    "The query needs “{name}”, which has no value.", hint="Known: {known}.",
-                    name=piece.name, known=known or "none",
-                )  # fmt: skip
+                    "The query needs “{name}”, which has no value.",
+                    hint="Known: {known}.",
+                    name=piece.name,
+                    known=known or "none",
+                )
             value = _plain(piece.name, values[piece.name])
             if piece.is_in:
                 items = value if isinstance(value, list) else [value]
@@ -67,8 +69,9 @@ class SqlTemplate:
             elif isinstance(value, list) and self.dialect == "sqlite":
                 raise InvalidInputError(
                     "“{name}” is a list, which SQLite takes only after IN.",
-                    hint="Write “IN {{{name}}}”.", name=piece.name,
-                )  # fmt: skip
+                    hint="Write “IN {{{name}}}”.",
+                    name=piece.name,
+                )
             else:
                 marks, bound = self._mark, [value]
             text.append(marks)
@@ -95,9 +98,11 @@ def read_sql(template: str, *, dialect: Dialect) -> SqlTemplate:
     """
     if len(template) > MAX_CHARS:
         raise InvalidInputError(
-            "The query has {n} characters.", hint="Allowed: {limit}.",
-            n=len(template), limit=MAX_CHARS,
-        )  # fmt: skip
+            "The query has {n} characters.",
+            hint="Allowed: {limit}.",
+            n=len(template),
+            limit=MAX_CHARS,
+        )
     if _UNSTORABLE.search(template):
         raise InvalidInputError(
             "The query holds a NUL or half a character, which no database takes.",
@@ -142,26 +147,29 @@ def _name(sql: str, found: re.Match[str], around: Sequence[SqlPart]) -> str:
         raise InvalidInputError(
             "“{place}” in the query is no name in braces.",
             hint="Write a plain name such as {example}; braces of the SQL are doubled: {twice}.",
-            place=place, example="{user_query}", twice="{{ }}",
-        )  # fmt: skip
+            place=place,
+            example="{user_query}",
+            twice="{{ }}",
+        )
     if around and around[0].kind == "comment":
         raise InvalidInputError(
             "{place} stands inside of a comment, where no value can be bound.",
-            hint="Take it out, or double its braces.", place=place,
-        )  # fmt: skip
+            hint="Take it out, or double its braces.",
+            place=place,
+        )
     if around:
         raise InvalidInputError(
             "{place} stands inside of quotes, where no value can be bound.",
             hint="Take it out: values need no quotes, and parts of texts are joined with ||.",
             place=place,
-        )  # fmt: skip
+        )
     touching = sql[max(found.start() - 1, 0) : found.start()] + sql[found.end() : found.end() + 1]
     if any(c.isalnum() or c in "_$'\"`{}" for c in touching):
         raise InvalidInputError(
             "{place} touches what stands beside it.",
             hint="A value is a whole word: put spaces around it. It cannot be part of a name.",
             place=place,
-        )  # fmt: skip
+        )
     return name
 
 
@@ -183,5 +191,6 @@ def _plain(name: str, value: Any) -> Any:
     raise InvalidInputError(
         "The value “{name}” is of type {kind}, which no database takes.",
         hint="Texts, numbers, dates and lists of them can be bound.",
-        name=name, kind=type(value).__name__,
-    )  # fmt: skip
+        name=name,
+        kind=type(value).__name__,
+    )

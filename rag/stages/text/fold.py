@@ -21,12 +21,24 @@ _LOOKALIKES = {
     look: plain
     for plain, looks in {
         # A quote inside a quote changes its marks, so single and double ones are the same.
-        "'": "\"“”„‟«»「」『』〝〞＂‘’‚‛′´＇", "-": "‐‑‒–—―−－﹣─", ",": "，、﹐﹑", ".": "。．｡",
-        "...": "…⋯", ";": "；﹔", ":": "：﹕", "!": "！﹗", "?": "？﹖",
-        "(": "（〔【［[", ")": "）〕】］]", "<": "《〈", ">": "》〉", "·": "•‧・", "~": "～〜",
+        "'": '"“”„‟«»「」『』〝〞＂‘’‚‛′´＇',
+        "-": "‐‑‒–—―−－﹣─",
+        ",": "，、﹐﹑",
+        ".": "。．｡",
+        "...": "…⋯",
+        ";": "；﹔",
+        ":": "：﹕",
+        "!": "！﹗",
+        "?": "？﹖",
+        "(": "（〔【［[",
+        ")": "）〕】］]",
+        "<": "《〈",
+        ">": "》〉",
+        "·": "•‧・",
+        "~": "～〜",
     }.items()
     for look in looks
-}  # fmt: skip
+}
 # NFKD knows the Kangxi radicals but hardly any of their simplified and older forms.
 _RADICALS = dict(
     zip(
@@ -50,24 +62,40 @@ _HYPHENS, _DASHES = "-\u00ad‐‑‒–—−－﹣", "–—―─"
 # A pattern is tried where a trigger of its occurs, and starts with its rare sign: for speed.
 _CONTEXT: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     # A hyphen between parts of a word comes and goes with the line ends.
-    (tuple(_HYPHENS),
-     re.compile(rf"[{_HYPHENS}](?<={_LATIN}{_LATIN}.)\s*(?={_LATIN}{{2}})"),
-     lambda match: _DROP * len(match.group())),
-    (("-\n", "- ", "-\r", "-\t", "‐"),
-     re.compile(rf"[-‐](?<={_LATIN}.)\s*\n\s*(?=[a-zà-ÿ])"),
-     lambda match: _DROP * len(match.group())),
+    (
+        tuple(_HYPHENS),
+        re.compile(rf"[{_HYPHENS}](?<={_LATIN}{_LATIN}.)\s*(?={_LATIN}{{2}})"),
+        lambda match: _DROP * len(match.group()),
+    ),
+    (
+        ("-\n", "- ", "-\r", "-\t", "‐"),
+        re.compile(rf"[-‐](?<={_LATIN}.)\s*\n\s*(?=[a-zà-ÿ])"),
+        lambda match: _DROP * len(match.group()),
+    ),
     # Ellipses and long dashes are written with one sign or with several.
-    (("..", "．．", "…", "⋯"), re.compile(r"[.．…⋯](?=[.．…⋯])[.．…⋯]+"),
-     lambda match: _run(match.group(), "…", match.group() not in ("..", "．．"))),
-    (("--", *_DASHES), re.compile(r"[-–—―─](?=[-–—―─])[-–—―─]+"),
-     lambda match: _run(match.group(), "-")),
+    (
+        ("..", "．．", "…", "⋯"),
+        re.compile(r"[.．…⋯](?=[.．…⋯])[.．…⋯]+"),
+        lambda match: _run(match.group(), "…", match.group() not in ("..", "．．")),
+    ),
+    (
+        ("--", *_DASHES),
+        re.compile(r"[-–—―─](?=[-–—―─])[-–—―─]+"),
+        lambda match: _run(match.group(), "-"),
+    ),
     # Without the gap "1 5" were 15, without the sign 2*3 were 23, and 10² were 102.
-    (("",), re.compile(rf"[{_DIGITS}](?=\s)\s+(?=\d)"),
-     lambda match: match[0][0] + _run(match[0][1:], _GAP)),
+    (
+        ("",),
+        re.compile(rf"[{_DIGITS}](?=\s)\s+(?=\d)"),
+        lambda match: match[0][0] + _run(match[0][1:], _GAP),
+    ),
     (("*",), re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
-    (tuple(_RAISED), re.compile(rf"[{_RAISED}](?<=\d.)"),
-     lambda match: chr(0xE100 + ord(match.group()) % 0x100)),
-)  # fmt: skip
+    (
+        tuple(_RAISED),
+        re.compile(rf"[{_RAISED}](?<=\d.)"),
+        lambda match: chr(0xE100 + ord(match.group()) % 0x100),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)

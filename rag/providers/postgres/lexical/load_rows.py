@@ -89,9 +89,20 @@ def pack_rows(job: PackJob) -> PackedRows:
         words = pack_text(job.store_id, indexed, job.avg_len)
         chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
         head = _LEX_HEAD.pack(
-            9, 8, chunk_id, 8, file.file_id, 4, job.store_id, 4, words.length, 1, True,
-            1, words.is_han,
-        )  # fmt: skip
+            9,
+            8,
+            chunk_id,
+            8,
+            file.file_id,
+            4,
+            job.store_id,
+            4,
+            words.length,
+            1,
+            True,
+            1,
+            words.is_han,
+        )
         lex_rows += (head, file.index_fields, sparse_field(words.keys, words.weights))
         are_han.append(words.is_han)
         all_keys.append(words.keys)
@@ -101,18 +112,38 @@ def pack_rows(job: PackJob) -> PackedRows:
 
 
 def pack_vectors(
-    head: tuple[int, int], file: FileFacts, ids: Sequence[int], are_han: Sequence[bool],
+    head: tuple[int, int],
+    file: FileFacts,
+    ids: Sequence[int],
+    are_han: Sequence[bool],
     vectors: NDArray[np.float32],
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return rows of rag_chunk_vec for chunks of one file; ``head`` is space and store."""
     n, dim = vectors.shape
     fields = file.index_fields
-    rows = np.zeros(n, dtype=[
-        ("n", ">i2"), ("s0", ">i4"), ("space", ">i4"), ("s1", ">i4"), ("store", ">i4"),
-        ("s2", ">i4"), ("chunk", ">i8"), ("s3", ">i4"), ("file", ">i8"), ("s4", ">i4"),
-        ("enabled", "i1"), ("s5", ">i4"), ("han", "i1"), ("fields", f"V{len(fields)}"),
-        ("s6", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f2", (dim,)),
-    ])  # fmt: skip
+    rows = np.zeros(
+        n,
+        dtype=[
+            ("n", ">i2"),
+            ("s0", ">i4"),
+            ("space", ">i4"),
+            ("s1", ">i4"),
+            ("store", ">i4"),
+            ("s2", ">i4"),
+            ("chunk", ">i8"),
+            ("s3", ">i4"),
+            ("file", ">i8"),
+            ("s4", ">i4"),
+            ("enabled", "i1"),
+            ("s5", ">i4"),
+            ("han", "i1"),
+            ("fields", f"V{len(fields)}"),
+            ("s6", ">i4"),
+            ("dim", ">i2"),
+            ("unused", ">i2"),
+            ("vector", ">f2", (dim,)),
+        ],
+    )
     rows["n"], rows["enabled"], rows["han"] = 9, 1, are_han
     rows["s0"] = rows["s1"] = 4
     rows["s2"] = rows["s3"] = 8
@@ -126,13 +157,38 @@ def pack_vectors(
 
 def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
     head = _CHUNK_HEAD.pack(
-        20, 8, chunk_id, 8, file.file_id, 8, store_id, 4, chunk.ordinal, 4, chunk.char_start,
-        4, chunk.char_end, 4, chunk.own_start, 4, chunk.token_count, 4, 1, 4, file.revision,
-        1, True, 1, True,
-    )  # fmt: skip
+        20,
+        8,
+        chunk_id,
+        8,
+        file.file_id,
+        8,
+        store_id,
+        4,
+        chunk.ordinal,
+        4,
+        chunk.char_start,
+        4,
+        chunk.char_end,
+        4,
+        chunk.own_start,
+        4,
+        chunk.token_count,
+        4,
+        1,
+        4,
+        file.revision,
+        1,
+        True,
+        1,
+        True,
+    )
     tail = (
-        json_field(chunk.heading_path), json_field(chunk.block_kinds),
-        text_field(file.content_type), text_field(chunk.text), text_field(chunk.context),
+        json_field(chunk.heading_path),
+        json_field(chunk.block_kinds),
+        text_field(file.content_type),
+        text_field(chunk.text),
+        text_field(chunk.context),
         text_field(digest),
-    )  # fmt: skip
+    )
     return head + page_field(chunk.page_first) + page_field(chunk.page_last) + b"".join(tail)

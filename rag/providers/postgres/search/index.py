@@ -86,8 +86,10 @@ class PostgresIndex:
 def _legs(query: IndexQuery, branches: Sequence[Branch]) -> Legs:
     return Legs(
         vectors=[_vector_leg(query, branch) for branch in branches],
-        words="rag_terms(x.w) && (SELECT must FROM q)", params={}, ef_search=_ef_search(query),
-    )  # fmt: skip
+        words="rag_terms(x.w) && (SELECT must FROM q)",
+        params={},
+        ef_search=_ef_search(query),
+    )
 
 
 def _ef_search(query: IndexQuery) -> int:

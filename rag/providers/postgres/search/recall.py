@@ -34,9 +34,12 @@ def recall_of(target: StoreTarget) -> float:
         cursor.execute(_SAMPLE.format(space=int(target.space_id), limit=SAMPLE), [target.store_id])
         rows = [json.loads(row[0]) for row in cursor.fetchall()]
     exact = StoreTarget(
-        store_id=target.store_id, space_id=target.space_id, dim=target.dim, n_chunks=0,
+        store_id=target.store_id,
+        space_id=target.space_id,
+        dim=target.dim,
+        n_chunks=0,
         sees_restricted=True,
-    )  # fmt: skip
+    )
     n_found = n_wanted = 0
     for row in rows:
         vector = np.array(row, dtype=np.float32)
@@ -48,9 +51,13 @@ def recall_of(target: StoreTarget) -> float:
 
 def _found(target: StoreTarget, vector: np.ndarray) -> set[int]:
     query = IndexQuery(
-        targets=[target], group_ids=frozenset(), vectors={target.space_id: vector}, terms={},
-        settings=RetrievalSettings(mode="semantic", top_k=TOP_K), top_k=TOP_K,
-    )  # fmt: skip
+        targets=[target],
+        group_ids=frozenset(),
+        vectors={target.space_id: vector},
+        terms={},
+        settings=RetrievalSettings(mode="semantic", top_k=TOP_K),
+        top_k=TOP_K,
+    )
     hits, _ = PostgresIndex().search(query)
     return {hit.chunk_id for hit in hits if hit.chunk_id is not None}
 
@@ -114,8 +121,12 @@ def _vectors(target: StoreTarget) -> list[NDArray[np.float32]]:
 def _hits(target: StoreTarget, vector: NDArray[np.float32], asked: RecallQuestion) -> set[int]:
     settings = RetrievalSettings(mode="semantic", top_k=TOP_K, content_types=asked.content_types)
     query = IndexQuery(
-        targets=[target], group_ids=frozenset(), vectors={target.space_id: vector}, terms={},
-        settings=settings, top_k=TOP_K,
-    )  # fmt: skip
+        targets=[target],
+        group_ids=frozenset(),
+        vectors={target.space_id: vector},
+        terms={},
+        settings=settings,
+        top_k=TOP_K,
+    )
     hits, _ = PostgresIndex().search(query)
     return {hit.chunk_id for hit in hits if hit.chunk_id is not None}

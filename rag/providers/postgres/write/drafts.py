@@ -63,17 +63,31 @@ def add_rows(file_id: int, fingerprint: str, rows: Iterable[DraftRow]) -> None:
         for row in rows:
             chunk = row.chunk
             facts = {
-                "char_start": chunk.char_start, "char_end": chunk.char_end,
-                "own_start": chunk.own_start, "page_first": chunk.page_first,
-                "page_last": chunk.page_last, "heading_path": list(chunk.heading_path),
-                "block_kinds": list(chunk.block_kinds), "token_count": chunk.token_count,
+                "char_start": chunk.char_start,
+                "char_end": chunk.char_end,
+                "own_start": chunk.own_start,
+                "page_first": chunk.page_first,
+                "page_last": chunk.page_last,
+                "heading_path": list(chunk.heading_path),
+                "block_kinds": list(chunk.block_kinds),
+                "token_count": chunk.token_count,
                 "context": chunk.context,
-            }  # fmt: skip
+            }
             vector = None if row.vector is None else vector_literal(row.vector)
             copy.write_row(
-                (file_id, chunk.ordinal, fingerprint, json.dumps(facts), chunk.text, row.sha256,
-                 row.is_han, row.length, sparse_literal(row.weights), vector)
-            )  # fmt: skip
+                (
+                    file_id,
+                    chunk.ordinal,
+                    fingerprint,
+                    json.dumps(facts),
+                    chunk.text,
+                    row.sha256,
+                    row.is_han,
+                    row.length,
+                    sparse_literal(row.weights),
+                    vector,
+                )
+            )
 
 
 def discard_draft(file_id: int) -> None:

@@ -30,7 +30,7 @@ from rag.providers.postgres.lexical.load_rows import (
     PackJob,
     pack_rows,
     pack_vectors,
-)  # fmt: skip
+)
 from rag.providers.postgres.lexical.tally import Tally, copy_rows
 from rag.providers.postgres.lexical.weights import freeze_mean
 from rag.providers.postgres.vectors.spaces import index_name

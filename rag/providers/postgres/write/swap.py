@@ -34,9 +34,12 @@ def swap_in(target: SwapTarget) -> int:
     before anything is changed, when the draft relies on a vector that is gone.
     """
     values: dict[str, int | str] = {
-        "file": target.file_id, "store": target.store_id, "space": target.space_id,
-        "revision": target.revision, "type": target.content_type,
-    }  # fmt: skip
+        "file": target.file_id,
+        "store": target.store_id,
+        "space": target.space_id,
+        "revision": target.revision,
+        "type": target.content_type,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_CHECK, values)
         has_old, n_vanished = cursor.fetchone()
