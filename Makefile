@@ -24,7 +24,7 @@ smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
-	@for name in quality smart_retrieval analysis citations search cache ingest flows agents lifecycle swap desk; do \
+	@for name in quality smart_retrieval analysis citations search cache ingest flows agents lifecycle swap admin_pages; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 screenshots: .venv/tools  ## take the pictures of docs/screenshots; needs Chromium

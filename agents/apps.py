@@ -1,4 +1,4 @@
-"""Django's handle on the agents package."""
+"""App configuration of the agents package."""
 
 from __future__ import annotations
 

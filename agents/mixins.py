@@ -1,4 +1,4 @@
-"""Retrieval for any class. In: a question and a state. Out: context, results, citations."""
+"""RAG mixin: retrieval, prompt enhancement and citation checks for any class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 
 from rag.core.access import Scope
 from rag.services.answers.citations import CitationManager
-from rag.services.answers.prompt import ContextBuilder, PromptEnhancer
+from rag.services.answers.context_builder import ContextBuilder, PromptEnhancer
 from rag.services.search.smart_retriever import SmartRetriever
 
 P = ParamSpec("P")

@@ -9,19 +9,19 @@ from django.conf import settings
 from django.db import connections
 from procrastinate.contrib.django import app
 
-from agents.chat.answers.claim import end_abandoned
-from agents.chat.answers.store_events import clear_events
-from agents.chat.history.deleted_evidence import drop_gone_evidence
-from agents.chat.history.retention import clear_runs, clear_sessions
-from agents.chat.memory.upkeep import clear_memories, drop_gone_answers, embed_again
-from agents.flows.runs.event_log import clear_tokens
-from agents.flows.runs.resume import adopt_run, enqueue_abandoned_runs
+from agents.chat.answers.lease import fail_abandoned
+from agents.chat.answers.persist import purge_events
+from agents.chat.history.redact_deleted import redact_deleted
+from agents.chat.history.retention import purge_runs, purge_sessions
+from agents.chat.memory.maintenance import purge_memories, purge_orphaned_answers, reembed_memories
+from agents.flows.runs.event_log import purge_tokens
+from agents.flows.runs.resume import enqueue_abandoned_runs, resume_abandoned
 
 
 @app.task(name="agents.adopt_run", queue="flows")
 async def adopt_run_task(run_id: int) -> None:
     """Go on with a run whose process has ended."""
-    await adopt_run(run_id=run_id)
+    await resume_abandoned(run_id=run_id)
 
 
 @app.periodic(cron="* * * * * */10")
@@ -43,8 +43,8 @@ def defer_abandoned_runs_task(timestamp: int, **_: Any) -> None:
 def tend_answers_task(timestamp: int, **_: Any) -> None:
     """End answers whose process has died, and clear away the events of old ones."""
     try:
-        end_abandoned()
-        clear_events(older_than_h=float(settings.AGENTS["KEEP_EVENTS_H"]))
+        fail_abandoned()
+        purge_events(older_than_h=float(settings.AGENTS["KEEP_EVENTS_H"]))
     finally:
         connections.close_all()
 
@@ -57,11 +57,11 @@ def clear_old_task(timestamp: int, **_: Any) -> None:
     try:
         # Each of them runs, whatever becomes of the others; what was raised fails the job then.
         with ExitStack() as upkeep:
-            upkeep.callback(drop_gone_answers)
-            upkeep.callback(clear_memories, older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
-            upkeep.callback(clear_tokens, older_than_h=float(keep["KEEP_EVENTS_H"]))
-            upkeep.callback(clear_runs, older_than_days=float(keep["KEEP_RUNS_DAYS"]))
-            upkeep.callback(clear_sessions, older_than_days=float(keep["KEEP_SESSIONS_DAYS"]))
+            upkeep.callback(purge_orphaned_answers)
+            upkeep.callback(purge_memories, older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
+            upkeep.callback(purge_tokens, older_than_h=float(keep["KEEP_EVENTS_H"]))
+            upkeep.callback(purge_runs, older_than_days=float(keep["KEEP_RUNS_DAYS"]))
+            upkeep.callback(purge_sessions, older_than_days=float(keep["KEEP_SESSIONS_DAYS"]))
     finally:
         connections.close_all()
 
@@ -71,7 +71,7 @@ def clear_old_task(timestamp: int, **_: Any) -> None:
 def _drop_gone_task(timestamp: int, **_: Any) -> None:
     """Take the words of deleted passages out of kept answers."""
     try:
-        drop_gone_evidence()
+        redact_deleted()
     finally:
         connections.close_all()
 
@@ -81,6 +81,6 @@ def _drop_gone_task(timestamp: int, **_: Any) -> None:
 def embed_memories_task(timestamp: int, **_: Any) -> None:
     """Give memories without a vector of today's model one, a batch at a time."""
     try:
-        embed_again()
+        reembed_memories()
     finally:
         connections.close_all()

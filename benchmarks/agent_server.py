@@ -52,11 +52,11 @@ def _serve(folder: Path, port: int) -> None:
 
     from benchmarks.search_world import KnownVectors
     from rag.core.registry import Registry
-    from rag.services.search import search as embed_query
+    from rag.services.search import engine
     from rag.services.wiring import registry as wiring
 
     # As the default model does, it asks nobody else, so that a connection may be kept.
-    embed_query.ON_THIS_MACHINE |= {"bench"}
+    engine.LOCAL_PROVIDERS |= {"bench"}
     KnownVectors.known = pickle.loads((folder / "vectors").read_bytes())
     # What is asked beside the questions has the vector of one of them.
     KnownVectors.other = next(iter(KnownVectors.known.values()))

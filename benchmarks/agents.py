@@ -40,7 +40,7 @@ from benchmarks.record import Report
 from benchmarks.search_world import build_world
 from benchmarks.spool import Spool
 from benchmarks.synthetic import SyntheticCorpus
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 
 N_QUESTIONS, N_STREAMS, N_CUTS = 200, 50, 1000
 WORDS = " ".join(f"word{number}" for number in range(60))
@@ -213,7 +213,7 @@ def main() -> int:
             config={"enable_query_rewrite": False, "min_confidence_score": 0.0},
         )
         agent.stores.set([world.store])
-        _, secret = make_key(
+        _, secret = create_key(
             user=owner, name="bench", rights=["read", "write"], requests_per_minute=100_000
         )
         (Path(folder) / "script.yaml").write_text(json.dumps(SCRIPT), encoding="utf-8")

@@ -16,9 +16,9 @@ from benchmarks.search_world import KnownVectors, World
 from benchmarks.synthetic import Question
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search import cached_search as module
-from rag.services.search.cache import place_of
-from rag.services.search.search import search
+from rag.services.search import result_cache as module
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.engine import run_search
 from tests.fakes.valkey_server import OwnValkey
 
 SETTINGS = RetrievalSettings(top_k=10)
@@ -38,7 +38,7 @@ def measure_failure(report: Report, world: World, server: OwnValkey, how: str) -
     before = [_spent(world, question) for question in _new(world, 100, f"b{how}")]
     (server.freeze if how == "frozen" else server.kill)()
     after = [_spent(world, question) for question in _new(world, N_FIRST, how)]
-    errors = sum(place_of(kind).counters.own()["errors"] for kind in ("results", "vectors"))
+    errors = sum(cache_region(kind).counters.own()["errors"] for kind in ("results", "vectors"))
     server.start()
     usual = float(np.percentile(before, 50))
     report.add(f"server {how}: added at most, ms", max(after) - usual, most=20)
@@ -52,7 +52,7 @@ def measure_stampede(report: Report, world: World) -> None:
 
     def counted(**values: object) -> SearchResult:
         n_run.append(time.perf_counter())
-        return search(**values)  # type: ignore[arg-type]
+        return run_search(**values)  # type: ignore[arg-type]
 
     (question,) = _new(world, 1, "stampede")
     gate = threading.Barrier(N_AT_ONCE)

@@ -14,8 +14,8 @@ from benchmarks.search_world import World
 from benchmarks.synthetic import PER_DOCUMENT, SyntheticCorpus
 from rag import models
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.write import drafts
-from rag.providers.postgres.write.swap import SwapTarget, swap_in
+from rag.providers.postgres.write import staging as drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_revision
 
 N_SWAPS = 60
 _TABLES = ("rag_chunk", "rag_chunk_vec", "rag_chunk_lex")
@@ -48,15 +48,15 @@ def measure_writes(report: Report, world: World, corpus: SyntheticCorpus) -> Non
         report.add(f"a swap of 30 chunks {name} it: p50 ms", middle, is_kept=False)
 
 
-def _swap(world: World, name: str, rows: list[drafts.DraftRow]) -> float:
+def _swap(world: World, name: str, rows: list[drafts.StagedRow]) -> float:
     digest = hashlib.sha256(name.encode()).hexdigest()
     file = models.File.objects.create(store=world.store, name=name, sha256=digest)
-    drafts.begin_draft(file.pk, "bench")
-    drafts.add_rows(file.pk, "bench", rows)
+    drafts.begin_staging(file.pk, "bench")
+    drafts.stage_rows(file.pk, "bench", rows)
     with transaction.atomic():
         target = SwapTarget(file.pk, world.store.pk, world.store.space_id, 1, "document")
         begun = time.perf_counter()
-        swap_in(target)
+        swap_revision(target)
         spent = (time.perf_counter() - begun) * 1e3
     stats.merge_pending_terms()
     return spent

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 
 Change = Callable[[str, str, random.Random], str]
 
@@ -245,4 +245,6 @@ HONEST: Mapping[str, Change] = {
 
 def says_the_same(left: str, right: str) -> bool:
     """Return whether two quotes differ by typography at most, so that neither alters the other."""
-    return fold_quote(left).text.strip("'.,;:!?") == fold_quote(right).text.strip("'.,;:!?")
+    return normalize_quote(left).text.strip("'.,;:!?") == normalize_quote(right).text.strip(
+        "'.,;:!?"
+    )

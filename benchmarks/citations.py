@@ -36,7 +36,7 @@ from benchmarks.citation_quotes import (
 from benchmarks.record import Report
 from rag.core.types import Citation
 from rag.stages.citing.attribute import attribute_claims
-from rag.stages.citing.cite import verify_citations
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_spans
 

@@ -27,8 +27,8 @@ from pydantic import BaseModel
 from agents import models
 from agents.core.nodes import Pause, node_configs, register_node
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.definition.definition import read_flow
-from agents.flows.definition.state import start_state
+from agents.flows.definition.definition import parse_flow
+from agents.flows.definition.state import initial_state
 from agents.flows.engine.graph import FlowGraph, GraphBuilder
 from agents.flows.runs.start import RunRequest, arun_flow
 from agents.flows.versions.versions import activate_version, save_flow_version
@@ -122,7 +122,7 @@ def main() -> int:
 
 def measure_engine(report: Report) -> None:
     """Compile and run a chain of empty nodes; figures are CPU times, medians of 20."""
-    flow = read_flow(chain(N_NODES), node_configs())
+    flow = parse_flow(chain(N_NODES), node_configs())
     compiled, ran = [], []
     for _ in range(20):
         started = time.process_time()
@@ -189,7 +189,7 @@ def chain(n: int) -> str:
 
 
 def _cpu_of(graph: FlowGraph) -> float:
-    state = start_state(graph.flow.definition, "hello")
+    state = initial_state(graph.flow.definition, "hello")
     started = time.process_time()
     asyncio.run(graph.run(state, _SilentLog()))
     return time.process_time() - started

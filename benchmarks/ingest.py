@@ -29,7 +29,7 @@ from benchmarks.synthetic import SyntheticCorpus  # noqa: E402
 from rag import models  # noqa: E402
 from rag.core.errors import RAGError  # noqa: E402
 from rag.services.files.archives import collect_items  # noqa: E402
-from rag.services.files.upload import ingest_file  # noqa: E402
+from rag.services.files.upload import upload_file  # noqa: E402
 from rag.services.stores.lifecycle import create_store  # noqa: E402
 
 FAST_MODEL = "use:multilingual-v3"
@@ -101,7 +101,7 @@ def take(name: str, paths: Sequence[str], *, model: str = "") -> list[int]:
     for item in collect_items(paths=list(paths)):
         try:
             with item.open() as content:
-                taken = ingest_file(store=store, name=item.name, content=content)
+                taken = upload_file(store=store, name=item.name, content=content)
         except RAGError as error:
             print(f"{item.name}: {error}", file=sys.stderr)
             continue

@@ -15,7 +15,7 @@ from benchmarks.scratch import join_database
 # isort: split
 # Django is set up by now, so that models can be imported.
 from rag import models
-from rag.services.ingest.worker import work_off
+from rag.services.ingest.inline_worker import run_until_indexed
 from rag.services.wiring import registry as wiring
 
 Span = tuple[float, float]
@@ -54,7 +54,7 @@ def main() -> None:
     kind: Any = type(embedder)
     kind.embed_passages = watched(kind.embed_passages, spans)
     cpu, begun = time.process_time(), time.perf_counter()
-    work_off(file_ids=ids, on_progress=lambda progress: None)
+    run_until_indexed(file_ids=ids, on_progress=lambda progress: None)
     wall = time.perf_counter() - begun
     n_cores = len(os.sched_getaffinity(0))
     result = {

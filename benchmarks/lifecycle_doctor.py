@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.record import Report
-from rag.services.operations.doctor import examine
+from rag.services.operations.doctor import run_checks
 
 
 def measure_doctor(report: Report) -> None:
     """Print how long all of ``rag_doctor``'s checks take, and how many errors they find."""
     times_s: dict[str, float] = {}
     n_errors = 0
-    for name, took_s, findings in examine():
+    for name, took_s, findings in run_checks():
         times_s[name] = took_s
         for finding in findings:
             if finding.level == "error":

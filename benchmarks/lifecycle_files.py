@@ -15,10 +15,10 @@ from benchmarks.synthetic import SyntheticCorpus
 from rag import models
 from rag.core.access import Scope
 from rag.core.documents import Chunk
-from rag.providers.postgres.write.delete_traces import merge_pending_hits
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
+from rag.providers.postgres.write.purge import merge_pending_hits
 from rag.services.files.delete import delete_files
-from rag.services.ingest.draft import digest, indexed_text
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 
 N_FILES, SIZE = 7, 1000
 N_ANSWERS, HITS = 20_000, 10
@@ -72,7 +72,7 @@ def _rows(file: models.File, corpus: SyntheticCorpus) -> Iterator[LoadRow]:
     for ordinal, passage in enumerate(corpus.passages(SIZE)):
         start, end = end, end + len(passage.text)
         chunk = Chunk(ordinal, start, end, start, passage.text, 180)
-        yield LoadRow(file.pk, chunk, digest(chunk), indexed_text(chunk), passage.vector)
+        yield LoadRow(file.pk, chunk, chunk_digest(chunk), indexed_text(chunk), passage.vector)
 
 
 def _answer(world: World, hits: list[list[int]]) -> None:

@@ -9,8 +9,8 @@ from django.db import connection
 from benchmarks.record import Report
 from rag import models
 from rag.core.access import Scope
-from rag.services.reindex.runs import start_run
-from rag.services.reindex.worker import work_run
+from rag.services.reindex.runs import start_reindex
+from rag.services.reindex.worker import run_reindex
 
 # Each chunk gets the row of one half the store away, so that what is counted of it stays right.
 _MIX = """
@@ -43,9 +43,9 @@ def _reindex(store: models.Store, *, n_changed: int) -> float:
     with connection.cursor() as cursor:
         # What was written before would be cleaned up meanwhile.
         cursor.execute("VACUUM ANALYZE rag_chunk_lex")
-    run, _ = start_run(scope=Scope.operator(), store=store, what="lexical")
+    run, _ = start_reindex(scope=Scope.operator(), store=store, what="lexical")
     begun = time.perf_counter()
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     took_s = time.perf_counter() - begun
     run.refresh_from_db()
     assert (run.state, run.report.get("changed")) == ("done", n_changed), (run.error, run.report)

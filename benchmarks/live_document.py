@@ -18,11 +18,11 @@ from rag.core.hits import Hit
 from rag.core.ports import IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.providers.postgres.search.index import PostgresIndex
-from rag.providers.postgres.write import drafts
-from rag.providers.postgres.write.swap import SwapTarget, swap_in
-from rag.services.ingest.draft import digest, indexed_text
+from rag.providers.postgres.write import staging as drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_revision
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.stages.text.terms import index_terms, is_han, query_terms
 
 N_DOCUMENTS = 15
@@ -56,23 +56,28 @@ def measure_live_document(report: Report, world: World, corpus: SyntheticCorpus)
     report.add("found at commit by vector and by a new word", float(np.mean(found)), least=1)
 
 
-def _row(world: World, ordinal: int, passage: Passage) -> drafts.DraftRow:
+def _row(world: World, ordinal: int, passage: Passage) -> drafts.StagedRow:
     chunk = Chunk(ordinal, 0, len(passage.text), 0, passage.text, 180)
     counts = index_terms(indexed_text(chunk))
-    weights = term_weights(world.store.pk, counts, world.store.avg_len_frozen)
-    return drafts.DraftRow(
-        chunk, digest(chunk), is_han(passage.text), sum(counts.values()), weights, passage.vector
+    weights = bm25_weights(world.store.pk, counts, world.store.avg_len_frozen)
+    return drafts.StagedRow(
+        chunk,
+        chunk_digest(chunk),
+        is_han(passage.text),
+        sum(counts.values()),
+        weights,
+        passage.vector,
     )
 
 
-def _publish(world: World, file: models.File, rows: list[drafts.DraftRow]) -> None:
+def _publish(world: World, file: models.File, rows: list[drafts.StagedRow]) -> None:
     # What the job of a file does once it has parsed and embedded.
-    drafts.begin_draft(file.pk, "bench")
-    drafts.add_rows(file.pk, "bench", rows)
+    drafts.begin_staging(file.pk, "bench")
+    drafts.stage_rows(file.pk, "bench", rows)
     target = SwapTarget(file.pk, world.store.pk, world.store.space_id, 1, "document")
     with transaction.atomic():
         models.File.objects.select_for_update().get(pk=file.pk)
-        file.n_chunks = swap_in(target)
+        file.n_chunks = swap_revision(target)
         file.revision, file.status = 1, models.File.Status.COMPLETED
         file.save()
     stats.roll_up([world.store.pk])

@@ -28,10 +28,10 @@ from rag.core.access import Scope  # noqa: E402
 from rag.core.errors import RAGError  # noqa: E402
 from rag.evals.datasets import Dataset, read_dataset  # noqa: E402
 from rag.services.evaluation.datasets import (  # noqa: E402
-    ensure_store,
+    ensure_corpus_store,
     evaluate_dataset,
 )
-from rag.services.search.search import search  # noqa: E402
+from rag.services.search.engine import run_search  # noqa: E402
 
 DATA = Path("../shared/data")
 SETS = {"xquad-zh": 0.970, "xquad-en": 0.980, "scifact": None}
@@ -154,11 +154,11 @@ Find = Callable[[str, Callable[[str], bool]], int]
 def searcher(corpus: str, documents: Mapping[str, str]) -> Find:
     """Return a search over ``documents`` that tells the rank of the first hit that will do."""
     with Bar(f"indexing {corpus}", len(documents)) as bar:
-        store = ensure_store(corpus=corpus, documents=documents, on_embedded=bar.move)
+        store = ensure_corpus_store(corpus=corpus, documents=documents, on_embedded=bar.move)
     settings = store.retrieval_settings.but(mode="hybrid", top_k=TOP_K)
 
     def find(query: str, will_do: Callable[[str], bool]) -> int:
-        result = search(
+        result = run_search(
             query=query, scope=Scope.operator(), stores=[store], settings=settings, is_logged=False
         )
         return next((hit.rank for hit in result.hits if will_do(hit.text)), TOP_K + 1)

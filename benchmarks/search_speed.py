@@ -18,7 +18,7 @@ from rag.core.hits import Hit
 from rag.core.ports import IndexQuery
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.search.index import PostgresIndex
-from rag.services.search.search import search
+from rag.services.search.engine import run_search
 from rag.services.wiring import registry as wiring
 
 TOP_K = 10
@@ -57,7 +57,7 @@ def measure_speed(report: Report, world: World, is_full: bool) -> None:
 
 def ask(world: World, question: Question, settings: RetrievalSettings) -> SearchResult:
     """Return what the search of all edges finds, logged as theirs are."""
-    return search(
+    return run_search(
         query=question.text, scope=Scope.operator(), stores=[world.store], settings=settings
     )
 
@@ -66,7 +66,7 @@ def resolved(world: World, question: Question, settings: RetrievalSettings) -> I
     """Return what the service hands to the index for a question."""
     taken = _Taker()
     with patch.object(wiring, "index", lambda: taken):
-        search(
+        run_search(
             query=question.text,
             scope=Scope.operator(),
             stores=[world.store],

@@ -18,9 +18,9 @@ from benchmarks.synthetic import DIM, PER_DOCUMENT, Question
 from rag import models
 from rag.core.documents import Chunk
 from rag.core.registry import Registry
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
-from rag.services.index.spaces import build_due_indexes
-from rag.services.ingest.draft import digest, indexed_text
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
+from rag.services.index.spaces import build_pending_indexes
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.stores.lifecycle import create_store
 from rag.services.wiring import registry as wiring
 
@@ -78,7 +78,7 @@ def build_world(report: Report, spool: Spool, questions: list[Question]) -> Worl
     with tqdm(total=spool.n, desc="loading", leave=False) as bar:
         load_chunks(target=target, rows=_rows(spool, files), on_progress=bar.update)
     loaded = time.perf_counter()
-    build_due_indexes(space_id=store.space_id, concurrently=False)
+    build_pending_indexes(space_id=store.space_id, concurrently=False)
     built = time.perf_counter()
     report.add("load: rows, words' index, statistics, s", loaded - begun, is_kept=False)
     report.add("load: vectors' index, s", built - loaded, is_kept=False)
@@ -124,7 +124,7 @@ def _rows(spool: Spool, files: Sequence[models.File]) -> Iterator[LoadRow]:
         chunk = Chunk(ordinal, position, end, position, passage.text, 180, page, page)
         position = end + 1
         file_id = files[number // PER_DOCUMENT].pk
-        yield LoadRow(file_id, chunk, digest(chunk), indexed_text(chunk), passage.vector)
+        yield LoadRow(file_id, chunk, chunk_digest(chunk), indexed_text(chunk), passage.vector)
 
 
 def _add_sizes(report: Report, n: int) -> None:

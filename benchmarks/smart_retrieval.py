@@ -26,9 +26,9 @@ from rag.core.errors import RAGError  # noqa: E402
 from rag.core.hits import Hit  # noqa: E402
 from rag.evals.datasets import Dataset, read_dataset  # noqa: E402
 from rag.evals.metrics import score_rankings  # noqa: E402
-from rag.services.evaluation.datasets import ensure_store  # noqa: E402
-from rag.services.search.retrieve import Retrieval, retrieve  # noqa: E402
-from rag.services.search.search import search  # noqa: E402
+from rag.services.evaluation.datasets import ensure_corpus_store  # noqa: E402
+from rag.services.search.engine import run_search  # noqa: E402
+from rag.services.search.retrieval import Retrieval, retrieve  # noqa: E402
 
 DATA = Path("../shared/data")
 TOP_K = 10
@@ -36,7 +36,7 @@ TOP_K = 10
 
 def measure(report: Report, dataset: Dataset, n_queries: int) -> None:
     """Print nDCG and recall of both ways and how often auto fell back."""
-    store = ensure_store(
+    store = ensure_corpus_store(
         corpus=dataset.corpus, documents=dataset.documents, on_embedded=lambda n: None
     )
     settings = store.retrieval_settings.but(top_k=TOP_K)
@@ -49,12 +49,12 @@ def measure(report: Report, dataset: Dataset, n_queries: int) -> None:
     for key in sample:
         query, scope = dataset.queries[key], Scope.operator()
         found = retrieve(
-            query=query, scope=scope, stores=[store], settings=settings, search_engine=search
+            query=query, scope=scope, stores=[store], settings=settings, search_engine=run_search
         )
         rankings["auto"][key] = [ids[page - 1] for page in _pages(found)][:TOP_K]
         modes[found.metadata["fallback"] or found.metadata["mode"]] += 1
         modes["fallback"] += bool(found.metadata["fallback"])
-        plain = search(
+        plain = run_search(
             query=query,
             scope=scope,
             stores=[store],

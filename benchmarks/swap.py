@@ -23,13 +23,13 @@ from benchmarks.scratch import scratch_database
 from benchmarks.record import Report
 from benchmarks.search_world import World, build_world
 from benchmarks.spool import Spool
-from benchmarks.swap_clients import Asking, Told, answer, ask_alone
+from benchmarks.swap_clients import ClientLoad, ClientReport, answer, ask_alone
 from benchmarks.swap_models import NEW, use_models
 from benchmarks.synthetic import SyntheticCorpus
 from rag.core.access import Scope
-from rag.services.reindex.move import force_run, roll_back_run
-from rag.services.reindex.runs import RunOptions, start_run
-from rag.services.reindex.worker import work_run
+from rag.services.reindex.migrate import force_swap, roll_back_space
+from rag.services.reindex.runs import ReindexOptions, start_reindex
+from rag.services.reindex.worker import run_reindex
 
 N_QUESTIONS = 100
 IDLE_S, AFTER_FLIP_S = 15.0, 3.0
@@ -59,20 +59,20 @@ def measure_move(report: Report, world: World, folder: Path) -> None:
     """Move the store under load and print what its askers met."""
     idle = ask_alone(world.store.pk, folder, IDLE_S)
     before = {q.text: answer(world.store.pk, q.text) for q in world.questions}
-    run, _ = start_run(
+    run, _ = start_reindex(
         scope=OPERATOR,
         store=world.store,
         what="embeddings",
         model=NEW,
-        options=RunOptions(is_forced=True, is_swapped=False),
+        options=ReindexOptions(is_forced=True, is_swapped=False),
     )
     begun = time.perf_counter()
-    with Asking(world.store.pk, folder) as asking:
-        work_run(run_id=run.pk)
+    with ClientLoad(world.store.pk, folder) as asking:
+        run_reindex(run_id=run.pk)
         built = time.perf_counter()
         run.refresh_from_db()
         flips: list[float] = []
-        for deed in (force_run, roll_back_run, force_run):
+        for deed in (force_swap, roll_back_space, force_swap):
             at = time.perf_counter()
             deed(run=run)
             flips.append((time.perf_counter() - at) * 1e3)
@@ -87,7 +87,7 @@ def measure_move(report: Report, world: World, folder: Path) -> None:
     report.add("recall@10 of the new index", run.report["recall"], is_kept=False)
 
 
-def _add(report: Report, idle: Told, during: Told) -> None:
+def _add(report: Report, idle: ClientReport, during: ClientReport) -> None:
     report.add("idle: p95 ms", idle.percentile(95))
     report.add("moving: p95 ms", during.percentile(95), most=2 * idle.percentile(95))
     report.add("moving: searches", len(during.times_ms), is_kept=False)

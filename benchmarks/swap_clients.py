@@ -19,14 +19,14 @@ from benchmarks.swap_models import questions_of, use_models
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.search.search import search
+from rag.services.search.engine import run_search
 
 PER_SECOND = 20
 Hits = tuple[int | None, ...]
 
 
 @dataclass(slots=True)
-class Told:
+class ClientReport:
     """What the askers met."""
 
     times_ms: list[float] = field(default_factory=list)
@@ -38,15 +38,15 @@ class Told:
         return float(np.percentile(self.times_ms, at))
 
 
-class Asking:
+class ClientLoad:
     """Asks while a block runs; ``told`` is there afterwards."""
 
     def __init__(self, store_id: int, folder: Path) -> None:
         self._out, self._stop = folder / "told.pickle", folder / "stop"
         self._words = [str(store_id), str(folder)]
-        self.told = Told()
+        self.told = ClientReport()
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> ClientLoad:
         self._stop.unlink(missing_ok=True)
         self._out.unlink(missing_ok=True)
         self._process = subprocess.Popen([sys.executable, "-m", __name__, *self._words])
@@ -58,16 +58,16 @@ class Asking:
         self.told = pickle.loads(self._out.read_bytes())
 
 
-def ask_alone(store_id: int, folder: Path, seconds: float) -> Told:
+def ask_alone(store_id: int, folder: Path, seconds: float) -> ClientReport:
     """Return what askers meet while nothing else happens."""
-    with Asking(store_id, folder) as asking:
+    with ClientLoad(store_id, folder) as asking:
         time.sleep(seconds)
     return asking.told
 
 
 def answer(store_id: int, query: str) -> Hits:
     """Return the chunks that a query finds."""
-    found = search(
+    found = run_search(
         query=query,
         scope=Scope.operator(),
         stores=[models.Store.objects.get(pk=store_id)],
@@ -81,7 +81,7 @@ def main(store_id: int, folder: Path) -> None:
     """Ask until the folder says stop, at a steady pace whatever an answer takes."""
     join_database()
     use_models(folder)
-    told, due = Told(), time.perf_counter()
+    told, due = ClientReport(), time.perf_counter()
     for query in cycle(questions_of(folder)):
         if (folder / "stop").exists():
             break
@@ -97,7 +97,7 @@ def main(store_id: int, folder: Path) -> None:
         told.answers.append((query, hits))
     pickled = folder / "told.part"
     # Under the module's name, so that another process finds the class.
-    from benchmarks.swap_clients import Told as Named
+    from benchmarks.swap_clients import ClientReport as Named
 
     pickled.write_bytes(pickle.dumps(Named(told.times_ms, told.answers, told.failed)))
     pickled.replace(folder / "told.pickle")

@@ -34,7 +34,7 @@ class Tokens:
         return [(at, at + 1) for at in range(len(text))]
 
 
-class LookedUp:
+class LookupEmbedder:
     """An embedder that looks vectors up, so that a move pays for the database alone."""
 
     version, max_tokens, tokenizer = "1", 512, Tokens()
@@ -52,9 +52,9 @@ class LookedUp:
         return np.stack([self.embed_query(text) for text in texts])
 
 
-def make(model: str) -> LookedUp:
+def make(model: str) -> LookupEmbedder:
     """Return the embedder of so many axes."""
-    return LookedUp(int(model))
+    return LookupEmbedder(int(model))
 
 
 def use_models(

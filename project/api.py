@@ -1,4 +1,4 @@
-"""The API of verbs: one NinjaAPI for all apps, with the product's map from errors to HTTP."""
+"""NinjaAPI of ``/api/``: the routers of all apps, their authentication and error handler."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agents.api.chat.quotes import router as quotes_router
 from agents.api.chat.trace import router as trace_router
 from agents.api.flows.run import router as flows_router
 from agents.api.flows.runs import router as flow_runs_router
+from rag.api.http.authentication import authenticate_by_key, authenticate_by_session
 from rag.api.http.bodies import BodyParser
-from rag.api.http.callers import caller_by_cookie, caller_by_key
-from rag.api.http.errors import problem
+from rag.api.http.errors import error_response
 from rag.api.operations.reindex import router as reindex_router
 from rag.api.operations.usage import router as usage_router
 from rag.api.retrieval.rag import router as rag_router
@@ -30,7 +30,7 @@ class KeyAuth(AuthBase):
     openapi_description = "A key made in the admin."
 
     def __call__(self, request: HttpRequest) -> Caller | None:
-        return caller_by_key(request)
+        return authenticate_by_key(request)
 
 
 class CookieAuth(AuthBase):
@@ -41,7 +41,7 @@ class CookieAuth(AuthBase):
     openapi_name = "sessionid"
 
     def __call__(self, request: HttpRequest) -> Caller | None:
-        return caller_by_cookie(request)
+        return authenticate_by_session(request)
 
 
 api = NinjaAPI(
@@ -65,11 +65,11 @@ api.add_router("/usage", usage_router)
 
 @api.exception_handler(Exception)
 def _answer(request: HttpRequest, error: Any) -> HttpResponse:
-    told = problem(request, error)
-    if told is None:
+    response = error_response(request, error)
+    if response is None:
         # Django logs it and the envelope answers 500.
         raise error
-    return told
+    return response
 
 
 for _known in list(api._exception_handlers):

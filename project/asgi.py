@@ -1,4 +1,4 @@
-"""The ASGI application. In: HTTP and lifespan scopes. Out: Django's answers, and those of MCP."""
+"""ASGI application: Django, the MCP server beside it, and the lifespan events of the process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Send = Callable[[Message], Awaitable[None]]
 gc.set_threshold(20_000, 20, 20)
 django.setup(set_prefix=False)
 
-from agents.flows.runs.resume import leave_runs, runs_left  # noqa: E402
-from project.http_door import HttpDoor  # noqa: E402
-from project.mcp_door import PATHS, mcp_application  # noqa: E402  models need the line above
+from agents.flows.runs.resume import release_all, release_all_and_wait  # noqa: E402
+from project.mcp_app import PATHS, mcp_application  # noqa: E402  models need the line above
+from project.request_limits import LimitedASGIHandler  # noqa: E402
 from rag.services.wiring.registry import warm_up  # noqa: E402
 
-django_application = HttpDoor()
+django_application = LimitedASGIHandler()
 
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -48,7 +48,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
             _heed_signals()
         else:
-            await runs_left()
+            await release_all_and_wait()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
@@ -67,5 +67,5 @@ def _heed_signals() -> None:
 def _leave(
     server: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
 ) -> None:
-    leave_runs()
+    release_all()
     server(number, frame)

@@ -1,6 +1,6 @@
-"""Reads settings from the environment. In: names, defaults and bounds. Out: typed values.
+"""Environment variables: typed reading with defaults and bounds.
 
-What cannot be read is one error that names the variable, in place of a traceback that does not.
+A value that cannot be read is one error that names the variable, in place of a traceback.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Logs: plain lines, or JSON with the ids of request and run. In: records. Out: lines.
+"""Logging: plain or JSON lines with the ids of request and run.
 
-Values that are secrets of this installation, and keys, are blotted out wherever they stand.
+Secrets of this installation, and API keys, are masked wherever they stand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from rag.core.account import current_account, current_request
+from rag.core.request_context import current_account, current_request
 
 FORMATS = ("plain", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -48,7 +48,7 @@ _LOUD = (
 )
 
 
-class Discretion(logging.Filter):
+class SecretFilter(logging.Filter):
     """Blots out secrets in what is about to be written; ``secrets`` are values of settings."""
 
     def __init__(self, secrets: tuple[str, ...] = ()) -> None:
@@ -72,12 +72,12 @@ class Discretion(logging.Filter):
         return _KEYS.sub("***", text)
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message, and where they are known the ids."""
 
     def __init__(self, secrets: tuple[str, ...] = ()) -> None:
         super().__init__()
-        self._discretion = Discretion(secrets)
+        self._discretion = SecretFilter(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback is one of its values."""
@@ -101,12 +101,12 @@ class JsonLines(logging.Formatter):
         return json.dumps(kept, ensure_ascii=False, default=str)
 
 
-class PlainLines(logging.Formatter):
+class PlainFormatter(logging.Formatter):
     """``LEVEL logger message``, and the traceback without secrets."""
 
     def __init__(self, secrets: tuple[str, ...] = ()) -> None:
         super().__init__("{levelname} {name} {message}", style="{")
-        self._discretion = Discretion(secrets)
+        self._discretion = SecretFilter(secrets)
 
     def formatException(self, info: Any) -> str:
         """Return the traceback, clean."""
@@ -116,12 +116,12 @@ class PlainLines(logging.Formatter):
 def logging_config(level: str, form: str, secrets: Mapping[str, Any]) -> dict[str, Any]:
     """Return Django's LOGGING; ``form`` is one of FORMATS, the values of ``secrets`` are hidden."""
     hidden = tuple(_texts(secrets))
-    lines = JsonLines if form == "json" else PlainLines
+    lines = JsonFormatter if form == "json" else PlainFormatter
     access = "INFO" if form == "json" else "WARNING"
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"discretion": {"()": Discretion, "secrets": hidden}},
+        "filters": {"discretion": {"()": SecretFilter, "secrets": hidden}},
         "formatters": {"lines": {"()": lines, "secrets": hidden}},
         "handlers": {
             "console": {

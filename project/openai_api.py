@@ -1,4 +1,4 @@
-"""OpenAI's protocol at ``/v1/``: the same keys and errors, told as its clients expect."""
+"""NinjaAPI of ``/v1/``: authentication, errors and headers in the form of OpenAI's clients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from agents.api.openai.openai import router
 from project.api import KeyAuth
 from rag.api.http.bodies import BodyParser
 from rag.api.http.envelope import envelope
-from rag.api.http.errors import problem, problem_of_status
-from rag.services.access.quotas import Quota
+from rag.api.http.errors import error_response, status_response
+from rag.services.access.rate_limits import RateLimit
 
 PREFIX = "/v1/"
 _KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -35,22 +35,22 @@ openai_api.add_router("", router)
 
 @openai_api.exception_handler(Exception)
 def _answer(request: HttpRequest, error: Any) -> HttpResponse:
-    told = problem(request, error)
-    if told is None:
+    response = error_response(request, error)
+    if response is None:
         # Django logs it and the middleware answers 500.
         raise error
-    return _as_openai(told)
+    return _as_openai(response)
 
 
 for _known in list(openai_api._exception_handlers):
     openai_api.add_exception_handler(_known, _answer)
 
 
-def _told(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    return _as_openai(problem_of_status(request, response.status_code))
+def _rewrite(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    return _as_openai(status_response(request, response.status_code))
 
 
-def _limits(quota: Quota) -> dict[str, str]:
+def _limits(quota: RateLimit) -> dict[str, str]:
     return {
         "x-ratelimit-limit-requests": str(quota.limit),
         "x-ratelimit-remaining-requests": str(quota.remaining),
@@ -58,15 +58,15 @@ def _limits(quota: Quota) -> dict[str, str]:
     }
 
 
-def _as_openai(told: HttpResponse) -> JsonResponse:
-    status, body = openai_error(told.status_code, json.loads(told.content)["error"])
+def _as_openai(response: HttpResponse) -> JsonResponse:
+    status, body = openai_error(response.status_code, json.loads(response.content)["error"])
     answer = JsonResponse(body, status=status, json_dumps_params={"ensure_ascii": False})
     for name in _KEPT:
-        if name in told:
-            answer[name] = told[name]
+        if name in response:
+            answer[name] = response[name]
     for name, value in retry_headers(status, str(body["error"]["code"])).items():
         answer[name] = value
     return answer
 
 
-openai_envelope = envelope(PREFIX, _told, _limits)
+openai_envelope = envelope(PREFIX, _rewrite, _limits)

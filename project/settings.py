@@ -8,12 +8,12 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from project import postgres_places
-from project.desk import UNFOLD as UNFOLD
+from project.admin_theme import UNFOLD as UNFOLD
+from project.drf_settings import REST_FRAMEWORK as REST_FRAMEWORK
+from project.drf_settings import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 from project.environment import Environment
 from project.logs import FORMATS, LEVELS, SECRET_SETTINGS, logging_config
-from project.rest import REST_FRAMEWORK as REST_FRAMEWORK
-from project.rest import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
+from project.postgres import paths as postgres_paths
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Environment()
@@ -60,20 +60,20 @@ INSTALLED_APPS = [
     "ninja",
     "rag",
     "agents",
-    "project.telemetry_app.TelemetryConfig",
+    "project.apps.TelemetryConfig",
 ]
 MIDDLEWARE = [
-    "project.telemetry_requests.request_facts",
+    "project.request_telemetry.request_telemetry",
     "django.middleware.security.SecurityMiddleware",
-    "project.static_files.StaticFiles",
-    "project.light_middleware.Sessions",
-    "project.light_middleware.Locale",
+    "project.static_files.StaticFilesMiddleware",
+    "project.async_middleware.AsyncSessionMiddleware",
+    "project.async_middleware.AsyncLocaleMiddleware",
     "rag.api.http.envelope.api_envelope",
     "project.openai_api.openai_envelope",
-    "project.light_middleware.Common",
+    "project.async_middleware.AsyncCommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "project.light_middleware.Authentication",
-    "project.light_middleware.Messages",
+    "project.async_middleware.AsyncAuthenticationMiddleware",
+    "project.async_middleware.AsyncMessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 ROOT_URLCONF = "project.urls"
@@ -95,16 +95,16 @@ TEMPLATES: list[dict[str, Any]] = [
 
 DATABASE_URL = env.str("DATABASE_URL", default="")
 # The embedded server, None when DATABASE_URL names another; options go to ``postgres -c``.
-POSTGRES_DATA_DIR = None if DATABASE_URL else postgres_places.data_dir(VAR_DIR)
+POSTGRES_DATA_DIR = None if DATABASE_URL else postgres_paths.data_dir(VAR_DIR)
 POSTGRES_OPTIONS: dict[str, str] = env.pairs("POSTGRES_OPTIONS")
 DATABASES: dict[str, dict[str, Any]] = {
     "default": env.database("DATABASE_URL", DATABASE_URL)
     if POSTGRES_DATA_DIR is None
     else {
         "NAME": "citable",
-        "USER": postgres_places.USER,
-        "HOST": str(postgres_places.socket_dir(POSTGRES_DATA_DIR)),
-        "PORT": postgres_places.PORT,
+        "USER": postgres_paths.USER,
+        "HOST": str(postgres_paths.socket_dir(POSTGRES_DATA_DIR)),
+        "PORT": postgres_paths.PORT,
     }
 }
 DATABASES["default"] |= {"ENGINE": "project.db", "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}

@@ -1,4 +1,4 @@
-"""Static files by WhiteNoise, for sync and async alike. In: requests. Out: files, or the rest's."""
+"""Static files: WhiteNoise's middleware for sync and async requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 
-class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
+class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
     """WhiteNoise itself is sync: it would hold a thread for each request until its answer begins,
     and stand between a client that leaves and the view that should hear of it."""
 

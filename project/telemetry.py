@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry, where an endpoint is set. In: what is told by watch. Out: OTLP."""
+"""OpenTelemetry: exports the spans of ``rag.core.metrics`` as OTLP where an endpoint is set."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from rag.core import watch
-from rag.core.account import current_account, current_request
-from rag.core.watch import Finish
+from rag.core import metrics
+from rag.core.metrics import Finish
+from rag.core.request_context import current_account, current_request
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -30,7 +30,7 @@ _started: list[TracerProvider] = []
 
 
 class SpanWatcher:
-    """``rag.core.watch.Watcher`` that makes spans."""
+    """``rag.core.metrics.MetricsListener`` that makes spans."""
 
     def __init__(self, provider: TracerProvider) -> None:
         # Part of the extra; needed only where it is set up.
@@ -92,7 +92,7 @@ def start_telemetry() -> bool:
     provider = TracerProvider(resource=Resource.create({"service.name": "citable"}))
     exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", timeout=5)
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    watch.WATCHERS.append(SpanWatcher(provider))
+    metrics.LISTENERS.append(SpanWatcher(provider))
     _started.append(provider)
     return True
 
@@ -102,7 +102,7 @@ def stop_telemetry() -> None:
     for provider in _started:
         provider.shutdown()
     _started.clear()
-    watch.WATCHERS[:] = [one for one in watch.WATCHERS if not isinstance(one, SpanWatcher)]
+    metrics.LISTENERS[:] = [one for one in metrics.LISTENERS if not isinstance(one, SpanWatcher)]
 
 
 def _named(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Django's handle on the rag package."""
+"""App config of rag: system checks and hooks that are registered when Django starts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RagConfig(AppConfig):
     def ready(self) -> None:
         """Load the plugins and register the checks; what failed is logged and the site lives."""
         # It needs the models, which are complete only now.
-        from rag.services.access.audit import tell_on
+        from rag.services.access.audit import install_actor_wrapper
 
-        connection_created.connect(tell_on)
+        connection_created.connect(install_actor_wrapper)
         # Both read the settings and the apps, which are complete only now.
         from rag.plugins import checks as checks
         from rag.plugins.load import load_plugins

@@ -1,4 +1,4 @@
-"""The product's settings as one typed object. In: ``settings.RAG``. Out: frozen values."""
+"""Settings: ``settings.RAG`` as one frozen, typed object."""
 
 from __future__ import annotations
 

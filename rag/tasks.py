@@ -1,4 +1,4 @@
-"""Queue tasks: one line each into a service. Jobs run at least once, so services repeat safely."""
+"""Queue tasks: each calls one service. Jobs run at least once, so services are idempotent."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
 from rag.providers.procrastinate_queue import leave_place
-from rag.services.evaluation.jobs import fail_evaluation, work_evaluation
+from rag.services.evaluation.jobs import fail_evaluation, run_evaluation_job
 from rag.services.index.lexical_weights import reweigh_store
-from rag.services.index.milvus_feed import drain_outbox
-from rag.services.index.spaces import build_due_indexes
-from rag.services.ingest.index_file import index_file, record_failure
+from rag.services.index.outbox import drain_outbox
+from rag.services.index.spaces import build_pending_indexes
+from rag.services.ingest.index_file import index_file, record_file_error
 from rag.services.operations.recovery import (
-    forget_jobs,
-    forget_old_queries,
-    forget_old_usage,
+    purge_finished_jobs,
+    purge_old_queries,
+    purge_old_usage,
     recover_jobs,
     remove_orphans,
 )
-from rag.services.reindex.move_end import clear_space, retire_due
-from rag.services.reindex.runs import queue_run
-from rag.services.reindex.worker import work_run
-from rag.services.usage.payer import paid_by
+from rag.services.reindex.migrate_end import drop_old_space_when_due, purge_space
+from rag.services.reindex.runs import queue_reindex
+from rag.services.reindex.worker import run_reindex
+from rag.services.usage.payer import charged_to
 from rag.services.wiring.registry import is_milvus
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def index_file_task(
     """Index one file, on the account of whoever brought it."""
     try:
         leave_place(context.job.id)
-        with paid_by(user_id=user_id, key_id=key_id):
+        with charged_to(user_id=user_id, key_id=key_id):
             index_file(file_id=file_id, fresh_vectors=fresh_vectors, from_text=from_text)
     except (OperationalError, InterfaceError):
         raise
@@ -69,7 +69,7 @@ def index_file_task(
             hint="The bytes are kept; try again, and report it if it stays.",
             reason=f"{type(error).__name__}",
         )
-        record_failure(file_id=file_id, error=reason)
+        record_file_error(file_id=file_id, error=reason)
     finally:
         connections.close_all()
 
@@ -79,7 +79,7 @@ def build_indexes_task(context: JobContext, space_id: int) -> None:
     """Build the vector indexes that a space lacks."""
     try:
         leave_place(context.job.id)
-        build_due_indexes(space_id=space_id)
+        build_pending_indexes(space_id=space_id)
     finally:
         connections.close_all()
 
@@ -99,8 +99,8 @@ def _reindex_run_task(context: JobContext, run_id: int) -> None:
     """Work off a reindex run; look again later while its files' jobs are under way."""
     try:
         leave_place(context.job.id)
-        if work_run(run_id=run_id):
-            queue_run(run_id=run_id, delay_s=LOOK_AGAIN_S)
+        if run_reindex(run_id=run_id):
+            queue_reindex(run_id=run_id, delay_s=LOOK_AGAIN_S)
     finally:
         connections.close_all()
 
@@ -110,7 +110,7 @@ def _retire_run_task(context: JobContext, run_id: int, swapped_at: str) -> None:
     """Give up the space that a store has left."""
     try:
         leave_place(context.job.id)
-        retire_due(run_id=run_id, swapped_at=swapped_at)
+        drop_old_space_when_due(run_id=run_id, swapped_at=swapped_at)
     finally:
         connections.close_all()
 
@@ -120,7 +120,7 @@ def _clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
     """Remove a store's vectors from a space that nobody searches for it."""
     try:
         leave_place(context.job.id)
-        clear_space(run_id=run_id, space_id=space_id)
+        purge_space(run_id=run_id, space_id=space_id)
     finally:
         connections.close_all()
 
@@ -130,7 +130,7 @@ def _evaluation_run_task(context: JobContext, run_id: int) -> None:
     """Ask the golden questions of an ordered run."""
     try:
         leave_place(context.job.id)
-        work_evaluation(run_id=run_id)
+        run_evaluation_job(run_id=run_id)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
@@ -178,8 +178,8 @@ def tidy_up_task(timestamp: int, **_: Any) -> None:
     """Remove bytes without a file, jobs that ended long ago, old queries and old costs."""
     try:
         # Each of them runs, whatever becomes of the others; what was raised fails the job then.
-        with ExitStack() as upkeep:
-            for deed in (forget_old_usage, forget_old_queries, forget_jobs, remove_orphans):
-                upkeep.callback(deed)
+        with ExitStack() as stack:
+            for purge in (purge_old_usage, purge_old_queries, purge_finished_jobs, remove_orphans):
+                stack.callback(purge)
     finally:
         connections.close_all()

@@ -23,8 +23,8 @@ from django.test import TransactionTestCase
 from django.utils import translation
 from hypothesis import settings as hypothesis_settings
 
-from project import postgres
-from project.postgres_places import install_dir, socket_dir
+from project.postgres import server as postgres
+from project.postgres.paths import install_dir, socket_dir
 
 FAST = {
     "fsync": "off",
@@ -201,6 +201,6 @@ def _sweep() -> None:
 
 
 def _remove(folder: Path) -> None:
-    postgres.stop(install_dir(), folder / "postgres")
+    postgres.stop_postgres(install_dir(), folder / "postgres")
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)

@@ -21,9 +21,9 @@ from rag.providers.postgres.search.index import PostgresIndex
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.search.search import search
+from rag.services.search.engine import run_search
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
 
 OPERATOR = Scope.operator()
@@ -89,7 +89,7 @@ class SearchIndexContract:
 
     @pytest.fixture(autouse=True)
     def _words(self, monkeypatch: Any, settings: Any, fresh_wiring: None) -> None:
-        use_words(monkeypatch, settings)
+        use_words_embedder(monkeypatch, settings)
 
     @pytest.fixture
     def world(self, index: SearchIndex) -> World:
@@ -125,7 +125,7 @@ class SearchIndexContract:
         stores = list(models.Store.objects.filter(pk__in=[store.pk for store in stores]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(wiring, "index", lambda: index)
-            found = search(
+            found = run_search(
                 query=query,
                 scope=scope,
                 stores=stores,

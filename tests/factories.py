@@ -16,10 +16,10 @@ from factory.django import DjangoModelFactory
 from rag import models
 from rag.core.documents import Chunk
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.providers.postgres.vectors.spaces import create_partition
-from rag.providers.postgres.write import drafts
-from rag.providers.postgres.write.swap import SwapTarget, swap_in
+from rag.providers.postgres.write import staging as drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_revision
 from rag.stages.text.terms import index_terms, is_han
 from tests.fakes.words_embedder import WordsEmbedder
 
@@ -170,22 +170,22 @@ def publish(file: models.File, *texts: str) -> list[models.Chunk]:
             ordinal, position, end, position, text, embedder.tokenizer.count(text), number, number
         )
         counts = index_terms(text)
-        weights = term_weights(file.store_id, counts, file.store.avg_len_frozen)
+        weights = bm25_weights(file.store_id, counts, file.store.avg_len_frozen)
         digest = hashlib.sha256(text.encode()).hexdigest()
         vector = embedder.embed_query(text)
-        rows.append(drafts.DraftRow(chunk, digest, is_han(text), counts.total(), weights, vector))
+        rows.append(drafts.StagedRow(chunk, digest, is_han(text), counts.total(), weights, vector))
         pages.append(
             {"number": number, "label": "", "start": position, "end": end, "has_text_layer": True}
         )
         position = end + 1
-    drafts.begin_draft(file.pk, "test")
-    drafts.add_rows(file.pk, "test", rows)
+    drafts.begin_staging(file.pk, "test")
+    drafts.stage_rows(file.pk, "test", rows)
     with transaction.atomic():
         file.revision += 1
         target = SwapTarget(
             file.pk, file.store_id, file.store.space_id, file.revision, file.content_type
         )
-        file.n_chunks = swap_in(target)
+        file.n_chunks = swap_revision(target)
         file.canonical_text, file.pages = "\f".join(texts), pages
         file.save()
     stats.roll_up([file.store_id])

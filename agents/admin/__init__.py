@@ -1,4 +1,4 @@
-"""The desk of agents and flows: pages that parse, call one service and render."""
+"""Django admin of agents, conversations, flows and runs, and the chat page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents: who they are, where they look, how they search and answer."""
+"""Agent admin: identity, retrieval, tools, memory, access, and the agent's graph."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.admin.agent_form import CONFIG_FIELDS, PREFIX, AgentForm
-from agents.chat.agents.factory import agent_picture
+from agents.chat.agents.factory import render_agent_graph
 from agents.chat.agents.save import delete_agent, save_agent
-from rag.admin.accounts.account import GroupSelect, limit_groups
 from rag.admin.ui.cells import label
+from rag.admin.ui.group_field import GroupSelect, limit_groups
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
@@ -54,7 +54,7 @@ GROUPS = {**dict.fromkeys(_TALK, "talk"), **dict.fromkeys(_TOOLS, "tools")}
 class AgentAdmin(ScopedAdmin):
     """The agents that one may ask; what one may edit can be changed."""
 
-    change_form_before_template = "admin/rag/seen.html"
+    change_form_before_template = "admin/rag/seen_field.html"
     form = AgentForm
     list_display = (
         "title",
@@ -76,7 +76,7 @@ class AgentAdmin(ScopedAdmin):
         css = {"all": ("agents/admin/agents.css",)}
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields in the order in which one thinks of them."""
+        """Return the fieldsets; readers do not see what editors have written."""
         facts = [(_("Inside"), {"fields": ["picture", "created_at", "updated_at"]})] if obj else []
         # Whoever only reads an agent is not shown what its editors have written.
         may_edit = obj is None or self.may_edit(request, obj)
@@ -186,13 +186,13 @@ class AgentAdmin(ScopedAdmin):
 
     @admin.display(description=_("go to"))
     def ask(self, agent: models.Agent) -> SafeString:
-        """Return the way to the chat page."""
+        """Return a link to the chat page."""
         return format_html('<a class="desk-link" href="{}">{}</a>', reverse("chat"), _("Ask"))
 
     @admin.display(description=_("steps"))
     def picture(self, agent: models.Agent) -> SafeString:
         """Return the agent's graph."""
-        return mark_safe(agent_picture(agent=agent))
+        return mark_safe(render_agent_graph(agent=agent))
 
 
 def _config_sets() -> list[tuple[Any, dict[str, Any]]]:

@@ -1,7 +1,4 @@
-"""The form of an agent. In: what a person typed. Out: values that the services will accept.
-
-The config is no JSON here: each of its values is a field, read off its dataclass.
-"""
+"""Agent form: each value of the JSON config is a form field, derived from ``AgentConfig``."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from typing import Any
 from django import forms
 
 from agents import models
-from agents.admin.config_texts import choice_label, config_label
+from agents.admin.config_labels import choice_label, config_label
 from agents.core.agent_config import AgentConfig
-from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.options_form import OptionsForm, options_form
 from rag.core.options import schema_of
 
@@ -25,7 +22,7 @@ def _config_form(*args: Any, **kwargs: Any) -> OptionsForm:
     return options_form(SCHEMA)(*args, **kwargs)
 
 
-class _ModelForm(SeenForm):
+class _ModelForm(ConflictCheckedForm):
     audit_kinds = ("agent", "agent stores", "agent readers", "agent editors")
 
     class Meta:

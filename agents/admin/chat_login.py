@@ -1,4 +1,4 @@
-"""The chat's own door. In: a name and a password. Out: the chat page, also to who has no desk."""
+"""Chat login: sign-in for readers who have no access to the admin; strict security headers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-# Nothing from elsewhere, nothing inline: what a model or a document says can start nothing.
-POLICY = (
+# No inline scripts, nothing from other origins: text of a model or document cannot run code.
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 
 class ChatLogin(LoginView):
-    """Django's sign-in; the admin's own refuses readers, who have no desk there."""
+    """Django's login for the chat page; the admin's own refuses users who are not staff."""
 
     template_name = "chat/login.html"
     next_page = "chat"
@@ -25,12 +25,12 @@ class ChatLogin(LoginView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer under the chat's policy."""
         response = super().dispatch(request, *args, **kwargs)
-        return shut(response) if isinstance(response, HttpResponse) else response
+        return set_security_headers(response) if isinstance(response, HttpResponse) else response
 
 
-def shut(response: HttpResponse) -> HttpResponse:
-    """Return a page that nothing from elsewhere can reach into, and that no cache keeps."""
-    response["Content-Security-Policy"] = POLICY
+def set_security_headers(response: HttpResponse) -> HttpResponse:
+    """Return the response with a strict CSP, ``no-store`` and a same-origin referrer policy."""
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "same-origin"
     return response

@@ -1,7 +1,4 @@
-"""The chat page. In: somebody signed in. Out: HTML with the agents and stores that are theirs.
-
-It is of the admin's room: a page for people with a cookie; all that it does it asks the API for.
-"""
+"""Chat page: HTML with the agents and stores that the user may ask; the script calls the API."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from agents import models
-from agents.admin.chat_login import shut
+from agents.admin.chat_login import set_security_headers
 from agents.admin.chat_texts import chat_texts
 from rag.core.access import Scope
 from rag.services.access.callers import scope_of
@@ -30,20 +27,20 @@ def chat_page(request: HttpRequest) -> HttpResponse:
     """Return the page; strangers are sent to sign in."""
     data = {**_choices(scope_of(request.user)), "texts": chat_texts()}
     context = {"data": data, "is_staff": getattr(request.user, "is_staff", False)}
-    return shut(render(request, "chat/page.html", context))
+    return set_security_headers(render(request, "chat/page.html", context))
 
 
 def _choices(scope: Scope) -> dict[str, Any]:
     """Return the agents that may be asked, and of their stores those that may be read."""
-    agents = models.Agent.objects.readable(scope).filter(is_enabled=True)
-    rows = list(agents.prefetch_related("stores")[:MAX_AGENTS])
+    enabled = models.Agent.objects.readable(scope).filter(is_enabled=True)
+    rows = list(enabled.prefetch_related("stores")[:MAX_AGENTS])
     stores = readable_stores(scope=scope)
     slugs = {store.pk: store.slug for store in stores}
-    told = []
+    agents = []
     for agent in rows:
         own = [store.pk for store in agent.stores.all()]
         known = [slugs[pk] for pk in own if pk in slugs] if own else list(slugs.values())
-        told.append(
+        agents.append(
             {
                 "name": agent.name,
                 "label": str(agent),
@@ -52,6 +49,6 @@ def _choices(scope: Scope) -> dict[str, Any]:
             }
         )
     return {
-        "agents": told,
+        "agents": agents,
         "stores": [{"slug": store.slug, "name": store.name} for store in stores],
     }

@@ -1,4 +1,4 @@
-"""What the chat page's script says, in the reader's language. In: nothing. Out: names to texts."""
+"""Translated texts of the chat page's script, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows: who may run and change them; the way to their graph, versions and runs."""
+"""Flow admin: list, access, and links to a flow's graph, versions and runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
-from agents.admin.flow_edit import NEW, NEW_PROMPTS, EditFlow, drawn, told, worked
-from agents.admin.flow_files import typed_files
-from agents.admin.flow_page import picture_of
-from agents.admin.flow_versions import FlowGraphPage, FlowVersions, export_view
+from agents.admin.flow_edit import (
+    NEW_FLOW,
+    NEW_PROMPTS,
+    EditFlowPage,
+    handle_edit,
+    render_graph,
+    serialize_findings,
+)
+from agents.admin.flow_files import submitted_files
+from agents.admin.flow_page import version_graph
+from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage, flow_export_view
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.versions.settings import change_flow, delete_flow
-from rag.admin.accounts.account import GroupSelect, limit_groups
+from agents.flows.versions.manage import delete_flow, update_flow
 from rag.admin.ui.cells import label, page_link
-from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.conflict_form import ConflictCheckedForm
+from rag.admin.ui.group_field import GroupSelect, limit_groups
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
@@ -32,7 +39,7 @@ from rag.core.errors import RAGError
 SETTINGS = ("title", "is_public", "runner_groups", "editor_groups")
 
 
-class FlowForm(SeenForm):
+class FlowForm(ConflictCheckedForm):
     """A flow's title, and who may run and change it."""
 
     audit_kinds = ("flow", "flow runners", "flow editors")
@@ -43,7 +50,7 @@ class FlowAdmin(ScopedAdmin):
     """The flows that one may run; what one may edit can be changed."""
 
     form = FlowForm
-    change_form_before_template = "admin/rag/seen.html"
+    change_form_before_template = "admin/rag/seen_field.html"
     list_display = (
         "name",
         "title",
@@ -52,14 +59,14 @@ class FlowAdmin(ScopedAdmin):
         "reviews",
         "visibility",
         "updated_at",
-        "ways",
+        "links",
     )
     search_fields = ("name", "title")
     sortable_by = ("name", "updated_at")
     autocomplete_fields = ("owner",)
-    readonly_fields = ("name", "ways", "picture", "created_at", "updated_at")
+    readonly_fields = ("name", "links", "picture", "created_at", "updated_at")
     fieldsets = (
-        (None, {"fields": ("name", "title", "ways", "picture")}),
+        (None, {"fields": ("name", "title", "links", "picture")}),
         (
             _("Who may run and edit"),
             {"fields": ("owner", "is_public", "runner_groups", "editor_groups")},
@@ -102,7 +109,7 @@ class FlowAdmin(ScopedAdmin):
         """Change by the service."""
         given = form.cleaned_data
         values = {name: given[name] for name in (*SETTINGS, "owner") if name in given}
-        change_flow(flow=obj, scope=scope_for(request), values=values)
+        update_flow(flow=obj, scope=scope_for(request), values=values)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Do nothing: the service has set the groups."""
@@ -119,7 +126,7 @@ class FlowAdmin(ScopedAdmin):
             except RAGError as error:
                 self.message_user(request, error_sentence(error), messages.ERROR)
 
-    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
+    def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
         """Return the versions and runs that go with the flows."""
         return {
             models.FlowVersion._meta.verbose_name_plural: models.FlowVersion.objects.filter(
@@ -133,7 +140,7 @@ class FlowAdmin(ScopedAdmin):
     def get_urls(self) -> list[URLPattern]:
         """Return the admin's addresses with the pages of a flow before them."""
         wrap = self.admin_site.admin_view
-        pages = {"edit": EditFlow, "versions": FlowVersions, "run": FlowGraphPage}
+        pages = {"edit": EditFlowPage, "versions": FlowVersionsPage, "run": FlowGraphPage}
         return [
             *(
                 path(
@@ -143,7 +150,7 @@ class FlowAdmin(ScopedAdmin):
                 )
                 for name, page in pages.items()
             ),
-            path("<int:pk>/export/", wrap(export_view(self)), name="agents_flow_export"),
+            path("<int:pk>/export/", wrap(flow_export_view(self)), name="agents_flow_export"),
             *super().get_urls(),
         ]
 
@@ -153,24 +160,24 @@ class FlowAdmin(ScopedAdmin):
         """Write a flow, or take one in that was exported."""
         if not self.has_add_permission(request):
             raise PermissionDenied
-        context: dict[str, Any] = {"files": FlowFiles(NEW, NEW_PROMPTS)}
+        context: dict[str, Any] = {"files": FlowFiles(NEW_FLOW, NEW_PROMPTS)}
         status = 200
         if request.method == "POST":
             try:
-                answer, context = worked(request, typed_files(request), None)
+                answer, context = handle_edit(request, submitted_files(request), None)
             except RAGError as error:
                 answer, context = None, {**context, "error": error_sentence(error)}
             if answer:
                 return answer
             status = 422
         context["prompts"] = sorted(context["files"].prompts.items())
-        context["picture"] = drawn(context["files"])
+        context["picture"] = render_graph(context["files"])
         page = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": _("Add a flow"),
             "is_new": True,
-            "findings": told([]),
+            "findings": serialize_findings([]),
             **context,
         }
         return TemplateResponse(request, "admin/agents/flow_edit.html", page, status=status)
@@ -183,7 +190,7 @@ class FlowAdmin(ScopedAdmin):
 
     @admin.display(description=_("runs"))
     def runs(self, flow: Any) -> SafeString:
-        """Return how often it ran, the way to the runs."""
+        """Return the number of runs, with a link."""
         return _runs_link(flow, flow.run_counts[0])
 
     @admin.display(description=_("waiting"))
@@ -198,7 +205,7 @@ class FlowAdmin(ScopedAdmin):
         return label(_("public"), "warn") if flow.is_public else label(_("restricted"), "idle")
 
     @admin.display(description=_("go to"))
-    def ways(self, flow: models.Flow) -> SafeString:
+    def links(self, flow: models.Flow) -> SafeString:
         """Return the ways to the flow's pages."""
         ways = (("run", _("Run")), ("edit", _("Edit")), ("versions", _("Versions")))
         links = [page_link(f"agents_flow_{name}", flow.pk, text) for name, text in ways]
@@ -209,7 +216,7 @@ class FlowAdmin(ScopedAdmin):
     @admin.display(description=_("graph"))
     def picture(self, flow: models.Flow) -> SafeString:
         """Return the graph of the active version."""
-        return picture_of(flow.versions.filter(is_active=True).first()) or SafeString("–")
+        return version_graph(flow.versions.filter(is_active=True).first()) or SafeString("–")
 
 
 def _runs_link(flow: models.Flow, text: Any, **query: Any) -> SafeString:

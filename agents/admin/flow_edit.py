@@ -1,4 +1,4 @@
-"""A flow's YAML and prompts to be written: checked with line and column, saved as a version."""
+"""Flow editor: YAML and prompts, checked with line and column, saved as a version."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents import models
-from agents.admin.flow_files import typed_files
+from agents.admin.flow_files import submitted_files
 from agents.admin.flow_page import FlowPage
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.definition.finding import Finding
-from agents.flows.versions.picture import text_picture
-from agents.flows.versions.versions import activate_version, check_files, save_flow_version
+from agents.flows.definition.findings import FlowFinding
+from agents.flows.versions.render import render_flow_text
+from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 
-NEW = """\
+NEW_FLOW = """\
 name: my_flow
 description: What it is for.
 nodes:
@@ -44,8 +44,8 @@ entry_node: answer
 NEW_PROMPTS = {"prompts/answer.md": "Answer in a few sentences: {user_query}\n"}
 
 
-class EditFlow(FlowPage):
-    """The newest version's texts, or those of ``?version=``, to be changed and saved anew."""
+class EditFlowPage(FlowPage):
+    """Editor of the newest version, or of ``?version=``; saves a new version."""
 
     template_name = "admin/agents/flow_edit.html"
     permission_required = ("agents.view_flow", "agents.change_flow")
@@ -61,27 +61,27 @@ class EditFlow(FlowPage):
             kwargs["seen"] = _newest_number(self.flow)
         files = kwargs["files"]
         return super().get_context_data(
-            **kwargs, prompts=sorted(files.prompts.items()), picture=drawn(files)
+            **kwargs, prompts=sorted(files.prompts.items()), picture=render_graph(files)
         )
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Check or save what was typed."""
-        self.refuse_others()
-        answer, context = worked(request, typed_files(request), self.flow)
+        self.require_editor()
+        answer, context = handle_edit(request, submitted_files(request), self.flow)
         return answer or self.render_to_response(self.get_context_data(**context), status=422)
 
 
-def worked(
+def handle_edit(
     request: HttpRequest, files: FlowFiles, flow: models.Flow | None
 ) -> tuple[HttpResponse | None, dict[str, Any]]:
-    """Do what a form asks for: check, save, activate. Return where to go, or what to show again."""
+    """Check, save or activate the posted flow; return a redirect, or the context to show again."""
     scope, action = scope_for(request), request.POST.get("action", "check")
-    seen = asked_number(request.POST.get("seen"))
+    seen = parse_int(request.POST.get("seen"))
     context: dict[str, Any] = {"files": files, "note": request.POST.get("note", ""), "seen": seen}
     try:
-        findings = check_files(files=files, scope=scope)
+        findings = check_flow_files(files=files, scope=scope)
         if action == "check":
-            return None, {**context, "findings": told(findings), "is_checked": True}
+            return None, {**context, "findings": serialize_findings(findings), "is_checked": True}
         with transaction.atomic():
             newer = _newer_version(flow, seen, files)
             if newer is not None:
@@ -100,17 +100,17 @@ def worked(
     except RAGError as error:
         place = error.params if {"line", "column"} <= error.params.keys() else {}
         context |= {"error": error_sentence(error), "place": place}
-        return None, {**context, "findings": _found(files, scope)}
+        return None, {**context, "findings": _check_again(files, scope)}
     return redirect(reverse("admin:agents_flow_versions", args=[version.flow_id])), {}
 
 
 def _newer_version(
     flow: models.Flow | None, seen: int, files: FlowFiles
 ) -> models.FlowVersion | None:
-    """Return what somebody else has saved since the form was shown, unless it is the same."""
+    """Return a version that somebody else saved since the form was shown, unless equal."""
     if flow is None or not seen:
         return None
-    # Whoever saves at this moment is waited for, and waits for us.
+    # The row lock makes concurrent saves wait for each other.
     models.Flow.objects.select_for_update().get(pk=flow.pk)
     newest = flow.versions.select_related("created_by").order_by("-number").first()
     if newest is None or newest.number <= seen:
@@ -122,8 +122,8 @@ def _newest_number(flow: models.Flow) -> int:
     return flow.versions.aggregate(n=Max("number"))["n"] or 0
 
 
-def told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return findings with their sentences in the reader's language."""
+def serialize_findings(findings: Sequence[FlowFinding]) -> list[dict[str, Any]]:
+    """Return findings as dicts with localized sentences."""
     return [
         {
             "level": one.level,
@@ -137,18 +137,18 @@ def told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def _found(files: FlowFiles, scope: Any) -> list[dict[str, Any]]:
+def _check_again(files: FlowFiles, scope: Any) -> list[dict[str, Any]]:
     try:
-        return told(check_files(files=files, scope=scope))
+        return serialize_findings(check_flow_files(files=files, scope=scope))
     except RAGError:
         # Where the YAML is no flow, the error has said so.
         return []
 
 
-def drawn(files: FlowFiles) -> Any:
-    """Return the graph that the texts say, empty where they say none."""
+def render_graph(files: FlowFiles) -> Any:
+    """Return the SVG graph of the files, empty if they are no valid flow."""
     try:
-        picture = text_picture(yaml=files.yaml, prompts=files.prompts)
+        picture = render_flow_text(yaml=files.yaml, prompts=files.prompts)
     except RAGError:
         return ""
     return mark_safe(picture)

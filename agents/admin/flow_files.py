@@ -1,4 +1,4 @@
-"""A flow's texts on their way in and out. In: a form or files. Out: YAML and prompts."""
+"""Flow files: YAML and prompts from a form, an upload or a stored version."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from agents.flows.definition.archive import (
     FLOW_FILE,
     MAX_ARCHIVE,
     FlowFiles,
-    from_texts,
-    read_archive,
+    files_from_texts,
+    read_flow_zip,
 )
-from agents.flows.versions.settings import find_version
+from agents.flows.versions.manage import find_version
 from rag.core.errors import InvalidInputError, LimitError
 
 
-def typed_files(request: HttpRequest) -> FlowFiles:
+def submitted_files(request: HttpRequest) -> FlowFiles:
     """Return what a form holds: uploaded files before typed ones."""
     return uploaded_files(request) if request.FILES else _typed(request)
 
@@ -31,7 +31,7 @@ def uploaded_files(request: HttpRequest) -> FlowFiles:
         raise LimitError("The archive has more than {limit} bytes.", limit=MAX_ARCHIVE)
     names = [str(one.name) for one in given]
     if len(given) == 1 and names[0].endswith(".zip"):
-        return read_archive(given[0].read())
+        return read_flow_zip(given[0].read())
     texts = {}
     for name, one in zip(names, given, strict=True):
         try:
@@ -39,7 +39,7 @@ def uploaded_files(request: HttpRequest) -> FlowFiles:
         except UnicodeDecodeError as error:
             raise InvalidInputError("“{path}” is not UTF-8.", path=name) from error
         texts[FLOW_FILE if name.endswith((".yaml", ".yml")) else name] = text
-    return from_texts(texts)
+    return files_from_texts(texts)
 
 
 def version_files(flow: models.Flow, number: int) -> FlowFiles:

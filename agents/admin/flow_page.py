@@ -1,4 +1,4 @@
-"""What the pages of a flow share: the flow of the address, its versions, refusals as sentences."""
+"""Base view of a flow's pages: permission, chosen version, graph, errors as sentences."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString, mark_safe
 
 from agents import models
-from agents.flows.versions.picture import flow_picture
+from agents.flows.versions.render import render_flow_version
+from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import RowPage
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.core.errors import RAGError
 
 
-class FlowPage(RowPage):
+class FlowPage(ObjectPage):
     """A page of a flow that the caller may run; ``for_editors`` keeps all others out."""
 
     permission_required: tuple[str, ...] = ("agents.view_flow",)
@@ -35,12 +35,12 @@ class FlowPage(RowPage):
         return bool(self.model_admin.has_change_permission(request, self.flow))
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Show the page to whom it is for."""
-        self.refuse_others()
+        """Show the page; raises PermissionDenied."""
+        self.require_editor()
         return super().get(request, *args, **kwargs)
 
-    def refuse_others(self) -> None:
-        """Raise PermissionDenied for who may not be here."""
+    def require_editor(self) -> None:
+        """Raise PermissionDenied if the page is for editors and the caller is none."""
         if self.for_editors and not self.may_edit:
             raise PermissionDenied
 
@@ -49,7 +49,7 @@ class FlowPage(RowPage):
         context = {"flow": self.flow, "may_edit": self.may_edit, **kwargs}
         return super().get_context_data(**context)
 
-    def refused(self, error: RAGError, **kwargs: Any) -> HttpResponse:
+    def render_error(self, error: RAGError, **kwargs: Any) -> HttpResponse:
         """Show the page again with the reason."""
         context = self.get_context_data(error=error_sentence(error), **kwargs)
         return self.render_to_response(context, status=422)
@@ -57,18 +57,18 @@ class FlowPage(RowPage):
     def chosen_version(self, name: str = "version") -> models.FlowVersion | None:
         """Return the version that the address names, else the active one, else the newest."""
         rows = self.flow.versions.select_related("flow")
-        number = asked_number(self.request.GET.get(name) or self.request.POST.get(name))
+        number = parse_int(self.request.GET.get(name) or self.request.POST.get(name))
         if number:
             return rows.filter(number=number).first()
         return rows.filter(is_active=True).first() or rows.order_by("-number").first()
 
 
-def picture_of(version: models.FlowVersion | None, run: Any = None) -> SafeString:
+def version_graph(version: models.FlowVersion | None, run: Any = None) -> SafeString:
     """Return the graph of a version, empty where its YAML is no flow any more."""
     if version is None:
         return SafeString("")
     try:
-        drawn = flow_picture(version=version, run=run)
+        graph = render_flow_version(version=version, run=run)
     except RAGError:
         return SafeString("")
-    return mark_safe(drawn)
+    return mark_safe(graph)

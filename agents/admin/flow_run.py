@@ -1,4 +1,4 @@
-"""Runs of flows: what each did and when, the path it took, what waits for a decision."""
+"""Flow runs in the admin: timeline, path through the graph, reviews that wait for a decision."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
-from agents.admin.flow_page import picture_of
+from agents.admin.flow_page import version_graph
 from agents.flows.runs.read import run_summary
 from agents.runtime.scopes import may_read_run
+from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.cells import label
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import RowPage
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope, may_edit
 
@@ -33,7 +33,7 @@ COLOURS = {
     _STATUS.ERROR: "bad",
     _STATUS.CANCELLED: "idle",
 }
-NODE_STATES = {
+NODE_STATE_LABELS = {
     "running": (_("running"), "busy"),
     "waiting": (_("waits for a decision"), "warn"),
     "done": (_("done"), "good"),
@@ -42,7 +42,7 @@ NODE_STATES = {
 }
 
 
-class FlowFilter(admin.SimpleListFilter):
+class FlowListFilter(admin.SimpleListFilter):
     """By flow: those that one may run."""
 
     title = _("flow")
@@ -55,11 +55,11 @@ class FlowFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the runs of the chosen flow."""
-        value = asked_number(str(self.value() or ""))
+        value = parse_int(str(self.value() or ""))
         return queryset.filter(version__flow=value) if self.value() else queryset
 
 
-class RunPage(RowPage):
+class FlowRunPage(ObjectPage):
     """One run: its timeline, its path through the graph, its reviews."""
 
     template_name = "admin/agents/flow_run.html"
@@ -74,17 +74,17 @@ class RunPage(RowPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what the caller may see of the run."""
         scope, run = scope_for(self.request), self.row
-        told = run_summary(run=run, scope=scope)
+        summary = run_summary(run=run, scope=scope)
         is_editor = may_edit(scope, run.version.flow.facts)
-        longest = max([node["duration_ms"] or 0 for node in told["nodes"]], default=0)
+        longest = max([node["duration_ms"] or 0 for node in summary["nodes"]], default=0)
         return super().get_context_data(
             **kwargs,
             run=run,
-            told=told,
-            nodes=[_node(one, longest) for one in told["nodes"]],
+            summary=summary,
+            nodes=[_node(one, longest) for one in summary["nodes"]],
             status=label(run.get_status_display(), COLOURS[_STATUS(run.status)]),
             error=error_sentence(run.error),
-            picture=picture_of(run.version, run),
+            picture=version_graph(run.version, run),
             is_theirs=may_read_run(run=run, scope=scope),
             may_decide=is_editor,
             reviews=run.reviews if is_editor else [],
@@ -92,7 +92,7 @@ class RunPage(RowPage):
             is_open=run.status in (_STATUS.RUNNING, _STATUS.PAUSED),
             is_failed=run.status == _STATUS.ERROR,
             api=f"/api/flows/{run.version.flow.name}/runs/{run.key}",
-            variables=sorted((told["variables"] or {}).items()),
+            variables=sorted((summary["variables"] or {}).items()),
         )
 
 
@@ -100,9 +100,18 @@ class RunPage(RowPage):
 class FlowRunAdmin(ReadOnlyAdmin):
     """One's own runs, and all of the flows that one may edit; operators see all."""
 
-    list_display = ("link", "flow", "standing", "user", "n_steps", "tokens", "took", "started_at")
+    list_display = (
+        "link",
+        "flow",
+        "status_label",
+        "user",
+        "n_steps",
+        "tokens",
+        "duration",
+        "started_at",
+    )
     list_display_links = None
-    list_filter = (FlowFilter, "status")
+    list_filter = (FlowListFilter, "status")
     sortable_by = ("started_at",)
     ordering = ("-id",)
 
@@ -130,7 +139,7 @@ class FlowRunAdmin(ReadOnlyAdmin):
         return [
             path(
                 "<int:pk>/page/",
-                wrap(RunPage.as_view(model_admin=self)),
+                wrap(FlowRunPage.as_view(model_admin=self)),
                 name="agents_flowrun_page",
             ),
             path("of/<uuid:key>/", wrap(self.by_key), name="agents_flowrun_of"),
@@ -138,7 +147,7 @@ class FlowRunAdmin(ReadOnlyAdmin):
         ]
 
     def by_key(self, request: HttpRequest, key: Any) -> HttpResponse:
-        """Lead from a run's key, as the API tells it, to its page."""
+        """Redirect from a run's key, as the API returns it, to its page."""
         run = get_object_or_404(self.get_queryset(request), key=key)
         return redirect(reverse("admin:agents_flowrun_page", args=[run.pk]))
 
@@ -146,12 +155,12 @@ class FlowRunAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         """Lead to the run's page: there is no form."""
-        number = asked_number(object_id)
+        number = parse_int(object_id)
         return redirect(reverse("admin:agents_flowrun_page", args=[number]))
 
     @admin.display(description=_("run"))
     def link(self, run: models.FlowRun) -> SafeString:
-        """Return the way to the run's page."""
+        """Return a link to the run's page."""
         url = reverse("admin:agents_flowrun_page", args=[run.pk])
         return format_html('<a class="desk-link" href="{}">{}</a>', url, str(run.key)[:8])
 
@@ -161,7 +170,7 @@ class FlowRunAdmin(ReadOnlyAdmin):
         return Truncator(str(run.version)).chars(60)
 
     @admin.display(description=_("state"))
-    def standing(self, run: models.FlowRun) -> SafeString:
+    def status_label(self, run: models.FlowRun) -> SafeString:
         """Return where the run stands, in colour."""
         return label(run.get_status_display(), COLOURS[_STATUS(run.status)])
 
@@ -171,21 +180,21 @@ class FlowRunAdmin(ReadOnlyAdmin):
         return f"{run.input_tokens} / {run.output_tokens}"
 
     @admin.display(description=_("duration"))
-    def took(self, run: models.FlowRun) -> str:
+    def duration(self, run: models.FlowRun) -> str:
         """Return how long it took, in seconds."""
         return f"{(run.ended_at - run.started_at).total_seconds():.1f} s" if run.ended_at else "–"
 
 
-def _node(told: dict[str, Any], longest: float) -> dict[str, Any]:
-    text, colour = NODE_STATES.get(told["status"], (told["status"], "idle"))
-    share = round(100 * (told["duration_ms"] or 0) / longest) if longest else 0
+def _node(node: dict[str, Any], longest: float) -> dict[str, Any]:
+    text, colour = NODE_STATE_LABELS.get(node["status"], (node["status"], "idle"))
+    share = round(100 * (node["duration_ms"] or 0) / longest) if longest else 0
     # Runs of before tell of their sources in English alone.
-    faults = {name: error_sentence(fault) for name, fault in told["source_faults"].items()}
-    sources = {**told["source_errors"], **faults}
+    faults = {name: error_sentence(fault) for name, fault in node["source_faults"].items()}
+    sources = {**node["source_errors"], **faults}
     return {
-        **told,
+        **node,
         "label": label(text, colour),
         "share": share,
         "sources": sources,
-        "error": error_sentence(told["error"]),
+        "error": error_sentence(node["error"]),
     }

@@ -1,4 +1,4 @@
-"""The versions of a flow: which one runs, what changed, the way back, in and out as a zip."""
+"""Flow versions: diff, activate, roll back, run form, export as a zip."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from django.utils.translation import gettext_lazy
 
 from agents import models
 from agents.admin.flow_files import version_files
-from agents.admin.flow_page import FlowPage, picture_of
-from agents.flows.definition.archive import write_archive
-from agents.flows.versions.versions import activate_version, diff_versions, roll_back
-from rag.admin.ui.paginator import asked_number
+from agents.admin.flow_page import FlowPage, version_graph
+from agents.flows.definition.archive import write_flow_zip
+from agents.flows.versions.versions import activate_version, diff_flow_versions, roll_back_flow
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import NotFoundError, RAGError
 
@@ -39,12 +39,12 @@ class FlowGraphPage(FlowPage):
         return super().get_context_data(
             **kwargs,
             version=version,
-            picture=picture_of(version),
+            picture=version_graph(version),
             numbers=list(numbers) if self.may_edit else [],
         )
 
 
-class FlowVersions(FlowPage):
+class FlowVersionsPage(FlowPage):
     """All versions with what changed between two of them."""
 
     template_name = "admin/agents/flow_versions.html"
@@ -57,7 +57,7 @@ class FlowVersions(FlowPage):
         old, new = self._pair(rows)
         diff = None
         if old and new:
-            diff = [_line(line) for line in diff_versions(old=old, new=new).splitlines()]
+            diff = [_line(line) for line in diff_flow_versions(old=old, new=new).splitlines()]
         return super().get_context_data(**kwargs, versions=rows, old=old, new=new, diff=diff)
 
     def _pair(self, rows: list[models.FlowVersion]) -> tuple[Any, Any]:
@@ -67,23 +67,23 @@ class FlowVersions(FlowPage):
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Let another version run, or the one before."""
-        self.refuse_others()
+        self.require_editor()
         scope = scope_for(request)
         try:
             if request.POST.get("action") == "rollback":
-                version: Any = roll_back(flow=self.flow, scope=scope)
+                version: Any = roll_back_flow(flow=self.flow, scope=scope)
             else:
                 version = self.chosen_version()
                 if version is None:
                     raise Http404
                 activate_version(version=version, scope=scope)
         except RAGError as error:
-            return self.refused(error)
+            return self.render_error(error)
         messages.success(request, _("Version %(n)d runs from now on.") % {"n": version.number})
         return redirect(request.path)
 
 
-def export_view(model_admin: ScopedAdmin) -> Callable[..., HttpResponse]:
+def flow_export_view(model_admin: ScopedAdmin) -> Callable[..., HttpResponse]:
     """Return a view that gives a version, the active one without ``?version=``, as a zip."""
 
     def export(request: HttpRequest, pk: int) -> HttpResponse:
@@ -92,9 +92,9 @@ def export_view(model_admin: ScopedAdmin) -> Callable[..., HttpResponse]:
         flow = get_object_or_404(model_admin.get_queryset(request), pk=pk)
         if not model_admin.has_change_permission(request, flow):
             raise PermissionDenied
-        number = asked_number(request.GET.get("version"))
+        number = parse_int(request.GET.get("version"))
         try:
-            archive = write_archive(version_files(flow, number))
+            archive = write_flow_zip(version_files(flow, number))
         except NotFoundError as error:
             raise Http404 from error
         except RAGError as error:

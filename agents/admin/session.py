@@ -1,4 +1,4 @@
-"""Conversations: sessions and their messages, to look at."""
+"""Sessions and messages in the admin; read-only."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
-from agents.chat.history.evidence import visible_evidence
+from agents.chat.history.evidence import redact_unreadable
 from rag.admin.ui.cells import label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 
-STEPS = {
+STEP_LABELS = {
     "load_history": _("earlier turns"),
     "recall": _("memories"),
     "page": _("what the page sent"),
@@ -46,7 +46,7 @@ COLOURS = {
     _STATUS.STOPPED: "idle",
     _STATUS.ERROR: "bad",
 }
-VERDICTS = {
+VERDICT_LABELS = {
     "verified": (_("verified"), "good"),
     "altered": (_("altered"), "warn"),
     "wrong_document": (_("wrong document"), "bad"),
@@ -84,7 +84,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("conversation"))
     def conversation(self, session: models.Session) -> SafeString:
-        """Return the messages in order, each the way to its page."""
+        """Return the messages in order, each with a link to its page."""
         rows = session.messages.order_by("pk")[:500]
         lines = (
             (
@@ -147,7 +147,7 @@ class MessageAdmin(ReadOnlyAdmin):
         """Return the message; the words of passages that are gone by now are gone here too."""
         message = super().get_object(request, object_id, from_field)
         if message is not None:
-            shown = visible_evidence(messages=[message], scope=scope_for(request))
+            shown = redact_unreadable(messages=[message], scope=scope_for(request))
             evidence = shown[message.pk]
             message.content = evidence.content
             message.sources, message.citations = evidence.sources, evidence.citations
@@ -218,7 +218,7 @@ class MessageAdmin(ReadOnlyAdmin):
     @admin.display(description=_("times in ms"))
     def times(self, message: models.Message) -> SafeString:
         """Return the time of each step."""
-        rows = ((STEPS.get(name, name), ms) for name, ms in message.timings_ms.items())
+        rows = ((STEP_LABELS.get(name, name), ms) for name, ms in message.timings_ms.items())
         return format_html_join(" · ", "{} {}", rows) or SafeString("–")
 
     @admin.display(description=_("error"))
@@ -228,5 +228,5 @@ class MessageAdmin(ReadOnlyAdmin):
 
 
 def _verdict(name: str, n: int = 0) -> SafeString:
-    text, colour = VERDICTS.get(name, (name, "idle"))
+    text, colour = VERDICT_LABELS.get(name, (name, "idle"))
     return label(f"{n} {text}" if n else text, colour)

@@ -1,3 +1,3 @@
-"""Edges of agents and flows: verbs by django-ninja, nouns by DRF, OpenAI's protocol, MCP."""
+"""HTTP API of agents and flows: DRF resources, django-ninja actions, OpenAI, MCP."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses of the resources of agents, below ``/api/``."""
+"""URL routes of the agents' resources, below ``/api/``."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""States and events of flows and agents. Knows no Django."""
+"""Core values and protocols of flows and agents. Knows no Django."""
 
 from __future__ import annotations

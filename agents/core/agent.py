@@ -1,4 +1,4 @@
-"""What every type of agent can do, whatever happens inside. Knows no Django."""
+"""Agent protocol: what every type of agent can do. Knows no Django."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agents.core.chat import ChatEvent
+from agents.core.chat_events import ChatEvent
 from agents.core.state import Turn
 
 if TYPE_CHECKING:

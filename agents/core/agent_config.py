@@ -1,4 +1,4 @@
-"""What an agent may be told. In: values of a row or a request. Out: one frozen, checked config."""
+"""Agent configuration: one frozen, validated value of a row's or a request's settings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""A directed graph as a picture. In: nodes and edges. Out: SVG, its texts escaped.
+"""Graph drawing: a directed graph as SVG, its texts escaped.
 
 Layers from top to bottom (Sugiyama, Tagawa and Toda 1981): cycles are cut by a depth-first search,
 layers are longest paths, and the order within one is that of the neighbours' average.
-
-Where the words of arrows stand. In: the lines of arrows, sizes and boxes. Out: a point for each.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A pipeline to look at. In: a pipeline. Out: mermaid text, or nodes and edges as JSON."""
+"""Pipeline export: mermaid text, or nodes and edges as JSON."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from agents.core.pipeline import END, Pipeline
-from agents.core.pipeline_run import is_decided, ways_from
+from agents.core.pipeline_run import is_decided, possible_next
 
 START = "START"
 
@@ -44,7 +44,7 @@ def _edges(pipeline: Pipeline) -> list[dict[str, str]]:
     for number, names in enumerate([[START], *stages], start=-1):
         kind = "conditional" if is_decided(pipeline, number) else "always"
         # All steps of a stage begin together.
-        begun = [name for way in ways_from(pipeline, number) for name in [*stages, [END]][way]]
+        begun = [name for way in possible_next(pipeline, number) for name in [*stages, [END]][way]]
         edges += [
             {"source": source, "target": target, "kind": kind}
             for source in names

@@ -1,4 +1,4 @@
-"""Pipelines grown by plugins. In: a kind of agent, a function. Out: a longer pipeline."""
+"""Pipeline extensions: functions that plugins register to lengthen an agent's pipeline."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def extend_pipeline(kind: str) -> Callable[[Extension], Extension]:
     return add
 
 
-def extended(kind: str, pipeline: Pipeline) -> Pipeline:
+def with_extensions(kind: str, pipeline: Pipeline) -> Pipeline:
     """Return the pipeline with all that was added to its kind; raise what an extension raises."""
     for extension in _EXTENSIONS.get(kind, ()):
         pipeline = extension(pipeline)
     return pipeline
 
 
-def withdraw(kind: str, extension: Extension) -> None:
+def remove_extension(kind: str, extension: Extension) -> None:
     """Take an extension back, for pipelines made from then on."""
     _EXTENSIONS.get(kind, []).remove(extension)

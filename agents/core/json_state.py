@@ -1,4 +1,4 @@
-"""What a database keeps of a state. In: what nodes return. Out: JSON, stored and read back."""
+"""State serialization: what nodes return as JSON that a database stores, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rag.core.errors import ConfigurationError
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def storable(update: Mapping[str, Any]) -> dict[str, Any]:
+def to_storable(update: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node's update as JSON values that Postgres keeps; ``Replace`` stays what it is.
 
     NUL and halves of characters become U+FFFD, NaN and infinity None. Raises ConfigurationError
@@ -26,16 +26,16 @@ def storable(update: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def packed(update: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return an update as JSON alone; ``unpacked`` reads it."""
+def pack_update(update: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return an update as JSON alone; ``unpack_update`` reads it."""
     return {
         "merge": {key: one for key, one in update.items() if not isinstance(one, Replace)},
         "replace": {key: one.value for key, one in update.items() if isinstance(one, Replace)},
     }
 
 
-def unpacked(record: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the update that ``packed`` was given."""
+def unpack_update(record: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the update that ``pack_update`` was given."""
     return {**record["merge"], **{key: Replace(value) for key, value in record["replace"].items()}}
 
 

@@ -1,4 +1,4 @@
-"""How a model is asked besides its messages. In: a node's config. Out: options of a provider."""
+"""Model options: thinking, reasoning effort and response schema as a provider takes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node of a flow is, and what it is lent while it runs. Knows no Django, no graph engine."""
+"""Node protocol and registry of flows, and the context a node runs in. Knows no graph engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class SourcesAsked:
+class SourceQueries:
     """Calls of data sources; ``ttls_s`` says for how many seconds a name's results may be kept."""
 
     calls: Sequence[SourceCall]
@@ -40,7 +40,7 @@ class SourcesAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class FilesAsked:
+class FileQuery:
     """A question to a store of files, or to files by their addresses, as a builder's node has it.
 
     ``node_id`` names a node that was saved, whose data count where ``data`` says nothing;
@@ -54,7 +54,7 @@ class FilesAsked:
 
 
 class NodeRun(Protocol):
-    """One visit to a node, and what the house lends it: models, sources, tools, events.
+    """Context of one visit to a node: models, sources, tools, events.
 
     ``decision`` is what a person decided here, None before; ``prompts`` are the flow's texts.
     """
@@ -84,11 +84,11 @@ class NodeRun(Protocol):
         """
         ...
 
-    async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
+    async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return one outcome per call, in their order; what failed is an outcome, too."""
         ...
 
-    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+    async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return query, documents, answer, mode and perhaps citations; raise RAGError."""
         ...
 
@@ -130,7 +130,7 @@ class RunLog(Protocol):
         ...
 
     def node_run(self, node: str, visit: int) -> NodeRun:
-        """Return what a node is lent for a visit."""
+        """Return the context of a visit."""
         ...
 
     async def started(self, node: str, visit: int) -> None:

@@ -1,4 +1,4 @@
-"""What a page or an application sends along with a message. In: JSON. Out: one frozen value."""
+"""Page context: what a page or application sends along with a message, as one frozen value."""
 
 from __future__ import annotations
 

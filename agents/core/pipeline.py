@@ -1,4 +1,4 @@
-"""The pipeline inside an agent: its state, its steps, what a step is lent. Knows no engine."""
+"""Pipeline of an agent: state, steps, branches, and the context steps run in. Knows no engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agents.core.agent_config import AgentConfig
     from agents.core.page_context import PageRead
     from agents.core.react import Tools
-    from agents.core.remembered import Remembered
+    from agents.core.recalled_memory import RecalledMemory
     from rag.core.hits import Hit
     from rag.core.ports import ChatRequest
     from rag.core.types import ChatReply, Message, ToolUse
@@ -76,7 +76,7 @@ class PipelineState(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundHits:
     """What a search brought: hits above the thresholds, how sure it is (0 to 1), decisions."""
 
     hits: Sequence[Hit]
@@ -85,7 +85,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Reordered:
+class RerankedHits:
     """Hits ranked again, by whom, and how sure that one is of the best (None: does not say)."""
 
     hits: Sequence[Hit]
@@ -94,7 +94,7 @@ class Reordered:
 
 
 class PipelineRun(Protocol):
-    """One run of a pipeline, and what the house lends its steps."""
+    """Context of one pipeline run, as its steps use it."""
 
     config: AgentConfig
     prompt: str
@@ -131,11 +131,11 @@ class PipelineRun(Protocol):
         """Return the turns before this question, oldest first, and a summary of what was before."""
         ...
 
-    async def search(self, query: str, top_k: int) -> Found:
+    async def search(self, query: str, top_k: int) -> FoundHits:
         """Search with the rights of who asks; raise RAGError."""
         ...
 
-    async def recall(self, query: str) -> Sequence[Remembered]:
+    async def recall(self, query: str) -> Sequence[RecalledMemory]:
         """Return memories of who asks that bear on a query; raise RAGError."""
         ...
 
@@ -143,7 +143,7 @@ class PipelineRun(Protocol):
         """Return what the page sends along, read for a query."""
         ...
 
-    async def rerank(self, query: str, hits: Sequence[Hit]) -> Reordered:
+    async def rerank(self, query: str, hits: Sequence[Hit]) -> RerankedHits:
         """Rank hits again as the config says; raise RAGError when nobody could."""
         ...
 

@@ -1,7 +1,4 @@
-"""One step of a pipeline, in time and with its own rule for failures. Used by every engine.
-
-Where a pipeline goes on. In: a stage that ended, its state. Out: the next one that is on.
-"""
+"""Pipeline steps run with timeout and fallback; the choice of the next stage."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import time
 from typing import Any
 
 from agents.core.pipeline import END, Branch, Pipeline, PipelineRun, PipelineState, Step, always
-from rag.core import watch
+from rag.core import metrics
 from rag.core.errors import ProviderTimeoutError, RAGError, UnknownNameError
 
 log = logging.getLogger(__name__)
@@ -27,7 +24,7 @@ async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
     started = time.perf_counter()
     outcome, told = "stopped", dict[str, Any]()
     try:
-        with watch.span(f"step {step.name}"):
+        with metrics.span(f"step {step.name}"):
             update = await _in_time(step, state, run)
         outcome = "ok"
         told = {"route": update["route"]} if "route" in update else {}
@@ -43,7 +40,7 @@ async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
     finally:
         spent_ms = round((time.perf_counter() - started) * 1e3, 1)
         log.debug("step %s: %s in %s ms", step.name, outcome, spent_ms)
-        watch.took("step", spent_ms / 1e3, step=step.name, outcome=outcome)
+        metrics.observe("step", spent_ms / 1e3, step=step.name, outcome=outcome)
         facts = {"step": step.name, "outcome": outcome, "duration_ms": spent_ms}
         await run.emit("step", {**facts, **told})
 
@@ -72,7 +69,7 @@ async def _in_time(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
         ) from None
 
 
-def ways_from(pipeline: Pipeline, number: int) -> list[int]:
+def possible_next(pipeline: Pipeline, number: int) -> list[int]:
     """Return the stages that may follow a stage, in order."""
     branch = pipeline.branch_after(number) if number >= 0 else None
     targets = [_stage_of(pipeline, name) for name in branch.targets] if branch else [number + 1]
@@ -88,10 +85,10 @@ def ways_from(pipeline: Pipeline, number: int) -> list[int]:
 def is_decided(pipeline: Pipeline, number: int) -> bool:
     """Return whether it hangs on the state what follows a stage."""
     has_branch = number >= 0 and pipeline.branch_after(number) is not None
-    return has_branch or len(ways_from(pipeline, number)) > 1
+    return has_branch or len(possible_next(pipeline, number)) > 1
 
 
-def way_on(pipeline: Pipeline, number: int, state: PipelineState) -> int:
+def next_stage(pipeline: Pipeline, number: int, state: PipelineState) -> int:
     """Return the stage that follows a stage; those whose steps are all off are passed over.
 
     Raises UnknownNameError for a branch that chooses what is none of its targets.

@@ -1,7 +1,4 @@
-"""Our own prompts. In: a file's name in ``agents/prompts``. Out: its text.
-
-A prompt's ``{name}`` filled. In: a text and values. Out: the text; other braces stay.
-"""
+"""Prompt files of ``agents/prompts``, and their ``{name}`` placeholders filled."""
 
 from __future__ import annotations
 

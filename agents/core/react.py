@@ -1,4 +1,4 @@
-"""What a loop of tools is lent, and what came of a call. Knows no Django and no engine."""
+"""ReAct loop protocol: the tools a loop has, and the result of a call. Knows no Django."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Tools(Protocol):
         ...
 
 
-def same_call(name: str, arguments: Mapping[str, Any]) -> str:
+def call_key(name: str, arguments: Mapping[str, Any]) -> str:
     """Return one text for calls that differ in nothing but case and spaces."""
     return f"{name} {json.dumps(_plain(arguments), sort_keys=True, ensure_ascii=False)}"
 

@@ -1,4 +1,4 @@
-"""What nodes that ask data sources may be told. In: the ``config`` of a node. Out: typed values."""
+"""Configuration of nodes that query data sources, validated."""
 
 from __future__ import annotations
 

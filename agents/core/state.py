@@ -1,7 +1,7 @@
-"""What flows on through a flow: JSON and nothing else, no secret, merged by rule.
+"""Flow state: JSON only, no secrets, merged by a reducer per field.
 
-Branches that run side by side never overwrite each other: dicts are merged, lists joined, single
-values taken from whoever wrote last in file order.
+Parallel branches never overwrite each other: dicts are merged, lists appended, single values taken
+from whoever wrote last in file order.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ class Replace:
     value: Any
 
 
-def last(old: Any, new: Any) -> Any:
+def keep_last(old: Any, new: Any) -> Any:
     """Return the newer value."""
     return new.value if isinstance(new, Replace) else new
 
 
-def joined(old: list[Any] | None, new: list[Any] | Replace | None) -> list[Any]:
+def append_lists(old: list[Any] | None, new: list[Any] | Replace | None) -> list[Any]:
     """Return both lists, one after the other."""
     if isinstance(new, Replace):
         return list(new.value or [])
     return [*(old or []), *(new or [])]
 
 
-def merged(
+def merge_dicts(
     old: Mapping[str, Any] | None, new: Mapping[str, Any] | Replace | None
 ) -> dict[str, Any]:
     """Return both dicts in one; a key of both has the newer value."""
@@ -39,7 +39,7 @@ def merged(
     return {**(old or {}), **(new or {})}
 
 
-def collected(
+def merge_results(
     old: Mapping[str, Any] | None, new: Mapping[str, Any] | Replace | None
 ) -> dict[str, Any]:
     """Return the results of all sources; a source that was asked twice keeps both lists.
@@ -56,13 +56,13 @@ def collected(
     return found
 
 
-def described(
+def merge_query_context(
     old: Mapping[str, Any] | None, new: Mapping[str, Any] | Replace | None
 ) -> dict[str, Any]:
     """Return the newest description of a query, with those of all nodes under ``nodes``."""
     if isinstance(new, Replace):
         return dict(new.value or {})
-    found = merged(old, new)
+    found = merge_dicts(old, new)
     nodes = {**((old or {}).get("nodes") or {}), **((new or {}).get("nodes") or {})}
     return {**found, "nodes": nodes} if nodes else found
 
@@ -77,19 +77,19 @@ class Turn(TypedDict):
 class FlowState(TypedDict, total=False):
     """The state of a flow's run. Messages are turns of role and content."""
 
-    current_message: Annotated[Turn, last]
-    history_messages: Annotated[list[Turn], last]
-    flow_msgs: Annotated[list[Turn], joined]
-    session_id: Annotated[str, last]
-    intent: Annotated[str | None, last]
-    confidence: Annotated[float | None, last]
-    need_clarification: Annotated[bool | None, last]
-    token_id: Annotated[str | None, last]
-    trace_id: Annotated[str | None, last]
-    prompt_vars: Annotated[dict[str, Any], merged]
-    edges_var: Annotated[dict[str, Any], merged]
-    rag_results: Annotated[dict[str, Any], collected]
-    query_context: Annotated[dict[str, Any], described]
+    current_message: Annotated[Turn, keep_last]
+    history_messages: Annotated[list[Turn], keep_last]
+    flow_msgs: Annotated[list[Turn], append_lists]
+    session_id: Annotated[str, keep_last]
+    intent: Annotated[str | None, keep_last]
+    confidence: Annotated[float | None, keep_last]
+    need_clarification: Annotated[bool | None, keep_last]
+    token_id: Annotated[str | None, keep_last]
+    trace_id: Annotated[str | None, keep_last]
+    prompt_vars: Annotated[dict[str, Any], merge_dicts]
+    edges_var: Annotated[dict[str, Any], merge_dicts]
+    rag_results: Annotated[dict[str, Any], merge_results]
+    query_context: Annotated[dict[str, Any], merge_query_context]
 
 
 REDUCERS: Mapping[str, Any] = {

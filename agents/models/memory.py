@@ -1,4 +1,4 @@
-"""What agents remember of a person: questions with answers, and facts that the person told."""
+"""Memories of a person (episodic and semantic), and whether the person allows any."""
 
 from __future__ import annotations
 

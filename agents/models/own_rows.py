@@ -1,4 +1,4 @@
-"""The rule of what is one's own. In: who asks. Out: a condition on rows with an owner."""
+"""Ownership rule: a condition on rows of the caller; operators see no one else's either."""
 
 from __future__ import annotations
 

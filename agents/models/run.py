@@ -1,4 +1,4 @@
-"""Runs of flows and what happened in them: the log that a run is continued and replayed from."""
+"""Flow runs and their event log, from which a run is resumed and replayed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents.core.events import FlowEvent
+from agents.core.flow_events import FlowEvent
 from agents.models.flow import FlowVersion
 from rag.core.access import Scope
 

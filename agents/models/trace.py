@@ -1,4 +1,4 @@
-"""What an answer decided on its way. What it says, cites and looked at stands in its message."""
+"""Trace steps: decisions of an answer, kept when the events of its answer are gone."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Runtime of both wings: database access from async code, thread pools, scopes, error codes."""

@@ -1,4 +1,4 @@
-"""Database work from async code. In: a function. Out: its result, and no connection kept."""
+"""Database access from async code: runs a function in Django's thread and releases connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A word for programs for each kind of error. In: an error. Out: the word."""
+"""Error codes: the stable identifier that programs get for each class of error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def error_code(error: RAGError) -> str:
     return next((_OF_CLASS[cls] for cls in type(error).__mro__ if cls in _OF_CLASS), "error")
 
 
-def error_of_event(data: Mapping[str, Any]) -> RAGError:
+def error_from_event(data: Mapping[str, Any]) -> RAGError:
     """Return the error that an ``error`` event tells, of the class that its code stands for."""
     stored, code = data.get("error") or {}, data.get("code")
     kind = next((cls for cls, word in _OF_CLASS.items() if word == code), RAGError)

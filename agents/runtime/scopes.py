@@ -1,7 +1,4 @@
-"""What the owner of a conversation may read now. In: a session. Out: a scope.
-
-For whom a run is. In: a run. Out: the rights of its user as they are now; who may steer it.
-"""
+"""Scopes of sessions and runs: rights of their owner as they are now, and who may control a run."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from rag.core.access import Scope, may_edit
 from rag.core.errors import NotFoundError
 from rag.core.hits import Hit
 from rag.services.access.callers import scope_of
-from rag.services.answers.citations import pinned_hits
+from rag.services.answers.citations import pin_hits
 
 
 def owner_scope(*, session: models.Session) -> Scope:
@@ -23,7 +20,7 @@ def owner_scope(*, session: models.Session) -> Scope:
     return replace(scope_of(session.user), only_store_ids=None if ids is None else frozenset(ids))
 
 
-def scope_of_run(*, run: models.FlowRun) -> Scope:
+def run_scope(*, run: models.FlowRun) -> Scope:
     """Return the scope that a run's sources are asked with, whoever continues it."""
     if run.user is None and run.is_by_operator:
         return Scope.operator()
@@ -40,7 +37,7 @@ def may_read_run(*, run: models.FlowRun, scope: Scope) -> bool:
     return scope.is_operator or (run.user_id == scope.user_id and not run.is_by_operator)
 
 
-def check_may_steer(*, run: models.FlowRun, scope: Scope) -> None:
+def check_may_control(*, run: models.FlowRun, scope: Scope) -> None:
     """Raise NotFoundError unless ``scope`` is the run's user, an editor of its flow, an operator.
 
     A run of nobody is steered by whoever knows its key.
@@ -50,7 +47,7 @@ def check_may_steer(*, run: models.FlowRun, scope: Scope) -> None:
         raise NotFoundError("There is no run “{key}”.", key=run.key)
 
 
-def is_key(text: str) -> bool:
+def is_uuid(text: str) -> bool:
     """Return whether a text is a key at all."""
     try:
         return bool(uuid.UUID(text))
@@ -62,5 +59,5 @@ def readable_chunks(chunk_ids: Iterable[int], scope: Scope) -> frozenset[int]:
     """Return those of the chunks that are there and that ``scope`` may read."""
     hits = [Hit(text="", rank=1, chunk_id=pk) for pk in dict.fromkeys(chunk_ids)]
     return frozenset(
-        hit.chunk_id for hit in pinned_hits(hits=hits, scope=scope) if hit.chunk_id is not None
+        hit.chunk_id for hit in pin_hits(hits=hits, scope=scope) if hit.chunk_id is not None
     )

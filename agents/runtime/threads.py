@@ -1,29 +1,20 @@
-"""Blocking work of answers that outlive their request. In: a function. Out: its result.
+"""Thread pools for blocking work that outlives its request: database, search, external calls.
 
-On threads of its own: those of a request end with it. Rows are written by few threads that nothing
-slow can take; searches have others, and what waits for somebody else's servers has its own again:
-pages and tools that hang delay nobody's search.
-
-Slow work of flows on threads of its own. In: a function. Out: its result.
-Work on a thread of its own, waited for in its time. In: work, a deadline. Out: its future.
+The pools are apart so that a tool that hangs delays no search and nothing slow delays a write.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
 from agents.runtime.db import release
-from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
-from rag.core.tools import call_tool
-from rag.services.plugins import make_plugin
-from rag.services.sources.ports import HousePorts
 from rag.services.sources.threads import run_apart as run_apart_source_threads
 
 P = ParamSpec("P")
@@ -33,18 +24,18 @@ _WORK = ThreadPoolExecutor(24, "chat-work")
 _WAITS = ThreadPoolExecutor(32, "chat-waits")
 
 
-async def in_rows(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def run_db(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what short database work returns; its connection goes back to the pool at once."""
     return await _on(_ROWS, lambda: work(*args, **kwargs))
 
 
-async def in_threads(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def run_blocking(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what slower work returns, such as a search; cancelling only stops the waiting."""
     return await _on(_WORK, lambda: work(*args, **kwargs))
 
 
-async def in_waits(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what work returns whose time is in nobody's hand here; else as ``in_threads``."""
+async def run_external(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what work returns whose time is in nobody's hand here; else as ``run_blocking``."""
     return await _on(_WAITS, lambda: work(*args, **kwargs))
 
 
@@ -73,15 +64,9 @@ async def run_apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     return await sync_to_async(released, thread_sensitive=False, executor=_THREADS)()
 
 
-def run_tool(
-    *, name: str, arguments: Mapping[str, Any], scope: Scope, deadline: Deadline
-) -> dict[str, Any]:
-    """Return a tool plugin's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
-    tool = make_plugin(kind="tool", name=name)
-    return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=HousePorts())
-
-
-async def waited(work: Callable[[], R], *, name: str, deadline: Deadline) -> asyncio.Future[R]:
+async def wait_until_deadline(
+    work: Callable[[], R], *, name: str, deadline: Deadline
+) -> asyncio.Future[R]:
     """Return the future of ``work``, done; raise ProviderTimeoutError when the time is over.
 
     Work that nobody waits for any more, also by cancelling, learns it from the deadline. ``name``
@@ -90,7 +75,7 @@ async def waited(work: Callable[[], R], *, name: str, deadline: Deadline) -> asy
     waiting: asyncio.Future[R] | None = None
     try:
         waiting = asyncio.wrap_future(
-            await in_waits(run_apart_source_threads, work, deadline=deadline)
+            await run_external(run_apart_source_threads, work, deadline=deadline)
         )
         # What comes too late is nobody's any more.
         waiting.add_done_callback(lambda late: late.cancelled() or late.exception())

@@ -12,8 +12,8 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services.search.confidence import word_share
-from rag.services.search.rerank import rerank_hits
+from rag.services.search.confidence import lexical_overlap
+from rag.services.search.reranking import rerank_hits
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import can_write
 
@@ -82,4 +82,4 @@ class Grade:
 
     def _by_words(self, call: ToolCall) -> list[float]:
         asked = call.arguments
-        return [word_share(query=asked.question, text=text) for text in asked.texts]
+        return [lexical_overlap(query=asked.question, text=text) for text in asked.texts]

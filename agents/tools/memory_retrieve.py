@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext_noop
 
-from agents.chat.memory.recall import recall
-from agents.core.remembered import EPISODIC, SEMANTIC
+from agents.chat.memory.recall import recall_memories
+from agents.core.recalled_memory import EPISODIC, SEMANTIC
 from rag.core.errors import InvalidInputError
 from rag.core.options import option
 from rag.core.plugins import register
@@ -49,7 +49,7 @@ class MemoryRetrieve:
             raise InvalidInputError("The query is empty.", hint="Ask something.")
         kinds = (EPISODIC, SEMANTIC) if asked.kind == "any" else (asked.kind,)
         project = asked.project.strip() or None
-        found = recall(
+        found = recall_memories(
             query=query, scope=call.scope, project=project, kinds=kinds, top_k=asked.top_k
         )
         call.deadline.check()

@@ -7,16 +7,16 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from agents.core.rewriting import read_rewritten, rewrite_messages
+from agents.core.query_rewriting import parse_rewritten, rewrite_messages
 from agents.core.state import Turn
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolCall
-from rag.services.search.query_analysis import stand_alone
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import can_write
+from rag.stages.query.condense import condense_question
 
 MAX_CHARACTERS = 4000
 
@@ -54,7 +54,7 @@ class QueryRewrite:
             return {"query": query, "method": "none"}
         chat = wiring.chat_model(asked.model)
         if not can_write(model_id=chat.id):
-            text, method = stand_alone(query=query, before=said[-1])
+            text, method = condense_question(query, said[-1])
             return {"query": text, "method": method}
         turns: list[Turn] = [{"role": "user", "content": text} for text in said]
         request = ChatRequest(
@@ -64,7 +64,7 @@ class QueryRewrite:
             max_tokens=512,
             timeout_s=max(0.1, call.deadline.remaining_s),
         )
-        text = read_rewritten(chat.generate(request).text)
+        text = parse_rewritten(chat.generate(request).text)
         call.deadline.check()
         if not text:
             raise ProviderError(

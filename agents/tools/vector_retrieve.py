@@ -12,7 +12,7 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services.search.confidence import judge_hits
+from rag.services.search.confidence import filter_by_threshold
 from rag.services.stores.readable import readable_stores
 
 
@@ -48,7 +48,7 @@ class VectorRetrieve:
         changes = {"mode": asked.mode, "top_k": asked.top_k}
         found = call.ports.search(asked.query, scope=call.scope, stores=names, changes=changes)
         call.deadline.check()
-        judged = judge_hits(query=asked.query, hits=found.hits)
+        judged = filter_by_threshold(query=asked.query, hits=found.hits)
         return {"results": [_told(hit) for hit in found.hits], "confidence": judged.confidence}
 
 

@@ -15,10 +15,10 @@ from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base as postgresql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from project.db.embedded import RevivingConnection, ensure_server, reviving
+from project.db.embedded import ReconnectingConnection, ensure_server, reconnecting
 from project.db.operations import DatabaseOperations
-from project.db.requirements import Offer, check_offer, not_allowed
-from project.postgres_places import socket_dir
+from project.db.requirements import ServerVersions, check_server_versions, missing_extension
+from project.postgres.paths import socket_dir
 from rag.core.errors import ConfigurationError
 
 _OFFER = """
@@ -39,7 +39,7 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
         self._is_embedded = folder is not None and settings_dict["HOST"] == str(socket_dir(folder))
         options = settings_dict["OPTIONS"]
         if self._is_embedded and isinstance(options.get("pool"), dict):
-            pool = options["pool"] | {"connection_class": RevivingConnection}
+            pool = options["pool"] | {"connection_class": ReconnectingConnection}
             settings_dict["OPTIONS"] = options | {"pool": pool}
 
     @property
@@ -62,7 +62,9 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Return a connection; a pool that had none to give says why the server refused it."""
         if self._is_embedded and not self.pool:
-            return reviving(lambda: super(DatabaseWrapper, self).get_new_connection(conn_params))
+            return reconnecting(
+                lambda: super(DatabaseWrapper, self).get_new_connection(conn_params)
+            )
         is_first = self.pool and not self.pool.get_stats().get("connections_num")
         if is_first and not self._is_embedded:
             # The pool would hide a wrong address behind its timeout.
@@ -88,14 +90,14 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
     def _check_offer(self) -> None:
         with self.connection.cursor() as cursor:
             cursor.execute(_OFFER)
-            offer = Offer(*cursor.fetchone())
-            check_offer(offer)
+            offer = ServerVersions(*cursor.fetchone())
+            check_server_versions(offer)
             if offer.installed or self.alias == NO_DB_ALIAS:
                 return
             try:
                 cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
             except psycopg.errors.InsufficientPrivilege:
-                raise not_allowed(offer.database) from None
+                raise missing_extension(offer.database) from None
 
 
 def _check_or_renew(pool: Any, connection: Any) -> None:

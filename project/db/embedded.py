@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import psycopg
 from django.conf import settings
 
-from project import postgres
-from project.postgres_places import install_dir
-from project.postgres_tuning import tuned_options
+from project.postgres import server as postgres
+from project.postgres.paths import install_dir
+from project.postgres.tuning import tuned_options
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def ensure_server(name: str | None = None, *, again: bool = False) -> str:
     if folder is not None and (again or name not in _ready):
         _link(settings.VAR_DIR, folder)
         options = tuned_options() | settings.POSTGRES_OPTIONS
-        dsn = postgres.start(install_dir(), folder, options)
+        dsn = postgres.start_postgres(install_dir(), folder, options)
         if name:
             postgres.create_database(dsn, name)
         _ready.add(name)
@@ -43,11 +43,11 @@ def ensure_server(name: str | None = None, *, again: bool = False) -> str:
 def stop_server() -> None:
     """Stop the server of the settings, if there is one and it runs."""
     if settings.POSTGRES_DATA_DIR is not None:
-        postgres.stop(install_dir(), settings.POSTGRES_DATA_DIR)
+        postgres.stop_postgres(install_dir(), settings.POSTGRES_DATA_DIR)
         _ready.clear()
 
 
-def reviving(connect: Callable[[], T]) -> T:
+def reconnecting(connect: Callable[[], T]) -> T:
     """Return ``connect()``; if it fails start the server and try again while that recovers."""
     try:
         return connect()
@@ -63,13 +63,13 @@ def reviving(connect: Callable[[], T]) -> T:
         time.sleep(0.1)
 
 
-class RevivingConnection(psycopg.Connection[Any]):
+class ReconnectingConnection(psycopg.Connection[Any]):
     """A connection that starts the embedded server when nobody listens; for Django's pool."""
 
     @classmethod
     def connect(cls, conninfo: str = "", **kwargs: Any) -> Any:
-        """Connect as psycopg does, but see ``reviving``."""
-        return reviving(partial(super().connect, conninfo, **kwargs))
+        """Connect as psycopg does, but see ``reconnecting``."""
+        return reconnecting(partial(super().connect, conninfo, **kwargs))
 
 
 def _link(var_dir: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ MIN_PGVECTOR = "0.8.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServerVersions:
     """A server's versions: of PostgreSQL, of pgvector in this database, and of pgvector on disk."""
 
     server: int
@@ -21,7 +21,7 @@ class Offer:
     database: str = ""
 
 
-def check_offer(offer: Offer) -> None:
+def check_server_versions(offer: ServerVersions) -> None:
     """Raise ConfigurationError, naming the version and the way to it, unless ``offer`` will do."""
     if offer.server < MIN_POSTGRES:
         raise ConfigurationError(
@@ -53,7 +53,7 @@ def check_offer(offer: Offer) -> None:
         )
 
 
-def not_allowed(database: str) -> ConfigurationError:
+def missing_extension(database: str) -> ConfigurationError:
     """Return the error for a role that may not create the extension itself."""
     return ConfigurationError(
         "Database “{database}” lacks the extension “vector”, and this role may not create it.",

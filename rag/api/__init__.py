@@ -1,3 +1,3 @@
-"""HTTP for applications: verbs by django-ninja in ``rag``, nouns by DRF in ``resources``."""
+"""HTTP API of the knowledge base: resources by DRF, actions by django-ninja."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page that shows both OpenAPI documents, with scripts from this server only."""
+"""API documentation page: both OpenAPI documents, with scripts from this server only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of the resources, below ``/api/``."""
+"""URL routes of the resources and file-search views, below ``/api/``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rag.api.file_search import nodes as node_resource
 from rag.api.file_search import upload as node_upload
 from rag.api.file_search import views as node_search
 from rag.api.file_search import views as node_store
-from rag.api.http.errors import problem_of_status
+from rag.api.http.errors import status_response
 from rag.api.resources.evaluation import EvaluationRunViews
 from rag.api.resources.files import FileViews
 from rag.api.resources.golden import GoldenQuestionViews
@@ -28,9 +28,9 @@ _router.register("evaluation-runs", EvaluationRunViews, "api-evaluation-runs")
 
 
 @csrf_exempt
-def nowhere(request: HttpRequest) -> HttpResponse:
+def unknown_address(request: HttpRequest) -> HttpResponse:
     """Return 404 in JSON: nothing else shall complete or redirect an address of the API."""
-    return problem_of_status(request, 404)
+    return status_response(request, 404)
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -39,12 +39,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         "schema.json", SpectacularJSONAPIView.as_view(authentication_classes=[]), name="api-schema"
     ),
     path("docs", docs, name="api-docs"),
-    path("rag/store", node_store.create, name="api-node-store"),
+    path("rag/store", node_store.create_file_search_store, name="api-node-store"),
     path("rag/upload", node_upload.upload, name="api-node-upload"),
-    path("rag/search", node_search.search, name="api-node-search"),
-    path("rag/search/stream", node_search.stream, name="api-node-stream"),
-    path("rag/nodes/<str:node_id>", node_resource.node, name="api-node"),
-    path("rag/nodes/<str:node_id>/run", node_resource.run, name="api-node-run"),
+    path("rag/search", node_search.file_search, name="api-node-search"),
+    path("rag/search/stream", node_search.stream_file_search, name="api-node-stream"),
+    path("rag/nodes/<str:node_id>", node_resource.node_detail, name="api-node"),
+    path("rag/nodes/<str:node_id>/run", node_resource.run_node, name="api-node-run"),
 ]
 # After all other addresses below /api/.
-catch_all = re_path("", nowhere)
+catch_all = re_path("", unknown_address)

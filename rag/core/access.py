@@ -1,7 +1,7 @@
-"""The one access rule: who may read which store and which file.
+"""Access control: who may read which store and file; no read path goes without a ``Scope``.
 
-In: facts about a caller, a store and a file. Out: yes or no. The querysets in ``rag.models`` and
-the search statements apply this rule in SQL; tests hold them against ``may_read``.
+The querysets of ``rag.models`` and the search statements apply the same rule in SQL; tests
+hold them against ``may_read``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query wants, as rules or a model saw it. Frozen."""
+"""Query analysis: intent, complexity, entities and keywords of a query, by rules or a model."""
 
 from __future__ import annotations
 

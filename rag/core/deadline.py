@@ -1,7 +1,7 @@
-"""How long a call may take, and whether anybody still waits for it. In: seconds. Out: what is left.
+"""Deadline and cancellation of one call, shared by everything that the call does.
 
-Python cannot stop a thread: whoever blocks asks ``check`` between its steps, gives ``remaining_s``
-to what it calls, and leaves with ``on_cancel`` what would wake it up.
+Python cannot stop a thread: whoever blocks calls ``check`` between its steps, passes
+``remaining_s`` to what it calls, and registers with ``on_cancel`` what would wake it up.
 """
 
 from __future__ import annotations

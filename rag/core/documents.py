@@ -1,4 +1,4 @@
-"""Values on the way from bytes to chunks. Positions are code points of the canonical text."""
+"""Documents, chunks and page images as values; positions are code points of the canonical text."""
 
 from __future__ import annotations
 
@@ -136,3 +136,16 @@ class Chunk:
     heading_path: tuple[str, ...] = ()
     block_kinds: tuple[str, ...] = ()
     context: str = ""
+
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PageImage:
+    """``png`` with its size in pixels; ``boxes`` are left, top, width, height in shares of it."""
+
+    png: bytes
+    width: int
+    height: int
+    boxes: tuple[Box, ...] = ()

@@ -1,4 +1,4 @@
-"""The one tree of errors. In: what is wrong, where, what to do. Out: a sentence for people.
+"""Errors: the one tree under ``RAGError``; each says what is wrong, where, and what to do.
 
 A message is a template: edges translate it with ``localized`` before the values are filled in.
 """

@@ -1,7 +1,4 @@
-"""Stores of files that answer with sources, wherever they are kept: ours, or Gemini File Search.
-
-In: files and questions. Out: documents with a state; answers grounded in what they hold.
-"""
+"""File search port: stores of files that answer with grounding, ours or Gemini File Search."""
 
 from __future__ import annotations
 

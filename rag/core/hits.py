@@ -1,4 +1,4 @@
-"""What a search or a source found. Frozen; JSON-safe both ways, so that states can carry it."""
+"""Search hits: what a search or a source found; frozen, JSON-safe both ways."""
 
 from __future__ import annotations
 

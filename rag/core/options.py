@@ -1,4 +1,4 @@
-"""What a plugin may be told. In: a dataclass of options. Out: its JSON schema, values from a dict.
+"""Plugin options: a dataclass is turned into a JSON schema, validated, and filled from a dict.
 
 Forms, API schemas and the checks of YAML files are all derived from ``schema_of``.
 """
@@ -68,7 +68,7 @@ def schema_of(options: type[Any]) -> dict[str, Any]:
     }
 
 
-def find_faults(
+def find_option_errors(
     schema: Mapping[str, Any], values: Mapping[str, Any], *, of: str
 ) -> dict[str, InvalidInputError]:
     """Return what is wrong with each value, by the option's name; empty when all may be used.
@@ -98,7 +98,7 @@ def read_options(options: type[T], values: Mapping[str, Any], *, of: str) -> T:
     """
     # The stubs take a type variable for something that cannot be hashed.
     kind: Any = options
-    for fault in find_faults(_schema_of(kind), values, of=of).values():
+    for fault in find_option_errors(_schema_of(kind), values, of=of).values():
         raise fault
     try:
         return options(**values)

@@ -1,4 +1,4 @@
-"""Where a store's documents lie outside of it: a folder, a prefix of an object store."""
+"""Origin port: outside documents that a store follows, such as a folder or a bucket prefix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class OriginDocument:
     """A document as a list tells it; ``path`` is relative and never opened as one of this machine.
 
     ``mark`` names its version: what has the same mark, not an empty one, and size at the same
@@ -34,7 +34,7 @@ class Origin(Protocol):
     name: str
     """What its documents are filed under when nobody says otherwise."""
 
-    def listed(self) -> Iterator[Listed]:
+    def listed(self) -> Iterator[OriginDocument]:
         """Yield what is there, hidden documents left out.
 
         Raises NotFoundError when there is no such origin and ProviderError when it cannot be told:

@@ -1,6 +1,6 @@
-"""The door for plugins, ours and foreign ones. In: plain classes. Out: the class of a name.
+"""Plugin registry: classes by kind and name, ours and third parties' alike.
 
-Importing a module is what files its plugins; ``rag.plugins.load`` imports them.
+Importing a module registers its plugins; ``rag.plugins.load`` imports them.
 """
 
 from __future__ import annotations

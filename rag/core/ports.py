@@ -1,4 +1,4 @@
-"""What the product needs from the outside, as bare nouns. Providers implement these."""
+"""Ports that providers implement: tokenizer, embedder, chat model, reranker, parser, index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names to things. An unknown name is an error that lists the known ones."""
+"""Lazy registry of providers by name; an unknown name is an error that lists the known ones."""
 
 from __future__ import annotations
 

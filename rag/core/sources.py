@@ -1,4 +1,4 @@
-"""What a data source is asked and what it answers. Sources are plugins: ``rag.core.plugins``."""
+"""Data source and prompt enhancer plugins: their protocols, queries and results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rag.core.file_search import GroundedAnswer
-    from rag.core.node import FileRef
+    from rag.core.rag_node import FileRef
     from rag.core.types import SearchResult
 
 

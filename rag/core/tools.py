@@ -1,4 +1,4 @@
-"""What a tool is called with and answers: deeds that models choose. Tools are plugins.
+"""Tool plugins: functions that a model may call, their specification and the call itself.
 
 A tool's ``Options`` are the typed input of one call, so their schema is what models are shown.
 """

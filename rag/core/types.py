@@ -1,4 +1,4 @@
-"""Values on the way from a question to an answer. Frozen; made by services, read by all edges."""
+"""Retrieval settings, search results, chat messages, citations and answers as frozen values."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ MARKS = {"% ": "title", "# ": "h1", "## ": "h2", "- ": "item", "> ": "note", "| 
 
 
 @dataclass
-class Block:
+class DemoBlock:
     """A title, heading, paragraph, bullet, note, page break or table of a source text."""
 
     kind: str
@@ -66,7 +66,7 @@ def main() -> None:
             target.write_bytes(builders[target.suffix](list(_blocks(source))))
 
 
-def _blocks(source: str) -> Iterator[Block]:
+def _blocks(source: str) -> Iterator[DemoBlock]:
     rows: list[list[str]] = []
     for line in [*source.splitlines(), ""]:
         kind = next((kind for mark, kind in MARKS.items() if line.startswith(mark)), "text")
@@ -74,15 +74,15 @@ def _blocks(source: str) -> Iterator[Block]:
             rows.append([cell.strip() for cell in line.strip("| ").split(" | ")])
             continue
         if rows:
-            yield Block("table", rows=rows)
+            yield DemoBlock("table", rows=rows)
             rows = []
         if line == "===":
-            yield Block("page")
+            yield DemoBlock("page")
         elif line.strip():
-            yield Block(kind, line if kind == "text" else line.split(" ", 1)[1])
+            yield DemoBlock(kind, line if kind == "text" else line.split(" ", 1)[1])
 
 
-def _docx(blocks: list[Block]) -> bytes:
+def _docx(blocks: list[DemoBlock]) -> bytes:
     document = Document()
     _number_headings(document)
     document.core_properties.title = blocks[0].text
@@ -118,7 +118,7 @@ def _number_headings(document: Any) -> None:
         properties.get_or_add_numPr().get_or_add_numId().val = 90
 
 
-def _pdf(blocks: list[Block]) -> bytes:
+def _pdf(blocks: list[DemoBlock]) -> bytes:
     chinese = not blocks[0].text.isascii()
     if chinese:
         pdfmetrics.registerFont(TTFont("Chinese", CHINESE_FONT))
@@ -154,7 +154,7 @@ def _pdf(blocks: list[Block]) -> bytes:
     return target.getvalue()
 
 
-def _flowable(block: Block, styles: dict[str, ParagraphStyle]) -> Any:
+def _flowable(block: DemoBlock, styles: dict[str, ParagraphStyle]) -> Any:
     if block.kind == "page":
         return PageBreak()
     if block.kind != "table":
@@ -179,7 +179,7 @@ def _footer(document: Any, font: str, label: str) -> None:
     document.canv.drawCentredString(A4[0] / 2, 32, label.format(document.page))
 
 
-def _html(blocks: list[Block]) -> bytes:
+def _html(blocks: list[DemoBlock]) -> bytes:
     tags = {"title": "h1", "h1": "h2", "h2": "h3", "text": "p", "item": "li"}
     body = []
     for block in blocks:
@@ -197,7 +197,7 @@ def _html(blocks: list[Block]) -> bytes:
     return (head + style + "\n".join(body) + "\n</html>\n").encode()
 
 
-def _pptx(blocks: list[Block]) -> bytes:
+def _pptx(blocks: list[DemoBlock]) -> bytes:
     deck = Presentation()
     deck.core_properties.title = blocks[0].text
     deck.core_properties.author = ""
@@ -223,7 +223,7 @@ def _pptx(blocks: list[Block]) -> bytes:
     return _frozen(deck)
 
 
-def _xlsx(blocks: list[Block]) -> bytes:
+def _xlsx(blocks: list[DemoBlock]) -> bytes:
     book = openpyxl.Workbook()
     book.remove(book.active)
     for block in blocks:

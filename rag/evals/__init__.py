@@ -1,3 +1,3 @@
-"""Retrieval metrics."""
+"""Retrieval evaluation: data sets with judgements, metrics, and paired significance tests."""
 
 from __future__ import annotations

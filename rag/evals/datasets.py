@@ -1,4 +1,4 @@
-"""Reads a folder with corpus.jsonl, queries.jsonl and qrels.tsv. Out: one frozen value."""
+"""Evaluation data sets: reads a folder with corpus.jsonl, queries.jsonl and qrels.tsv (BEIR)."""
 
 from __future__ import annotations
 

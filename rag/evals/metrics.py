@@ -1,4 +1,4 @@
-"""How well rankings answer questions. In: judgements and rankings. Out: figures from 0 to 1."""
+"""Retrieval metrics: recall, MRR and nDCG of rankings against judgements, 0 to 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two systems on the same questions. In: paired figures. Out: difference, interval, p-value.
+"""Paired significance test of two systems on the same questions: difference, interval, p-value.
 
 Randomisation test of paired differences (Smucker, Allan, Carterette, CIKM 2007) and percentile
 bootstrap of their mean; the same figures always give the same answer.
@@ -19,7 +19,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedComparison:
     """Means before and after, the mean difference with its 95 % interval, and a two-sided p.
 
     ``p_value`` is how often a difference so large comes about when before and after are the same.
@@ -41,7 +41,7 @@ class Paired:
         return self.p_value < 0.05
 
 
-def compare_paired(before: Sequence[float], after: Sequence[float]) -> Paired:
+def compare_paired(before: Sequence[float], after: Sequence[float]) -> PairedComparison:
     """Return the comparison of figures of the same questions, in the same order.
 
     No question at all: no difference, p is 1. Raises ValueError for lists of unequal length.
@@ -50,12 +50,12 @@ def compare_paired(before: Sequence[float], after: Sequence[float]) -> Paired:
     if first.shape != second.shape:
         raise ValueError("before and after have different lengths")
     if not first.size:
-        return Paired(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, 0, 0)
+        return PairedComparison(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, 0, 0)
     changes = second - first
     changes[np.abs(changes) < 1e-9] = 0.0
     random = np.random.default_rng(SEED)
     low, high = _interval(changes, random)
-    return Paired(
+    return PairedComparison(
         before=round(float(first.mean()), 6),
         after=round(float(second.mean()), 6),
         difference=round(float(changes.mean()), 6),

@@ -1,3 +1,3 @@
-"""Management commands."""
+"""Management commands and what they share."""
 
 from __future__ import annotations

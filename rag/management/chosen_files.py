@@ -1,4 +1,4 @@
-"""Which files of a store a command is about. In: names, ids, a filter. Out: ids, None for all."""
+"""File selection of a command: names and a metadata filter to ids, None for all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from rag import models
 from rag.core.errors import NotFoundError
-from rag.services.search.targets import files_where
+from rag.services.search.targets import files_matching_metadata
 
 
 def chosen_files(*, store: models.Store, names: Sequence[str], where: str = "") -> list[int] | None:
@@ -29,7 +29,7 @@ def chosen_files(*, store: models.Store, names: Sequence[str], where: str = "") 
                 name=name,
             )
         ids = [*(ids or ()), *found.values_list("pk", flat=True)]
-    filtered = files_where(text=where, stores=[store])
+    filtered = files_matching_metadata(text=where, stores=[store])
     if filtered is None:
         return ids
     kept = set(filtered.file_ids)

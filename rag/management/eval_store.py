@@ -1,4 +1,4 @@
-"""``rag_eval --store``: a run over golden questions, compared with one before, held to limits."""
+"""``rag_eval --store``: evaluates golden questions, compares with an earlier run, checks limits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.core.types import RetrievalSettings
 from rag.evals.metrics import MEASURES
-from rag.management.eval_bars import EvalBars
-from rag.management.idle_options import refuse_idle
+from rag.management.progress import EvalBars
+from rag.management.unused_options import reject_unused_options
 from rag.services.evaluation.answers import evaluate_answers
 from rag.services.evaluation.compare import MAIN, RunComparison, compare_runs
 from rag.services.evaluation.datasets import MODES, check_limit
@@ -53,29 +53,29 @@ def add_store_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def refuse_others(options: dict[str, Any]) -> None:
+def reject_store_options(options: dict[str, Any]) -> None:
     """Raise CommandError for an option that would do nothing with what is measured."""
     others, of = (("queries",), "--data") if options["store"] else (_OF_STORE, "--store")
-    refuse_idle(options, others, with_what=of)
+    reject_unused_options(options, others, with_what=of)
     if options["store"] and options["mode"] == "all":
         raise CommandError("--mode all goes with --data only.")
 
 
-def measure_store(out: OutputWrapper, options: dict[str, Any]) -> None:
+def evaluate_golden(out: OutputWrapper, options: dict[str, Any]) -> None:
     """Run, print and judge; CommandError (exit code 1) when a limit is not kept, RAGError else."""
     (store,) = find_stores(names=[options["store"]], scope=Scope.operator())
     before = _before(store, options["against"])
     run = _run(store, options)
-    told = None
+    comparison = None
     if before is not None and (options["against"] or _share(before, run)):
-        told = compare_runs(before=before, after=run)
+        comparison = compare_runs(before=before, after=run)
     elif before is not None:
         out.write(f"note: run {before.pk} shares no question with this one; nothing is compared")
     if options["json"]:
-        out.write(json.dumps(_as_dict(run, before, told), ensure_ascii=False))
+        out.write(json.dumps(_as_dict(run, before, comparison), ensure_ascii=False))
     else:
-        _print(out, run, before, told)
-    _judge(run, told, options)
+        _print(out, run, before, comparison)
+    _judge(run, comparison, options)
 
 
 def _settings_json(text: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _run(store: models.Store, options: dict[str, Any]) -> models.EvaluationRun:
             space_id=options["space"],
             questions=questions,
             facts={"label": options["label"][:200]},
-            on_asked=lambda asked: bars.show("searching", 1, len(questions)),
+            on_result=lambda asked: bars.show("searching", 1, len(questions)),
         )
         if options["answers"]:
             evaluate_answers(
@@ -133,26 +133,28 @@ def _print(
     out: OutputWrapper,
     run: models.EvaluationRun,
     before: models.EvaluationRun | None,
-    told: RunComparison | None,
+    comparison: RunComparison | None,
 ) -> None:
     out.write(
         f"run {run.pk}: {run.store.name}, {run.n_questions} questions, {run.model}, settings "
         f"{run.settings_hash}" + (f", {run.n_lost} passages lost" if run.n_lost else "")
     )
     out.write("         " + "".join(f"{name:>9}" for name in MEASURES))
-    if before is not None and told is not None:
-        befores = "".join(f"{told.measures[name].before:9.3f}" for name in MEASURES)
-        out.write(f"before   {befores}   run {before.pk}, {len(told.questions)} shared questions")
+    if before is not None and comparison is not None:
+        befores = "".join(f"{comparison.measures[name].before:9.3f}" for name in MEASURES)
+        out.write(
+            f"before   {befores}   run {before.pk}, {len(comparison.questions)} shared questions"
+        )
     out.write("now      " + "".join(f"{run.metrics[name]:9.3f}" for name in MEASURES))
-    if told is not None:
-        ps = "".join(f"{told.measures[name].p_value:9.3f}" for name in MEASURES)
-        main = told.main
+    if comparison is not None:
+        ps = "".join(f"{comparison.measures[name].p_value:9.3f}" for name in MEASURES)
+        main = comparison.main
         out.write(f"p        {ps}   {'differs' if main.is_significant else 'no proof of a change'}")
         out.write(
             f"{MAIN}: {main.difference:+.3f} (95 %: {main.low:+.3f} to {main.high:+.3f}); "
             f"{main.n_better} better, {main.n_worse} worse, {main.n_same} the same"
         )
-        for one in told.questions:
+        for one in comparison.questions:
             if one.difference:
                 was, now = one.before[MAIN], one.after[MAIN]
                 out.write(f"  {one.difference:+.3f}  {was:.3f} > {now:.3f}  {one.query[:80]}")
@@ -162,7 +164,7 @@ def _print(
 
 
 def _as_dict(
-    run: models.EvaluationRun, before: models.EvaluationRun | None, told: RunComparison | None
+    run: models.EvaluationRun, before: models.EvaluationRun | None, comparison: RunComparison | None
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
         "run": run.pk,
@@ -174,11 +176,11 @@ def _as_dict(
         "lost": run.n_lost,
         **run.metrics,
     }
-    if before is not None and told is not None:
-        main = told.main
+    if before is not None and comparison is not None:
+        main = comparison.main
         found["against"] = {
             "run": before.pk,
-            "questions": len(told.questions),
+            "questions": len(comparison.questions),
             "before": main.before,
             "after": main.after,
             "difference": main.difference,
@@ -187,16 +189,18 @@ def _as_dict(
             "p_value": main.p_value,
             "changed": [
                 {"query": one.query, "before": one.before[MAIN], "after": one.after[MAIN]}
-                for one in told.questions
+                for one in comparison.questions
                 if one.difference
             ],
         }
     return found
 
 
-def _judge(run: models.EvaluationRun, told: RunComparison | None, options: dict[str, Any]) -> None:
+def _judge(
+    run: models.EvaluationRun, comparison: RunComparison | None, options: dict[str, Any]
+) -> None:
     least, most = options["min_ndcg"], options["max_drop"]
     if least is not None and run.metrics[MAIN] < least:
         raise CommandError(f"{MAIN} is {run.metrics[MAIN]:.3f}, below {least:g}.")
-    if most is not None and told is not None and told.is_worse_by(most):
-        raise CommandError(f"{MAIN} fell by {-told.main.difference:.3f}, more than {most:g}.")
+    if most is not None and comparison is not None and comparison.is_worse_by(most):
+        raise CommandError(f"{MAIN} fell by {-comparison.main.difference:.3f}, more than {most:g}.")

@@ -1,4 +1,4 @@
-"""A progress bar over files for commands. In: ids. Out: how they ended, told on the terminal."""
+"""Progress bars of commands (indexing, reindex, evaluation) and reports of how it ended."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from django.core.management.base import CommandError
 from tqdm import tqdm
 
 from rag import models
 from rag.core.errors import RAGError
-from rag.services.ingest.worker import Progress, work_off
+from rag.services.ingest.inline_worker import IngestProgress, run_until_indexed
+from rag.services.reindex.progress import ReindexProgress
+from rag.services.reindex.worker import run_reindex
 
 
-def work_with_bar(ids: Sequence[int]) -> None:
+def index_with_progress(ids: Sequence[int]) -> None:
     """Work off the files' jobs in this process while a bar shows how far they are."""
     if not ids:
         return
     with tqdm(total=len(ids), unit="file", file=sys.stderr) as bar:
 
-        def show(progress: Progress) -> None:
+        def show(progress: IngestProgress) -> None:
             bar.n = round(progress.share * len(ids), 2)
             bar.refresh()
 
-        work_off(file_ids=ids, on_progress=show)
+        run_until_indexed(file_ids=ids, on_progress=show)
 
 
 def report_files(command: Any, ids: Sequence[int]) -> int:
@@ -40,3 +43,59 @@ def report_files(command: Any, ids: Sequence[int]) -> int:
             command.stderr.write(f"{file.name}: {text}")
     command.stdout.write(f"{len(ids) - n_failed} files with {n_chunks} chunks are searchable.")
     return n_failed
+
+
+def reindex_with_progress(run: models.ReindexRun) -> models.ReindexRun:
+    """Work a run off in this process while a bar shows how far it is; return it as it ended."""
+    with tqdm(unit="chunk", file=sys.stderr) as bar:
+
+        def show(progress: ReindexProgress) -> None:
+            bar.desc, bar.total, bar.n = progress.stage, progress.n_total, progress.n_done
+            bar.refresh()
+
+        run_reindex(run_id=run.pk, on_progress=show)
+    run.refresh_from_db()
+    return run
+
+
+def report_run(command: Any, run: models.ReindexRun) -> None:
+    """Print a run's state and report; raise CommandError for one that failed or was refused."""
+    where = f" to {run.target}" if run.target else ""
+    command.stdout.write(
+        f"Run {run.pk}: {run.what}{where}: {run.state}"
+        + (f", {run.stage} {run.n_done} of {run.n_total}" if run.state in run.BUSY else "")
+    )
+    for name, paired in run.report.get("compared", {}).items():
+        command.stdout.write(
+            f"{name}: nDCG@10 {paired['before']:.4f} before, {paired['after']:.4f} after"
+            f" ({paired['low']:+.4f} to {paired['high']:+.4f}, p {paired['p_value']:.3f})"
+        )
+    if "recall" in run.report:
+        command.stdout.write(f"recall@10 of the index: {run.report['recall']:.3f}")
+    if "changed" in run.report:
+        command.stdout.write(f"rows that differed: {run.report['changed']}")
+    if run.state in (models.ReindexRun.State.FAILED, models.ReindexRun.State.REFUSED):
+        raise CommandError(str(RAGError.from_dict(run.error or {})))
+
+
+class EvalBars:
+    """One progress bar a stage."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None
+        self._stage = ""
+
+    def __enter__(self) -> EvalBars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, stage: str, n: int, total: int) -> None:
+        """Move the bar of ``stage`` on by ``n``."""
+        if self._bar is None or stage != self._stage:
+            self.__exit__()
+            self._bar = tqdm(total=total, desc=stage, unit="text", file=sys.stderr)
+            self._stage = stage
+        self._bar.update(n)

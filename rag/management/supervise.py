@@ -1,4 +1,4 @@
-"""Keeps several programs running together. In: their commands. Out: which one ended by itself."""
+"""Process supervisor: runs several programs together until one ends or a signal comes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessExit:
     """A program that ended without being asked to."""
 
     name: str
@@ -30,7 +30,7 @@ def supervise(
     grace_s: float,
     tick: Callable[[], None],
     restarted: Collection[str] = (),
-) -> Ended | None:
+) -> ProcessExit | None:
     """Run ``commands`` until one ends or this process gets SIGINT or SIGTERM, then end the others.
 
     They get the same signal and ``grace_s`` seconds, or until a second signal; ``tick`` is called
@@ -54,7 +54,7 @@ def supervise(
                     continue
                 starts = [at for at in starts if at > time.monotonic() - _WINDOW_S]
                 if name not in restarted or len(starts) >= _MAX_RESTARTS:
-                    return Ended(name, code)
+                    return ProcessExit(name, code)
                 sys.stderr.write(f"The {name} ended with code {code} and is started again.\n")
                 starts.append(time.monotonic())
                 time.sleep(len(starts) * _POLL_S)
@@ -70,7 +70,7 @@ def supervise(
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     # A group of their own: Ctrl+C reaches the whole group, and twice means at once. The pipe closes
-    # with this process, however that ends; see leash.py.
+    # with this process, however that ends; see parent_watchdog.py.
     return subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)
 
 

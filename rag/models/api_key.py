@@ -1,4 +1,4 @@
-"""Keys by which applications call as a user. Only a digest is kept; the key is shown once."""
+"""API keys of applications, stored as digests, and the request windows of rate limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who changed what. Written by the database's own triggers, whatever the change came through."""
+"""Audit log: one row per changed row, written by database triggers whatever made the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks and what they said before."""
+"""Chunks, their revisions, conflicts of edits with a new file revision, and deleted spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evaluations of a store measured, run by run and question by question."""
+"""Evaluation runs of a store and their results per golden question."""
 
 from __future__ import annotations
 

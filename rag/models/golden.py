@@ -1,4 +1,4 @@
-"""Questions with the passages that must be found; what an evaluation asks."""
+"""Golden questions: questions with the chunks or files that an evaluation must find."""
 
 from __future__ import annotations
 

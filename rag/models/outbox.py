@@ -1,4 +1,4 @@
-"""Chunks whose copy in another search engine is out of date. Triggers alone write the rows."""
+"""Outbox: changed chunks that another search engine has yet to copy. Only triggers write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked, how it was answered and how long it took."""
+"""Query log: what was asked, with which settings, and how long each part took."""
 
 from __future__ import annotations
 

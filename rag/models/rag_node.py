@@ -1,4 +1,4 @@
-"""RAG nodes of a builder, as their owner last saved and ran them."""
+"""RAG nodes of a workflow builder, as their owner last saved and ran them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from rag.core.access import Scope
-from rag.core.node import RAGNodeData
+from rag.core.rag_node import RAGNodeData
 from rag.models.store import Store
 
 

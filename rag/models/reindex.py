@@ -1,4 +1,4 @@
-"""Runs that index a store anew, among them moves to another embedding space."""
+"""Reindex runs of a store, including migrations to another embedding space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores and the access rule as a queryset."""
+"""Stores, with the access rule as a queryset."""
 
 from __future__ import annotations
 

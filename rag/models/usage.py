@@ -1,4 +1,4 @@
-"""What models were asked to do, in tokens and money: the ground of bills and budgets."""
+"""Usage records of model calls in tokens and money, and the budgets that limit them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.stages.citing.locate import locate_quote
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
 from rag.stages.text.terms import index_terms, is_han, query_terms
 
@@ -164,8 +164,8 @@ def _shared(question: str, candidates: Sequence[_Candidate]) -> list[float]:
 
 def _stands_whole(candidate: _Candidate) -> bool:
     """Return whether the checker of citations will find the sentence as it stands."""
-    quote = fold_quote(candidate.text).text
-    return locate_quote(quote, fold_quote(candidate.passage), is_exact=True) is not None
+    quote = normalize_quote(candidate.text).text
+    return locate_quote(quote, normalize_quote(candidate.passage), is_exact=True) is not None
 
 
 def _cited(candidate: _Candidate) -> str:

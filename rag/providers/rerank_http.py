@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import ConfigurationError
 from rag.core.hits import MAX_SCORE
-from rag.core.tally import current_tally
+from rag.core.token_counter import current_token_counter
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 from rag.providers.remote.service import Service, check_address, check_key
 
@@ -57,7 +57,7 @@ class HttpReranker:
             body["model"] = self._model
         answer = call_with_retry(policy, lambda left_s: self._post(body, left_s))
         usage = answer.get("usage") if isinstance(answer, dict) else None
-        current_tally().add(usage.get("total_tokens") if isinstance(usage, dict) else None)
+        current_token_counter().add(usage.get("total_tokens") if isinstance(usage, dict) else None)
         scores = _scores(answer, len(texts))
         if scores is None:
             raise self._service.unreadable("no score for each document").error

@@ -1,4 +1,4 @@
-"""How long a text is for a chat model. In: a text. Out: tokens."""
+"""Token counting for chat models, by the o200k vocabulary."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from rag.core.drawn_page import Box, DrawnPage
+from rag.core.documents import Box, PageImage
 from rag.core.errors import DocumentError
 
 WIDTH = 1100
@@ -24,7 +24,7 @@ MAX_CHARS = 100_000
 MAX_BOXES = 200
 
 
-def draw_page(path: Path, name: str, number: int, quote: str) -> DrawnPage:
+def draw_page(path: Path, name: str, number: int, quote: str) -> PageImage:
     """Return page ``number``, counted from 1; without boxes where the quote is not found.
 
     Raises DocumentError for what cannot be drawn.
@@ -43,7 +43,7 @@ def draw_page(path: Path, name: str, number: int, quote: str) -> DrawnPage:
         raise DocumentError(
             "Page {number} of “{name}” cannot be drawn.", name=name, number=number
         ) from error
-    return DrawnPage(_png(bitmap), bitmap.width, bitmap.height, boxes)
+    return PageImage(_png(bitmap), bitmap.width, bitmap.height, boxes)
 
 
 def _boxes(page: pdfium.PdfPage, quote: str, width: float, height: float) -> tuple[Box, ...]:

@@ -1,1 +1,1 @@
-"""The product as people meet it: a real browser, a real server, a real worker."""
+"""End-to-end browser tests: a real browser, a real server, a real worker."""

@@ -1,4 +1,4 @@
-"""A browser for a module's tests; without Chromium they are skipped, and say so."""
+"""Chromium for a module's tests; without it they are skipped with a reason."""
 
 from __future__ import annotations
 

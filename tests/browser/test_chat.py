@@ -1,4 +1,4 @@
-"""The chat page against answers that are slow, hostile or cut off."""
+"""Chat page: slow, hostile and interrupted answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import yaml
 from playwright.sync_api import Browser, expect
 
 from agents import models
-from tests.browser.cut_line import Line, line_to
+from tests.browser.proxy import CuttableProxy, cuttable_proxy
 from tests.browser.visitor import Visitor, visitor
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE
-from tests.processes import server_process
+from tests.server_processes import server_process
 
 WORDS = " ".join(f"word{number}" for number in range(40))
 HOSTILE = """\
@@ -60,7 +60,7 @@ class Talk:
 
     somebody: Visitor
     user: Any
-    line: Line
+    line: CuttableProxy
 
     def ask(self, text: str) -> Any:
         page = self.somebody.page
@@ -84,7 +84,7 @@ def talk(transactional_db: None, browser: Browser, tmp_path: Path) -> Iterator[T
     )
     with (
         server_process(RAG_CHAT_MODEL=f"scripted:{script}") as server,
-        line_to(server) as (line, url),
+        cuttable_proxy(server) as (line, url),
         visitor(browser, url, user) as somebody,
     ):
         yield Talk(somebody, user, line)

@@ -1,4 +1,4 @@
-"""Somebody at a browser. In: an address, a language. Out: a page that tells of everything odd."""
+"""Browser page that records console errors, failed requests and other oddities."""
 
 from __future__ import annotations
 

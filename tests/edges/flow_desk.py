@@ -13,9 +13,9 @@ from django.test import AsyncClient
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.versions import activate_version, save_flow_version
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from rag.services.access.callers import scope_of
-from tests.edges.api_desk import KeyClient, client_for, ok
+from tests.edges.api_client import KeyClient, client_for, ok
 from tests.factories import UserFactory
 
 RIGHTS = ("add_flow", "change_flow", "delete_flow")
@@ -71,7 +71,7 @@ class FlowDesk:
 
     async def streamed(self, method: str, path: str, body: Any = None, **headers: str) -> str:
         """Return all that a stream sends to the owner."""
-        _, secret = await sync_to_async(make_key)(user=self.owner, name="k", rights=["read"])
+        _, secret = await sync_to_async(create_key)(user=self.owner, name="k", rights=["read"])
         return await streamed(secret, method, path, body, **headers)
 
 

@@ -19,7 +19,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from agents.models import Agent
 from rag import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import OPEN
 from tests.integration.move_world import two_models
@@ -174,7 +174,7 @@ def ask_all(client: Client, secret: str) -> list[str]:
 def test_a_restriction_takes_effect_at_once_in_every_answer(world: dict[str, Any]) -> None:
     user = UserFactory(groups=[world["staff"]])
     user.user_permissions.set(Permission.objects.filter(content_type__app_label="rag"))
-    _, secret = make_key(user=user, name="k", rights=("read", "write"))
+    _, secret = create_key(user=user, name="k", rights=("read", "write"))
     Agent.objects.create(name="desk", owner=user, config=dict(OPEN))
     client, told = Client(), {address for address, _ in POSTS} - {"/api/rag/search"}
     assert ask_all(client, secret) == []

@@ -1,4 +1,4 @@
-"""Who sees and does what in the admin: model permissions say what, the Scope says where."""
+"""Access in the admin: model permissions decide what, the Scope decides which rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.test import Client
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.files.reparse import reindex
-from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
+from rag.services.files.requeue import requeue_files
+from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
 from tests.factories import (
     EDITOR,
     FileFactory,
@@ -69,7 +69,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, settings: Any) -> World:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     editors, readers = GroupFactory(), GroupFactory()
     store = StoreFactory(name="secret store", editors=[editors], readers=[readers])
     file = FileFactory(store=store, name="secret file.txt")
@@ -78,7 +78,7 @@ def world(monkeypatch: pytest.MonkeyPatch, settings: Any) -> World:
         chunk=chunk, revision=1, text="a secret before", char_start=0, char_end=5, file_revision=1
     )
     QueryLogFactory(query="secret question", store_ids=[store.pk])
-    reindex(store=store)
+    requeue_files(store=store)
     return World(editors, readers, store, file, chunk)
 
 

@@ -1,4 +1,4 @@
-"""Keys in the admin: made for oneself, shown once, listed without their secret, revoked."""
+"""API keys in the admin: created for oneself, shown once, listed without secret, revoked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import ForbiddenError
-from rag.services.access.api_keys import authenticate_key, make_key
-from tests.edges.admin_desk import at, client_of, page, post_action, words
+from rag.services.access.api_keys import authenticate_key, create_key
+from tests.edges.admin_client import at, client_of, page, post_action, words
 from tests.factories import StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -119,7 +119,7 @@ def test_stores_of_others_cannot_be_named() -> None:
 
 def test_a_key_is_revoked_from_the_list() -> None:
     user = UserFactory(permissions=KEEPER)
-    key, secret = make_key(user=user, name="k")
+    key, secret = create_key(user=user, name="k")
     response = post_action(client_of(user), "apikey", "revoke", [key.pk])
     text = words(response.content.decode())
     assert "1 key was revoked." in text
@@ -130,10 +130,10 @@ def test_a_key_is_revoked_from_the_list() -> None:
 
 def test_the_list_tells_states_and_shows_only_one_s_own() -> None:
     user, other = UserFactory(permissions=KEEPER), UserFactory()
-    make_key(user=user, name="fresh")
-    old, _ = make_key(user=user, name="ancient", stores=[StoreFactory(owner=user)])
+    create_key(user=user, name="fresh")
+    old, _ = create_key(user=user, name="ancient", stores=[StoreFactory(owner=user)])
     models.ApiKey.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(days=1))
-    theirs, _ = make_key(user=other, name="theirs")
+    theirs, _ = create_key(user=other, name="theirs")
     text = words(page(client_of(user), "rag_apikey_changelist"))
     assert "theirs" not in text
     for said in ("fresh", "ancient", "valid", "expired", "only some", "all of the user"):
@@ -149,7 +149,7 @@ def test_the_list_tells_states_and_shows_only_one_s_own() -> None:
 
 def test_of_a_key_that_was_given_out_only_the_name_changes() -> None:
     user = UserFactory(permissions=KEEPER)
-    key, _ = make_key(user=user, name="k")
+    key, _ = create_key(user=user, name="k")
     data = {"name": "renamed", "rights": ["read", "write"], "requests_per_minute": 99_999}
     response = client_of(user).post(at("rag_apikey_change", key.pk), data)
     assert response.status_code == 302

@@ -11,7 +11,7 @@ from django.test import Client
 from rag import models
 from rag.core.access import Scope
 from rag.services.chunks import find as service
-from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
+from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
 from tests.factories import EDITOR, ChunkFactory, FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -117,7 +117,7 @@ def flags(file: models.File) -> list[bool]:
 def test_a_switched_off_chunk_is_not_found_by_the_search_but_in_the_list(
     client: Client, file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     chunk = publish(file, "a lonely quasar", "something else")[0]
     post_action(client, "chunk", "disable", [chunk.pk])
     search = client.get(at("rag_store_search", file.store.pk, q="quasar")).context

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rag import models
 from rag.services.chunks.edit import edit_chunk
-from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
+from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import OPERATOR, check_index, found
 
@@ -24,7 +24,7 @@ TEXTS = ("the pump is serviced yearly", "水泵的保修期为两年", "the valv
 
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Any:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     return FileFactory(store=StoreFactory(owner=UserFactory(permissions=WRITER)), name="book.txt")
 
 

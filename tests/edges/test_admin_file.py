@@ -11,10 +11,10 @@ from django.test import Client
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.admin.files import pages as file_pages
+from rag.admin.files import text_page as file_pages
 from rag.core.errors import DocumentError
-from rag.services.files.reparse import reindex
-from tests.edges.admin_desk import at, client_of, page, post_action, words
+from rag.services.files.requeue import requeue_files
+from tests.edges.admin_client import at, client_of, page, post_action, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -127,7 +127,7 @@ def test_chosen_files_are_read_again(client: Client, store: Any) -> None:
 def test_waiting_files_are_taken_out_of_the_queue(client: Client, store: Any) -> None:
     fresh, served = FileFactory(store=store), FileFactory(store=store)
     publish(served, "text")
-    reindex(store=store)
+    requeue_files(store=store)
     response = post_action(client, "file", "cancel", [fresh.pk, served.pk])
     assert "2 files were taken out." in response.content.decode()
     statuses = models.File.objects.in_bulk()

@@ -14,8 +14,8 @@ from django.test import Client
 
 from rag import models
 from rag.services.ingest.index_file import index_file
-from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
-from tests.edges.node_desk import KEY, use_gemini
+from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
+from tests.edges.node_client import KEY, use_gemini
 from tests.factories import StoreFactory, UserFactory, upload
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.loopback import Call, Fault, Reply
@@ -53,7 +53,7 @@ def server(settings: Any) -> Iterator[GeminiServer]:
 def _gemini(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None, server: GeminiServer
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     use_gemini(settings, server)
 
 

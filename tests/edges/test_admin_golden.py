@@ -11,9 +11,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rag import models
-from rag.services.evaluation.jobs import work_evaluation
+from rag.services.evaluation.jobs import run_evaluation_job
 from rag.services.evaluation.runs import evaluate_store
-from tests.edges.admin_desk import at, client_of, page, post_action, streamed, use_words, words
+from tests.edges.admin_client import (
+    at,
+    client_of,
+    page,
+    post_action,
+    streamed,
+    use_words_embedder,
+    words,
+)
 from tests.factories import EDITOR, GroupFactory, UserFactory
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
@@ -32,7 +40,7 @@ RIGHTS = (
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -168,7 +176,7 @@ def test_a_csv_is_taken_and_its_bad_lines_are_told(world: Any) -> None:
 
 def worked(client: Client) -> str:
     run = models.EvaluationRun.objects.latest("pk")
-    work_evaluation(run_id=run.pk)
+    run_evaluation_job(run_id=run.pk)
     return page(client, "rag_evaluationrun_change", run.pk)
 
 

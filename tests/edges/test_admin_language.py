@@ -11,8 +11,8 @@ from django.test import Client
 from rag import models
 from rag.core.documents import Notice
 from rag.core.errors import DocumentError
-from rag.services.files.reparse import reindex
-from tests.edges.admin_desk import at, client_of, page, use_words, words
+from rag.services.files.requeue import requeue_files
+from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
 from tests.factories import FileFactory, QueryLogFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -101,14 +101,14 @@ NAMES = {
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch, settings: Any) -> models.Store:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     store: models.Store = StoreFactory(name="手册", slug="handbuch")
     file = FileFactory(store=store, name="员工.txt")
     publish(file, "年假为二十天。", "病假需要证明。")
     error = DocumentError("“{name}” holds no text.", hint="Upload one with text.", name="空")
     FileFactory(store=store, name="空.pdf", status="error", error=error.as_dict())
     QueryLogFactory(query="年假", store_ids=[store.pk])
-    reindex(store=store, file_ids=[file.pk])
+    requeue_files(store=store, file_ids=[file.pk])
     return store
 
 

@@ -15,8 +15,8 @@ from rag import models
 from rag.admin.ui import paginator
 from rag.admin.ui.paginator import EstimatingPaginator
 from rag.admin.ui.scoped import ScopedAdmin
-from rag.services.files.reparse import reindex
-from tests.edges.admin_desk import at, client_of, page, use_words, words
+from rag.services.files.requeue import requeue_files
+from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
 from tests.factories import (
     EDITOR,
     ChunkFactory,
@@ -73,7 +73,7 @@ def fill(group: Any, n: int) -> None:
                 kind="ask", provider="p", model="m", user=user, store=store
             )
         models.ReindexRun.objects.create(store=store)
-        reindex(store=store)
+        requeue_files(store=store)
 
 
 def statements(client: Client, name: str, **query: Any) -> list[str]:
@@ -120,7 +120,7 @@ def test_lists_leave_the_heavy_columns_alone() -> None:
 
 
 def test_no_list_counts_more_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paginator, "REACH", 3)
+    monkeypatch.setattr(paginator, "MAX_LISTED_ROWS", 3)
     client = client_of(UserFactory(is_superuser=True))
     fill(GroupFactory(), 5)
     for name in LISTS:
@@ -142,7 +142,7 @@ def test_beyond_that_it_is_the_planner_s(monkeypatch: pytest.MonkeyPatch) -> Non
     ChunkFactory.create_batch(60, file=FileFactory())
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE rag_chunk")
-    monkeypatch.setattr(paginator, "REACH", 10)
+    monkeypatch.setattr(paginator, "MAX_LISTED_ROWS", 10)
     with CaptureQueriesContext(connection) as captured:
         n = EstimatingPaginator(models.Chunk.objects.order_by("pk"), 3).count
     assert 11 <= n <= 120
@@ -168,7 +168,7 @@ def test_pages_end_where_reading_on_would_take_long(monkeypatch: pytest.MonkeyPa
     ChunkFactory.create_batch(7, file=FileFactory())
     rows = models.Chunk.objects.order_by("pk")
     assert (EstimatingPaginator(rows, 2).num_pages, EstimatingPaginator(rows, 2).n_shown) == (4, 7)
-    monkeypatch.setattr(paginator, "REACH", 5)
+    monkeypatch.setattr(paginator, "MAX_LISTED_ROWS", 5)
     cut = EstimatingPaginator(rows, 2)
     assert (cut.num_pages, cut.n_shown) == (2, 4)
     assert cut.count >= 6
@@ -184,7 +184,7 @@ def test_the_list_says_that_it_does_not_show_all(monkeypatch: pytest.MonkeyPatch
     sentence = "The pages show the first 2 rows. Search, filter or sort the list"
     assert sentence not in words(page(client, "rag_chunk_changelist"))
     monkeypatch.setattr(ScopedAdmin, "list_per_page", 2)
-    monkeypatch.setattr(paginator, "REACH", 2)
+    monkeypatch.setattr(paginator, "MAX_LISTED_ROWS", 2)
     assert sentence in words(page(client, "rag_chunk_changelist"))
     assert client.get(at("rag_chunk_changelist", p=2)).status_code == 302
     assert sentence not in words(page(client, "rag_store_changelist"))
@@ -232,7 +232,7 @@ def test_a_page_past_the_end_does_not_crash() -> None:
     [{"store": "1 OR 1=1"}, {"q": "'; DROP TABLE rag_chunk; --"}, {"o": "9.-9"}, {"live": "?"}],
 )
 def test_odd_addresses_do_not_crash(query: dict[str, str], monkeypatch: Any, settings: Any) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     client = client_of(UserFactory(is_superuser=True))
     publish(FileFactory(), "text")
     for name in ("rag_store", "rag_file", "rag_chunk"):

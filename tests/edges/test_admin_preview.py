@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag import models
-from rag.admin.files import preview as preview_pages
-from rag.admin.files.preview import draw_borders
+from rag.admin.files import chunk_preview as preview_pages
+from rag.admin.files.chunk_preview import split_by_chunks
 from rag.core.documents import ChunkRule, ParsedDocument
 from rag.stages.chunking.chunk import chunk_document
-from tests.edges.admin_desk import at, client_of, page, use_words, words
+from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory
 from tests.fakes.words_embedder import WordTokenizer
 from tests.integration.index_desk import put, run_job
@@ -27,7 +27,7 @@ TEXT = "\n\n".join(
 
 @pytest.fixture
 def store(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Any:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     owner = UserFactory(permissions=EDITOR)
     return StoreFactory(owner=owner, max_tokens_per_chunk=80, max_overlap_tokens=0)
 
@@ -142,7 +142,7 @@ def test_pieces_are_the_text_and_borders_are_those_of_chunks(
     )
     end = min(len(TEXT), start + length)
     start = min(start, end)
-    pieces = draw_borders(TEXT, (start, end), chunks, holes)
+    pieces = split_by_chunks(TEXT, (start, end), chunks, holes)
     assert "".join(piece.text for piece in pieces) == TEXT[start:end]
     place, begun = start, {}
     for piece in pieces:

@@ -8,8 +8,8 @@ import pytest
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.reindex.worker import work_run
-from tests.edges.admin_desk import at, client_of, page, post_action, words
+from rag.services.reindex.worker import run_reindex
+from tests.edges.admin_client import at, client_of, page, post_action, words
 from tests.factories import UserFactory
 from tests.integration.move_world import NEW, Failing, filled_store, golden, move, two_models
 
@@ -50,7 +50,7 @@ def test_an_order_is_queued_once_and_its_progress_is_shown(desk: Any) -> None:
     order(client, store)
     assert models.ReindexRun.objects.count() == 1, "the same order again is the same run"
     models.ReindexRun.objects.update(state="waiting", n_done=0)
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     assert "20 / 20" in words(page(client, "rag_reindexrun_change", run.pk))
 
 
@@ -61,7 +61,7 @@ def test_a_run_is_cancelled_and_not_twice(desk: Any) -> None:
     act(client, run, "cancel")
     assert run.state == "cancelled"
     assert f"Run {run.pk} is over" in act(client, run, "cancel")
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     run.refresh_from_db()
     assert (run.state, run.n_done) == ("cancelled", 0), "its job finds nothing to do"
 
@@ -97,7 +97,7 @@ def test_a_failed_run_is_queued_again(desk: Any) -> None:
     Failing.left = None
     act(client, run, "resume")
     assert ProcrastinateJob.objects.filter(task_name="rag.reindex_run", status="todo").count() == 1
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     run.refresh_from_db()
     assert run.state == "swapped"
 

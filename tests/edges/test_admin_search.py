@@ -11,9 +11,9 @@ from rag import models
 from rag.admin.ui.cells import pages_text
 from rag.core.errors import ProviderTimeoutError
 from rag.services.access.callers import scope_of
-from rag.services.search.retrieve import retrieve
+from rag.services.search.retrieval import retrieve
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import at, client_of, page, use_words, words
+from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Any:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     store = StoreFactory(owner=UserFactory(permissions=EDITOR))
     file = FileFactory(store=store, name="law.txt")
     publish(

@@ -13,7 +13,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.errors import ProviderError
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import at, client_of, page, post_action, use_words, words
+from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture

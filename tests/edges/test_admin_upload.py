@@ -12,7 +12,7 @@ from django.test import Client
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from tests.edges.admin_desk import at, client_of, page, words
+from tests.edges.admin_client import at, client_of, page, words
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory, upload
 
 pytestmark = pytest.mark.django_db
@@ -82,8 +82,8 @@ def test_of_a_huge_file_no_more_than_the_limit_reaches_the_disk(
 
     from rag.admin.stores import upload as store_upload
 
-    ingest = store_upload.ingest_file
-    monkeypatch.setattr(store_upload, "ingest_file", watch)
+    ingest = store_upload.upload_file
+    monkeypatch.setattr(store_upload, "upload_file", watch)
     results = send(client, store, upload("huge.txt", b"x" * (5 * 1024**2)))
     assert seen == [1024**2 + 1]
     assert results[0]["outcome"] == "refused"

@@ -12,10 +12,10 @@ from django.forms import ChoiceField
 from django.test import Client
 
 from agents import models
-from agents.admin import config_texts
+from agents.admin import config_labels as config_texts
 from agents.admin.agent_form import CONFIG_FIELDS, SCHEMA, AgentForm
 from agents.core.agent_config import AgentConfig
-from tests.edges.admin_desk import at, client_of, page
+from tests.edges.admin_client import at, client_of, page
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db

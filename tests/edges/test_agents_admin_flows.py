@@ -10,11 +10,11 @@ import pytest
 from django.test import Client
 
 from agents import models
+from agents.flows.runs.control import decide_review
 from agents.flows.runs.start import RunRequest, run_flow
-from agents.flows.runs.steer import decide_review
 from rag.core.errors import ProviderTimeoutError
 from rag.services.access.callers import scope_of
-from tests.edges.admin_desk import at, client_of, page
+from tests.edges.admin_client import at, client_of, page
 from tests.edges.flow_desk import FLOW, PROMPTS, FlowDesk, flow_desk  # noqa: F401
 from tests.factories import GroupFactory, UserFactory, upload
 

@@ -13,7 +13,7 @@ from django.db import connection
 from agents import models
 from agents.chat.agents.factory import agent_for
 from rag.core.errors import UnknownNameError
-from tests.edges.api_desk import client_for, error_of, ok
+from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, sse_events, world
 from tests.integration.calling_model import Calling, call, calls

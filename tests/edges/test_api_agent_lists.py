@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents import models
-from tests.edges.api_desk import client_for, ok
+from tests.edges.api_client import client_for, ok
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

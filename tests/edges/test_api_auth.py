@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from rag import models
-from rag.services.access.api_keys import make_key, revoke_key
-from tests.edges.api_desk import WRITER, KeyClient, client_for, error_of, ok
+from rag.services.access.api_keys import create_key, revoke_key
+from tests.edges.api_client import WRITER, KeyClient, client_for, error_of, ok
 from tests.factories import StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_without_credentials_both_frameworks_say_401(method: str, address: str) 
 @pytest.mark.parametrize("scheme", ["Bearer", "Token", "bearer", "TOKEN"])
 def test_both_spellings_open_both_frameworks(scheme: str) -> None:
     store = StoreFactory(owner=UserFactory())
-    _, secret = make_key(user=store.owner, name="k")
+    _, secret = create_key(user=store.owner, name="k")
     client = Client(headers={"authorization": f"{scheme} {secret}"})
     assert ok(client.get("/api/stores"))["results"][0]["id"] == store.pk
     body = {"query": "x", "stores": ["no such"]}
@@ -58,7 +58,7 @@ def test_a_wrong_key_is_told_in_both(method: str, address: str, header: str) -> 
 @pytest.mark.parametrize(("method", "address"), ADDRESSES)
 def test_revoked_expired_and_switched_off_are_told_apart(method: str, address: str) -> None:
     user = UserFactory()
-    key, secret = make_key(user=user, name="k")
+    key, secret = create_key(user=user, name="k")
     client = KeyClient(secret)
 
     def told() -> str:
@@ -114,7 +114,7 @@ def test_a_cookie_with_its_token_may_change(settings: Any) -> None:
 
 def test_a_key_needs_no_token_against_forgery() -> None:
     store = StoreFactory(owner=UserFactory(permissions=WRITER))
-    _, secret = make_key(user=store.owner, name="k", rights=["read", "write"])
+    _, secret = create_key(user=store.owner, name="k", rights=["read", "write"])
     client = KeyClient(secret, enforce_csrf_checks=True)
     ok(client.send("patch", f"/api/stores/{store.pk}", {"display_name": "New"}))
 
@@ -135,7 +135,7 @@ def test_a_key_does_only_what_it_has_the_right_to() -> None:
 
 
 def test_every_answer_tells_the_limit_and_the_last_one_how_long_to_wait() -> None:
-    _, secret = make_key(user=UserFactory(), name="k", requests_per_minute=3)
+    _, secret = create_key(user=UserFactory(), name="k", requests_per_minute=3)
     client = KeyClient(secret)
     seen = []
     for address in ("/api/stores", "/api/files/1", "/api/chunks"):
@@ -171,14 +171,14 @@ def test_wrong_keys_of_an_address_are_limited_and_right_ones_are_not(settings: A
     response = wrong.post(RETRIEVE)
     error_of(response, 429)
     assert int(response["Retry-After"]) >= 1
-    _, secret = make_key(user=UserFactory(), name="k")
+    _, secret = create_key(user=UserFactory(), name="k")
     ok(KeyClient(secret, REMOTE_ADDR="192.0.2.7").get("/api/stores"))
     elsewhere = Client(headers={"authorization": "Bearer wrong"}, REMOTE_ADDR="192.0.2.8")
     error_of(elsewhere.get("/api/stores"), 401)
 
 
 def test_a_key_is_in_no_log_and_no_answer(caplog: pytest.LogCaptureFixture) -> None:
-    _, secret = make_key(user=UserFactory(), name="k", requests_per_minute=2)
+    _, secret = create_key(user=UserFactory(), name="k", requests_per_minute=2)
     answers = []
     with caplog.at_level(logging.DEBUG):
         for client in (KeyClient(secret), KeyClient(secret + "x")):

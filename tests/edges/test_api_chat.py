@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from agents import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE, sse_events
-from tests.processes import server_process
+from tests.server_processes import server_process
 
 LONG = " ".join(f"word{number}" for number in range(60))
 SCRIPT = {
@@ -77,7 +77,7 @@ def desk(transactional_db: None, tmp_path: Path) -> Iterator[Desk]:
     store = StoreFactory(owner=user, slug="manuals")
     publish(FileFactory(store=store, name="pump.txt"), QUOTE, "The filter costs 45 yuan.")
     models.Agent.objects.create(name="desk", owner=user, config=dict(OPEN))
-    _, secret = make_key(user=user, name="k", rights=["read", "write"], requests_per_minute=6000)
+    _, secret = create_key(user=user, name="k", rights=["read", "write"], requests_per_minute=6000)
     environment = {
         "RAG_CHAT_MODEL": f"scripted:{script}",
         "DATABASE_POOL_SIZE": "2",

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rag import models
 from rag.core.types import RetrievalSettings
 from rag.services.chunks import find as find_chunks
-from rag.services.search.search import search
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import WRITER, client_for, error_of, ok
+from rag.services.search.engine import run_search
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import WRITER, client_for, error_of, ok
 from tests.factories import (
     ChunkFactory,
     FileFactory,
@@ -46,13 +46,15 @@ def test_a_chunk_is_a_span_of_its_file_s_text(file: Any) -> None:
 def test_a_chunk_that_is_switched_off_is_found_no_more(
     file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     chunk = publish(file, "the pump is serviced yearly")[0]
     client = client_for(file.store.owner)
 
     def found() -> list[Any]:
         scope = client_scope(file.store.owner)
-        return [hit.chunk_id for hit in search(query="pump", scope=scope, stores=[file.store]).hits]
+        return [
+            hit.chunk_id for hit in run_search(query="pump", scope=scope, stores=[file.store]).hits
+        ]
 
     assert found() == [chunk.pk]
     address = f"/api/chunks/{chunk.pk}"
@@ -90,7 +92,7 @@ def test_nothing_else_of_a_chunk_can_be_changed(file: Any, body: Any, field: str
 
 @pytest.fixture
 def writer(file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Any:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     more = Permission.objects.filter(codename__in=("add_chunk", "delete_chunk"))
     file.store.owner.user_permissions.add(*more)
     return client_for(file.store.owner)
@@ -99,7 +101,7 @@ def writer(file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiri
 def hits(file: Any, query: str) -> list[Any]:
     scope = client_scope(file.store.owner)
     chosen = RetrievalSettings(mode="keyword")
-    found = search(query=query, scope=scope, stores=[file.store], settings=chosen)
+    found = run_search(query=query, scope=scope, stores=[file.store], settings=chosen)
     return [hit.chunk_id for hit in found.hits]
 
 

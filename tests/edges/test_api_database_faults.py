@@ -8,10 +8,10 @@ import pytest
 from django.db import DatabaseError, DataError, IntegrityError, OperationalError
 
 from rag import models
-from rag.api.file_search.http import told_error
-from rag.api.http.database_errors import database_fault
+from rag.api.file_search.http import localize_node_error
+from rag.api.http.database_errors import translate_database_error
 from rag.core.errors import ConflictError, InvalidInputError
-from tests.edges.api_desk import client_for, error_of
+from tests.edges.api_client import client_for, error_of
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.golden_world import golden_store
 
@@ -34,7 +34,7 @@ ADDRESSES = {
     ],
 )
 def test_errors_of_the_database_are_translated(fault: Exception, told: type | None) -> None:
-    assert type(database_fault(fault)) is (told or type(None))
+    assert type(translate_database_error(fault)) is (told or type(None))
 
 
 @pytest.mark.django_db
@@ -64,8 +64,8 @@ def test_both_frameworks_tell_them_without_the_database_s_words(
 
 
 def test_the_routes_of_the_node_tell_them_too() -> None:
-    assert told_error(IntegrityError("x"))[0] == 409
-    status, sentence = told_error(DataError("x"))
+    assert localize_node_error(IntegrityError("x"))[0] == 409
+    status, sentence = localize_node_error(DataError("x"))
     assert (status, sentence.split(".")[0]) == (
         400,
         "The request holds a value that cannot be stored",
@@ -85,7 +85,7 @@ def test_a_question_that_goes_while_it_is_changed_is_a_conflict(
         models.GoldenQuestion.objects.all().delete()
         return query
 
-    monkeypatch.setattr("rag.api.resources.golden.checked_query", gone)
+    monkeypatch.setattr("rag.api.resources.golden.validated_query", gone)
     client = client_for(store.owner)
     response = client.send("patch", f"/api/golden-questions/{question.pk}", {"query": "Why?"})
     assert error_of(response, 409)["message"] == CHANGED

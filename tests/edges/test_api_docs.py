@@ -12,7 +12,7 @@ from django.test import Client
 from openapi_spec_validator import validate
 
 from rag.core.types import MODES, RetrievalSettings
-from tests.edges.api_desk import ok
+from tests.edges.api_client import ok
 
 DOCUMENTS = ["/api/openapi.json", "/api/schema.json"]
 

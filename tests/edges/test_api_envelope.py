@@ -12,9 +12,9 @@ from django.http import HttpResponse, HttpResponseNotAllowed, JsonResponse, Stre
 from django.test import AsyncClient, RequestFactory
 
 from rag.api.http.envelope import api_envelope
-from rag.services.access.api_keys import make_key
-from rag.services.access.quotas import Quota
-from tests.edges.api_desk import error_of
+from rag.services.access.api_keys import create_key
+from rag.services.access.rate_limits import RateLimit
+from tests.edges.api_client import error_of
 from tests.factories import UserFactory
 
 
@@ -74,7 +74,7 @@ def test_headers_that_say_what_to_do_are_kept() -> None:
 
 def test_the_limit_is_on_every_answer() -> None:
     for response in (HttpResponse("x"), HttpResponse("x", status=404)):
-        told = answered(response, quota=Quota(limit=10, used=12, reset_s=3))
+        told = answered(response, quota=RateLimit(limit=10, used=12, reset_s=3))
         assert told["X-RateLimit-Limit"] == "10"
         assert told["X-RateLimit-Remaining"] == "0"
         assert told["X-RateLimit-Reset"] == "3"
@@ -89,7 +89,7 @@ def test_in_debug_a_fault_keeps_its_page(settings: Any) -> None:
 
 @pytest.mark.django_db
 async def test_the_asgi_way_gives_the_same_answers() -> None:
-    _, secret = await sync_to_async(lambda: make_key(user=UserFactory(), name="k"))()
+    _, secret = await sync_to_async(lambda: create_key(user=UserFactory(), name="k"))()
     headers = {"authorization": f"Bearer {secret}"}
     client = AsyncClient()
     found = await client.get("/api/stores", headers=headers)

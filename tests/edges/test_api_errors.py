@@ -15,8 +15,8 @@ from rag.api.http.bodies import read_json
 from rag.api.http.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
 from rag.core.errors import InvalidInputError, LimitError
-from rag.services.access.api_keys import make_key
-from tests.edges.api_desk import WRITER, KeyClient, client_for, error_of
+from rag.services.access.api_keys import create_key
+from tests.edges.api_client import WRITER, KeyClient, client_for, error_of
 from tests.factories import StoreFactory, UserFactory
 
 RETRIEVE = "/api/rag/retrieve"
@@ -108,7 +108,7 @@ def test_addresses_that_lead_nowhere_are_404_in_json(client: KeyClient, address:
 
 
 def test_they_are_whatever_is_sent_there(db: None) -> None:
-    _, secret = make_key(user=UserFactory(), name="k", rights=["read", "write"])
+    _, secret = create_key(user=UserFactory(), name="k", rights=["read", "write"])
     strict = Client(enforce_csrf_checks=True, headers={"authorization": f"Bearer {secret}"})
     for method in ("post", "put", "delete"):
         assert error_of(getattr(strict, method)("/api/rag/none"), 404)["code"] == "not_found"

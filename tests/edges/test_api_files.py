@@ -13,7 +13,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import DocumentError
-from tests.edges.api_desk import WRITER, KeyClient, client_for, error_of, ok
+from tests.edges.api_client import WRITER, KeyClient, client_for, error_of, ok
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish, upload
 
 pytestmark = pytest.mark.django_db

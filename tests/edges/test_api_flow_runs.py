@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents import models
-from tests.edges.api_desk import error_of, ok
+from tests.edges.api_client import error_of, ok
 from tests.edges.flow_desk import FlowDesk
 from tests.edges.flow_desk import flow_desk as flow_desk
 from tests.factories import GroupFactory, StoreFactory, UserFactory

@@ -10,7 +10,7 @@ import pytest
 
 from agents import models
 from agents.core.nodes import NODE_TYPES
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.edges.flow_desk import FLOW, PROMPTS, RIGHTS, FlowDesk
 from tests.edges.flow_desk import flow_desk as flow_desk
 from tests.factories import GroupFactory, StoreFactory, UserFactory

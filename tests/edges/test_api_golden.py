@@ -8,9 +8,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from rag import models
-from rag.services.evaluation.jobs import work_evaluation
-from tests.edges.admin_desk import streamed, use_words
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from rag.services.evaluation.jobs import run_evaluation_job
+from tests.edges.admin_client import streamed, use_words_embedder
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
@@ -25,7 +25,7 @@ QUESTIONS, RUNS = "/api/golden-questions", "/api/evaluation-runs"
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_readers_and_strangers_see_no_question_and_no_run(world: Any) -> None:
 
 
 def worked(client: KeyClient, ordered: dict[str, Any]) -> dict[str, Any]:
-    work_evaluation(run_id=ordered["id"])
+    run_evaluation_job(run_id=ordered["id"])
     done: dict[str, Any] = ok(client.get(f"{RUNS}/{ordered['id']}"))
     return done
 

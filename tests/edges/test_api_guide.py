@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from rag import models
-from rag.services.access.api_keys import make_key
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import KeyClient, error_of
+from rag.services.access.api_keys import create_key
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import KeyClient, error_of
 from tests.factories import UserFactory, publish, upload
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "api.md"
@@ -74,8 +74,8 @@ def send(client: KeyClient, words: list[str], key: str) -> tuple[str, str, Any]:
 def test_every_command_of_the_guide_works(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> None:
-    use_words(monkeypatch, settings)
-    _, key = make_key(user=UserFactory(is_superuser=True), name="guide", rights=["read", "write"])
+    use_words_embedder(monkeypatch, settings)
+    _, key = create_key(user=UserFactory(is_superuser=True), name="guide", rights=["read", "write"])
     client = KeyClient(key)
     answers = []
     for words in commands():
@@ -102,7 +102,7 @@ def test_every_command_of_the_guide_works(
 @pytest.mark.django_db
 def test_the_error_of_the_guide_is_what_one_gets() -> None:
     shown = json.loads(re.findall(r"```json\n(.*?)\n```", GUIDE.read_text(encoding="utf-8"))[0])
-    _, key = make_key(user=UserFactory(), name="guide")
+    _, key = create_key(user=UserFactory(), name="guide")
     response = KeyClient(key).get("/api/files?store=404")
     error = error_of(response, 404)
     assert set(error) == set(shown["error"])

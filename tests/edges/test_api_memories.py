@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agents import models
-from rag.services.access.api_keys import make_key
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from rag.services.access.api_keys import create_key
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, world
 
@@ -114,7 +114,9 @@ def test_the_owner_switches_memory_off(world: AgentWorld, client: KeyClient) -> 
 
 def test_nobody_else_sees_or_touches_them(world: AgentWorld, client: KeyClient) -> None:
     _, fact = listed(client)
-    _, limited = make_key(user=world.user, name="k", rights=["read", "write"], stores=[world.store])
+    _, limited = create_key(
+        user=world.user, name="k", rights=["read", "write"], stores=[world.store]
+    )
     for other in (
         client_for(UserFactory()),
         client_for(UserFactory(is_superuser=True)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents import models
-from tests.edges.api_desk import client_for, ok
+from tests.edges.api_client import client_for, ok
 from tests.integration.agent_world import AgentWorld, world
 
 __all__ = ["world"]

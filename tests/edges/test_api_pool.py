@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from rag import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 N_CLIENTS = 20
@@ -75,7 +75,7 @@ def test_many_at_once_share_two_connections(address: str) -> None:
     store = StoreFactory(owner=user, slug="manuals")
     file = FileFactory(store=store)
     chunk = publish(file, "the pump is serviced yearly")[0]
-    _, secret = make_key(user=user, name="k", rights=["read", "write"], requests_per_minute=150)
+    _, secret = create_key(user=user, name="k", rights=["read", "write"], requests_per_minute=150)
     headers = {"authorization": f"Bearer {secret}"}
     query = {
         "query": "pump",

@@ -15,8 +15,8 @@ from rag.api.retrieval.schemas import SettingsBody
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 RETRIEVE, ASK = "/api/rag/retrieve", "/api/rag/ask"
@@ -24,7 +24,7 @@ RETRIEVE, ASK = "/api/rag/retrieve", "/api/rag/ask"
 
 @pytest.fixture
 def store(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Any:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     store = StoreFactory(owner=UserFactory(), slug="manuals", name="All manuals")
     file = FileFactory(store=store, name="pump.txt", content_type="manual", metadata={"lang": "en"})
     publish(

@@ -10,7 +10,7 @@ from agents import models
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.services.chunks.edit import edit_chunk
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, world
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rag import models
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import WRITER, client_for, error_of, ok
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import WRITER, client_for, error_of, ok
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 def test_a_store_lives_from_post_to_delete(words: None) -> None:

@@ -16,11 +16,11 @@ from rag import models
 from rag.admin.operations import usage as desk
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
-from rag.services.access.api_keys import make_key
-from rag.services.usage.admin import save_budget
-from rag.services.usage.report import UsageQuestion, calls_of_run, usage_report
-from tests.edges.admin_desk import at, client_of, page, use_words
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from rag.services.access.api_keys import create_key
+from rag.services.usage.budgets import save_budget
+from rag.services.usage.report import UsageQuery, run_calls, usage_report
+from tests.edges.admin_client import at, client_of, page, use_words_embedder
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.openai_server import OpenAIServer
 
@@ -50,7 +50,7 @@ def record(**values: Any) -> models.UsageRecord:
 def server(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[OpenAIServer]:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     with OpenAIServer() as server:
         settings.RAG = {
             **settings.RAG,
@@ -62,9 +62,9 @@ def server(
         yield server
 
 
-def whole(since_days: int = 3, **values: Any) -> UsageQuestion:
+def whole(since_days: int = 3, **values: Any) -> UsageQuery:
     now = timezone.now()
-    return UsageQuestion(now - timedelta(days=since_days), now + timedelta(days=1), **values)
+    return UsageQuery(now - timedelta(days=since_days), now + timedelta(days=1), **values)
 
 
 def test_groups_and_their_sum_are_read_but_once() -> None:
@@ -129,7 +129,7 @@ def test_sums_are_by_group_with_unknown_prices_apart() -> None:
 
 def test_one_sees_ones_own_and_ones_keys_calls_and_operators_see_all() -> None:
     user, other, boss = UserFactory(), UserFactory(), UserFactory(is_superuser=True)
-    key = make_key(user=user, name="app")[0]
+    key = create_key(user=user, name="app")[0]
     for who in (user, other, None):
         record(user=who)
     record(key=key)
@@ -175,7 +175,7 @@ def test_a_report_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_the_calls_of_a_run_are_listed_in_order() -> None:
     first, second = record(run="r"), record(run="r", kind="rerank", cost=Decimal("0.1"))
     record(run="s")
-    told = calls_of_run(run="r", scope=Scope.operator())
+    told = run_calls(run="r", scope=Scope.operator())
     assert [one["kind"] for one in told] == [first.kind, second.kind]
     assert [one["cost"] for one in told] == [None, 0.1]
 
@@ -186,7 +186,7 @@ def test_a_key_whose_budget_is_used_up_gets_429_and_when_it_begins_anew(
     user = UserFactory()
     store = StoreFactory(owner=user, slug="manuals")
     publish(FileFactory(store=store), "The warranty of the pump lasts two years.")
-    key, secret = make_key(user=user, name="app")
+    key, secret = create_key(user=user, name="app")
     save_budget(budget=models.Budget(key=key, period="month", max_tokens=5))
     client, body = KeyClient(secret), {"query": "How long?", "stores": ["manuals"]}
     ok(client.send("post", ASK, body))
@@ -203,7 +203,7 @@ def test_a_key_whose_budget_is_used_up_gets_429_and_when_it_begins_anew(
 
 
 def test_a_new_budget_counts_what_was_used_already() -> None:
-    key = make_key(user=UserFactory(), name="app")[0]
+    key = create_key(user=UserFactory(), name="app")[0]
     record(key=key, cost=Decimal("0.4"), currency="USD")
     record(key=key, days_ago=40)
     made = save_budget(budget=models.Budget(key=key, max_tokens=100, currency="usd"))
@@ -219,7 +219,7 @@ def test_the_admin_shows_sums_and_only_what_one_may_see() -> None:
     record(model="foreign-model", user=UserFactory())
     told = page(client_of(user), "rag_usagerecord_changelist")
     assert "my-model" in told and "0.2500 USD" in told and "foreign-model" not in told
-    key = make_key(user=UserFactory(), name="foreign key")[0]
+    key = create_key(user=UserFactory(), name="foreign key")[0]
     save_budget(budget=models.Budget(key=key, max_tokens=7))
     assert "foreign key" not in page(client_of(user), "rag_budget_changelist")
     assert client_of(user).get(at("rag_budget_add")).status_code == 403

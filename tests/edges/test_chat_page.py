@@ -13,7 +13,7 @@ from django.test import Client
 
 from agents import models
 from agents.admin.chat_texts import chat_texts
-from tests.edges.admin_desk import client_of
+from tests.edges.admin_client import client_of
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -12,10 +12,10 @@ from django.test import Client
 
 from agents import models
 from rag.services.access.callers import scope_of
-from rag.services.answers import quote_page as page_image
+from rag.services.answers import page_view as page_image
 from rag.services.chunks.edit import edit_chunk
-from tests import hostile
-from tests.edges.admin_desk import client_of, use_words
+from tests import hostile_files
+from tests.edges.admin_client import client_of, use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -63,10 +63,10 @@ def cited(number: int, chunk: Any, quote: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Desk:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     page_image._KEPT.clear()
     user = UserFactory()
-    raw = hostile.text_pdf([[page.replace("😀 ", "")] for page in PAGES])
+    raw = hostile_files.text_pdf([[page.replace("😀 ", "")] for page in PAGES])
     file = FileFactory(
         store=StoreFactory(owner=user),
         name="手册.pdf",

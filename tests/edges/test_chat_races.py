@@ -17,7 +17,7 @@ from agents.chat.answers import worker as chat_worker
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.models import ApiKey, Budget
-from rag.services.access.api_keys import make_key, revoke_key
+from rag.services.access.api_keys import create_key, revoke_key
 from rag.services.usage.budgets import period_start
 from tests.asgi_server import server_thread
 from tests.integration.agent_world import CITED, AgentWorld, sse_events, world
@@ -86,8 +86,8 @@ class Desk:
 
 @pytest.fixture
 def desk(world: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(chat_worker, "BEAT_S", 0.1)
-    key, secret = make_key(
+    monkeypatch.setattr(chat_worker, "HEARTBEAT_S", 0.1)
+    key, secret = create_key(
         user=world.user, name="k", rights=["read", "write"], requests_per_minute=6000
     )
     with server_thread() as url:

@@ -14,9 +14,9 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.ingest import draft as draft_service
-from rag.services.search.search import search
-from tests.edges.admin_desk import use_words
+from rag.services.ingest import staged_revision as draft_service
+from rag.services.search.engine import run_search
+from tests.edges.admin_client import use_words_embedder
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,7 +25,7 @@ OPERATOR = Scope.operator()
 
 @pytest.fixture(autouse=True)
 def _words(fresh_wiring: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 def run(command: str, *arguments: Any, **options: Any) -> str:
@@ -51,7 +51,7 @@ def names() -> list[str]:
 
 def found(query: str) -> list[str]:
     store = models.Store.objects.get(slug="shop")
-    return [hit.text for hit in search(query=query, scope=OPERATOR, stores=[store]).hits]
+    return [hit.text for hit in run_search(query=query, scope=OPERATOR, stores=[store]).hits]
 
 
 def test_a_folder_is_taken_in_and_searchable(tmp_path: Path) -> None:

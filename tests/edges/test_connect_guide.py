@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from agents import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.asgi_server import server_thread
 from tests.integration.agent_world import CITED, OPEN, QUOTE, AgentWorld, world
 
@@ -46,7 +46,7 @@ def site(world: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     )
     with server_thread() as url:
         monkeypatch.setenv("KB", url)
-        monkeypatch.setenv("KEY", make_key(user=world.user, name="guide", rights=["read"])[1])
+        monkeypatch.setenv("KEY", create_key(user=world.user, name="guide", rights=["read"])[1])
         yield url
 
 
@@ -61,7 +61,7 @@ def send(words: list[str], url: str, key: str) -> Any:
 
 
 def test_the_commands(site: str, world: AgentWorld) -> None:
-    key = make_key(user=world.user, name="curl", rights=["read"])[1]
+    key = create_key(user=world.user, name="curl", rights=["read"])[1]
     values, answers = {"$KB": site}, []
     for words in commands():
         for name, value in values.items():
@@ -106,13 +106,13 @@ def test_the_program_for_langchain(
     exec(compile("import os\n" + part("LangChain"), "guide", "exec"), {})
     assert f"pump manual.txt {QUOTE}" in capsys.readouterr().out
     (shown,) = re.findall(r"(?s)```python\n(.*?)```", readme)
-    key = make_key(user=models.Agent.objects.get(name="desk").owner, name="readme")[1]
+    key = create_key(user=models.Agent.objects.get(name="desk").owner, name="readme")[1]
     exec(shown.replace("http://127.0.0.1:8000", site).replace("ck_…", key), {})
     assert f"pump manual.txt 1 {QUOTE}" in capsys.readouterr().out
 
 
 def test_what_the_guide_says_of_refusals(site: str, world: AgentWorld) -> None:
-    key = make_key(user=world.user, name="r", rights=["read"])[1]
+    key = create_key(user=world.user, name="r", rights=["read"])[1]
     headers = {"authorization": f"Bearer {key}"}
     body = {"model": "rag", "messages": [{"role": "user", "content": "Hello"}]}
 

@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from agents import models
 from project.asgi import django_application
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.factories import UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, settled, world
 
@@ -92,7 +92,7 @@ async def asked(
 
 async def cost(world: AgentWorld, monkeypatch: Any, path: str, body: Any) -> Counted:
     world.use(CITED)
-    _, secret = await sync_to_async(make_key)(user=world.user, name="k")
+    _, secret = await sync_to_async(create_key)(user=world.user, name="k")
     # The first one loads what every later one has.
     await asked(path, body, secret, Counted())
     with monkeypatch.context() as patch:
@@ -140,7 +140,7 @@ def test_no_middleware_stands_between_a_client_that_leaves_and_its_view() -> Non
 async def test_who_leaves_a_whole_answer_stops_its_model(world: AgentWorld, settings: Any) -> None:
     slow = {"answers": [{"contains": "pump", "answer": "a b c d", "delay_s": 30}], "default": ""}
     world.use(slow)
-    _, secret = await sync_to_async(make_key)(user=world.user, name="k")
+    _, secret = await sync_to_async(create_key)(user=world.user, name="k")
     messages = [{"role": "user", "content": QUESTION["message"]}]
     for path, body in (
         ("/api/agents/desk/chat", {**QUESTION, "stream": False}),

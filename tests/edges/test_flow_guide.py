@@ -19,15 +19,15 @@ from django.core.management import CommandError, call_command
 from agents import models
 from agents.core.nodes import NODE_TYPES
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.definition.cases import Case
-from agents.flows.definition.state import start_state
+from agents.flows.definition.cases import FlowCase
+from agents.flows.definition.state import initial_state
+from agents.flows.versions.dry_run import DryRunLog
 from agents.flows.versions.folders import import_flow
-from agents.flows.versions.load import graph_of_files
-from agents.flows.versions.run_cases import PretendLog
-from rag.services.access.api_keys import make_key
+from agents.flows.versions.load import compiled_graph_of_files
+from rag.services.access.api_keys import create_key
 from rag.services.access.callers import scope_of
 from rag.services.wiring.registry import model_of_script
-from tests.edges.api_desk import KeyClient
+from tests.edges.api_client import KeyClient
 from tests.edges.flow_desk import RIGHTS, streamed
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import sse_events
@@ -115,7 +115,7 @@ def test_every_command_says_what_the_guide_shows(folder: Path, owner: Any) -> No
 def test_every_request_of_the_guide_is_answered(folder: Path, owner: Any, settings: Any) -> None:
     settings.RAG = {**settings.RAG, "CHAT_MODEL": f"scripted:{folder / 'answers.yaml'}"}
     import_flow(path=folder / "refunds", scope=scope_of(owner))
-    _, key = make_key(user=owner, name="k", rights=["read", "write"])
+    _, key = create_key(user=owner, name="k", rights=["read", "write"])
     client, archive, told, answers = KeyClient(key), b"", {}, []
     for words in REQUESTS:
         path, headers, body = request_of(words, key, told.get("key", ""))
@@ -183,9 +183,9 @@ def test_the_node_type_of_the_guide_runs_in_a_flow(voucher: None) -> None:
         "name: v\nentry_node: v\nnodes: [{name: v, type: voucher, config: {percent: 25}}]\n"
         "edges: [{from: v, to: END, condition: voucher == 10.0}]\n"
     )
-    graph = graph_of_files(files=FlowFiles(text))
-    case = Case(name="x", message="hello")
-    log = PretendLog(graph.flow, case, model_of_script(script={"default": "x"}, name="x"))
+    graph = compiled_graph_of_files(files=FlowFiles(text))
+    case = FlowCase(name="x", message="hello")
+    log = DryRunLog(graph.flow, case, model_of_script(script={"default": "x"}, name="x"))
     given = {"edges_var": {"amount": 40}}
-    end = asyncio.run(graph.run(start_state(graph.flow.definition, "hello", given), log))
+    end = asyncio.run(graph.run(initial_state(graph.flow.definition, "hello", given), log))
     assert end.state["edges_var"]["voucher"] == 10.0

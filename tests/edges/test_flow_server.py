@@ -16,12 +16,12 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.versions import activate_version, save_flow_version
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from rag.services.access.callers import scope_of
 from tests.edges.flow_desk import FLOW, PROMPTS
 from tests.factories import UserFactory
 from tests.integration.agent_world import sse_events
-from tests.processes import mortal_server
+from tests.server_processes import mortal_server
 
 LONG = " ".join(f"word{number}" for number in range(40))
 SCRIPT = f"""
@@ -74,7 +74,7 @@ def servers(transactional_db: None, tmp_path: Path) -> Iterator[Servers]:
     user = UserFactory()
     version = save_flow_version(files=FlowFiles(FLOW, PROMPTS), scope=scope_of(user))
     activate_version(version=version, scope=scope_of(user))
-    _, secret = make_key(user=user, name="k", rights=["read", "write"], requests_per_minute=6000)
+    _, secret = create_key(user=user, name="k", rights=["read", "write"], requests_per_minute=6000)
     environment = {
         "RAG_CHAT_MODEL": f"scripted:{script}",
         "DATABASE_POOL_SIZE": "2",

@@ -17,9 +17,9 @@ from django.views.debug import ExceptionReporter
 from rag import models
 from rag.conf import conf
 from rag.services.ingest.index_file import index_file
-from tests.edges.admin_desk import at, client_of, post_action, use_words
-from tests.edges.api_desk import client_for
-from tests.edges.node_desk import KEY, events, new_store, post, send, use_gemini
+from tests.edges.admin_client import at, client_of, post_action, use_words_embedder
+from tests.edges.api_client import client_for
+from tests.edges.node_client import KEY, events, new_store, post, send, use_gemini
 from tests.factories import UserFactory
 from tests.fakes.gemini_server import GeminiServer, Script
 from tests.fakes.loopback import Fault
@@ -42,7 +42,7 @@ FAULTS = {
 def server(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[GeminiServer]:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     with GeminiServer() as server:
         use_gemini(settings, server)
         yield server

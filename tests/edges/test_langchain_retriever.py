@@ -12,9 +12,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from rag import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.asgi_server import server_thread
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "langchain_retriever"
@@ -26,14 +26,14 @@ def site(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[dict[str, Any]]:
     """A server with five files on pumps; the arguments of a retriever for it."""
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     monkeypatch.syspath_prepend(str(EXAMPLE))
     user = UserFactory()
     store = StoreFactory(owner=user, slug="manuals")
     for number, fact in enumerate(FACTS):
         file = FileFactory(store=store, name=f"pump {number}.txt", metadata={"number": number})
         publish(file, f"The pump is serviced {fact}.")
-    _, secret = make_key(user=user, name="k", rights=["read"])
+    _, secret = create_key(user=user, name="k", rights=["read"])
     with server_thread() as url:
         yield {"url": url, "api_key": secret, "stores": ["manuals"]}
     for name in [name for name in sys.modules if name.startswith("citable_langchain")]:

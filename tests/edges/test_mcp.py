@@ -15,8 +15,8 @@ from mcp import Client, MCPError
 
 from agents import models
 from rag.core.plugins import PLUGINS
-from rag.services.access.api_keys import make_key, revoke_key
-from tests.edges.mcp_desk import POST, Desk, desk, world
+from rag.services.access.api_keys import create_key, revoke_key
+from tests.edges.mcp_client import POST, Desk, desk, world
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, TEXTS
 
@@ -125,7 +125,7 @@ def test_a_database_that_is_away_is_a_503_that_says_so(
     def away(_: Any) -> Any:
         raise OperationalError("connection to server at secret-host failed")
 
-    monkeypatch.setattr("project.mcp_door.caller_by_key", away)
+    monkeypatch.setattr("project.mcp_app.authenticate_by_key", away)
     headers = {**POST, "authorization": f"Bearer {desk.secret}"}
     answer = httpx2.post(f"{desk.url}/mcp", json={"jsonrpc": "2.0", "id": 1}, headers=headers)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
@@ -185,7 +185,7 @@ def test_keys_decide_what_is_seen(desk: Desk) -> None:
     hidden = FileFactory(store=other)
     publish(hidden, "The code is 1234.")
     empty = StoreFactory(owner=desk.world.user, slug="empty")
-    _, narrow = make_key(user=desk.world.user, name="n", stores=[empty])
+    _, narrow = create_key(user=desk.world.user, name="n", stores=[empty])
     assert [one["store"] for one in desk.call("list_stores", narrow)["stores"]] == ["empty"]
     assert desk.call("search", narrow, query=QUESTION)["results"] == []
     assert "There is no document" in desk.refusal("fetch_document", document=str(hidden.pk))
@@ -199,7 +199,7 @@ def test_keys_decide_what_is_seen(desk: Desk) -> None:
     readers = GroupFactory()
     reader.groups.add(readers)
     desk.world.store.reader_groups.add(readers)
-    _, guest = make_key(user=reader, name="g")
+    _, guest = create_key(user=reader, name="g")
     assert desk.call("list_stores", guest)["stores"][0]["files"] == 2
     asked = {"query": "When does the board meet?"}
     assert "board.txt" in [hit["file"] for hit in desk.call("search", **asked)["results"]]
@@ -216,9 +216,9 @@ def test_without_a_right_key_nobody_comes_in(desk: Desk) -> None:
         answer = desk.post(body, authorization=given)
         assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
         assert answer.json()["error"]["code"] == "unauthenticated"
-    _, writer = make_key(user=desk.world.user, name="w", rights=["write"])
+    _, writer = create_key(user=desk.world.user, name="w", rights=["write"])
     assert desk.post(body, authorization=f"Bearer {writer}").status_code == 403
-    _, slow = make_key(user=desk.world.user, name="s", requests_per_minute=1)
+    _, slow = create_key(user=desk.world.user, name="s", requests_per_minute=1)
     codes = [desk.post(body, authorization=f"Bearer {slow}") for _ in range(2)]
     assert [one.status_code for one in codes] == [200, 429] and codes[1].headers["retry-after"]
     assert desk.post(body, host="evil.example").status_code == 400
@@ -236,7 +236,7 @@ def test_without_a_right_key_nobody_comes_in(desk: Desk) -> None:
 
 
 def test_a_key_that_is_revoked_in_mid_session_is_refused(desk: Desk) -> None:
-    key, secret = make_key(user=desk.world.user, name="short", rights=["read"])
+    key, secret = create_key(user=desk.world.user, name="short", rights=["read"])
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     assert desk.post(body, authorization=f"Bearer {secret}").status_code == 200
     assert revoke_key(key=key)
@@ -287,7 +287,7 @@ def test_many_clients_call_at_once(desk: Desk) -> None:
 def test_what_cannot_be_read_or_is_too_long_is_refused_with_a_sentence(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("project.http_door.MAX_BODY", 1024**2)
+    monkeypatch.setattr("project.request_limits.MAX_BODY", 1024**2)
     own = {"authorization": f"Bearer {desk.secret}"}
     odd = httpx2.post(f"{desk.url}/mcp", headers={**own, "content-type": "a/b; a*=nonsense''x"})
     assert (odd.status_code, odd.json()["error"]["code"]) == (400, "malformed")

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agents import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.asgi_server import server_thread
 from tests.factories import UserFactory
 from tests.integration.agent_world import AgentWorld, world
@@ -50,7 +50,7 @@ def sent(block: str, url: str, secret: str) -> str:
 
 def test_its_requests_do_what_they_say(world: AgentWorld) -> None:
     user = UserFactory(is_superuser=True)
-    _, secret = make_key(user=user, name="guide", rights=["read", "write"])
+    _, secret = create_key(user=user, name="guide", rights=["read", "write"])
     assert len(BLOCKS) == 7
     with server_thread() as url:
         for block in BLOCKS:

@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 
 from rag import models
 from rag.services.ingest.index_file import index_file
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
-from tests.edges.node_desk import (
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
+from tests.edges.node_client import (
     KEY,
     builder,
     events,
@@ -45,7 +45,7 @@ def server() -> Iterator[GeminiServer]:
 def _gemini(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None, server: GeminiServer
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     use_gemini(settings, server)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from rag.services.access.api_keys import make_key
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import KeyClient
-from tests.edges.node_desk import RIGHTS, events
+from rag.services.access.api_keys import create_key
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import KeyClient
+from tests.edges.node_client import RIGHTS, events
 from tests.factories import UserFactory, upload
-from tests.indexing import indexing
+from tests.queue_worker import indexing
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "gemini-routes.md"
 HANDBOOK = (
@@ -78,8 +78,10 @@ def fits(shown: Any, found: Any) -> bool:
 def test_the_transcript_is_what_happens(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> None:
-    use_words(monkeypatch, settings)
-    _, key = make_key(user=UserFactory(permissions=RIGHTS), name="guide", rights=["read", "write"])
+    use_words_embedder(monkeypatch, settings)
+    _, key = create_key(
+        user=UserFactory(permissions=RIGHTS), name="guide", rights=["read", "write"]
+    )
     client, store, n_streams = KeyClient(key), "", 0
     with indexing():
         for words, shown in steps():

@@ -12,10 +12,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from rag import models
-from rag.services.access.api_keys import make_key
-from tests.edges.admin_desk import client_of, use_words
-from tests.edges.api_desk import KeyClient, client_for
-from tests.edges.node_desk import builder, events, local_store, post, refused
+from rag.services.access.api_keys import create_key
+from tests.edges.admin_client import client_of, use_words_embedder
+from tests.edges.api_client import KeyClient, client_for
+from tests.edges.node_client import builder, events, local_store, post, refused
 from tests.factories import FileFactory, StoreFactory, UserFactory
 from tests.fakes.loopback import LoopbackServer, Reply
 
@@ -27,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     settings.RAG = {**settings.RAG, "FETCH_HOSTS": ("127.0.0.1",)}
 
 
@@ -173,7 +173,7 @@ def test_a_key_limited_to_other_stores_or_rights_is_refused(user: User) -> None:
 
 
 def test_too_many_requests_are_told_with_the_wait(user: User) -> None:
-    _, secret = make_key(user=user, name="k", requests_per_minute=1)
+    _, secret = create_key(user=user, name="k", requests_per_minute=1)
     client = KeyClient(secret)
     refused(post(client, "search"), 400, "查询内容不能为空")
     response = post(client, "search")

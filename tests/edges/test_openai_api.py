@@ -14,7 +14,7 @@ from agents import models
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.models import Budget
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from rag.services.usage.budgets import period_start
 from rag.services.wiring import registry as wiring
 from tests.asgi_server import server_thread
@@ -42,7 +42,7 @@ class Desk:
 
 @pytest.fixture
 def desk(world: AgentWorld) -> Iterator[Desk]:
-    _, secret = make_key(user=world.user, name="k", rights=["read"], requests_per_minute=6000)
+    _, secret = create_key(user=world.user, name="k", rights=["read"], requests_per_minute=6000)
     with server_thread() as url:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key=secret, timeout=30)
         yield Desk(world, url, client)
@@ -202,7 +202,7 @@ def test_the_list_has_agents_that_may_be_asked_and_embedding_models(desk: Desk) 
 def test_keys_decide_what_is_found_and_how_often(desk: Desk) -> None:
     desk.world.use(CITED)
     other = StoreFactory(owner=desk.world.user, slug="empty")
-    _, narrow = make_key(user=desk.world.user, name="n", stores=[other])
+    _, narrow = create_key(user=desk.world.user, name="n", stores=[other])
     answer = desk.client_with(narrow).chat.completions.create(model="desk", messages=ASKED)  # type: ignore[call-overload]
     assert answer.citable["outcome"] == "unknown" and answer.citations == []
     with pytest.raises(openai.NotFoundError) as missing:
@@ -213,10 +213,10 @@ def test_keys_decide_what_is_found_and_how_often(desk: Desk) -> None:
     with pytest.raises(openai.AuthenticationError) as wrong:
         desk.client_with("ck_nobody").models.list()
     assert wrong.value.code == "invalid_api_key" and "not known" in wrong.value.message
-    _, writer = make_key(user=desk.world.user, name="w", rights=["write"])
+    _, writer = create_key(user=desk.world.user, name="w", rights=["write"])
     with pytest.raises(openai.PermissionDeniedError):
         desk.client_with(writer).models.list()
-    _, slow = make_key(user=desk.world.user, name="s", requests_per_minute=1)
+    _, slow = create_key(user=desk.world.user, name="s", requests_per_minute=1)
     quick = desk.client_with(slow)
     head = quick.models.with_raw_response.list().headers
     assert head["x-ratelimit-remaining-requests"] == "0"
@@ -225,7 +225,7 @@ def test_keys_decide_what_is_found_and_how_often(desk: Desk) -> None:
     assert (
         often.value.code == "rate_limit_exceeded" and "retry-after" in often.value.response.headers
     )
-    row, poor = make_key(user=desk.world.user, name="p")
+    row, poor = create_key(user=desk.world.user, name="p")
     start = period_start(period="day", at=timezone.now())
     Budget.objects.create(key=row, period="day", max_tokens=5, spent_tokens=9, period_start=start)
     with pytest.raises(openai.RateLimitError) as spent:

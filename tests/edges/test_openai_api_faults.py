@@ -15,10 +15,10 @@ from django.db import connection
 
 from agents import models
 from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError, RAGError
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.asgi_server import server_thread
-from tests.edges.admin_desk import use_words
-from tests.edges.api_desk import KeyClient
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.api_client import KeyClient
 from tests.factories import DIM, UserFactory
 from tests.integration.agent_world import AgentWorld, world
 
@@ -35,10 +35,10 @@ def slowly(answer: str, delay_s: float) -> dict[str, Any]:
 def client(
     db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> KeyClient:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     user = UserFactory()
     models.Agent.objects.create(name="desk", owner=user)
-    _, secret = make_key(user=user, name="k")
+    _, secret = create_key(user=user, name="k")
     return KeyClient(secret)
 
 
@@ -141,7 +141,7 @@ def url(world: AgentWorld) -> Iterator[str]:
 
 @pytest.fixture
 def key(world: AgentWorld) -> str:
-    return make_key(user=world.user, name="k")[1]
+    return create_key(user=world.user, name="k")[1]
 
 
 def test_a_model_that_fails_is_an_error_whole_and_in_a_stream(

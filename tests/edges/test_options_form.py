@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from unfold import widgets
 
 from rag.admin.ui.options_form import OptionsForm, options_form
-from rag.core.options import find_faults, option, read_options, schema_of
+from rag.core.options import find_option_errors, option, read_options, schema_of
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def test_stored_options_come_back_unchanged() -> None:
 def test_no_input_gives_options_that_the_schema_refuses(sent: dict[str, str]) -> None:
     made = options_form(SCHEMA)(sent)
     if made.is_valid():
-        assert find_faults(SCHEMA, made.options(), of="search") == {}
+        assert find_option_errors(SCHEMA, made.options(), of="search") == {}
     else:
         assert all(errors for errors in made.errors.values())
 

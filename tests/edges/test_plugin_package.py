@@ -96,7 +96,7 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.sources import SourceQuery
 from rag.services.plugins import make_plugin
-from rag.services.answers.prompt import PromptEnhancer
+from rag.services.answers.context_builder import PromptEnhancer
 source = make_plugin(kind="source", name="glossary", options={"terms": {"pH": "Acidity."}})
 query = SourceQuery("育苗时的 EC 和 ph 是多少？", Scope.anonymous(), Deadline(5), ports=None)
 for hit in source.retrieve(query).hits:

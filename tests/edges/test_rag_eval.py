@@ -12,10 +12,10 @@ from django.core.management import CommandError, call_command
 from rag import models
 from rag.core.access import Scope
 from rag.services.evaluation import datasets as evaluate_service
-from rag.services.evaluation.datasets import evaluate
-from rag.services.search.search import search
+from rag.services.evaluation.datasets import evaluate_folder
+from rag.services.search.engine import run_search
 from rag.services.stores.lifecycle import create_store
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 
 pytestmark = pytest.mark.django_db
 TEXTS = {
@@ -30,7 +30,7 @@ QRELS = {"q1": "d1", "q2": "d2", "q3": "d4"}
 
 @pytest.fixture(autouse=True)
 def words(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     settings.MEDIA_ROOT = tmp_path / "media"
 
 
@@ -106,7 +106,7 @@ def test_the_store_is_kept_for_the_next_run(data: Path, capsys: pytest.CaptureFi
 
 
 def test_the_store_is_nobodys_and_not_public(data: Path) -> None:
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     store = models.Store.objects.get(name="eval plant")
     assert (store.owner, store.is_public) == (None, False)
     assert not models.Store.objects.readable(Scope.anonymous()).exists()
@@ -114,7 +114,7 @@ def test_the_store_is_nobodys_and_not_public(data: Path) -> None:
 
 
 def test_each_passage_is_a_page_and_a_chunk_of_one_file(data: Path) -> None:
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     file = models.File.objects.get()
     assert [page["label"] for page in file.pages] == list(TEXTS)
     chunks = list(models.Chunk.objects.order_by("ordinal"))
@@ -129,37 +129,37 @@ def test_each_passage_is_a_page_and_a_chunk_of_one_file(data: Path) -> None:
 
 
 def test_another_corpus_makes_the_store_anew(data: Path) -> None:
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     before = models.Store.objects.get().pk
     write(data, texts={**TEXTS, "d5": ("", "A new passage about turbines.")})
-    assert evaluate(data_dir=data).n_documents == 5
+    assert evaluate_folder(data_dir=data).n_documents == 5
     store = models.Store.objects.get()
     assert store.pk != before
-    found = search(query="turbines", scope=Scope.operator(), stores=[store], is_logged=False)
+    found = run_search(query="turbines", scope=Scope.operator(), stores=[store], is_logged=False)
     assert "turbines" in found.hits[0].text
 
 
 def test_another_model_makes_the_store_anew(data: Path, settings: Any) -> None:
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     settings.RAG = {**settings.RAG, "EMBEDDING_MODEL": "words:32"}
-    assert evaluate(data_dir=data).model == "words:32"
+    assert evaluate_folder(data_dir=data).model == "words:32"
     assert models.Store.objects.get().space.dim == 32
 
 
 def test_other_terms_make_the_store_anew(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     before = models.Store.objects.get().pk
     monkeypatch.setattr("rag.services.evaluation.datasets.VERSION", "words/9")
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     assert models.Store.objects.get().pk != before
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"file_revision": 2}, {"revision": 2}])
 def test_a_change_by_hand_makes_the_store_anew(data: Path, change: dict[str, Any]) -> None:
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     before = models.Store.objects.get().pk
     models.Chunk.objects.filter(ordinal=2).update(**change)
-    evaluate(data_dir=data)
+    evaluate_folder(data_dir=data)
     assert models.Store.objects.get().pk != before
 
 
@@ -175,10 +175,10 @@ def test_it_searches_as_everybody_does(data: Path, monkeypatch: pytest.MonkeyPat
 
     def spy(**values: Any) -> Any:
         seen.append(values)
-        return search(**values)
+        return run_search(**values)
 
-    monkeypatch.setattr(evaluate_service, "search", spy)
-    run = evaluate(data_dir=data, mode="bm25")
+    monkeypatch.setattr(evaluate_service, "run_search", spy)
+    run = evaluate_folder(data_dir=data, mode="bm25")
     assert [values["query"] for values in seen] == list(QUERIES.values())
     default = seen[0]["stores"][0].retrieval_settings
     assert seen[0]["settings"] == default.but(mode="keyword", top_k=10)

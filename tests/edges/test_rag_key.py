@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rag import models
-from tests.edges.api_desk import KeyClient
+from tests.edges.api_client import KeyClient
 from tests.factories import StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -20,8 +20,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from project import postgres
-from project.postgres_places import USER, install_dir, socket_dir
+from project.postgres import server as postgres
+from project.postgres.paths import USER, install_dir, socket_dir
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 
@@ -31,7 +31,7 @@ def var() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="citable-serve-", dir="/tmp"))
     folder.chmod(0o711)
     yield folder
-    postgres.stop(install_dir(), folder / "postgres")
+    postgres.stop_postgres(install_dir(), folder / "postgres")
     shutil.rmtree(folder)
 
 

@@ -9,9 +9,9 @@ from django.contrib.auth.models import Permission
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.reindex.worker import work_run
+from rag.services.reindex.worker import run_reindex
 from rag.stages.text.terms import VERSION
-from tests.edges.api_desk import KeyClient, client_for, error_of, ok
+from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.move_world import NEW, filled_store, two_models
 
@@ -34,7 +34,7 @@ def test_a_run_is_queued_once_and_its_progress_is_told(desk: Any) -> None:
     assert (again["is_new"], again["run"]["id"]) == (False, told["run"]["id"])
     jobs = ProcrastinateJob.objects.filter(task_name="rag.reindex_run")
     assert [job.args for job in jobs] == [{"run_id": told["run"]["id"]}]
-    work_run(run_id=told["run"]["id"])
+    run_reindex(run_id=told["run"]["id"])
     run = ok(client.get(f"/api/reindex/{told['run']['id']}"))
     assert (run["state"], run["n_done"], run["n_total"], run["error"]) == ("done", 20, 20, "")
     assert [row["id"] for row in ok(client.get("/api/reindex?store=house"))] == [run["id"]]
@@ -64,7 +64,7 @@ def test_a_move_is_steered(desk: Any) -> None:
     client, store = desk
     body = {"store": "house", "what": "embeddings", "model": NEW, "swap": False}
     run_id = ok(client.send("post", "/api/reindex", body), 202)["run"]["id"]
-    work_run(run_id=run_id)
+    run_reindex(run_id=run_id)
     address = f"/api/reindex/{run_id}"
     run = ok(client.get(address))
     assert run["state"] == "refused"
@@ -137,7 +137,7 @@ def test_files_and_filters_choose(desk: Any) -> None:
     body = {"store": "house", "what": "lexical", "files": [first.pk, other.pk]}
     run_id = ok(client.send("post", "/api/reindex", body), 202)["run"]["id"]
     assert models.ReindexRun.objects.get(pk=run_id).file_ids == [first.pk]
-    work_run(run_id=run_id)
+    run_reindex(run_id=run_id)
     assert ok(client.get(f"/api/reindex/{run_id}"))["n_done"] == 10
     body = {"store": "house", "what": "lexical", "filter": 'lang = "zh"'}
     run_id = ok(client.send("post", "/api/reindex", body), 202)["run"]["id"]
@@ -148,7 +148,7 @@ def test_swapping_a_refused_move_is_a_conflict_with_the_reason(desk: Any) -> Non
     client, _store = desk
     body = {"store": "house", "what": "embeddings", "model": NEW, "swap": False}
     run_id = ok(client.send("post", "/api/reindex", body), 202)["run"]["id"]
-    work_run(run_id=run_id)
+    run_reindex(run_id=run_id)
     error = error_of(client.send("post", f"/api/reindex/{run_id}/swap"), 409)
     assert error["code"] == "conflict"
     assert "no golden questions" in error["message"]

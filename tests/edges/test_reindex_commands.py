@@ -10,11 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from rag import models
-from rag.providers.postgres.vectors.flip import holding_run
+from rag.providers.postgres.vectors.switch import reindex_lock
 from rag.services.ingest.index_file import index_file
-from rag.services.reindex.files import PARSERS, is_stale, work_files
-from rag.services.reindex.runs import start_run
-from rag.services.reindex.worker import work_run
+from rag.services.reindex.files import PARSERS, is_stale, reindex_files
+from rag.services.reindex.runs import start_reindex
+from rag.services.reindex.worker import run_reindex
 from tests.factories import FileFactory
 from tests.integration.index_desk import ask, live, put, run_job
 from tests.integration.move_world import (
@@ -84,7 +84,7 @@ def _status() -> str:
 def test_a_run_in_other_hands_is_told_and_can_be_cancelled() -> None:
     store = filled_store(20, slug="house")
     order = start_move(store)
-    with holding_run(order.pk), pytest.raises(CommandError, match="another process"):
+    with reindex_lock(order.pk), pytest.raises(CommandError, match="another process"):
         run("rag_reindex", "--store", "house", "--model", NEW)
     assert "cancelled" in run("rag_reindex", "--store", "house", "--cancel")
 
@@ -179,8 +179,8 @@ def test_chunks_are_cut_anew_from_the_kept_text_without_the_bytes() -> None:
     n_before, text = file.n_chunks, file.canonical_text
     Path(file.content.path).unlink()
     models.Store.objects.filter(pk=store.pk).update(max_tokens_per_chunk=50)
-    order, _ = start_run(scope=OPERATOR, store=store, what="chunks", file_ids=[file.pk])
-    assert work_run(run_id=order.pk) is True
+    order, _ = start_reindex(scope=OPERATOR, store=store, what="chunks", file_ids=[file.pk])
+    assert run_reindex(run_id=order.pk) is True
     index_file(file_id=file.pk, from_text=True)
     file.refresh_from_db()
     assert (file.error, file.canonical_text) == (None, text)
@@ -188,7 +188,7 @@ def test_chunks_are_cut_anew_from_the_kept_text_without_the_bytes() -> None:
     assert all(chunk.heading_path == ["Pumps"] for chunk in live(file)[1:])
     ask("DELETE FROM procrastinate_jobs RETURNING 1")
     models.File.objects.filter(pk=file.pk).update(status="completed")
-    assert work_run(run_id=order.pk) is False
+    assert run_reindex(run_id=order.pk) is False
     order.refresh_from_db()
     assert (order.state, order.n_done) == ("done", 1)
 
@@ -199,10 +199,10 @@ def test_stale_files_are_those_that_failed_or_were_read_by_older_parsers() -> No
     old = FileFactory(store=store, parser="plain/1", n_chunks=1)
     failed = FileFactory(store=store, parser="plain/3", status="error")
     assert set(models.File.objects.filter(is_stale())) == {old, failed}
-    order, _ = start_run(scope=OPERATOR, store=store, what="parse")
+    order, _ = start_reindex(scope=OPERATOR, store=store, what="parse")
     models.ReindexRun.objects.update(options={"only_stale": True})
     order.refresh_from_db()
-    work_files(run=order)
+    reindex_files(run=order)
     assert set(order.file_ids or ()) == {old.pk, failed.pk}
 
 

@@ -15,12 +15,12 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import CancelledError
-from rag.services.files.reparse import reindex
+from rag.services.files.requeue import requeue_files
 from rag.services.reindex import progress as reindex_progress
-from rag.services.reindex.move_end import cancel_run
-from rag.services.reindex.progress import RunClock
-from rag.services.reindex.runs import RunOptions, start_run
-from rag.services.reindex.worker import work_run
+from rag.services.reindex.migrate_end import cancel_reindex
+from rag.services.reindex.progress import ProgressRecorder
+from rag.services.reindex.runs import ReindexOptions, start_reindex
+from rag.services.reindex.worker import run_reindex
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.move_world import NEW, filled_store, start_move, texts, two_models
 
@@ -82,7 +82,7 @@ def test_without_a_limit_nobody_waits(clock: Clock) -> None:
 
 def test_a_slow_machine_is_not_slowed_further(clock: Clock) -> None:
     run = start_move(filled_store(20), per_second=10)
-    ticking = RunClock(run, stage="embedding", n_total=100)
+    ticking = ProgressRecorder(run, stage="embedding", n_total=100)
     clock.now += 5.0
     ticking.tick(40)
     assert clock.slept == []
@@ -92,8 +92,8 @@ def test_a_slow_machine_is_not_slowed_further(clock: Clock) -> None:
 
 def test_a_slowed_run_hears_that_it_was_cancelled(clock: Clock) -> None:
     run = start_move(filled_store(20), per_second=10)
-    ticking = RunClock(run, stage="embedding", n_total=100)
-    cancel_run(run=run)
+    ticking = ProgressRecorder(run, stage="embedding", n_total=100)
+    cancel_reindex(run=run)
     with pytest.raises(CancelledError):
         ticking.tick(20)
 
@@ -103,7 +103,7 @@ def test_files_are_begun_one_after_another() -> None:
     for _ in range(3):
         publish(FileFactory(store=store), *texts(30))
     began = timezone.now()
-    reindex(store=store, per_second=10)
+    requeue_files(store=store, per_second=10)
     due = ProcrastinateJob.objects.order_by("pk").values_list("scheduled_at", flat=True)
     first, *later = due
     assert first is None or first <= began + timedelta(seconds=1)
@@ -161,13 +161,13 @@ def test_vectors_that_lack_are_made_no_faster_than_was_asked_and_counted(clock: 
 def test_filling_what_lacks_can_be_cancelled(clock: Clock) -> None:
     store = filled_store(200, slug="house")
     without_vectors(store, 192)
-    run, _ = start_run(
+    run, _ = start_reindex(
         scope=Scope.operator(),
         store=store,
         what="embeddings",
-        options=RunOptions(only_stale=True, per_second=64),
+        options=ReindexOptions(only_stale=True, per_second=64),
     )
-    work_run(run_id=run.pk, on_progress=lambda told: cancel_run(run=run))
+    run_reindex(run_id=run.pk, on_progress=lambda told: cancel_reindex(run=run))
     run.refresh_from_db()
     assert run.state == "cancelled"
     # One batch was on its way already.

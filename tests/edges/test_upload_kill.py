@@ -22,8 +22,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from project import postgres
-from project.postgres_places import USER, install_dir, socket_dir
+from project.postgres import server as postgres
+from project.postgres.paths import USER, install_dir, socket_dir
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 MB = 1024 * 1024
@@ -183,7 +183,7 @@ def web() -> Iterator[Web]:
     finally:
         if made.process is not None and made.process.poll() is None:
             made.kill()
-        postgres.stop(install_dir(), folder / "postgres")
+        postgres.stop_postgres(install_dir(), folder / "postgres")
         shutil.rmtree(folder)
 
 

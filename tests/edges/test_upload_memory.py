@@ -14,9 +14,9 @@ from django.conf import settings
 from django.test import Client
 
 from rag import models
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from tests.factories import StoreFactory, UserFactory
-from tests.processes import mortal_server
+from tests.server_processes import mortal_server
 
 MB = 1024 * 1024
 SIZE = 100 * MB
@@ -71,7 +71,7 @@ def cookies_of(user: Any) -> dict[str, str]:
 def test_a_document_of_100_mb_leaves_the_web_server_as_it_is() -> None:
     user = UserFactory(is_superuser=True)
     store = StoreFactory(owner=user)
-    _, key = make_key(user=user, name="test", rights=["read", "write"])
+    _, key = create_key(user=user, name="test", rights=["read", "write"])
     bearer = {"Authorization": f"Bearer {key}"}
     signed_in = {"X-CSRFToken": TOKEN, "Accept": "application/json"}
     name = store.resource_name

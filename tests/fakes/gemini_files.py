@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tests.fakes.gemini_shelf import (
+from tests.fakes.gemini_state import (
     DEFAULT_CHUNK,
     Document,
     Modes,

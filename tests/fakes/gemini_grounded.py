@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes.gemini_filter import FilterMistake, read_filter, values_of
-from tests.fakes.gemini_shelf import Document, Store
+from tests.fakes.gemini_state import Document, Store
 from tests.fakes.gemini_texts import Piece, best_sentence, rank, read_pages
 from tests.fakes.gemini_wire import error, parts_of
 from tests.fakes.loopback import Reply

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from tests.fakes.gemini_shelf import new_id
+from tests.fakes.gemini_state import new_id
 from tests.fakes.gemini_wire import error
 from tests.fakes.loopback import Call, Reply
 
 if TYPE_CHECKING:
-    from tests.fakes.gemini_shelf import Modes
+    from tests.fakes.gemini_state import Modes
 
 MAX_BYTES = 100 * 1024 * 1024
 # The SDK sends pieces of this size; the protocol asks for multiples of a part of it.

@@ -11,17 +11,17 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.chat.answers.chat import begin_chat
-from agents.chat.answers.follow import follow_chat
-from agents.chat.answers.order import ChatOrder
-from agents.core.chat import ChatEvent
+from agents.chat.answers.control import start_answer
+from agents.chat.answers.replay import replay_answer_events
+from agents.chat.answers.request import MessageRequest
+from agents.core.chat_events import ChatEvent
 from rag.core.access import Scope
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.services.access.callers import scope_of
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import model_of_script
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 TEXTS = (
@@ -117,9 +117,9 @@ class AgentWorld:
         return async_to_sync(self.aask)(message, **order)
 
     async def aask(self, message: str = "", **order: Any) -> Told:
-        given = ChatOrder(agent=self.agent, scope=self.scope, message=message, **order)
-        chat = await begin_chat(order=given)
-        told = [event async for event in follow_chat(message_id=chat.answer.pk)]
+        given = MessageRequest(agent=self.agent, scope=self.scope, message=message, **order)
+        chat = await start_answer(order=given)
+        told = [event async for event in replay_answer_events(message_id=chat.answer.pk)]
         await settled()
         return Told(told)
 
@@ -128,7 +128,7 @@ async def settled() -> None:
     """Wait until no answer is at work any more, summaries included."""
     import asyncio
 
-    from agents.chat.answers import chat
+    from agents.chat.answers import control as chat
 
     while chat._TASKS:
         await asyncio.wait(set(chat._TASKS), timeout=10)
@@ -139,7 +139,7 @@ def world(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[AgentWorld]:
     """A store with five texts in two files, and an agent that looks into all it may."""
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     user = UserFactory()
     store = StoreFactory(owner=user, slug="manuals", name="Manuals")
     publish(FileFactory(store=store, name="pump manual.txt"), *TEXTS[:3])

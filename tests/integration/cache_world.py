@@ -14,12 +14,12 @@ from rag.core.access import Scope
 from rag.core.documents import Chunk
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import set_chunks_enabled, update_file
-from rag.services.search import cache as caches
-from rag.services.search.cached_search import cached_search
-from rag.services.search.search import search
+from rag.services.search import cache_regions
+from rag.services.search.engine import run_search
+from rag.services.search.result_cache import cached_search
 from rag.services.stores.lifecycle import delete_store
 from tests.factories import (
     FileFactory,
@@ -56,7 +56,7 @@ class World:
     def find_anew(self, query: str = QUERY, **values: Any) -> SearchResult:
         """Search as the reader would, without the cache."""
         values = {"scope": self.scope, "is_logged": False} | values
-        return search(query=query, stores=[self.fresh_store()], **values)
+        return run_search(query=query, stores=[self.fresh_store()], **values)
 
     def fresh_store(self) -> models.Store:
         """Return the store as it is now; what is gone as it was."""
@@ -79,8 +79,8 @@ def make_world() -> World:
 
 def forget_cached() -> None:
     """Begin with empty caches and counters at nought."""
-    caches._own.cache_clear()
-    caches._server.cache_clear()
+    cache_regions._own.cache_clear()
+    cache_regions._server.cache_clear()
 
 
 def is_cached(result: SearchResult) -> bool:
@@ -153,7 +153,7 @@ CHANGES: dict[str, tuple[Callable[[World], object], bool]] = {
         True,
     ),
     "the store is deleted": (lambda w: delete_store(store=w.store), True),
-    "statistics are rolled up": (lambda w: stats.recount(w.store.pk), False),
+    "statistics are rolled up": (lambda w: stats.recount_statistics(w.store.pk), False),
     "a file is restricted": (lambda w: w.open_file.restricted_to.add(w.editors), True),
     "a restriction is lifted": (lambda w: w.secret_file.restricted_to.clear(), False),
     "a restriction is moved": (lambda w: w.secret_file.restricted_to.set([w.editors]), True),

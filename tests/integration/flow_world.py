@@ -17,7 +17,7 @@ from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
 from rag.services.access.callers import scope_of
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 FLOWS = Path(__file__).resolve().parents[2] / "examples" / "flows"
@@ -65,7 +65,7 @@ SCRIPT = f"scripted:{MEDICAL / 'answers.yaml'}"
 @pytest.fixture
 def house(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Iterator[None]:
     """The words embedder, the default database for sources, doubao as an endpoint, the tool."""
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     settings.RAG = {
         **settings.RAG,
         "SOURCE_DATABASES": ("default",),

@@ -11,8 +11,8 @@ from django.db import connection
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.services.files.upload import ingest_file
-from rag.services.ingest.worker import work_off
+from rag.services.files.upload import upload_file
+from rag.services.ingest.inline_worker import run_until_indexed
 from rag.services.wiring import registry as wiring
 from tests.fakes.words_embedder import WordsEmbedder
 
@@ -49,12 +49,12 @@ def watch(store: models.Store, monkeypatch: Any) -> WatchedEmbedder:
 def put(store: models.Store, content: bytes | str, name: str = "a.txt") -> models.File:
     """Take a file in; its job waits."""
     raw = content.encode() if isinstance(content, str) else content
-    return ingest_file(store=store, name=name, content=io.BytesIO(raw)).file
+    return upload_file(store=store, name=name, content=io.BytesIO(raw)).file
 
 
 def work(*files: models.File) -> list[models.File]:
     """Let a real worker do what waits; return the files as they are then."""
-    work_off(file_ids=[file.pk for file in files], on_progress=lambda progress: None)
+    run_until_indexed(file_ids=[file.pk for file in files], on_progress=lambda progress: None)
     return [models.File.objects.get(pk=file.pk) for file in files]
 
 

@@ -13,11 +13,11 @@ from rag.core.documents import Chunk
 from rag.core.ports import FileFilter, IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.providers.postgres.vectors.spaces import create_partition
-from rag.providers.postgres.write import drafts
-from rag.providers.postgres.write.swap import SwapTarget, swap_in
-from rag.stages.text.terms import index_terms, is_han, is_identifier, query_terms, short_phrase
+from rag.providers.postgres.write import staging as drafts
+from rag.providers.postgres.write.swap import SwapTarget, swap_revision
+from rag.stages.text.terms import index_terms, is_han, is_identifier, query_terms, short_han_phrase
 
 DIM = 8
 
@@ -55,11 +55,11 @@ def draft(file: models.File, texts: list[str], vectors: list[Any]) -> None:
         chunk = Chunk(ordinal, position, position + len(text), position, text, len(text))
         position += len(text)
         sha256 = hashlib.sha256(text.encode()).hexdigest()
-        weights = term_weights(file.store_id, counts, file.store.avg_len_frozen)
+        weights = bm25_weights(file.store_id, counts, file.store.avg_len_frozen)
         length = sum(counts.values())
-        rows.append(drafts.DraftRow(chunk, sha256, is_han(text), length, weights, vector))
-    drafts.begin_draft(file.pk, "test")
-    drafts.add_rows(file.pk, "test", rows)
+        rows.append(drafts.StagedRow(chunk, sha256, is_han(text), length, weights, vector))
+    drafts.begin_staging(file.pk, "test")
+    drafts.stage_rows(file.pk, "test", rows)
 
 
 def publish(file: models.File, texts: list[str], vectors: list[Any]) -> list[models.Chunk]:
@@ -78,7 +78,7 @@ def swap(file: models.File) -> int:
         target = SwapTarget(
             row.pk, row.store_id, row.store.space_id, row.revision, row.content_type
         )
-        row.n_chunks = swap_in(target)
+        row.n_chunks = swap_revision(target)
         row.save()
         return row.n_chunks
 
@@ -106,7 +106,7 @@ def index_query(
         settings=RetrievalSettings(**values.pop("settings", {})),
         codes=frozenset(filter(is_identifier, terms)),
         is_han=is_han(text),
-        phrase=short_phrase(text),
+        phrase=short_han_phrase(text),
         files=None if files is None else FileFilter(files, 10),
         **values,
     )

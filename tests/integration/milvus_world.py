@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.outbox.switch import switch_outbox
+from rag.providers.postgres.outbox.switch import enable_outbox
 from rag.services.wiring import registry as search_providers
 
 
@@ -27,5 +27,5 @@ def milvus_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def server(milvus_file: Path, settings: Any) -> MilvusServer:
     values = {"SEARCH_PROVIDER": "milvus", "MILVUS_URI": str(milvus_file)}
     settings.RAG = settings.RAG | values
-    switch_outbox(True)
+    enable_outbox(True)
     return search_providers.milvus_server()

@@ -15,9 +15,9 @@ from rag.core.access import Scope
 from rag.core.errors import ProviderError
 from rag.core.registry import Registry
 from rag.core.types import RetrievalSettings
-from rag.services.reindex.runs import RunOptions, start_run
-from rag.services.reindex.worker import work_run
-from rag.services.search.search import search
+from rag.services.reindex.runs import ReindexOptions, start_reindex
+from rag.services.reindex.worker import run_reindex
+from rag.services.search.engine import run_search
 from rag.services.wiring import registry as wiring
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
@@ -81,8 +81,12 @@ def golden(store: models.Store, n: int = 8) -> None:
 
 def start_move(store: models.Store, *, model: str = NEW, **options: Any) -> models.ReindexRun:
     """Order a move to ``words:32``, or to another model."""
-    run, _ = start_run(
-        scope=OPERATOR, store=store, what="embeddings", model=model, options=RunOptions(**options)
+    run, _ = start_reindex(
+        scope=OPERATOR,
+        store=store,
+        what="embeddings",
+        model=model,
+        options=ReindexOptions(**options),
     )
     return run
 
@@ -90,7 +94,7 @@ def start_move(store: models.Store, *, model: str = NEW, **options: Any) -> mode
 def move(store: models.Store, **options: Any) -> models.ReindexRun:
     """Move the store to ``words:32`` and return the run as it ended."""
     run = start_move(store, **options)
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     run.refresh_from_db()
     return run
 
@@ -103,7 +107,7 @@ def answers(store: models.Store) -> dict[str, tuple[Any, ...]]:
 
 def answer(store: models.Store, query: str) -> tuple[Any, ...]:
     """Return the hits of one query: (chunk, score to four places), best first."""
-    found = search(
+    found = run_search(
         query=query,
         scope=OPERATOR,
         stores=[store],

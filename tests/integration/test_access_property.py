@@ -15,14 +15,14 @@ from rag.core.errors import NotFoundError, RAGError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
 from rag.services.access.callers import scope_of
-from rag.services.answers.ask import ask
-from rag.services.answers.citations import pinned_hits
-from rag.services.answers.quote_page import page_text
-from rag.services.answers.store_facts import store_facts
+from rag.services.answers.citations import pin_hits
+from rag.services.answers.page_view import page_text
+from rag.services.answers.question_answering import ask
+from rag.services.answers.store_questions import answer_store_question
 from rag.services.chunks.find import find_chunks
-from rag.services.search.cached_search import cached_search
-from rag.services.search.retrieve import retrieve
-from rag.services.search.search import search
+from rag.services.search.engine import run_search
+from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import retrieve
 from rag.services.stores.readable import readable_stores
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.move_world import two_models
@@ -91,29 +91,35 @@ def paths(world: World, scope: Scope) -> dict[str, Callable[[], object]]:
     pins = [Hit(text="", rank=1, chunk_id=pk, revision=1) for pk in ids]
     filtered = every.but(content_types=("document",))
     return {
-        "search": lambda: search(query=QUERY, scope=scope, stores=stores, settings=every).hits,
+        "search": lambda: run_search(query=QUERY, scope=scope, stores=stores, settings=every).hits,
         "semantic": lambda: (
-            search(
+            run_search(
                 query=QUERY, scope=scope, stores=stores, settings=every.but(mode="semantic")
             ).hits
         ),
         "keyword": lambda: (
-            search(query=QUERY, scope=scope, stores=stores, settings=every.but(mode="keyword")).hits
+            run_search(
+                query=QUERY, scope=scope, stores=stores, settings=every.but(mode="keyword")
+            ).hits
         ),
-        "filtered": lambda: search(query=QUERY, scope=scope, stores=stores, settings=filtered).hits,
+        "filtered": lambda: (
+            run_search(query=QUERY, scope=scope, stores=stores, settings=filtered).hits
+        ),
         "cached": lambda: (
             cached_search(query=QUERY, scope=scope, stores=stores, settings=every).hits
         ),
         "retrieve": lambda: retrieve(query=QUERY, scope=scope, stores=stores, settings=every).hits,
         "ask": lambda: ask(question=QUERY, scope=scope, stores=stores, settings=every),
-        "facts": lambda: store_facts(question="Which files are there?", scope=scope, stores=stores),
+        "facts": lambda: answer_store_question(
+            question="Which files are there?", scope=scope, stores=stores
+        ),
         "find": lambda: list(
             find_chunks(chunks=chunks.readable(scope), scope=scope, words="common").values_list(
                 "text", flat=True
             )
         ),
         "files": lambda: list(models.File.objects.readable(scope).values_list("name", flat=True)),
-        "pinned": lambda: pinned_hits(hits=pins, scope=scope),
+        "pinned": lambda: pin_hits(hits=pins, scope=scope),
         "stores": lambda: [store.slug for store in readable_stores(scope=scope)],
         "page": lambda: [_page(pk, scope) for pk in ids],
     }

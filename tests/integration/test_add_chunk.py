@@ -11,11 +11,11 @@ from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, NotFoundError
 from rag.core.hits import Hit
 from rag.services.access.callers import scope_of
-from rag.services.answers.citations import pinned_hits
+from rag.services.answers.citations import pin_hits
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
-from rag.services.search.search import search
-from rag.stages.citing.cite import verify_citations
+from rag.services.search.engine import run_search
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import OPERATOR, ask, check_index, found, nearest, watch_words
@@ -86,13 +86,13 @@ def test_a_file_without_text_can_be_told_in_words(file: Any) -> None:
 def test_what_it_says_can_be_cited_and_its_place_is_told(file: Any) -> None:
     second = publish(file, *TEXTS)[1]
     made = add(file, "The hotline is open day and night.", second)
-    hit = search(query="hotline", scope=OPERATOR, stores=[file.store]).hits[0]
+    hit = run_search(query="hotline", scope=OPERATOR, stores=[file.store]).hits[0]
     assert (hit.chunk_id, hit.revision, hit.file_name) == (made.pk, 1, file.name)
     answer = 'It is open.[doc_01: "The hotline is open day and night."]'
     _, citations = verify_citations(answer, [Passage("doc_01", hit, hit.text)])
     for one in citations:
         assert (one.char_start, one.char_end) == (second.char_end, second.char_end)
-    assert pinned_hits(hits=[hit], scope=OPERATOR)[0].text == made.text
+    assert pin_hits(hits=[hit], scope=OPERATOR)[0].text == made.text
 
 
 def test_only_editors_add_and_only_behind_the_files_own_chunks(file: Any) -> None:
@@ -143,7 +143,7 @@ def test_deleted_chunks_leave_nothing(file: Any, django_capture_on_commit_callba
     assert not models.ChunkRevision.objects.exists()
     assert found(file.store, "secret") == found(file.store, "保修期") == []
     hits = [Hit(text="x", rank=1, chunk_id=pump.pk, revision=1)]
-    assert pinned_hits(hits=hits, scope=OPERATOR)[0].text == ""
+    assert pin_hits(hits=hits, scope=OPERATOR)[0].text == ""
     check_index(file.store)
     file.refresh_from_db()
     assert file.n_chunks == 1

@@ -14,7 +14,7 @@ import pytest
 
 from agents.chat.agents import rag_agent as engines
 from agents.chat.agents.save import save_agent
-from agents.core.extend_pipeline import withdraw
+from agents.core.extend_pipeline import remove_extension
 from agents.models import Agent
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
@@ -74,7 +74,7 @@ def test_steps_of_a_plugin_are_in_every_answer(guide: AgentWorld) -> None:
         assert (told.text, told.row.outcome) == ("Please ask the front desk.", "unknown")
         assert told.of("sources") == []
     finally:
-        withdraw("rag", module.with_my_steps)
+        remove_extension("rag", module.with_my_steps)
         engines.agent_engine.cache_clear()
 
 

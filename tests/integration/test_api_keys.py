@@ -12,18 +12,18 @@ from django.utils import timezone
 from rag import models
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.types import RetrievalSettings
-from rag.services.access.api_keys import authenticate_key, make_key, revoke_key
-from rag.services.access.callers import caller_of_user, scope_of
-from rag.services.search.search import search
+from rag.services.access.api_keys import authenticate_key, create_key, revoke_key
+from rag.services.access.callers import caller_for_user, scope_of
+from rag.services.search.engine import run_search
 from rag.services.stores.lifecycle import delete_store, find_stores
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
 
 
 def test_only_the_digest_and_the_beginning_are_kept() -> None:
-    key, secret = make_key(user=UserFactory(), name="  crawler ")
+    key, secret = create_key(user=UserFactory(), name="  crawler ")
     assert secret.startswith("ck_")
     assert key.prefix == secret[:11]
     assert len(secret) >= 11 + 1 + 43
@@ -36,14 +36,14 @@ def test_only_the_digest_and_the_beginning_are_kept() -> None:
 
 def test_keys_differ() -> None:
     user = UserFactory()
-    secrets = {make_key(user=user, name="k")[1] for _ in range(20)}
+    secrets = {create_key(user=user, name="k")[1] for _ in range(20)}
     assert len(secrets) == 20
 
 
 def test_a_key_acts_as_its_user() -> None:
     group = GroupFactory()
     user = UserFactory(groups=[group])
-    key, secret = make_key(user=user, name="k", rights=["write", "read"], requests_per_minute=7)
+    key, secret = create_key(user=user, name="k", rights=["write", "read"], requests_per_minute=7)
     caller = authenticate_key(secret=secret)
     assert caller.user == user
     assert caller.scope == scope_of(user)
@@ -53,27 +53,27 @@ def test_a_key_acts_as_its_user() -> None:
 
 
 def test_somebody_without_a_key_has_all_rights_of_a_key() -> None:
-    assert caller_of_user(user=UserFactory()).rights == {"read", "write"}
+    assert caller_for_user(user=UserFactory()).rights == {"read", "write"}
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "ck_", "x", "ck_00000000_" + "a" * 43, "ü\ud800", "a" * 10_000]
 )
 def test_an_unknown_key_is_refused(wrong: str) -> None:
-    make_key(user=UserFactory(), name="k")
+    create_key(user=UserFactory(), name="k")
     with pytest.raises(ForbiddenError, match="not known"):
         authenticate_key(secret=wrong)
 
 
 def test_a_key_whose_last_letter_differs_is_refused() -> None:
-    _, secret = make_key(user=UserFactory(), name="k")
+    _, secret = create_key(user=UserFactory(), name="k")
     other = secret[:-1] + ("A" if secret[-1] != "A" else "B")
     with pytest.raises(ForbiddenError, match="not known"):
         authenticate_key(secret=other)
 
 
 def test_a_revoked_key_ends_at_once_and_once() -> None:
-    key, secret = make_key(user=UserFactory(), name="k")
+    key, secret = create_key(user=UserFactory(), name="k")
     assert authenticate_key(secret=secret)
     assert revoke_key(key=key)
     first = models.ApiKey.objects.get(pk=key.pk).revoked_at
@@ -84,7 +84,7 @@ def test_a_revoked_key_ends_at_once_and_once() -> None:
 
 
 def test_a_key_expires() -> None:
-    key, secret = make_key(
+    key, secret = create_key(
         user=UserFactory(), name="k", expires_at=timezone.now() + timedelta(hours=1)
     )
     assert authenticate_key(secret=secret)
@@ -95,7 +95,7 @@ def test_a_key_expires() -> None:
 
 def test_the_key_of_a_user_who_is_switched_off_is_refused() -> None:
     user = UserFactory()
-    _, secret = make_key(user=user, name="k")
+    _, secret = create_key(user=user, name="k")
     user.is_active = False
     user.save()
     with pytest.raises(ForbiddenError, match="switched off"):
@@ -106,7 +106,7 @@ def test_rights_follow_the_user_s_groups_at_once() -> None:
     group = GroupFactory()
     store = StoreFactory(readers=[group])
     user = UserFactory(groups=[group])
-    _, secret = make_key(user=user, name="k")
+    _, secret = create_key(user=user, name="k")
     assert list(models.Store.objects.readable(authenticate_key(secret=secret).scope)) == [store]
     user.groups.clear()
     assert not models.Store.objects.readable(authenticate_key(secret=secret).scope).exists()
@@ -116,19 +116,19 @@ def test_rights_follow_the_user_s_groups_at_once() -> None:
 def test_a_limited_key_sees_only_its_stores(
     is_superuser: bool, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     user = UserFactory(is_superuser=is_superuser)
     mine, other = StoreFactory(owner=user), StoreFactory(owner=user, is_public=True)
     for store in (mine, other):
         publish(FileFactory(store=store), f"the pump of {store.name}")
-    _, secret = make_key(user=user, name="k", stores=[mine])
+    _, secret = create_key(user=user, name="k", stores=[mine])
     scope = authenticate_key(secret=secret).scope
     assert scope.only_store_ids == {mine.pk}
     assert list(models.Store.objects.readable(scope)) == [mine]
     assert list(models.Store.objects.editable(scope)) == [mine]
     with pytest.raises(NotFoundError):
         find_stores(names=[other.slug], scope=scope)
-    found = search(
+    found = run_search(
         query="pump", scope=scope, stores=[mine, other], settings=RetrievalSettings(top_k=10)
     )
     assert {hit.store_id for hit in found.hits} == {mine.pk}
@@ -137,7 +137,7 @@ def test_a_limited_key_sees_only_its_stores(
 def test_a_limited_key_whose_stores_are_gone_sees_nothing() -> None:
     user = UserFactory()
     mine, other = StoreFactory(owner=user), StoreFactory(owner=user)
-    _, secret = make_key(user=user, name="k", stores=[mine])
+    _, secret = create_key(user=user, name="k", stores=[mine])
     delete_store(store=mine)
     scope = authenticate_key(secret=secret).scope
     assert scope.only_store_ids == frozenset()
@@ -147,7 +147,7 @@ def test_a_limited_key_whose_stores_are_gone_sees_nothing() -> None:
 
 def test_a_key_cannot_name_stores_that_its_user_may_not_read() -> None:
     with pytest.raises(NotFoundError, match="There is no store"):
-        make_key(user=UserFactory(), name="k", stores=[StoreFactory(owner=UserFactory())])
+        create_key(user=UserFactory(), name="k", stores=[StoreFactory(owner=UserFactory())])
     assert not models.ApiKey.objects.exists()
 
 
@@ -164,5 +164,5 @@ def test_a_key_cannot_name_stores_that_its_user_may_not_read() -> None:
 )
 def test_useless_keys_are_not_made(values: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
-        make_key(**{"user": UserFactory(), "name": "k", **values})
+        create_key(**{"user": UserFactory(), "name": "k", **values})
     assert not models.ApiKey.objects.exists()

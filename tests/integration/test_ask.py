@@ -12,8 +12,8 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, ProviderError, RAGError, UnknownNameError
 from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings
 from rag.services.access.callers import scope_of
-from rag.services.answers.ask import ask, stream_ask
-from tests.edges.admin_desk import use_words
+from rag.services.answers.question_answering import ask, stream_ask
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.openai_server import OpenAIServer, Script
 
@@ -36,7 +36,7 @@ def server() -> Iterator[OpenAIServer]:
 def _models(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None, server: OpenAIServer
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     settings.RAG = {**settings.RAG, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
 
 
@@ -264,7 +264,7 @@ async def test_who_leaves_a_stream_stops_the_model_at_once(
                 self.is_stopped = True
 
     model = Endless()
-    monkeypatch.setattr("rag.services.answers.ask.chat_for", lambda **_: model)
+    monkeypatch.setattr("rag.services.answers.question_answering.chat_for", lambda **_: model)
     pieces = stream_ask(question=QUESTION, scope=OPERATOR, stores=[store])
     assert isinstance(await anext(pieces), ChatReply)
     await pieces.aclose()  # type: ignore[attr-defined]

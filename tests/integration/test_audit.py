@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from agents import models as agent_models
 from rag import models
-from rag.core.account import Request, open_request
 from rag.core.errors import InvalidInputError
+from rag.core.request_context import RequestContext, set_request
 from rag.services.access import audit as audit_actor
-from rag.services.access.api_keys import make_key, revoke_key
-from rag.services.access.audit import forget_audit
-from rag.services.access.quotas import count_key
+from rag.services.access.api_keys import create_key, revoke_key
+from rag.services.access.audit import purge_audit
+from rag.services.access.rate_limits import count_key_call
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ def as_request(work: Callable[[], Any], **facts: Any) -> Any:
     """Do something as a request would that came from somebody."""
 
     def inside() -> Any:
-        open_request(Request(**facts))
+        set_request(RequestContext(**facts))
         return work()
 
     return contextvars.copy_context().run(inside)
@@ -67,12 +67,12 @@ def test_who_changed_a_store_and_what_is_told() -> None:
 
 def test_what_only_counts_is_no_change() -> None:
     store = StoreFactory()
-    key = make_key(user=UserFactory(), name="app")[0]
+    key = create_key(user=UserFactory(), name="app")[0]
     n = Entry.objects.count()
     models.Store.objects.update(n_chunks=5, sum_len=9)
     store.refresh_from_db()
     store.save()
-    count_key(key_id=key.pk, limit=10)
+    count_key_call(key_id=key.pk, limit=10)
     file = FileFactory(store=store)
     models.File.objects.update(
         progress={"share": 0.5}, status="processing", canonical_text="Words."
@@ -101,7 +101,7 @@ def test_an_uploaded_text_and_its_chunks_are_not_in_it() -> None:
 
 def test_keys_and_passwords_are_changed_and_never_shown() -> None:
     user = UserFactory()
-    key, secret = make_key(user=user, name="app")
+    key, secret = create_key(user=user, name="app")
     user.set_password("correct horse battery")
     user.save()
     revoke_key(key=key)
@@ -131,7 +131,7 @@ def test_access_is_told_where_it_is_given_and_taken() -> None:
 
 
 def test_agents_flows_and_budgets_are_told_too() -> None:
-    key = make_key(user=UserFactory(), name="app")[0]
+    key = create_key(user=UserFactory(), name="app")[0]
     models.Budget.objects.create(key=key, max_tokens=5)
     models.Budget.objects.update(spent_tokens=3)
     agent = agent_models.Agent.objects.create(name="desk-audit")
@@ -221,13 +221,13 @@ def test_old_entries_are_forgotten_by_a_command_that_is_told() -> None:
     n = Entry.objects.count()
     sql("INSERT INTO audit_entry (at, action, kind) VALUES (now() - interval '400 days', 'x', 'y')")
     before = timezone.now() - timedelta(days=365)
-    assert forget_audit(before=before, is_dry=True) == 1
-    assert forget_audit(before=before) == 1
+    assert purge_audit(before=before, is_dry=True) == 1
+    assert purge_audit(before=before) == 1
     last = Entry.objects.order_by("-pk")[0]
     assert (last.action, last.kind, last.after) == ("forget", "audit", {"entries": 1})
     assert Entry.objects.count() == n + 1
     with pytest.raises(InvalidInputError, match="at least 30 days"):
-        forget_audit(before=timezone.now() - timedelta(days=29))
+        purge_audit(before=timezone.now() - timedelta(days=29))
     with pytest.raises(DatabaseError), transaction.atomic():
         sql("SELECT set_config('citable.audit_forget', 'on', true)")
         sql("UPDATE audit_entry SET username = 'x'")

@@ -10,9 +10,9 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.chat.answers import chat
-from agents.chat.answers.order import ChatOrder
-from agents.chat.answers.worker import ChatWorker
+from agents.chat.answers import control as chat
+from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.worker import AnswerWorker
 from agents.runtime.db import in_db
 from tests.integration.agent_world import CITED, AgentWorld, settled, world
 
@@ -21,8 +21,8 @@ QUESTION = "How often is the pump serviced?"
 
 
 async def left_early(world: AgentWorld, after_s: float) -> None:
-    order = ChatOrder(agent=world.agent, scope=world.scope, message=QUESTION)
-    task = asyncio.create_task(chat.begin_chat(order=order))
+    order = MessageRequest(agent=world.agent, scope=world.scope, message=QUESTION)
+    task = asyncio.create_task(chat.start_answer(order=order))
     await asyncio.sleep(after_s)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -39,13 +39,13 @@ def test_an_answer_that_was_ordered_is_written_or_stopped(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch, settings: Any, finishes: bool, status: str
 ) -> None:
     settings.AGENTS = {**settings.AGENTS, "FINISHES_ALONE": finishes}
-    real = chat.start_chat
+    real = chat.create_answer
 
     def slowly(**given: Any) -> Any:
         time.sleep(0.2)
         return real(**given)
 
-    monkeypatch.setattr(chat, "start_chat", slowly)
+    monkeypatch.setattr(chat, "create_answer", slowly)
     world.use(CITED)
     async_to_sync(left_early)(world, 0.05)
     answer = models.Message.objects.get(role="assistant")
@@ -61,8 +61,8 @@ def test_what_cannot_be_asked_is_an_error_as_before(world: AgentWorld) -> None:
 
 async def test_an_answer_that_is_stopped_before_it_begins_asks_no_model(world: AgentWorld) -> None:
     model = world.use(CITED)
-    order = ChatOrder(agent=world.agent, scope=world.scope, message=QUESTION)
-    worker = ChatWorker(await in_db(chat.start_chat, order=order))
+    order = MessageRequest(agent=world.agent, scope=world.scope, message=QUESTION)
+    worker = AnswerWorker(await in_db(chat.create_answer, order=order))
     worker.stop()
     await asyncio.sleep(0.01)
     await asyncio.create_task(worker.work())

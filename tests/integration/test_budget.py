@@ -15,16 +15,16 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.account import Account
 from rag.core.deadline import Deadline
 from rag.core.errors import ForbiddenError, LimitError, ProviderError
 from rag.core.file_search import GroundedAnswer
 from rag.core.ports import ChatRequest
+from rag.core.request_context import UsageAccount
 from rag.core.types import ChatReply, Message
-from rag.services.access.api_keys import make_key
-from rag.services.usage.budgets import admit, check_budget, period_end, period_start
-from rag.services.usage.holds import held_answer, hold_answer
-from rag.services.usage.ledger import record_usage
+from rag.services.access.api_keys import create_key
+from rag.services.usage.budgets import check_budget, period_end, period_start, reserve
+from rag.services.usage.ledger import record_answer
+from rag.services.usage.metered_answers import reserve_answer, reserved_answer
 from rag.services.usage.metered_models import MeteredChat
 from tests.factories import UserFactory
 
@@ -55,7 +55,7 @@ class Model:
 
 @pytest.fixture
 def key(db: None) -> models.ApiKey:
-    return make_key(user=UserFactory(), name="app")[0]
+    return create_key(user=UserFactory(), name="app")[0]
 
 
 def budget(key: models.ApiKey, **values: Any) -> models.Budget:
@@ -63,7 +63,7 @@ def budget(key: models.ApiKey, **values: Any) -> models.Budget:
 
 
 def metered(key: models.ApiKey, model: Model) -> MeteredChat:
-    return MeteredChat(model, Account(user_id=key.user_id, key_id=key.pk))
+    return MeteredChat(model, UsageAccount(user_id=key.user_id, key_id=key.pk))
 
 
 def test_calls_are_made_until_the_tokens_are_used_up(key: models.ApiKey) -> None:
@@ -134,13 +134,13 @@ def test_a_call_that_fails_gives_back_what_it_held(key: models.ApiKey) -> None:
 
 def test_a_dead_call_holds_only_until_it_expires(key: models.ApiKey) -> None:
     budget(key, max_tokens=100)
-    ask = {"account": Account(key_id=key.pk), "model": MODEL, "input_tokens": 10}
-    held = admit(**ask, output_tokens=95, timeout_s=60)
+    ask = {"account": UsageAccount(key_id=key.pk), "model": MODEL, "input_tokens": 10}
+    held = reserve(**ask, output_tokens=95, timeout_s=60)
     assert held is not None
     with pytest.raises(LimitError):
-        admit(**ask, output_tokens=1, timeout_s=60)
+        reserve(**ask, output_tokens=1, timeout_s=60)
     models.BudgetHold.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    assert admit(**ask, output_tokens=1, timeout_s=60) is not None
+    assert reserve(**ask, output_tokens=1, timeout_s=60) is not None
     assert models.BudgetHold.objects.count() == 1
 
 
@@ -158,19 +158,19 @@ def test_answers_of_geminis_own_search_hold_a_guess_and_settle_what_they_took(
     row = budget(key, max_tokens=100)
     scope = Scope(user_id=key.user_id, key_id=key.pk)
     asked = {"scope": scope, "deadline": Deadline(30), "is_remote": True}
-    with pytest.raises(ProviderError), held_answer(**asked):
+    with pytest.raises(ProviderError), reserved_answer(**asked):
         assert models.BudgetHold.objects.get().tokens == 12_000
         raise ProviderError("no")
-    with held_answer(**asked) as hold, pytest.raises(LimitError), held_answer(**asked):
+    with reserved_answer(**asked) as hold, pytest.raises(LimitError), reserved_answer(**asked):
         pass
     answer = GroundedAnswer("text", model="gemini:flash", input_tokens=70, output_tokens=50)
-    record_usage(answer=answer, kind="fileSearch", scope=scope, hold=hold)
+    record_answer(answer=answer, kind="fileSearch", scope=scope, hold=hold)
     row.refresh_from_db()
     assert (row.spent_tokens, models.BudgetHold.objects.count()) == (120, 0)
     assert models.UsageRecord.objects.get().key == key
     with pytest.raises(LimitError):
-        hold_answer(scope=scope, deadline=Deadline(30))
-    with held_answer(**{**asked, "is_remote": False}) as nothing:
+        reserve_answer(scope=scope, deadline=Deadline(30))
+    with reserved_answer(**{**asked, "is_remote": False}) as nothing:
         assert nothing is None
 
 
@@ -178,7 +178,8 @@ def test_keys_without_a_budget_hold_nothing(key: models.ApiKey) -> None:
     metered(key, Model()).generate(REQUEST)
     assert models.UsageRecord.objects.get().key == key
     assert (
-        admit(account=Account(), model=MODEL, input_tokens=1, output_tokens=1, timeout_s=1) is None
+        reserve(account=UsageAccount(), model=MODEL, input_tokens=1, output_tokens=1, timeout_s=1)
+        is None
     )
 
 
@@ -195,7 +196,7 @@ def test_periods_begin_at_midnight_of_the_installation(settings: Any) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_calls_side_by_side_overdraw_by_one_call_at_most() -> None:
-    key = make_key(user=UserFactory(), name="app")[0]
+    key = create_key(user=UserFactory(), name="app")[0]
     row, model = budget(key, max_tokens=330), Model()
     model.gate = threading.Event()
     outcomes: list[str] = []
@@ -226,16 +227,16 @@ def test_calls_side_by_side_overdraw_by_one_call_at_most() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("model", "max_tokens"), [(MODEL, 1), (MODEL, 0), ("extractive:x", 0)])
 def test_a_refusal_leaves_no_connection_with_its_thread(model: str, max_tokens: int) -> None:
-    key = make_key(user=UserFactory(), name="app")[0]
+    key = create_key(user=UserFactory(), name="app")[0]
     budget(key, max_tokens=max_tokens)
-    account = Account(user_id=key.user_id, key_id=key.pk)
+    account = UsageAccount(user_id=key.user_id, key_id=key.pk)
 
     def admitted() -> tuple[bool, bool]:
         try:
             # As when the calls that wait are written first.
             models.UsageRecord.objects.exists()
             ask = {"model": model, "input_tokens": 1, "output_tokens": 1, "timeout_s": 1.0}
-            is_held = admit(account=account, **ask) is not None
+            is_held = reserve(account=account, **ask) is not None
         except LimitError:
             is_held = False
         return is_held, connection.connection is None

@@ -13,8 +13,8 @@ import pytest
 from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.ports import Cache
 from rag.providers.cache import resolved_connection
-from rag.providers.cache.breaker import Breaker
-from rag.providers.cache.counters import Counters
+from rag.providers.cache.circuit_breaker import CircuitBreaker
+from rag.providers.cache.counters import CacheCounters
 from rag.providers.cache.memory_cache import MemoryCache
 from rag.providers.cache.redis_cache import TIMEOUT_S, RedisCache, connect
 from rag.providers.cache.tiered_cache import TieredCache
@@ -86,7 +86,7 @@ class Watched:
         self.now = 0.0
         self.n_failures = 0
         self.near = memory()
-        breaker = Breaker(open_s=10, clock=lambda: self.now)
+        breaker = CircuitBreaker(open_s=10, clock=lambda: self.now)
         far = RedisCache(connect(server.url))
         self.cache = TieredCache(self.near, far, breaker=breaker, on_failure=self._failed)
 
@@ -266,7 +266,7 @@ def test_nobody_waits_for_a_name_server_that_is_silent(
 
 def test_counters_of_all_processes_add_up(server: OwnValkey) -> None:
     name = f"test:{uuid4()}"
-    one, two = Counters(), Counters()
+    one, two = CacheCounters(), CacheCounters()
     first, second = (TieredCache(memory(), patient(server)) for _ in range(2))
     for event in ("hits", "hits", "misses"):
         one.add(event)
@@ -278,7 +278,7 @@ def test_counters_of_all_processes_add_up(server: OwnValkey) -> None:
 
 
 def test_counts_that_could_not_be_sent_are_sent_later(server: OwnValkey, watched: Watched) -> None:
-    name, counters = f"test:{uuid4()}", Counters()
+    name, counters = f"test:{uuid4()}", CacheCounters()
     server.kill()
     counters.add("hits")
     assert counters.exchange(watched.cache, name) is None
@@ -290,7 +290,7 @@ def test_counts_that_could_not_be_sent_are_sent_later(server: OwnValkey, watched
 
 
 def test_counts_are_sent_now_and_then_not_each_time(server: OwnValkey) -> None:
-    name, counters = f"test:{uuid4()}", Counters()
+    name, counters = f"test:{uuid4()}", CacheCounters()
     cache = TieredCache(memory(), patient(server))
     for _ in range(100):
         counters.add("hits")

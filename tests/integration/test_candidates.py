@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from rag import models
-from rag.providers.postgres.lexical.keys import term_key
+from rag.providers.postgres.lexical.bm25 import term_key
 from rag.providers.postgres.search.index import PostgresIndex
 from tests.integration.index_world import (
     index_query,

@@ -9,14 +9,15 @@ import pytest
 
 from rag import models
 from rag.core.documents import ParsedDocument
-from rag.providers.postgres.write import drafts as draft_places
+from rag.providers.postgres.write import staging as draft_places
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk, restore_revision
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.index.lexical_weights import settle
-from rag.services.ingest import carry_over, index_file
-from rag.services.ingest.carry_over import match_file
-from rag.services.ingest.index_file import publish_file
+from rag.services.index.lexical_weights import refresh_statistics
+from rag.services.ingest import index_file
+from rag.services.ingest import preserve_edits as carry_over
+from rag.services.ingest.index_file import activate_revision
+from rag.services.ingest.preserve_edits import match_edits
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.chunk_desk import (
     OPERATOR,
@@ -82,7 +83,7 @@ def off(chunk: models.Chunk) -> None:
 
 def delete(chunk: models.Chunk) -> None:
     delete_chunks(scope=OPERATOR, chunk_ids=[chunk.pk], by=None)
-    settle(store_id=chunk.store_id)
+    refresh_statistics(store_id=chunk.store_id)
 
 
 def edit_all(file: models.File) -> None:
@@ -115,9 +116,9 @@ def in_between(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], Any]) -> None
     def publish(**values: Any) -> bool:
         if deeds:
             deeds.pop()()
-        return publish_file(**values)
+        return activate_revision(**values)
 
-    monkeypatch.setattr(index_file, "publish_file", publish)
+    monkeypatch.setattr(index_file, "activate_revision", publish)
 
 
 def in_order(file: models.File) -> list[models.Chunk]:
@@ -338,14 +339,14 @@ def test_a_file_whose_chunks_change_again_and_again_says_so(
 ) -> None:
     chunk = live(file)[3]
     edit(chunk, "The quasar pump was replaced.")
-    real = draft_places.draft_places
+    real = draft_places.staged_spans
 
     def odd(pk: int) -> list[tuple[int, int, int]]:
         return [
             (n, low, high + 90 if high <= chunk.char_start else high) for n, low, high in real(pk)
         ]
 
-    monkeypatch.setattr(carry_over, "draft_places", odd)
+    monkeypatch.setattr(carry_over, "staged_spans", odd)
     failed = run_job(file)
     assert failed is not None
     assert failed.error is not None
@@ -377,4 +378,4 @@ def test_a_file_that_nobody_touched_costs_two_look_ups(
     file: Any, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(2):
-        assert match_file(file=file, document=ParsedDocument("txt", "x", "t")).holes == ()
+        assert match_edits(file=file, document=ParsedDocument("txt", "x", "t")).holes == ()

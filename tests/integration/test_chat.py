@@ -127,7 +127,7 @@ def test_a_failed_search_is_no_answer_from_nothing(
     def broken(**_: Any) -> Any:
         raise ProviderError("The embedder is gone: {secret}", secret="k-123")
 
-    monkeypatch.setattr("agents.chat.agents.run.retrieve", broken)
+    monkeypatch.setattr("agents.chat.agents.answer_context.retrieve", broken)
     chat = world.use(CITED)
     told = world.ask("How often is the pump serviced?")
     assert (

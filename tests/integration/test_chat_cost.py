@@ -13,18 +13,18 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from agents import models
-from agents.chat.agents.run import _models_of
-from agents.chat.answers import after as summarize
+from agents.chat.agents.answer_context import _models_of
+from agents.chat.answers import create as start_chat
 from agents.chat.answers import event_log as chat_log
-from agents.chat.answers import start as start_chat
-from agents.chat.answers.event_log import ChatLog
-from agents.chat.answers.order import ChatOrder
+from agents.chat.answers import post_process as summarize
+from agents.chat.answers.event_log import AnswerEventLog
+from agents.chat.answers.request import MessageRequest
 from agents.core.agent_config import AgentConfig
 from rag import models as rag_models
-from rag.core.account import Account
-from rag.services.answers.store_facts import asks_for_facts
-from rag.services.search import search as embed_query
-from rag.services.usage.ledger import Call
+from rag.core.request_context import UsageAccount
+from rag.services.answers.store_questions import is_store_question
+from rag.services.search import engine
+from rag.services.usage.ledger import ModelCall
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -36,7 +36,7 @@ QUESTION = "How often is the pump serviced?"
 def counted(world: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Count what all threads take of the database; the embedder asks no service."""
     provider = world.store.space.model.partition(":")[0]
-    monkeypatch.setattr(embed_query, "ON_THIS_MACHINE", frozenset({provider}))
+    monkeypatch.setattr(engine, "LOCAL_PROVIDERS", frozenset({provider}))
     found = {"connections": 0, "statements": 0}
 
     def counting(name: str, real: Any) -> Any:
@@ -96,9 +96,9 @@ def _row(world: AgentWorld) -> models.Message:
 async def test_a_call_is_in_the_ledger_although_its_answer_went_to_another(
     world: AgentWorld,
 ) -> None:
-    log = ChatLog((await sync_to_async(_row)(world)).pk)
-    log.calls.add(Call("test:m", Account(run="lost"), 5, 2))
-    assert not await log.close("done", {}, along=lambda: False)
+    log = AnswerEventLog((await sync_to_async(_row)(world)).pk)
+    log.calls.add(ModelCall("test:m", UsageAccount(run="lost"), 5, 2))
+    assert not await log.close("done", {}, guard=lambda: False)
     assert await rag_models.UsageRecord.objects.filter(run="lost").acount() == 1
     assert not log.calls.is_open
 
@@ -106,7 +106,7 @@ async def test_a_call_is_in_the_ledger_although_its_answer_went_to_another(
 async def test_a_call_is_in_the_ledger_once_although_the_database_failed(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, n_failed = chat_log.store_events, []
+    real, n_failed = chat_log.persist_events, []
 
     def fails_once(*args: Any, **kwargs: Any) -> bool:
         if not n_failed:
@@ -114,10 +114,10 @@ async def test_a_call_is_in_the_ledger_once_although_the_database_failed(
             raise DatabaseError("gone")
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(chat_log, "store_events", fails_once)
+    monkeypatch.setattr(chat_log, "persist_events", fails_once)
     monkeypatch.setattr(chat_log, "WRITE_S", 0.01)
-    log = ChatLog((await sync_to_async(_row)(world)).pk)
-    log.calls.add(Call("test:m", Account(run="once"), 5, 2))
+    log = AnswerEventLog((await sync_to_async(_row)(world)).pk)
+    log.calls.add(ModelCall("test:m", UsageAccount(run="once"), 5, 2))
     while not await rag_models.UsageRecord.objects.filter(run="once").aexists():
         await asyncio.sleep(0.01)
     assert await log.close("done", {})
@@ -127,9 +127,9 @@ async def test_a_call_is_in_the_ledger_once_although_the_database_failed(
 def test_a_key_without_a_budget_is_not_asked_again_for_a_second(world: AgentWorld) -> None:
     import time
 
-    order = ChatOrder(agent=world.agent, scope=world.scope, message=QUESTION)
+    order = MessageRequest(agent=world.agent, scope=world.scope, message=QUESTION)
     before = time.monotonic()
-    started = start_chat.start_chat(order=order)
+    started = start_chat.create_answer(order=order)
     assert before < started.free_until <= time.monotonic() + start_chat.FREE_S
 
 
@@ -139,13 +139,13 @@ async def test_a_short_conversation_is_not_read_to_be_summarized(
     def refuse(**_: Any) -> Any:
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(summarize, "branch_of", refuse)
+    monkeypatch.setattr(summarize, "branch_turns", refuse)
     run: Any = SimpleNamespace(config=AgentConfig(history_turns=2), n_before=2)
-    await summarize.summarize(message=models.Message(pk=1), run=run)
+    await summarize.update_summary(message=models.Message(pk=1), run=run)
     for n_before in (3, None):
         run.n_before = n_before
         with pytest.raises(AssertionError, match="it was read"):
-            await summarize.summarize(message=models.Message(pk=1), run=run)
+            await summarize.update_summary(message=models.Message(pk=1), run=run)
 
 
 def test_models_of_stores_are_those_at_hand_unless_one_was_moved() -> None:
@@ -163,4 +163,4 @@ def test_models_of_stores_are_those_at_hand_unless_one_was_moved() -> None:
     [("How many files are there?", True), (QUESTION, False), ("有多少个文件？", True)],
 )
 def test_only_questions_on_the_files_are_asked_of_the_database(question: str, asks: bool) -> None:
-    assert asks_for_facts(question=question) is asks
+    assert is_store_question(question=question) is asks

@@ -12,10 +12,10 @@ from django.db import DatabaseError, connection
 
 from agents import models
 from agents.chat.answers import event_log as chat_log
-from agents.chat.answers.claim import GAP, end_abandoned
-from agents.chat.answers.event_log import ChatLog
-from agents.chat.answers.follow import follow_chat
-from agents.chat.answers.store_events import clear_events
+from agents.chat.answers.event_log import AnswerEventLog
+from agents.chat.answers.lease import GAP, fail_abandoned
+from agents.chat.answers.persist import purge_events
+from agents.chat.answers.replay import replay_answer_events
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -29,7 +29,7 @@ def answer_row(world: AgentWorld, **values: Any) -> models.Message:
 
 async def test_events_are_told_at_once_and_stored_soon(world: AgentWorld) -> None:
     row = await _make(world)
-    log = ChatLog(row.pk)
+    log = AnswerEventLog(row.pk)
     heard: list[int] = []
 
     async def listen() -> None:
@@ -47,7 +47,7 @@ async def test_events_are_told_at_once_and_stored_soon(world: AgentWorld) -> Non
     assert await log.close("done", {"text": log.transcript.text})
     await asyncio.wait_for(listener, 5)
     assert heard[-1] == 51
-    kinds = [event.kind async for event in follow_chat(message_id=row.pk, after=50)]
+    kinds = [event.kind async for event in replay_answer_events(message_id=row.pk, after=50)]
     assert kinds == ["done"]
 
 
@@ -55,7 +55,7 @@ async def test_a_database_that_fails_for_a_moment_loses_nothing(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = await _make(world)
-    real, n_failed = chat_log.store_events, []
+    real, n_failed = chat_log.persist_events, []
 
     def fails_twice(*args: Any, **kwargs: Any) -> bool:
         if len(n_failed) < 2:
@@ -63,8 +63,8 @@ async def test_a_database_that_fails_for_a_moment_loses_nothing(
             raise DatabaseError("gone")
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(chat_log, "store_events", fails_twice)
-    log = ChatLog(row.pk)
+    monkeypatch.setattr(chat_log, "persist_events", fails_twice)
+    log = AnswerEventLog(row.pk)
     await log.append("delta", {"text": "a"})
     await asyncio.sleep(0.6)
     await log.append("delta", {"text": "b"})
@@ -77,7 +77,7 @@ async def test_a_database_that_fails_for_a_moment_loses_nothing(
 
 async def test_odd_texts_can_be_stored(world: AgentWorld) -> None:
     row = await _make(world)
-    log = ChatLog(row.pk)
+    log = AnswerEventLog(row.pk)
     await log.append("delta", {"text": "a\0b\ud800c"})
     await log.close("done", {"score": float("nan")})
     assert log.transcript.text == "a\ufffdb\ufffdc"
@@ -85,9 +85,9 @@ async def test_odd_texts_can_be_stored(world: AgentWorld) -> None:
 
 async def test_an_answer_that_is_anothers_is_not_ended_here(world: AgentWorld) -> None:
     row = await _make(world)
-    log = ChatLog(row.pk)
+    log = AnswerEventLog(row.pk)
     await log.append("delta", {"text": "a"})
-    assert not await log.close("done", {}, along=lambda: False)
+    assert not await log.close("done", {}, guard=lambda: False)
     assert not await models.MessageEvent.objects.filter(message=row, kind="done").aexists()
 
 
@@ -104,7 +104,7 @@ def test_a_process_that_died_ends_its_answer_with_an_error(world: AgentWorld) ->
     living = answer_row(world, seen_at="2999-01-01T00:00Z")
 
     async def follow(after: int) -> list[Any]:
-        return [event async for event in follow_chat(message_id=row.pk, after=after)]
+        return [event async for event in replay_answer_events(message_id=row.pk, after=after)]
 
     from asgiref.sync import async_to_sync
 
@@ -114,7 +114,7 @@ def test_a_process_that_died_ends_its_answer_with_an_error(world: AgentWorld) ->
     assert events[0].seq == 2 + GAP
     row.refresh_from_db()
     assert (row.status, row.content) == ("error", "half an answer")
-    assert end_abandoned() == 0
+    assert fail_abandoned() == 0
     living.refresh_from_db()
     assert living.status == "running"
 
@@ -122,12 +122,12 @@ def test_a_process_that_died_ends_its_answer_with_an_error(world: AgentWorld) ->
 def test_old_events_go_and_answers_stay(world: AgentWorld) -> None:
     world.use(CITED)
     told = world.ask("How often is the pump serviced?")
-    assert clear_events(older_than_h=1) == 0
-    assert clear_events(older_than_h=0) == len(told.events)
+    assert purge_events(older_than_h=1) == 0
+    assert purge_events(older_than_h=0) == len(told.events)
     answer_id = told.row.pk
 
     async def follow() -> list[Any]:
-        return [event async for event in follow_chat(message_id=answer_id, after=3)]
+        return [event async for event in replay_answer_events(message_id=answer_id, after=3)]
 
     from asgiref.sync import async_to_sync
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agents import models
-from agents.chat.answers.chat import begin_chat, stop_chat
-from agents.chat.answers.follow import follow_chat
-from agents.chat.answers.order import ChatOrder
+from agents.chat.answers.control import start_answer, stop_answer
+from agents.chat.answers.replay import replay_answer_events
+from agents.chat.answers.request import MessageRequest
 from rag.services.wiring import registry as wiring
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.gemini_server import Script as GeminiScript
@@ -74,15 +74,15 @@ async def test_a_stop_closes_the_connection_to_the_model(
     world: AgentWorld, provider: OpenAIServer
 ) -> None:
     provider.chat = Script(pieces=("word ",) * 500, pause_s=0.05)
-    order = ChatOrder(
+    order = MessageRequest(
         agent=world.agent, scope=world.scope, message="How often is the pump serviced?"
     )
-    chat = await begin_chat(order=order)
+    chat = await start_answer(order=order)
     kinds: list[str] = []
-    async for event in follow_chat(message_id=chat.answer.pk):
+    async for event in replay_answer_events(message_id=chat.answer.pk):
         kinds.append(event.kind)
         if event.kind == "delta" and kinds.count("delta") == 3:
-            await stop_chat(key=str(chat.answer.key), scope=world.scope)
+            await stop_answer(key=str(chat.answer.key), scope=world.scope)
     assert kinds[-1] == "stopped"
     assert await asyncio.to_thread(provider.gone.wait, 5), "the server did not see the end"
     row = await models.Message.objects.aget(pk=chat.answer.pk)
@@ -92,17 +92,17 @@ async def test_a_stop_closes_the_connection_to_the_model(
 
 async def test_who_leaves_loses_nothing(world: AgentWorld, provider: OpenAIServer) -> None:
     provider.chat = Script(pieces=("word ",) * 30, pause_s=0.01)
-    order = ChatOrder(
+    order = MessageRequest(
         agent=world.agent, scope=world.scope, message="How often is the pump serviced?"
     )
-    chat = await begin_chat(order=order)
+    chat = await start_answer(order=order)
     seen = 0
-    async for event in follow_chat(message_id=chat.answer.pk):
+    async for event in replay_answer_events(message_id=chat.answer.pk):
         seen = event.seq
         if event.kind == "delta":
             break
     await settled()
-    rest = [event async for event in follow_chat(message_id=chat.answer.pk, after=seen)]
+    rest = [event async for event in replay_answer_events(message_id=chat.answer.pk, after=seen)]
     assert rest[0].seq == seen + 1 and rest[-1].kind == "done"
     assert rest[-1].data["text"] == "word " * 30
 

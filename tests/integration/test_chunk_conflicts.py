@@ -10,9 +10,14 @@ from rag import models
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.hits import Hit
 from rag.services.access.callers import scope_of
-from rag.services.answers.citations import pinned_hits
+from rag.services.answers.citations import pin_hits
 from rag.services.chunks.add import add_chunk
-from rag.services.chunks.conflicts import drop_conflict, keep_conflict, neighbour, put_conflict
+from rag.services.chunks.conflicts import (
+    discard_conflict,
+    keep_conflict,
+    move_conflict,
+    neighbour_chunk,
+)
 from rag.services.chunks.edit import edit_chunk
 from rag.services.chunks.revisions import chunk_revisions, diff_revisions
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
@@ -50,7 +55,7 @@ def texts(file: models.File) -> list[str]:
 
 
 def test_a_text_is_kept_as_a_chunk_of_its_own(file: Any, conflict: Any) -> None:
-    assert neighbour(conflict=conflict).text == TEXTS[1]  # type: ignore[union-attr]
+    assert neighbour_chunk(conflict=conflict).text == TEXTS[1]  # type: ignore[union-attr]
     made = keep_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=file.store.owner)
     assert texts(file) == [TEXTS[0], TEXTS[1], "the quasar pump", TEXTS[2]]
     assert (made.origin, made.page_first, made.edited_by) == ("added", 2, file.store.owner)
@@ -62,7 +67,7 @@ def test_a_text_is_kept_as_a_chunk_of_its_own(file: Any, conflict: Any) -> None:
 def test_citations_of_the_retired_text_open_all_the_same(file: Any, conflict: Any) -> None:
     hits = [Hit(text="", rank=1, chunk_id=conflict.chunk_id, revision=n) for n in (1, 2)]
     keep_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
-    assert [hit.text for hit in pinned_hits(hits=hits, scope=OPERATOR)] == [
+    assert [hit.text for hit in pin_hits(hits=hits, scope=OPERATOR)] == [
         "old words",
         "the quasar pump",
     ]
@@ -72,13 +77,13 @@ def test_a_text_is_put_in_place_of_another_chunk(file: Any, conflict: Any) -> No
     target = models.Chunk.objects.live().get(text=TEXTS[1])
     values = {"scope": OPERATOR, "conflict_id": conflict.pk, "by": None}
     with pytest.raises(ConflictError):
-        put_conflict(chunk_id=target.pk, expected_revision=7, **values)
+        move_conflict(chunk_id=target.pk, expected_revision=7, **values)
     foreign = publish(FileFactory(store=file.store), "other")[0]
     for wrong in (foreign.pk, conflict.chunk_id, 999_999_999):
         with pytest.raises(NotFoundError):
-            put_conflict(chunk_id=wrong, expected_revision=1, **values)
+            move_conflict(chunk_id=wrong, expected_revision=1, **values)
     assert models.ChunkConflict.objects.count() == 1
-    edited = put_conflict(chunk_id=target.pk, expected_revision=1, **values)
+    edited = move_conflict(chunk_id=target.pk, expected_revision=1, **values)
     assert (edited.pk, edited.text, edited.revision) == (target.pk, "the quasar pump", 2)
     assert texts(file) == [TEXTS[0], "the quasar pump", TEXTS[2]]
     assert not models.ChunkConflict.objects.exists()
@@ -86,17 +91,17 @@ def test_a_text_is_put_in_place_of_another_chunk(file: Any, conflict: Any) -> No
 
 
 def test_a_text_is_dropped(file: Any, conflict: Any) -> None:
-    drop_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
+    discard_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
     assert texts(file) == list(TEXTS)
     assert not models.ChunkConflict.objects.exists()
     assert models.Chunk.objects.filter(pk=conflict.chunk_id).exists()
     with pytest.raises(NotFoundError):
-        drop_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
+        discard_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
 
 
 def test_an_added_chunk_stays_or_goes(file: Any, django_capture_on_commit_callbacks: Any) -> None:
     publish(file, *TEXTS)
-    for deed, is_there in ((keep_conflict, True), (drop_conflict, False)):
+    for deed, is_there in ((keep_conflict, True), (discard_conflict, False)):
         made = add_chunk(scope=OPERATOR, file_id=file.pk, text="call 555", by=None)
         one = models.ChunkConflict.objects.create(
             file=file, chunk=made, char_start=0, file_revision=1
@@ -112,13 +117,13 @@ def test_what_was_switched_off_is_only_dropped(file: Any, conflict: Any) -> None
     models.Chunk.objects.filter(pk=conflict.chunk_id).update(enabled=False)
     with pytest.raises(InvalidInputError, match="needs no place"):
         keep_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
-    drop_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
+    discard_conflict(scope=OPERATOR, conflict_id=conflict.pk, by=None)
 
 
 def test_only_editors_decide(file: Any, conflict: Any) -> None:
     group = GroupFactory()
     file.store.reader_groups.add(group)
-    for deed in (keep_conflict, drop_conflict):
+    for deed in (keep_conflict, discard_conflict):
         with pytest.raises(ForbiddenError):
             deed(scope=scope_of(UserFactory(groups=[group])), conflict_id=conflict.pk, by=None)  # type: ignore[operator]
         with pytest.raises(NotFoundError):

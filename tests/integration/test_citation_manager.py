@@ -15,7 +15,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
-from rag.services.answers.citations import CitationManager, pinned_hits
+from rag.services.answers.citations import CitationManager, pin_hits
 from tests.factories import FileFactory, GroupFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -209,7 +209,7 @@ def test_a_quote_is_looked_for_in_the_pinned_revision(chunks: list[models.Chunk]
     ]
     # The edited words are nowhere in the file: the chunk's own span is their place.
     assert (found[1]["char_start"], found[1]["char_end"]) == (0, len(PUMP))
-    newest = pinned_hits(hits=[replace(before, revision=None)], scope=OPERATOR)
+    newest = pin_hits(hits=[replace(before, revision=None)], scope=OPERATOR)
     assert (newest[0].revision, newest[0].text) == (2, chunks[0].text)
 
 
@@ -255,7 +255,7 @@ def test_a_chunk_that_never_was_leaves_nothing(
     chunks: list[models.Chunk], more: dict[str, int]
 ) -> None:
     hit = hit_of(chunks[0], **more)
-    assert pinned_hits(hits=[hit], scope=OPERATOR) == (Hit(text="", rank=1),)
+    assert pin_hits(hits=[hit], scope=OPERATOR) == (Hit(text="", rank=1),)
 
 
 def test_all_chunks_are_read_in_one_statement(chunks: list[models.Chunk]) -> None:
@@ -270,10 +270,10 @@ def test_all_chunks_are_read_in_one_statement(chunks: list[models.Chunk]) -> Non
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        found = pinned_hits(hits=hits, scope=OPERATOR)
+        found = pin_hits(hits=hits, scope=OPERATOR)
     assert len(queries) == 1
     assert [hit.text for hit in found] == ["Edited.", PUMP, FEE, "a row"]
     assert found[3] == hits[3]
     with CaptureQueriesContext(connection) as queries:
-        assert pinned_hits(hits=hits[3:], scope=OPERATOR) == (hits[3],)
+        assert pin_hits(hits=hits[3:], scope=OPERATOR) == (hits[3],)
     assert len(queries) == 0

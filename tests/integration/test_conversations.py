@@ -12,20 +12,20 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from agents import models
-from agents.chat.answers.after import read_title
-from agents.chat.answers.chat import begin_chat
-from agents.chat.answers.claim import finish
-from agents.chat.answers.follow import follow_chat
-from agents.chat.answers.order import ChatOrder
-from agents.chat.answers.sessions import change_session, delete_session
+from agents.chat.answers.control import start_answer
+from agents.chat.answers.lease import close_answer
+from agents.chat.answers.post_process import parse_title
+from agents.chat.answers.replay import replay_answer_events
+from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.sessions import delete_session, rename_session
 from agents.chat.history.quotes import cited_text
-from agents.core.chat import LAST_KINDS
+from agents.core.chat_events import LAST_KINDS
 from agents.runtime.db import in_db, release
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, ProviderError
 from rag.models import QueryLog
-from rag.services.operations.dashboard import cited_files
+from rag.services.operations.dashboard import most_cited_files
 from rag.services.search.query_log import log_citations
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, settled, world
@@ -59,7 +59,7 @@ def titled(world: AgentWorld, title: str) -> Any:
     ],
 )
 def test_a_models_title_is_one_short_line(written: str, kept: str) -> None:
-    assert read_title(written) == kept
+    assert parse_title(written) == kept
 
 
 def test_a_session_is_titled_by_the_model_where_the_agent_says_so(world: AgentWorld) -> None:
@@ -90,7 +90,7 @@ def test_a_persons_title_is_never_replaced(world: AgentWorld) -> None:
     world.set(session_titles="model")
     titled(world, "fails")
     told = world.ask(PUMP)
-    change_session(session=told.row.session, title="Mine")
+    rename_session(session=told.row.session, title="Mine")
     titled(world, "The model's")
     again = world.ask(regenerate=str(told.row.key))
     assert (again.row.session.title, again.row.session.titled_by) == ("Mine", "person")
@@ -154,12 +154,12 @@ def test_an_answer_that_is_being_written_leaves_nothing(world: AgentWorld) -> No
     world.use({"answers": [{"contains": MARK, "answer": f"{MARK} a b c d e f", "delay_s": 30}]})
 
     async def ask_and_delete() -> list[str]:
-        order = ChatOrder(
+        order = MessageRequest(
             agent=world.agent, scope=world.scope, message=f"My pump is a {MARK}. {PUMP}"
         )
-        chat = await begin_chat(order=order)
+        chat = await start_answer(order=order)
         kinds = []
-        async for event in follow_chat(message_id=chat.answer.pk):
+        async for event in replay_answer_events(message_id=chat.answer.pk):
             kinds.append(event.kind)
             if event.kind == "sources":
                 await in_db(delete_session, session=chat.answer.session)
@@ -194,7 +194,7 @@ def test_an_answer_ends_while_its_session_is_deleted(world: AgentWorld) -> None:
         return found
 
     with transaction.atomic(), connection.execute_wrapper(pause):
-        finish(row, {"content": MARK})
+        close_answer(row, {"content": MARK})
     deleted.join(10)
     assert not models.Session.objects.exists() and tables_with(MARK) == []
 
@@ -208,7 +208,7 @@ def test_what_an_answer_cites_is_known_to_the_log_of_searches(world: AgentWorld)
     (noted,) = logged.citations
     told = row.citations[0]
     assert noted == {name: told[name] for name in ("number", "verdict", "file_id", "chunk_id")}
-    assert cited_files(rows=QueryLog.objects.all()) == [(told["file_id"], 1)]
+    assert most_cited_files(rows=QueryLog.objects.all()) == [(told["file_id"], 1)]
     # Another one's search, and one from before, are none of it.
     QueryLog.objects.update(citations=[])
     stranger = Scope(user_id=UserFactory().pk)

@@ -16,9 +16,9 @@ import pytest
 from django.conf import settings
 from psycopg.conninfo import make_conninfo
 
-from project import postgres
 from project.db.embedded import ensure_server
-from project.postgres_places import PORT, USER, install_dir
+from project.postgres import server as postgres
+from project.postgres.paths import PORT, USER, install_dir
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 PRELUDE = """
@@ -46,7 +46,7 @@ def var() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="citable-backend-", dir="/tmp"))
     folder.chmod(0o711)
     yield folder
-    postgres.stop(install_dir(), folder / "postgres")
+    postgres.stop_postgres(install_dir(), folder / "postgres")
     shutil.rmtree(folder)
 
 
@@ -127,7 +127,7 @@ def test_a_server_of_the_superuser_out_of_a_private_folder_is_linked(var: Path) 
     script = """
 print(ask("SHOW data_directory"), (settings.VAR_DIR / "postgres").resolve())
 """
-    patch = f"from project import postgres_places as p; p._SHARED_ROOT = p.Path({str(shared)!r})\n"
+    patch = f"from project.postgres import paths as p; p._SHARED_ROOT = p.Path({str(shared)!r})\n"
     code = patch + PRELUDE.replace("POOL", repr(POOLED), 1) + script
     env = {"CITABLE_VAR": str(home), "DJANGO_SETTINGS_MODULE": "project.settings"}
     try:
@@ -148,7 +148,7 @@ print(ask("SHOW data_directory"), (settings.VAR_DIR / "postgres").resolve())
             # Once the link exists it decides, whatever the folders' modes become.
             home.chmod(0o711)
     finally:
-        postgres.stop(install_dir(), (home / "postgres").resolve())
+        postgres.stop_postgres(install_dir(), (home / "postgres").resolve())
 
 
 @pytest.fixture

@@ -16,15 +16,15 @@ from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
-from rag.providers.postgres.write.delete_traces import forget_chunks, merge_pending_hits
-from rag.services.answers.ask import ask as ask_question
+from rag.providers.postgres.write.purge import merge_pending_hits, purge_chunk_traces
+from rag.services.answers.question_answering import ask as ask_question
 from rag.services.chunks.add import delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.delete import delete_files
-from rag.services.files.reparse import reindex
-from rag.services.operations.recovery import forget_old_queries
-from rag.services.search.cached_search import cached_search
-from rag.services.search.retrieve import retrieve
+from rag.services.files.requeue import requeue_files
+from rag.services.operations.recovery import purge_old_queries
+from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import retrieve
 from rag.services.stores.dump import dump_store
 from rag.services.stores.lifecycle import delete_store
 from tests.factories import FileFactory, QueryLogFactory, publish
@@ -80,7 +80,7 @@ def test_nothing_gives_a_deleted_file_back(
         )
     assert SECRET in ask_question(question=QUESTION, scope=OPERATOR, stores=[store]).text
     stored = str(file.content.name)
-    reindex(store=store, file_ids=[file.pk])
+    requeue_files(store=store, file_ids=[file.pk])
     with django_capture_on_commit_callbacks(execute=True):
         assert delete_files(scope=OPERATOR, file_ids=[file.pk]) == 1
     assert not default_storage.exists(stored)
@@ -143,9 +143,9 @@ def test_a_file_of_a_thousand_chunks_is_deleted_in_200_ms() -> None:
 def test_old_queries_go_when_a_limit_is_set(settings: Any) -> None:
     old, new = QueryLogFactory(), QueryLogFactory()
     models.QueryLog.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=31))
-    assert forget_old_queries() == 0
+    assert purge_old_queries() == 0
     settings.RAG = settings.RAG | {"QUERY_LOG_DAYS": 30}
-    assert forget_old_queries() == 1
+    assert purge_old_queries() == 1
     assert models.QueryLog.objects.get() == new
 
 
@@ -165,7 +165,7 @@ def test_kept_answers_are_found_by_their_index_and_those_of_others_stay() -> Non
         return execute(sql, *rest)
 
     with connection.execute_wrapper(listen):
-        forget_chunks([chunk_id])
+        purge_chunk_traces([chunk_id])
     assert said == ["off"]
     assert ask("SHOW enable_seqscan") == [("on",)]
     ours.refresh_from_db()

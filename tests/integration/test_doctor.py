@@ -16,12 +16,12 @@ from rag import models
 from rag.core.access import Scope
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.vectors import spaces
-from rag.services.index.lexical_weights import settle_store
+from rag.services.index.lexical_weights import reweigh_if_drifted
 from rag.services.operations import check_index
-from rag.services.operations.doctor import CHECKS, examine, repair
-from rag.services.operations.finding import Finding
-from rag.services.search.targets import search_targets
-from tests.edges.admin_desk import use_words
+from rag.services.operations.check_result import CheckResult
+from rag.services.operations.doctor import CHECKS, repair, run_checks
+from rag.services.search.targets import resolve_targets
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import DIM, FileFactory, GroupFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,7 @@ TEXTS = ("The pump is serviced every month.", "The filter is cleaned.", "水泵�
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def store() -> models.Store:
     return store
 
 
-def found(*only: str) -> list[Finding]:
+def found(*only: str) -> list[CheckResult]:
     return [
         finding
-        for _, _, findings in examine(only=only)
+        for _, _, findings in run_checks(only=only)
         for finding in findings
         if finding.level in ("error", "warning")
     ]
@@ -55,7 +55,7 @@ def run(statement: str, *values: Any) -> Any:
         return cursor.fetchall() if cursor.description else cursor.rowcount
 
 
-def mended(finding: Finding) -> Finding:
+def mended(finding: CheckResult) -> CheckResult:
     done = repair(finding=finding)
     assert done.level == "fixed", done.todo
     return done
@@ -64,7 +64,7 @@ def mended(finding: Finding) -> Finding:
 def test_a_sound_store_has_no_findings(store: models.Store) -> None:
     stats.roll_up([store.pk])
     assert [one.check for one in found()] == ["jobs", "weights"]
-    settle_store(store_id=store.pk)
+    reweigh_if_drifted(store_id=store.pk)
     assert [one.check for one in found()] == ["jobs"]
     assert found("jobs")[0].what == "no queue worker is running"
 
@@ -182,11 +182,11 @@ def test_indexes_that_lack_are_told_and_recall_is_measured(
     # A test's transaction cannot build beside writers.
     spaces.build_hnsw(store.live_space_id, DIM, concurrently=False)
     assert found("indexes") == []
-    told = [one for _, _, findings in examine(only=["recall"]) for one in findings]
+    told = [one for _, _, findings in run_checks(only=["recall"]) for one in findings]
     assert [one.facts["filter"] for one in told] == ["no filter", "the type manual"]
     assert all(one.facts["recall"] == 1.0 and "50 vectors" in one.how for one in told)
     monkeypatch.setattr(check_index, "RECALL_S", -1.0)
-    late = [one for _, _, findings in examine(only=["recall"]) for one in findings]
+    late = [one for _, _, findings in run_checks(only=["recall"]) for one in findings]
     assert all(one.level == "note" and "time is up" in one.what for one in late)
 
 
@@ -213,7 +213,7 @@ def test_an_index_that_finds_too_little_is_a_warning(
     monkeypatch.setattr(filtered_recall, "_hits", half)
     (finding,) = found("recall")
     assert (finding.level, finding.facts["recall"]) == ("warning", 0.5)
-    assert search_targets(stores=[store], scope=Scope.operator())[0].has_hnsw
+    assert resolve_targets(stores=[store], scope=Scope.operator())[0].has_hnsw
 
 
 def test_jobs_of_dead_workers_and_files_without_a_job_come_back(store: models.Store) -> None:
@@ -248,7 +248,7 @@ def test_lost_bytes_and_bytes_of_nobody_are_told(
     place = Path(lost.content.path)
     place.with_name("alone.txt").write_text("x")
     place.unlink()
-    told = [one for _, _, findings in examine(only=["bytes"]) for one in findings]
+    told = [one for _, _, findings in run_checks(only=["bytes"]) for one in findings]
     assert lost.pk in told[0].facts["files"] and told[0].fix is None
     assert told[1].facts == {"files": 1}
     # It may be an upload at work: only old ones go.
@@ -263,7 +263,9 @@ def test_settings_that_do_not_fit_the_data_are_told(store: models.Store, setting
     }
     models.Store.objects.update(retrieval={"rerank": "endpoint"})
     models.EmbeddingSpace.objects.filter(pk=store.space_id).update(model="openai_compatible:x")
-    told = [one.what for _, _, findings in examine(only=["models", "settings"]) for one in findings]
+    told = [
+        one.what for _, _, findings in run_checks(only=["models", "settings"]) for one in findings
+    ]
     assert told == [
         "1 stores stand on openai_compatible:x, new ones on e5:multilingual-e5-small",
         "openai_compatible:x: RAG_OPENAI_BASE_URL is not set",
@@ -282,11 +284,11 @@ def test_a_check_or_a_repair_that_fails_says_so(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setitem(CHECKS, "jobs", broken)
     with transaction.atomic():
-        ((name, _, (finding,)),) = list(examine(only=["jobs"]))
+        ((name, _, (finding,)),) = list(run_checks(only=["jobs"]))
         transaction.set_rollback(True)
     assert (name, finding.level) == ("jobs", "error") and "ProgrammingError" in finding.what
     with transaction.atomic():
-        kept = repair(finding=Finding("x", "error", "wrong", fix=broken))
+        kept = repair(finding=CheckResult("x", "error", "wrong", fix=broken))
         transaction.set_rollback(True)
     assert kept.level == "error" and kept.todo.startswith("The repair failed: ProgrammingError")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from rag.services.operations.doctor import examine
+from rag.services.operations.doctor import run_checks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,7 +54,7 @@ def test_an_embedded_server_that_cannot_start_is_one_finding() -> None:
 def test_a_role_that_may_not_read_is_told_so() -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE doctor_without_rights; SET LOCAL ROLE doctor_without_rights")
-    ((name, _, (finding,)),) = examine()
+    ((name, _, (finding,)),) = run_checks()
     assert (name, finding.what) == ("database", "permission denied for table rag_store")
     assert finding.todo == "Give the role of DATABASE_URL the right."
 
@@ -63,7 +63,7 @@ def test_a_role_that_may_not_read_is_told_so() -> None:
 def test_a_database_without_tables_is_one_finding() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE rag_store RENAME TO gone")
-    ((name, _, (finding,)),) = examine()
+    ((name, _, (finding,)),) = run_checks()
     assert (name, finding.level) == ("database", "error")
     assert finding.what == 'relation "rag_store" does not exist'
     assert finding.todo == "Run: manage.py migrate"

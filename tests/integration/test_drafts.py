@@ -10,7 +10,7 @@ from django.db import connection
 
 from rag import models
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.write import drafts
+from rag.providers.postgres.write import staging as drafts
 from tests.integration.index_world import (
     draft,
     make_file,
@@ -103,7 +103,7 @@ def test_statistics_follow_every_swap(file: models.File) -> None:
     store = file.store
     store.refresh_from_db()
     by_delta = (store.n_chunks, store.sum_len)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     store.refresh_from_db()
     assert by_delta == (store.n_chunks, store.sum_len) == (1, 1)
 
@@ -118,8 +118,8 @@ def test_a_restriction_reaches_chunks_that_are_swapped_in_later(file: models.Fil
 
 def test_a_draft_of_other_bytes_or_settings_is_thrown_away(file: models.File) -> None:
     draft(file, ["one", "two"], [unit(1), unit(1)])
-    assert drafts.begin_draft(file.pk, "test") == 2
-    assert drafts.begin_draft(file.pk, "other") == 0
+    assert drafts.begin_staging(file.pk, "test") == 2
+    assert drafts.begin_staging(file.pk, "other") == 0
 
 
 def test_a_vector_is_offered_for_reuse_once(file: models.File) -> None:

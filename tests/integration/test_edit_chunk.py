@@ -18,10 +18,10 @@ from rag.core.errors import (
 )
 from rag.core.hits import Hit
 from rag.services.access.callers import scope_of
-from rag.services.answers.citations import pinned_hits
+from rag.services.answers.citations import pin_hits
 from rag.services.chunks.edit import edit_chunk, restore_revision
 from rag.services.ingest import chunk_text
-from rag.services.search.search import search
+from rag.services.search.engine import run_search
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import (
     OPERATOR,
@@ -103,12 +103,12 @@ def test_the_old_text_is_kept_with_its_place(file: Any, embedder: Any) -> None:
 
 def test_citations_of_the_old_text_still_open(file: Any, embedder: Any) -> None:
     chunk = publish(file, *TEXTS)[0]
-    result = search(query="pump", scope=OPERATOR, stores=[file.store])
+    result = run_search(query="pump", scope=OPERATOR, stores=[file.store])
     before = next(hit for hit in result.hits if hit.chunk_id == chunk.pk)
     edit(chunk, "the pump is never serviced")
-    opened = pinned_hits(hits=[before], scope=OPERATOR)[0]
+    opened = pin_hits(hits=[before], scope=OPERATOR)[0]
     assert (opened.text, opened.revision) == (TEXTS[0], 1)
-    now = pinned_hits(hits=[Hit(text="", rank=1, chunk_id=chunk.pk)], scope=OPERATOR)[0]
+    now = pin_hits(hits=[Hit(text="", rank=1, chunk_id=chunk.pk)], scope=OPERATOR)[0]
     assert (now.text, now.revision) == ("the pump is never serviced", 2)
 
 

@@ -10,8 +10,8 @@ import pytest
 from rag import models
 from rag.services.files.archives import collect_items
 from rag.services.ingest import estimate as estimate_module
-from rag.services.ingest.estimate import Estimate, estimate
-from tests.edges.admin_desk import use_words
+from rag.services.ingest.estimate import IngestEstimate, estimate_ingest
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
 
 pytestmark = pytest.mark.django_db
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> models.Store:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     return StoreFactory()
 
 
-def of(store: models.Store, folder: Path) -> Estimate:
-    return estimate(store=store, items=list(collect_items(paths=[str(folder)])))
+def of(store: models.Store, folder: Path) -> IngestEstimate:
+    return estimate_ingest(store=store, items=list(collect_items(paths=[str(folder)])))
 
 
 def test_files_bytes_and_chunks_are_counted(store: models.Store, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.services.evaluation.compare import compare_runs
-from rag.services.evaluation.golden_targets import expected_of
+from rag.services.evaluation.golden_targets import expected_targets
 from rag.services.evaluation.runs import evaluate_store
 from rag.services.files.delete import delete_files
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, SpaceFactory, StoreFactory, publish
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 def chunks_now(question: models.GoldenQuestion) -> set[int]:
-    (expected,) = expected_of(question_ids=[question.pk])[question.pk]
+    (expected,) = expected_targets(question_ids=[question.pk])[question.pk]
     return set(expected.chunk_ids or ())
 
 

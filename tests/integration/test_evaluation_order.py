@@ -16,11 +16,11 @@ from rag.services.evaluation import runs as measuring
 from rag.services.evaluation.jobs import (
     cancel_evaluation,
     fail_evaluation,
-    order_evaluation,
-    work_evaluation,
+    run_evaluation_job,
+    start_evaluation,
 )
-from rag.services.evaluation.runs import evaluate_store, keep_results
-from tests.edges.admin_desk import use_words
+from rag.services.evaluation.runs import evaluate_store, save_results
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.golden_world import asked_store, golden
 
@@ -31,7 +31,7 @@ States = models.EvaluationRun.State
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -49,38 +49,38 @@ def row(run: models.EvaluationRun) -> models.EvaluationRun:
 
 
 def test_an_order_waits_with_a_job_and_is_worked_off(store: models.Store) -> None:
-    run = order_evaluation(scope=OPERATOR, store=store, facts={"label": "first"})
+    run = start_evaluation(scope=OPERATOR, store=store, facts={"label": "first"})
     assert (run.state, run.n_questions, run.label) == (States.WAITING, 2, "first")
     assert run.model == store.space.model
     assert jobs() == [{"run_id": run.pk}]
-    work_evaluation(run_id=run.pk)
+    run_evaluation_job(run_id=run.pk)
     done = row(run)
     assert (done.state, done.n_done, done.n_questions) == (States.DONE, 2, 2)
     assert done.metrics == evaluate_store(store=store).metrics
     assert [result.ranks for result in done.results.order_by("pk")] == [[1], [1]]
-    work_evaluation(run_id=run.pk)
+    run_evaluation_job(run_id=run.pk)
     assert done.results.count() == 2
 
 
 def test_the_same_order_twice_is_one_run_and_other_settings_are_another(
     store: models.Store,
 ) -> None:
-    first = order_evaluation(scope=OPERATOR, store=store)
-    assert order_evaluation(scope=OPERATOR, store=store) == first
+    first = start_evaluation(scope=OPERATOR, store=store)
+    assert start_evaluation(scope=OPERATOR, store=store) == first
     words = store.retrieval_settings.but(mode="keyword")
-    other = order_evaluation(scope=OPERATOR, store=store, settings=words)
+    other = start_evaluation(scope=OPERATOR, store=store, settings=words)
     assert other != first
     assert jobs() == [{"run_id": first.pk}, {"run_id": other.pk}]
-    work_evaluation(run_id=first.pk)
-    assert order_evaluation(scope=OPERATOR, store=store) not in (first, other)
+    run_evaluation_job(run_id=first.pk)
+    assert start_evaluation(scope=OPERATOR, store=store) not in (first, other)
 
 
 def test_each_question_is_counted_and_a_stop_is_heard_before_the_next(
     store: models.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = order_evaluation(scope=OPERATOR, store=store)
+    run = start_evaluation(scope=OPERATOR, store=store)
     asked: list[str] = []
-    search = measuring.search
+    search = measuring.run_search
 
     def stopping(**options: Any) -> Any:
         asked.append(options["query"])
@@ -90,33 +90,33 @@ def test_each_question_is_counted_and_a_stop_is_heard_before_the_next(
         return search(**options)
 
     golden(store, "a third one", [models.Chunk.objects.earliest("pk")])
-    monkeypatch.setattr(measuring, "search", stopping)
-    work_evaluation(run_id=run.pk)
+    monkeypatch.setattr(measuring, "run_search", stopping)
+    run_evaluation_job(run_id=run.pk)
     assert len(asked) == 2
     stopped = row(run)
     assert (stopped.state, stopped.metrics, stopped.results.count()) == (States.CANCELLED, {}, 0)
 
 
 def test_a_run_that_was_stopped_meanwhile_keeps_nothing(store: models.Store) -> None:
-    run = order_evaluation(scope=OPERATOR, store=store)
+    run = start_evaluation(scope=OPERATOR, store=store)
     cancel_evaluation(scope=OPERATOR, run_ids=[run.pk])
     with pytest.raises(CancelledError):
-        keep_results(run=run, asked=[])
-    work_evaluation(run_id=run.pk)
+        save_results(run=run, results=[])
+    run_evaluation_job(run_id=run.pk)
     assert row(run).state == States.CANCELLED
 
 
 def test_a_run_whose_worker_died_is_begun_anew(store: models.Store) -> None:
-    run = order_evaluation(scope=OPERATOR, store=store)
+    run = start_evaluation(scope=OPERATOR, store=store)
     models.EvaluationRun.objects.update(state=States.RUNNING, n_done=1)
-    work_evaluation(run_id=run.pk)
+    run_evaluation_job(run_id=run.pk)
     assert (row(run).state, row(run).n_done) == (States.DONE, 2)
 
 
 def test_what_goes_wrong_is_told_on_the_run(store: models.Store) -> None:
-    run = order_evaluation(scope=OPERATOR, store=store)
+    run = start_evaluation(scope=OPERATOR, store=store)
     store.golden_questions.update(enabled=False)
-    work_evaluation(run_id=run.pk)
+    run_evaluation_job(run_id=run.pk)
     failed = row(run)
     assert failed.state == States.FAILED
     assert failed.error is not None
@@ -124,7 +124,7 @@ def test_what_goes_wrong_is_told_on_the_run(store: models.Store) -> None:
     fail_evaluation(run_id=run.pk, error=InvalidInputError("other"))
     assert row(run).error == failed.error
     with pytest.raises(InvalidInputError, match="no golden question"):
-        order_evaluation(scope=OPERATOR, store=store)
+        start_evaluation(scope=OPERATOR, store=store)
 
 
 def test_who_may_not_change_the_store_neither_orders_nor_stops(store: models.Store) -> None:
@@ -132,18 +132,18 @@ def test_who_may_not_change_the_store_neither_orders_nor_stops(store: models.Sto
     store.reader_groups.add(readers)
     reader, stranger = scope_of(UserFactory(groups=[readers])), scope_of(UserFactory())
     with pytest.raises(ForbiddenError):
-        order_evaluation(scope=reader, store=store)
+        start_evaluation(scope=reader, store=store)
     with pytest.raises(NotFoundError):
-        order_evaluation(scope=stranger, store=store)
-    run = order_evaluation(scope=OPERATOR, store=store)
+        start_evaluation(scope=stranger, store=store)
+    run = start_evaluation(scope=OPERATOR, store=store)
     for scope in (reader, stranger):
         assert cancel_evaluation(scope=scope, run_ids=[run.pk]) == 0
     assert row(run).state == States.WAITING
-    work_evaluation(run_id=10**9)
+    run_evaluation_job(run_id=10**9)
 
 
 def test_a_store_that_has_moved_is_measured_in_its_new_space(store: models.Store) -> None:
-    run = order_evaluation(scope=OPERATOR, store=store)
+    run = start_evaluation(scope=OPERATOR, store=store)
     models.EvaluationRun.objects.update(space=None, created_at=timezone.now())
-    work_evaluation(run_id=run.pk)
+    run_evaluation_job(run_id=run.pk)
     assert row(run).space_id == store.live_space_id

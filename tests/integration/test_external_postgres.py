@@ -21,8 +21,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from project.postgres_account import Account, server_account, usable_install
-from project.postgres_places import install_dir
+from project.postgres.account import ServerAccount, server_account, usable_install
+from project.postgres.paths import install_dir
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
@@ -30,7 +30,7 @@ DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
 PASSWORD = "p@ss/w:rd%1 #?&"
 SEARCH = """
 from rag.core.access import Scope
-from rag.services.search.search import search
+from rag.services.search.engine import search
 from rag.services.stores.lifecycle import find_stores
 stores = find_stores(names=["books"], scope=Scope.operator())
 for hit in search(query={query!r}, scope=Scope.operator(), stores=stores).hits[:3]:
@@ -42,7 +42,7 @@ class Server:
     """A cluster with password authentication for everybody, on a free port of the loopback."""
 
     def __init__(self, folder: Path) -> None:
-        self.account: Account = server_account(folder)
+        self.account: ServerAccount = server_account(folder)
         self.programs = usable_install(install_dir(), folder, self.account) / "bin"
         self.folder, self.data = folder, folder / "pgdata"
         self.secret = secrets.token_urlsafe(12)

@@ -17,14 +17,14 @@ from rag.providers.milvus.collections import count_chunks, drop_collection, fed_
 from rag.providers.milvus.feeding import held_chunks
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.outbox.rows import mark_fed
-from rag.providers.postgres.outbox.switch import note_chunks, outbox_state, switch_outbox
+from rag.providers.postgres.outbox.switch import enable_outbox, enqueue_chunks, outbox_state
 from rag.providers.postgres.vectors.spaces import drop_partition
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.index import milvus_feed as outbox
-from rag.services.index.milvus_feed import catch_up, drain_outbox, start_feeding, stop_feeding
-from rag.services.index.spaces import due_indexes
-from rag.services.operations.doctor import examine, repair
-from rag.services.operations.finding import Finding
+from rag.services.index import outbox
+from rag.services.index.outbox import drain_outbox, flush_outbox, start_outbox, stop_outbox
+from rag.services.index.spaces import pending_indexes
+from rag.services.operations.check_result import CheckResult
+from rag.services.operations.doctor import repair, run_checks
 from rag.services.wiring import registry as search_providers
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.index_desk import ask
@@ -55,8 +55,8 @@ def ids(file: models.File) -> set[int]:
     return set(models.Chunk.objects.live().filter(file=file).values_list("pk", flat=True))
 
 
-def found(*only: str) -> list[Finding]:
-    return [one for _, _, findings in examine(only=only) for one in findings]
+def found(*only: str) -> list[CheckResult]:
+    return [one for _, _, findings in run_checks(only=only) for one in findings]
 
 
 def run(*options: str) -> str:
@@ -114,19 +114,19 @@ def test_feeding_everything_also_removes_what_is_gone(
     server: MilvusServer, file: models.File
 ) -> None:
     drain_outbox()
-    switch_outbox(False)
+    enable_outbox(False)
     gone = ids(file)
     publish(file, "the motor runs")
     assert held(server, file) == (gone, gone)
     # Off, so that all is noted: one vector and one chunk's words, and the three of both that went.
-    assert start_feeding() == 2 + 6
-    assert start_feeding() == 0
+    assert start_outbox() == 2 + 6
+    assert start_outbox() == 0
     drain_outbox()
     assert held(server, file) == (ids(file), ids(file))
 
 
 def test_the_command_starts_feeds_and_stops(server: MilvusServer, file: models.File) -> None:
-    switch_outbox(False)
+    enable_outbox(False)
     assert run() == "0 changes wait, the oldest for 0 s.\n"
     assert held(server, file) == (ids(file), ids(file))
     models.OutboxRow.objects.all().delete()
@@ -153,7 +153,7 @@ def test_a_space_that_is_given_up_takes_its_collection_along(
 def test_the_doctor_finds_and_mends(server: MilvusServer, file: models.File, settings: Any) -> None:
     drain_outbox()
     assert found("outbox", "milvus") == []
-    switch_outbox(False)
+    enable_outbox(False)
     publish(file, "the motor runs")
     (off,) = found("outbox", "milvus")
     assert off.level == "error" and repair(finding=off).todo == "noted 8 changes; workers feed them"
@@ -165,7 +165,7 @@ def test_the_doctor_finds_and_mends(server: MilvusServer, file: models.File, set
     assert repair(finding=lacking).level == "fixed"
     drain_outbox()
     assert found("milvus") == []
-    note_chunks(WORDS, list(ids(file)))
+    enqueue_chunks(WORDS, list(ids(file)))
     ask("UPDATE rag_outbox SET at = at - interval '400 s' RETURNING id")
     (late,) = found("outbox")
     assert late.level == "warning" and late.what.startswith("1 changes wait for Milvus, the oldest")
@@ -179,7 +179,7 @@ def test_the_doctor_finds_and_mends(server: MilvusServer, file: models.File, set
 def test_readiness_tells_the_lag(server: MilvusServer, file: models.File, settings: Any) -> None:
     told = Client().get("/readyz").json()["checks"]["milvus"]
     assert told["ok"] and told["waiting"] == 6
-    switch_outbox(False)
+    enable_outbox(False)
     assert not Client().get("/readyz").json()["checks"]["milvus"]["ok"]
     settings.RAG = settings.RAG | {"SEARCH_PROVIDER": "postgres"}
     assert "milvus" not in Client().get("/readyz").json()["checks"]
@@ -195,12 +195,12 @@ def test_a_store_moves_only_when_milvus_has_the_new_space(
     waited: list[int] = []
 
     def watched() -> None:
-        catch_up()
+        flush_outbox()
         waited.append(outbox_state().n_waiting)
         models.OutboxRow.objects.all().delete()
 
-    monkeypatch.setattr("rag.services.reindex.move.catch_up", watched)
-    monkeypatch.setattr("rag.services.reindex.move.catch_up", watched)
+    monkeypatch.setattr("rag.services.reindex.migrate.flush_outbox", watched)
+    monkeypatch.setattr("rag.services.reindex.migrate.flush_outbox", watched)
     assert search_providers.is_milvus()
     moved = move(store, is_forced=True)
     assert (moved.state, waited) == ("swapped", [0, 0])
@@ -217,13 +217,13 @@ def test_no_graph_is_built_beside_milvus(server: MilvusServer, settings: Any) ->
     settings.RAG = settings.RAG | {"HNSW_MIN_CHUNKS": 1}
     file = FileFactory(store=StoreFactory())
     publish(file, "one", "two")
-    assert due_indexes(space_id=file.store.space_id) == []
+    assert pending_indexes(space_id=file.store.space_id) == []
     settings.RAG = settings.RAG | {"SEARCH_PROVIDER": "postgres"}
-    assert due_indexes(space_id=file.store.space_id) == [None]
+    assert pending_indexes(space_id=file.store.space_id) == [None]
 
 
 def test_stopping_asks_no_milvus(server: MilvusServer, file: models.File, settings: Any) -> None:
     settings.RAG = settings.RAG | {"MILVUS_URI": "", "SEARCH_PROVIDER": "postgres"}
-    assert stop_feeding() == 6
-    catch_up()
+    assert stop_outbox() == 6
+    flush_outbox()
     assert not outbox_state().is_on

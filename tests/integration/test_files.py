@@ -21,7 +21,7 @@ from rag.services.files.edit import (
     set_chunks_enabled,
     update_file,
 )
-from rag.services.files.reparse import reindex
+from rag.services.files.requeue import requeue_files
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -142,7 +142,7 @@ def test_files_of_several_stores_are_retried_at_once() -> None:
 
 def test_a_waiting_file_is_taken_out_and_may_be_queued_again() -> None:
     file = FileFactory()
-    reindex(store=file.store)
+    requeue_files(store=file.store)
     assert cancel_files(scope=Scope.anonymous(), file_ids=[file.pk]) == (0, 0)
     assert cancel_files(scope=OPERATOR, file_ids=[file.pk]) == (1, 0)
     file.refresh_from_db()
@@ -154,7 +154,7 @@ def test_a_waiting_file_is_taken_out_and_may_be_queued_again() -> None:
 
 def test_a_running_file_is_left_alone() -> None:
     file = FileFactory()
-    reindex(store=file.store)
+    requeue_files(store=file.store)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET status = 'doing'")
     assert cancel_files(scope=OPERATOR, file_ids=[file.pk]) == (0, 1)

@@ -17,7 +17,7 @@ from rag.providers.milvus.index import MilvusIndex
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.providers.postgres.search.metadata import metadata_condition
 from rag.services.search import targets as service
-from rag.stages.ranking.metadata_filter import filter_metadata
+from rag.stages.ranking.metadata_filter import parse_metadata_filter
 from tests.integration.index_world import (
     index_query,
     make_file,
@@ -101,7 +101,7 @@ def held(store: models.Store) -> dict[int, dict[str, Any]]:
 
 
 def passing(text: str) -> set[int]:
-    condition = metadata_condition(filter_metadata(text))
+    condition = metadata_condition(parse_metadata_filter(text))
     files = models.File.objects.all()
     return set(
         (files if condition is None else files.filter(condition)).values_list("pk", flat=True)
@@ -111,7 +111,7 @@ def passing(text: str) -> set[int]:
 @pytest.mark.parametrize("sign", SIGNS)
 def test_no_file_is_lost_to_the_database(held: dict[int, Any], sign: str) -> None:
     for wanted in WANTED:
-        test = filter_metadata(f"k {sign} {wanted}")
+        test = parse_metadata_filter(f"k {sign} {wanted}")
         right = {pk for pk, metadata in held.items() if test(metadata)}
         assert right <= passing(f"k {sign} {wanted}"), wanted
 
@@ -171,9 +171,9 @@ def test_what_passes_is_what_the_test_lets_through(
         models.File(store=store, name="f", sha256=str(n), n_chunks=n + 1, metadata=row)
         for n, row in enumerate(rows)
     )
-    test = filter_metadata(text)
+    test = parse_metadata_filter(text)
     right = {file.pk: file.n_chunks for file in files if test(file.metadata)}
-    found = service.files_where(text=text, stores=[store])
+    found = service.files_matching_metadata(text=text, stores=[store])
     assert found is not None
     assert (set(found.file_ids), found.n_chunks) == (set(right), sum(right.values()))
 

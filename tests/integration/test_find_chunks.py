@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from rag import models
 from rag.core.access import Scope
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical.keys import term_key
-from rag.providers.postgres.search.words import count_holders
+from rag.providers.postgres.lexical.bm25 import term_key
+from rag.providers.postgres.search.term_lookup import document_frequency
 from rag.services.chunks import find as service
 from tests.factories import FileFactory, StoreFactory, publish
 
@@ -41,12 +41,12 @@ def found(words: str) -> tuple[list[str], str]:
 def test_terms_are_counted_as_rolled_up_and_as_packed(store: models.Store) -> None:
     keys = [term_key(store.pk, term) for term in ("pump", "valv", "nothing")]
     stores = [store.pk] * 3
-    assert count_holders([store.pk], keys[:1]) == 2
-    before = count_holders(stores, keys)
-    stats.pack(store.pk)
-    assert count_holders(stores, keys) == before
-    assert count_holders([store.pk + 1] * 3, keys) == 0
-    assert count_holders([], []) == 0
+    assert document_frequency([store.pk], keys[:1]) == 2
+    before = document_frequency(stores, keys)
+    stats.pack_statistics(store.pk)
+    assert document_frequency(stores, keys) == before
+    assert document_frequency([store.pk + 1] * 3, keys) == 0
+    assert document_frequency([], []) == 0
 
 
 def test_few_chunks_are_read(store: models.Store) -> None:

@@ -13,13 +13,13 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from agents import models
-from agents.api.http.sse import last_seen, worded
+from agents.api.http.sse import last_event_id, localize_error
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.event_log import clear_tokens
-from agents.flows.runs.follow import follow_run
-from agents.flows.runs.resume import begin_run
-from agents.flows.runs.start import RunRequest, start_run
-from agents.flows.runs.worker import AT_WORK, fault_of
+from agents.flows.runs.event_log import purge_tokens
+from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.resume import run_in_background
+from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import ACTIVE_RUNS, run_error
 from agents.flows.versions.versions import activate_version, save_flow_version
 from agents.runtime.db import in_db
 from rag.core.access import Scope
@@ -43,13 +43,13 @@ def run(db: None, tmp_path: Any) -> models.FlowRun:
     version = save_flow_version(files=FlowFiles(FLOW, {"a.md": "Say it."}), scope=OPERATOR)
     activate_version(version=version, scope=OPERATOR)
     request = RunRequest(flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}")
-    return start_run(request=request)
+    return create_run(request=request)
 
 
 async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) -> None:
-    await begin_run(run=run)
-    worker = AT_WORK[run.pk]
-    async with aclosing(follow_run(run_id=run.pk)) as events:
+    await run_in_background(run=run)
+    worker = ACTIVE_RUNS[run.pk]
+    async with aclosing(replay_run_events(run_id=run.pk)) as events:
         first = await anext(events)
     assert (first.kind, first.data["run"], first.data["flow"]) == (
         "run_started",
@@ -57,7 +57,7 @@ async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) 
         "talk",
     )
     assert worker.followers == []
-    waiting = asyncio.create_task(anext(follow_run(run_id=run.pk, after=10**6)))
+    waiting = asyncio.create_task(anext(replay_run_events(run_id=run.pk, after=10**6)))
     while not worker.followers:
         await asyncio.sleep(0)
     # As a server does when the connection is gone.
@@ -65,42 +65,42 @@ async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) 
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert worker.followers == []
-    kinds = [event.kind async for event in follow_run(run_id=run.pk, after=1)]
+    kinds = [event.kind async for event in replay_run_events(run_id=run.pk, after=1)]
     assert kinds[0] == "node_started" and kinds[-1] == "done"
-    assert run.pk not in AT_WORK
+    assert run.pk not in ACTIVE_RUNS
 
 
 async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) -> None:
-    await begin_run(run=run)
-    kinds = [event.kind async for event in follow_run(run_id=run.pk)]
+    await run_in_background(run=run)
+    kinds = [event.kind async for event in replay_run_events(run_id=run.pk)]
     assert "token" in kinds
-    assert await in_db(clear_tokens, older_than_h=1) == 0
+    assert await in_db(purge_tokens, older_than_h=1) == 0
     late = timezone.now() - timedelta(hours=3)
     await in_db(models.FlowRun.objects.filter(pk=run.pk).update, ended_at=late)
-    assert await in_db(clear_tokens, older_than_h=1) == kinds.count("token")
-    left = [event async for event in follow_run(run_id=run.pk)]
+    assert await in_db(purge_tokens, older_than_h=1) == kinds.count("token")
+    left = [event async for event in replay_run_events(run_id=run.pk)]
     assert [event.kind for event in left] == [kind for kind in kinds if kind != "token"]
     assert left[-1].data["answer"] == "one two three"
 
 
 def test_errors_have_a_code_and_keep_it_in_every_language() -> None:
-    told = fault_of(ConflictError("The run has ended already."))
+    told = run_error(ConflictError("The run has ended already."))
     assert told == {
         "code": "conflict",
         "message": "The run has ended already.",
         "hint": "",
         "params": {},
     }
-    assert worded({"error": told}, "zh-hans")["error"]["code"] == "conflict"
-    assert fault_of(ZeroDivisionError("secret"))["code"] == "internal"
-    assert "secret" not in str(fault_of(ZeroDivisionError("secret")))
+    assert localize_error({"error": told}, "zh-hans")["error"]["code"] == "conflict"
+    assert run_error(ZeroDivisionError("secret"))["code"] == "internal"
+    assert "secret" not in str(run_error(ZeroDivisionError("secret")))
 
 
 @pytest.mark.parametrize(("given", "seen"), [("", 3), ("7", 7), (" 12 ", 12), ("0", 0)])
 def test_the_last_event_is_read_from_its_header(given: str, seen: int) -> None:
     request = HttpRequest()
     request.META["HTTP_LAST_EVENT_ID"] = given
-    assert last_seen(request, 3) == seen
+    assert last_event_id(request, 3) == seen
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", "１", "1" * 10])
@@ -108,4 +108,4 @@ def test_what_is_no_id_is_refused(given: str) -> None:
     request = HttpRequest()
     request.META["HTTP_LAST_EVENT_ID"] = given
     with pytest.raises(InvalidInputError, match="is no id of an event"):
-        last_seen(request, 0)
+        last_event_id(request, 0)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from agents.flows.definition.archive import read_folder
-from agents.flows.definition.cases import Case, read_cases
+from agents.flows.definition.archive import read_flow_folder
+from agents.flows.definition.cases import FlowCase, read_cases
+from agents.flows.runs.control import resume_flow
 from agents.flows.runs.start import RunRequest, run_flow
-from agents.flows.runs.steer import resume_flow
+from agents.flows.versions.dry_run import run_cases
 from agents.flows.versions.folders import import_flow
-from agents.flows.versions.run_cases import run_cases
-from agents.flows.versions.versions import check_files
+from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.services.access.callers import scope_of
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
@@ -74,7 +74,7 @@ def test_the_cases_of_an_example_hold(name: str) -> None:
 @pytest.mark.parametrize("example", NAMES, indirect=True)
 def test_an_example_does_on_real_sources_what_its_cases_say(example: tuple[Path, Scope]) -> None:
     folder, scope = example
-    found = check_files(files=read_folder(folder), scope=scope)
+    found = check_flow_files(files=read_flow_folder(folder), scope=scope)
     assert [one.text for one in found if one.level == "error"] == []
     flow = import_flow(path=folder, scope=scope).flow
     routes = set()
@@ -100,7 +100,7 @@ def test_an_example_does_on_real_sources_what_its_cases_say(example: tuple[Path,
     assert len(routes) >= 3
 
 
-def _compare(case: Case, run: Any) -> None:
+def _compare(case: FlowCase, run: Any) -> None:
     assert run.status == case.expect.status, (case.name, run.error)
     started = run.events.filter(kind="node_started").order_by("seq")
     route = list(dict.fromkeys(started.values_list("node", flat=True)))

@@ -10,14 +10,14 @@ from asgiref.sync import async_to_sync
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.resume import continue_run
+from agents.flows.runs.control import rerun_flow
+from agents.flows.runs.resume import run_to_end
 from agents.flows.runs.start import RunRequest, run_flow
-from agents.flows.runs.steer import replay_flow
-from agents.flows.versions.versions import activate_version, check_files, save_flow_version
+from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.core.access import Scope
-from rag.core.node import RAGNodeData
+from rag.core.rag_node import RAGNodeData
 from rag.services.access.callers import scope_of
-from rag.services.answers.rag_node import find_node, save_node
+from rag.services.answers.rag_node import find_rag_node, save_rag_node
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply
 from tests.integration.flow_world import house as house
@@ -80,11 +80,11 @@ def test_both_modes_run_in_one_flow_without_a_key(store: Any, owner: Scope, sett
     assert sent["query"] == "Is the lamp painted blue? fileSearch"
     assert len(run.state["flow_msgs"]) == 2
     # The server is gone: only recorded answers can be given again.
-    recorded = replay_flow(run=run, scope=owner, from_node="manual", answers="recorded")
-    again = async_to_sync(continue_run)(run=recorded)
+    recorded = rerun_flow(run=run, scope=owner, from_node="manual", answers="recorded")
+    again = async_to_sync(run_to_end)(run=recorded)
     assert (again.status, again.state["rag_results"]) == ("done", found)
-    fresh = replay_flow(run=run, scope=owner, from_node="sent")
-    failed = async_to_sync(continue_run)(run=fresh)
+    fresh = rerun_flow(run=run, scope=owner, from_node="sent")
+    failed = async_to_sync(run_to_end)(run=fresh)
     assert (failed.status, failed.error["code"]) == ("error", "provider")
 
 
@@ -95,15 +95,19 @@ def test_a_store_answers_only_those_who_may_read_it(store: Any, owner: Scope) ->
     stranger = scope_of(UserFactory())
     run = run_flow(request=RunRequest(flow=flow, scope=stranger, message="warranty"))
     assert (run.status, run.error["code"]) == ("error", "not_found")
-    findings = check_files(files=FlowFiles(FLOW.format(store=store.resource_name)), scope=stranger)
+    findings = check_flow_files(
+        files=FlowFiles(FLOW.format(store=store.resource_name)), scope=stranger
+    )
     assert [(one.level, one.line) for one in findings] == [("error", 4)]
-    missing = check_files(files=FlowFiles(FLOW.format(store="fileSearchStores/none")), scope=owner)
+    missing = check_flow_files(
+        files=FlowFiles(FLOW.format(store="fileSearchStores/none")), scope=owner
+    )
     assert "fileSearchStores/none" in missing[0].text
 
 
 def test_a_saved_node_is_asked_by_its_id_and_keeps_what_was_asked(store: Any, owner: Scope) -> None:
     data = RAGNodeData.from_wire({"fileSearchStoreName": store.resource_name})
-    save_node(scope=owner, node_id="builder-1", data=data)
+    save_rag_node(scope=owner, node_id="builder-1", data=data)
     node = {"name": "ask", "type": "rag_files", "config": {"node_id": "builder-1"}}
     text = json.dumps(
         {
@@ -117,7 +121,7 @@ def test_a_saved_node_is_asked_by_its_id_and_keeps_what_was_asked(store: Any, ow
     run = run_flow(request=RunRequest(flow=flow, scope=owner, message=QUESTION))
     assert run.status == "done", run.error
     assert run.state["rag_results"]["ask"][0]["content"] == WARRANTY
-    kept = find_node(scope=owner, node_id="builder-1").node_data
+    kept = find_rag_node(scope=owner, node_id="builder-1").node_data
     assert (kept.search_query, list(kept.found_documents or ())) == (
         QUESTION,
         [WARRANTY],

@@ -23,10 +23,10 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.claim import STALE_S, abandoned_run_ids, claim
-from agents.flows.runs.follow import follow_run
-from agents.flows.runs.resume import adopt_run, continue_run, enqueue_abandoned_runs
-from agents.flows.runs.start import RunRequest, start_run
+from agents.flows.runs.lease import LEASE_S, abandoned_run_ids, acquire_lease
+from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.resume import enqueue_abandoned_runs, resume_abandoned, run_to_end
+from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.versions.versions import activate_version, save_flow_version
 from agents.tasks import defer_abandoned_runs_task
 from rag.core.access import Scope
@@ -91,7 +91,7 @@ def run(tmp_path: Path) -> models.FlowRun:
     request = RunRequest(
         flow=version.flow, scope=Scope.operator(), message="go", model=f"scripted:{script}"
     )
-    return start_run(request=request)
+    return create_run(request=request)
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def kill_at(run: models.FlowRun, node: str, process: subprocess.Popen[str]) -> N
 
 
 def grow_old(run: models.FlowRun) -> None:
-    late = timezone.now() - timedelta(seconds=STALE_S + 1)
+    late = timezone.now() - timedelta(seconds=LEASE_S + 1)
     models.FlowRun.objects.filter(pk=run.pk).update(seen_at=late)
 
 
@@ -139,10 +139,10 @@ def test_a_run_killed_at_every_node_is_finished_by_others(
         for n in range(N_NODES):
             kill_at(run, f"n{n}", process)
             with pytest.raises(ConflictError):
-                claim(run=run)
+                acquire_lease(run=run)
             grow_old(run)
             assert abandoned_run_ids() == [run.pk]
-    done: Any = async_to_sync(continue_run)(run=run)
+    done: Any = async_to_sync(run_to_end)(run=run)
     assert (done.status, done.n_steps) == ("done", N_NODES)
     assert [turn["content"] for turn in done.state["flow_msgs"]] == [
         f"done {n}" for n in range(N_NODES)
@@ -160,10 +160,10 @@ def test_a_run_killed_at_every_node_is_finished_by_others(
 
 async def adopted(run: models.FlowRun) -> list[bool]:
     """Adopt a run twice, wait for its end, and try once more."""
-    tried = [await adopt_run(run_id=run.pk), await adopt_run(run_id=run.pk)]
-    async for _ in follow_run(run_id=run.pk):
+    tried = [await resume_abandoned(run_id=run.pk), await resume_abandoned(run_id=run.pk)]
+    async for _ in replay_run_events(run_id=run.pk):
         pass
-    return [*tried, await adopt_run(run_id=run.pk)]
+    return [*tried, await resume_abandoned(run_id=run.pk)]
 
 
 def test_an_abandoned_run_is_adopted_once(run: models.FlowRun) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agents import models
-from agents.flows.definition.archive import FlowFiles, read_folder
-from agents.flows.versions.run_cases import run_cases
-from agents.flows.versions.versions import check_files
+from agents.flows.definition.archive import FlowFiles, read_flow_folder
+from agents.flows.versions.dry_run import run_cases
+from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
 from rag.services.access.callers import scope_of
@@ -112,7 +112,7 @@ def test_another_s_records_are_read_by_nobody(clinic: Clinic) -> None:
 
 
 def test_the_flow_as_written_has_no_errors_here(clinic: Clinic) -> None:
-    found = check_files(files=read_folder(MEDICAL), scope=clinic.scope)
+    found = check_flow_files(files=read_flow_folder(MEDICAL), scope=clinic.scope)
     assert [one.text for one in found if one.level == "error"] == []
     assert {one.level for one in found} == {"warning"}
 
@@ -121,7 +121,7 @@ def test_its_check_names_what_an_installation_lacks(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(PLUGINS._found["tool"], "query_blood_pressure")
-    files = read_folder(MEDICAL)
+    files = read_flow_folder(MEDICAL)
     other = FlowFiles(
         files.yaml.replace("collection: medical_docs", "collection: gone").replace(
             "provider: doubao", "provider: nobody"
@@ -129,7 +129,9 @@ def test_its_check_names_what_an_installation_lacks(
         files.prompts,
     )
     texts = [
-        one.text for one in check_files(files=other, scope=Scope.operator()) if one.level == "error"
+        one.text
+        for one in check_flow_files(files=other, scope=Scope.operator())
+        if one.level == "error"
     ]
     assert any("Unknown tool “query_blood_pressure”" in text for text in texts)
     assert any("gone" in text for text in texts)

@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.control import cancel_flow, decide_review, resume_flow
 from agents.flows.runs.start import RunRequest, run_flow
-from agents.flows.runs.steer import cancel_flow, decide_review, resume_flow
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError

@@ -12,12 +12,12 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.core.events import FlowEvent
+from agents.core.flow_events import FlowEvent
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.follow import follow_run
-from agents.flows.runs.resume import begin_run, continue_run
-from agents.flows.runs.start import RunRequest, arun_flow, run_flow, start_run, stream_flow
-from agents.flows.runs.steer import cancel_flow, replay_flow, resume_flow
+from agents.flows.runs.control import cancel_flow, rerun_flow, resume_flow
+from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.resume import run_in_background, run_to_end
+from agents.flows.runs.start import RunRequest, arun_flow, create_run, run_flow, stream_flow
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import (
@@ -155,26 +155,26 @@ async def test_who_comes_back_gets_the_rest_and_who_leaves_ends_nothing(desk: De
             break
     await stream.aclose()
     run = await models.FlowRun.objects.aget()
-    rest = await all_of(follow_run(run_id=run.pk, after=seen[-1].seq))
+    rest = await all_of(replay_run_events(run_id=run.pk, after=seen[-1].seq))
     assert [event.seq for event in [*seen, *rest]] == list(range(1, len(seen) + len(rest) + 1))
     assert rest[-1].kind == "done"
-    again = await all_of(follow_run(run_id=run.pk))
+    again = await all_of(replay_run_events(run_id=run.pk))
     assert [event.as_dict() for event in again[-3:]] == [event.as_dict() for event in rest[-3:]]
 
 
 def test_a_run_elsewhere_is_followed_through_the_database(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.flows.runs.follow.POLL_S", 0.05)
-    run = start_run(request=desk.request(delay_s=0.1))
+    monkeypatch.setattr("agents.flows.runs.replay.POLL_S", 0.05)
+    run = create_run(request=desk.request(delay_s=0.1))
 
     async def follow() -> list[FlowEvent]:
         async def later() -> None:
             await asyncio.sleep(0.1)
-            await continue_run(run=run)
+            await run_to_end(run=run)
 
         task = asyncio.create_task(later())
-        events = await all_of(follow_run(run_id=run.pk))
+        events = await all_of(replay_run_events(run_id=run.pk))
         await task
         return events
 
@@ -183,11 +183,11 @@ def test_a_run_elsewhere_is_followed_through_the_database(
 
 
 async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
-    run = await _in_thread(start_run, request=await _in_thread(desk.request, delay_s=20))
-    await begin_run(run=run)
+    run = await _in_thread(create_run, request=await _in_thread(desk.request, delay_s=20))
+    await run_in_background(run=run)
     events = []
     started = time.monotonic()
-    async for event in follow_run(run_id=run.pk):
+    async for event in replay_run_events(run_id=run.pk):
         events.append(event)
         if event.kind == "node_started" and event.node == "write":
             await _in_thread(cancel_flow, run=run, scope=desk.scope)
@@ -196,26 +196,26 @@ async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
     await run.arefresh_from_db()
     assert (run.status, run.worker) == ("cancelled", None)
     with pytest.raises(ConflictError):
-        await continue_run(run=run)
+        await run_to_end(run=run)
 
 
 async def test_a_cancel_from_another_process_is_noticed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.flows.runs.claim.BEAT_S", 0.1)
-    run = await _in_thread(start_run, request=await _in_thread(desk.request, delay_s=20))
-    await begin_run(run=run)
+    monkeypatch.setattr("agents.flows.runs.lease.HEARTBEAT_S", 0.1)
+    run = await _in_thread(create_run, request=await _in_thread(desk.request, delay_s=20))
+    await run_in_background(run=run)
     await models.FlowRun.objects.filter(pk=run.pk).aupdate(status="cancelled")
-    events = await all_of(follow_run(run_id=run.pk))
+    events = await all_of(replay_run_events(run_id=run.pk))
     assert events[-1].kind == "cancelled"
 
 
 async def test_nobody_else_takes_a_run_that_is_at_work(desk: Desk) -> None:
-    run = await _in_thread(start_run, request=await _in_thread(desk.request))
-    await begin_run(run=run)
+    run = await _in_thread(create_run, request=await _in_thread(desk.request))
+    await run_in_background(run=run)
     with pytest.raises(ConflictError, match="at work already"):
-        await continue_run(run=run)
-    assert (await all_of(follow_run(run_id=run.pk)))[-1].kind == "done"
+        await run_to_end(run=run)
+    assert (await all_of(replay_run_events(run_id=run.pk)))[-1].kind == "done"
 
 
 def test_a_failed_run_goes_on_where_it_failed(desk: Desk) -> None:
@@ -237,12 +237,12 @@ def test_a_run_is_replayed_from_any_node(desk: Desk, answers: str) -> None:
     run = run_flow(request=desk.request(delay_s=0, given={"channel": "web"}))
     changed = SCRIPT.replace("one two three four", "something new")
     desk.request(script=changed, delay_s=0)
-    replay = replay_flow(run=run, scope=desk.scope, from_node="write", answers=answers)
+    replay = rerun_flow(run=run, scope=desk.scope, from_node="write", answers=answers)
     # A script is read once a process by its name.
     replay.model = run.model.replace("s.yaml", f"./././{answers}/../s.yaml")
     (desk.tmp_path / answers).mkdir()
     replay.save()
-    done: Any = async_to_sync(continue_run)(run=replay)
+    done: Any = async_to_sync(run_to_end)(run=replay)
     assert (done.status, done.replay_of, done.n_steps) == ("done", run, 3)
     assert done.state["flow_msgs"][-1]["content"] == (
         "something new" if answers == "fresh" else "one two three four"
@@ -256,11 +256,11 @@ def test_a_run_is_replayed_from_any_node(desk: Desk, answers: str) -> None:
 def test_a_replay_needs_a_node_of_the_run_and_a_right(desk: Desk) -> None:
     run = run_flow(request=desk.request(delay_s=0))
     with pytest.raises(UnknownNameError, match="Known: find, judge, write"):
-        replay_flow(run=run, scope=desk.scope, from_node="gone")
+        rerun_flow(run=run, scope=desk.scope, from_node="gone")
     with pytest.raises(UnknownNameError, match="Known: fresh, recorded"):
-        replay_flow(run=run, scope=desk.scope, from_node="find", answers="old")
+        rerun_flow(run=run, scope=desk.scope, from_node="find", answers="old")
     with pytest.raises(NotFoundError):
-        replay_flow(run=run, scope=scope_of(UserFactory()), from_node="find")
+        rerun_flow(run=run, scope=scope_of(UserFactory()), from_node="find")
 
 
 def test_sources_are_remembered_for_the_same_question_and_rights_only(desk: Desk) -> None:
@@ -322,10 +322,10 @@ def test_a_run_that_stays_too_long_ends_with_an_error(desk: Desk) -> None:
 
 
 def test_a_process_that_ends_leaves_its_run_to_others(desk: Desk) -> None:
-    run = start_run(request=desk.request(delay_s=20))
+    run = create_run(request=desk.request(delay_s=20))
 
     async def stopped() -> None:
-        task = asyncio.create_task(continue_run(run=run))
+        task = asyncio.create_task(run_to_end(run=run))
         await asyncio.sleep(0.3)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
+from agents.core.parse_output import parse_output
 from agents.core.prompts import fill_prompt, placeholders
-from agents.core.read_output import read_output
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.definition.cases import Case, Expected
+from agents.flows.definition.cases import ExpectedOutcome, FlowCase
 from agents.flows.definition.choose_edge import choose_edge
 from agents.flows.definition.definition import Flow
-from agents.flows.definition.results import format_results
-from agents.flows.definition.state import start_state
-from agents.flows.versions.load import graph_of_files, read_flow_text
-from agents.flows.versions.run_cases import PretendLog
-from agents.flows.versions.versions import check_files
+from agents.flows.definition.source_results import format_results
+from agents.flows.definition.state import initial_state
+from agents.flows.versions.dry_run import DryRunLog
+from agents.flows.versions.load import compiled_graph_of_files, load_flow
+from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.services.wiring.registry import model_of_script
 from tests.factories import StoreFactory
@@ -175,16 +175,16 @@ def files() -> FlowFiles:
 
 def flow() -> Flow:
     found = files()
-    return read_flow_text(yaml=found.yaml, prompts=found.prompts)
+    return load_flow(yaml=found.yaml, prompts=found.prompts)
 
 
 @pytest.mark.django_db
 def test_the_fragments_pass_the_checks(house: None) -> None:
     StoreFactory(name="medical_docs")
-    found = check_files(files=files(), scope=Scope.operator())
+    found = check_flow_files(files=files(), scope=Scope.operator())
     assert [one.text for one in found if one.level == "error"] == []
     undeclared = FlowFiles(files().yaml.replace("inputs:", "inputs: {} #"), files().prompts)
-    texts = [one.text for one in check_files(files=undeclared, scope=Scope.operator())]
+    texts = [one.text for one in check_flow_files(files=undeclared, scope=Scope.operator())]
     assert any("{user_id}" in text for text in texts) and any("{date_range}" in t for t in texts)
 
 
@@ -199,12 +199,14 @@ def test_the_fragments_pass_the_checks(house: None) -> None:
 )
 def test_the_fragments_run(analysis: str, confidence: float, route: list[str]) -> None:
     answer = OUTPUT.replace("ANALYSIS", analysis).replace("CONFIDENCE", str(confidence))
-    case = Case(name="x", message="血压高怎么办", sources=dict(RESULTS), expect=Expected())
+    case = FlowCase(
+        name="x", message="血压高怎么办", sources=dict(RESULTS), expect=ExpectedOutcome()
+    )
     model = model_of_script(script={"answers": [], "default": answer}, name="x")
-    log = PretendLog(flow(), case, model)
+    log = DryRunLog(flow(), case, model)
     given = {"user_id": "12345", "date_range": "2024-01-01"}
-    end = async_to_sync(graph_of_files(files=files()).run)(
-        start_state(flow().definition, case.message, given), log
+    end = async_to_sync(compiled_graph_of_files(files=files()).run)(
+        initial_state(flow().definition, case.message, given), log
     )
     assert log.route == ["rag_retrieval", "model_analysis", *route]
     assert bool(end.paused) == ("human_review" in route)
@@ -269,7 +271,7 @@ def test_its_prompt_keeps_its_json_and_gets_its_results() -> None:
 
 
 def test_its_output_becomes_the_variables_that_it_says() -> None:
-    output = read_output(OUTPUT.replace("ANALYSIS", "sufficient").replace("CONFIDENCE", "0.85"))
+    output = parse_output(OUTPUT.replace("ANALYSIS", "sufficient").replace("CONFIDENCE", "0.85"))
     assert dict(output.variables) == {
         "analysis_result": "sufficient",
         "confidence": 0.85,
@@ -284,8 +286,8 @@ def test_a_secret_that_the_installation_lacks_is_found(house: None, settings: An
     config = "{data_sources: [{type: api, name: crm, endpoint: 'https://example.org/s', auth: bearer, secret: crm_key}]}"
     text = f"name: x\nentry_node: f\nnodes: [{{name: f, type: rag, config: {config}}}]\nedges: [{{from: f, to: END}}]\n"
     settings.RAG = {**settings.RAG, "SECRETS": {"other": "s3cret"}}
-    (found,) = check_files(files=FlowFiles(text), scope=Scope.operator())
+    (found,) = check_flow_files(files=FlowFiles(text), scope=Scope.operator())
     assert (found.level, found.line) == ("error", 3)
     assert "Unknown secret “crm_key”. Known: other." in found.text and "s3cret" not in found.text
     settings.RAG = {**settings.RAG, "SECRETS": {"crm_key": "s3cret"}}
-    assert check_files(files=FlowFiles(text), scope=Scope.operator()) == []
+    assert check_flow_files(files=FlowFiles(text), scope=Scope.operator()) == []

@@ -12,11 +12,11 @@ from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.start import RunRequest, run_flow
 from agents.flows.versions.folders import export_flow, import_flow
-from agents.flows.versions.settings import active_version, find_flow, find_version
+from agents.flows.versions.manage import active_version, find_flow, find_version
 from agents.flows.versions.versions import (
     activate_version,
-    diff_versions,
-    roll_back,
+    diff_flow_versions,
+    roll_back_flow,
     save_flow_version,
 )
 from rag.core.access import Scope, may_edit, may_read
@@ -67,10 +67,10 @@ def test_only_one_version_is_active(owner: Scope) -> None:
     assert active_version(flow=first.flow) == second
     with pytest.raises(IntegrityError), transaction.atomic():
         models.FlowVersion.objects.filter(pk=first.pk).update(is_active=True)
-    assert roll_back(flow=first.flow, scope=owner) == first
+    assert roll_back_flow(flow=first.flow, scope=owner) == first
     assert active_version(flow=first.flow) == first
     with pytest.raises(ConflictError, match="no earlier version"):
-        roll_back(flow=first.flow, scope=owner)
+        roll_back_flow(flow=first.flow, scope=owner)
 
 
 def test_what_has_errors_is_kept_but_never_active(owner: Scope) -> None:
@@ -96,11 +96,11 @@ def test_what_is_no_flow_is_not_kept(owner: Scope) -> None:
 def test_a_difference_is_shown_file_by_file(owner: Scope) -> None:
     first = save(owner)
     second = save(owner, FLOW.replace("A small flow", "A flow"), **{"b.md": "new\n"})
-    diff = diff_versions(old=first, new=second)
+    diff = diff_flow_versions(old=first, new=second)
     assert "--- 1/flow.yaml\n+++ 2/flow.yaml" in diff
     assert "-description: A small flow\n+description: A flow" in diff
     assert "+++ 2/b.md" in diff and "2/a.md" not in diff
-    assert diff_versions(old=first, new=first) == ""
+    assert diff_flow_versions(old=first, new=first) == ""
 
 
 def test_a_flow_goes_out_and_comes_in_again(owner: Scope, tmp_path: Path) -> None:

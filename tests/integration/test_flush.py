@@ -14,9 +14,9 @@ from project.db.operations import DatabaseOperations
 from rag import models
 from rag.core.access import Scope
 from rag.providers.postgres.vectors.spaces import create_partition
-from rag.services.files.upload import ingest_file
-from rag.services.ingest.worker import work_off
-from rag.services.search.search import search
+from rag.services.files.upload import upload_file
+from rag.services.ingest.inline_worker import run_until_indexed
+from rag.services.search.engine import run_search
 from rag.services.stores.lifecycle import create_store
 
 TEXT = "The dosing pump is primed before every shift. 加药泵每班前须灌注。"
@@ -48,8 +48,8 @@ def partitions() -> list[str]:
 
 def fill(name: str) -> models.Store:
     store = create_store(name=name, embedding_model="use:multilingual-v3")
-    taken = ingest_file(store=store, name="a.txt", content=io.BytesIO(TEXT.encode()))
-    work_off(file_ids=[taken.file.pk], on_progress=lambda progress: None)
+    taken = upload_file(store=store, name="a.txt", content=io.BytesIO(TEXT.encode()))
+    run_until_indexed(file_ids=[taken.file.pk], on_progress=lambda progress: None)
     taken.file.refresh_from_db()
     assert taken.file.status == models.File.Status.COMPLETED, taken.file.error
     return store
@@ -84,7 +84,7 @@ def test_after_a_flush_nothing_is_left_and_everything_can_begin_anew() -> None:
     assert set(counts()) <= kept
     assert partitions() == []
     fill("after")
-    (hit,) = search(
+    (hit,) = run_search(
         query="dosing pump", scope=Scope.operator(), stores=list(models.Store.objects.all())
     ).hits
     assert hit.text == TEXT

@@ -8,8 +8,8 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.chat.answers.follow import follow_chat
-from agents.core.chat import ChatEvent
+from agents.chat.answers.replay import replay_answer_events
+from agents.core.chat_events import ChatEvent
 from rag.core.access import Scope
 from rag.services.chunks.add import delete_chunks
 from rag.services.files.delete import delete_files
@@ -22,7 +22,7 @@ __all__ = ["world"]
 
 def follow(message: models.Message, after: int = 0) -> list[ChatEvent]:
     async def all_of() -> list[ChatEvent]:
-        return [event async for event in follow_chat(message_id=message.pk, after=after)]
+        return [event async for event in replay_answer_events(message_id=message.pk, after=after)]
 
     return async_to_sync(all_of)()
 

@@ -14,14 +14,14 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
 from rag import models
-from rag.core.disk import is_full
+from rag.core.disk_full import is_disk_full
 from rag.core.errors import ConfigurationError, RAGError
 from rag.services.files.replace import replace_file
-from rag.services.files.upload import ingest_file
+from rag.services.files.upload import upload_file
 from rag.services.ingest.index_file import index_file
-from rag.services.search.search import search
-from tests.edges.admin_desk import at, client_of
-from tests.edges.api_desk import KeyClient, client_for, error_of
+from rag.services.search.engine import run_search
+from tests.edges.admin_client import at, client_of
+from tests.edges.api_client import KeyClient, client_for, error_of
 from tests.factories import StoreFactory, UserFactory, upload
 from tests.integration.index_desk import ask, live, put, run_job
 from tests.integration.move_world import OPERATOR, filled_store, two_models
@@ -54,7 +54,7 @@ def media(any_disk: SmallDisk, settings: Any) -> SmallDisk:
 
 
 def put_in(store: models.Store) -> models.File:
-    return ingest_file(store=store, name="pump.txt", content=io.BytesIO(TEXT)).file
+    return upload_file(store=store, name="pump.txt", content=io.BytesIO(TEXT)).file
 
 
 def editor_desk() -> tuple[models.Store, Any]:
@@ -223,16 +223,16 @@ def test_a_database_without_room_keeps_the_old_revision_and_goes_on_when_there_i
     small_database: SmallDisk,
 ) -> None:
     store = filled_store(20)
-    found = search(query="pump pressure", scope=OPERATOR, stores=[store], is_logged=False).hits
+    found = run_search(query="pump pressure", scope=OPERATOR, stores=[store], is_logged=False).hits
     file = put(store, "".join(f"Line {n} about pumps of kind {n * 7}.\n\n" for n in range(3000)))
     small_database.fill()
     with pytest.raises(OperationalError) as raised:
         index_file(file_id=file.pk)
-    assert is_full(raised.value)
+    assert is_disk_full(raised.value)
     connection.close()
     file.refresh_from_db()
     assert (file.status, file.n_chunks, live(file)) == ("processing", 0, [])
-    again = search(query="pump pressure", scope=OPERATOR, stores=[store], is_logged=False).hits
+    again = run_search(query="pump pressure", scope=OPERATOR, stores=[store], is_logged=False).hits
     assert [hit.chunk_id for hit in again] == [hit.chunk_id for hit in found]
     small_database.free()
     run_job(file)

@@ -17,8 +17,12 @@ from rag import models
 from rag.core.documents import Chunk
 from rag.providers import postgres
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.search.generations import fold_changes, note_change, read_states
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.providers.postgres.search.generations import (
+    bump_generation,
+    compact_generations,
+    read_states,
+)
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.operations.recovery import recover_jobs
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
@@ -146,7 +150,7 @@ def test_each_of_two_that_commit_in_another_order_than_they_began_counts(
     began.wait(20)
     second.update(enabled=False)
     numbers.append(number(store))
-    assert fold_changes() > 0
+    assert compact_generations() > 0
     numbers.append(number(store))
     may_end.set()
     thread.join(20)
@@ -156,24 +160,24 @@ def test_each_of_two_that_commit_in_another_order_than_they_began_counts(
 
 def test_writers_of_one_store_do_not_wait_for_each_other(store: models.Store) -> None:
     with transaction.atomic():
-        note_change([store.pk])
-        assert elsewhere(lambda: note_change([store.pk])) is None
+        bump_generation([store.pk])
+        assert elsewhere(lambda: bump_generation([store.pk])) is None
 
 
 def test_folding_changes_no_number(store: models.Store) -> None:
     before = number(store)
-    assert fold_changes() > 0
+    assert compact_generations() > 0
     assert number(store) == before
-    assert fold_changes() == 0
-    note_change([store.pk])
+    assert compact_generations() == 0
+    bump_generation([store.pk])
     assert number(store) > before
 
 
 def test_one_s_own_changes_are_not_folded_before_the_commit(store: models.Store) -> None:
-    fold_changes()
+    compact_generations()
     with transaction.atomic():
-        note_change([store.pk])
-        assert fold_changes() == 0
+        bump_generation([store.pk])
+        assert compact_generations() == 0
         assert read_states([store.pk])[0].is_ours
 
 
@@ -194,14 +198,14 @@ def test_numbers_only_grow_while_others_write_and_fold(store: models.Store) -> N
         dice = random.Random(seed)
         while not is_over.is_set():
             with transaction.atomic():
-                note_change([store.pk])
+                bump_generation([store.pk])
                 if dice.random() < 0.3:
                     transaction.set_rollback(True)
         connections.close_all()
 
     def fold() -> None:
         while not is_over.is_set():
-            fold_changes()
+            compact_generations()
         connections.close_all()
 
     threads = [threading.Thread(target=write, args=(seed,)) for seed in range(2)]
@@ -219,7 +223,7 @@ def test_numbers_only_grow_while_others_write_and_fold(store: models.Store) -> N
 def test_a_bulk_load_counts_once(store: models.Store) -> None:
     before, embedder = number(store), WordsEmbedder(64)
     file = FileFactory(store=store, revision=1)
-    fold_changes()
+    compact_generations()
     texts = [f"loaded passage {i}" for i in range(20)]
     rows = [
         LoadRow(file.pk, Chunk(i, 0, len(t), 0, t, 3), str(i), t, embedder.embed_query(t))
@@ -255,10 +259,10 @@ def test_what_is_rolled_up_counts_even_where_sizes_stay(store: models.Store) -> 
 
 def test_statistics_count_when_they_are_folded(store: models.Store) -> None:
     before = number(store)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     assert number(store) > before
     before = number(store)
-    stats.pack(store.pk)
+    stats.pack_statistics(store.pk)
     assert number(store) > before
 
 
@@ -295,7 +299,7 @@ def test_what_no_search_sees_does_not_count(name: str, store: models.Store) -> N
 
 
 def test_every_column_that_the_search_shows_of_a_file_is_watched() -> None:
-    statement = (Path(postgres.__file__).parent / "hybrid.sql").read_text("utf-8")
+    statement = (Path(postgres.__file__).parent / "search/hybrid.sql").read_text("utf-8")
     shown = set(re.findall(r"\bd\.(\w+)", statement.partition("SELECT p.chunk_id, p.score")[2]))
     ((definition,),) = ask(
         "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'rag_note_update'"

@@ -14,7 +14,7 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.services.evaluation import golden_csv as golden_export
 from rag.services.evaluation.golden_csv import import_questions
-from rag.services.evaluation.golden_questions import Wanted, save_question
+from rag.services.evaluation.golden_questions import TargetSpec, save_question
 from rag.services.files import content as chunk_export
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
@@ -51,7 +51,7 @@ def test_chunks_go_out_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_target_without_a_place_is_refused_in_words() -> None:
     store, _ = golden_store()
     with pytest.raises(InvalidInputError) as caught:
-        save_question(scope=OPERATOR, store=store, query="How long?", wanted=[Wanted()])
+        save_question(scope=OPERATOR, store=store, query="How long?", wanted=[TargetSpec()])
     assert str(caught.value).startswith("A target names neither a chunk nor a file.")
     assert not store.golden_questions.exists()
 

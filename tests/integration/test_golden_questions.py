@@ -19,9 +19,9 @@ from rag.services.access.callers import scope_of
 from rag.services.chunks import find as find_passages
 from rag.services.evaluation import golden_csv
 from rag.services.evaluation.golden_csv import export_questions, import_questions
-from rag.services.evaluation.golden_questions import Wanted, save_question, set_targets
+from rag.services.evaluation.golden_questions import TargetSpec, save_question, set_targets
 from rag.stages.text.terms import index_terms
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.golden_world import TEXTS, golden, golden_store
 
@@ -31,14 +31,14 @@ OPERATOR = Scope.operator()
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 def exported(store: models.Store) -> str:
     return "".join(export_questions(questions=store.golden_questions.all()))
 
 
-def take(store: models.Store, text: str | bytes) -> golden_csv.Imported:
+def take(store: models.Store, text: str | bytes) -> golden_csv.ImportResult:
     data = text.encode() if isinstance(text, str) else text
     return import_questions(scope=OPERATOR, store=store, data=data, by=None)
 
@@ -62,32 +62,32 @@ def facts(store: models.Store) -> list[tuple[Any, ...]]:
 def test_the_same_words_are_one_question_that_gets_more_targets() -> None:
     store, chunks = golden_store()
     one, is_new = save_question(
-        scope=OPERATOR, store=store, query="  pump ", wanted=[Wanted(chunks[0].pk, grade=2)]
+        scope=OPERATOR, store=store, query="  pump ", wanted=[TargetSpec(chunks[0].pk, grade=2)]
     )
     assert is_new
     same, is_new = save_question(
         scope=OPERATOR,
         store=store,
         query="pump",
-        wanted=[Wanted(chunks[1].pk), Wanted(chunks[0].pk, grade=3)],
+        wanted=[TargetSpec(chunks[1].pk), TargetSpec(chunks[0].pk, grade=3)],
     )
     assert (same, is_new) == (one, False)
     assert {t.chunk_id: t.grade for t in one.targets.all()} == {chunks[0].pk: 3, chunks[1].pk: 1}
-    set_targets(scope=OPERATOR, question=one, wanted=[Wanted(file_id=chunks[0].file_id)])
+    set_targets(scope=OPERATOR, question=one, wanted=[TargetSpec(file_id=chunks[0].file_id)])
     assert [(t.chunk_id, t.file_id) for t in one.targets.all()] == [(None, chunks[0].file_id)]
 
 
 @pytest.mark.parametrize(
     ("wanted", "error"),
     [
-        (Wanted(chunk_id=10**12), NotFoundError),
-        (Wanted(file_id=10**12), NotFoundError),
-        (Wanted(), InvalidInputError),
-        (Wanted(file_id=1, grade=4), InvalidInputError),
+        (TargetSpec(chunk_id=10**12), NotFoundError),
+        (TargetSpec(file_id=10**12), NotFoundError),
+        (TargetSpec(), InvalidInputError),
+        (TargetSpec(file_id=1, grade=4), InvalidInputError),
     ],
 )
 def test_what_the_store_does_not_have_is_refused_and_nothing_kept(
-    wanted: Wanted, error: type[Exception]
+    wanted: TargetSpec, error: type[Exception]
 ) -> None:
     store, _ = golden_store()
     with pytest.raises(error):
@@ -99,7 +99,7 @@ def test_a_chunk_of_another_store_is_not_there() -> None:
     store, _ = golden_store()
     _, others = golden_store()
     with pytest.raises(NotFoundError):
-        save_question(scope=OPERATOR, store=store, query="x", wanted=[Wanted(others[0].pk)])
+        save_question(scope=OPERATOR, store=store, query="x", wanted=[TargetSpec(others[0].pk)])
 
 
 def test_only_editors_make_questions() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 from django.db import connection
 
 from agents import models
-from agents.chat.history.deleted_evidence import drop_gone_evidence
-from agents.chat.history.evidence import visible_evidence
+from agents.chat.history.evidence import redact_unreadable
 from agents.chat.history.history import history_before
+from agents.chat.history.redact_deleted import redact_deleted
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.services.files.delete import delete_files
-from tests.edges.api_desk import client_for, error_of, ok
+from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import FileFactory, UserFactory, publish
 from tests.integration.agent_world import QUOTE, AgentWorld, world
 
@@ -62,12 +62,12 @@ def said_anywhere(words: str) -> list[str]:
 def test_a_deleted_file_goes_from_answer_and_events(world: AgentWorld) -> None:
     told = answered(world)
     assert [one["verdict"] for one in told.row.citations] == ["verified"] * 2
-    assert drop_gone_evidence() == 0 and "agents_messageevent" in said_anywhere(QUOTE)
+    assert redact_deleted() == 0 and "agents_messageevent" in said_anywhere(QUOTE)
     delete("pump manual.txt")
     shown = ok(client_for(world.user).get(f"/api/messages/{told.row.key}"))
     assert shown["content"] == "Hello. […][1] And compost each fortnight.[2]"
     assert QUOTE not in str(shown) and "30 days" not in str(shown)
-    assert drop_gone_evidence() == 1
+    assert redact_deleted() == 1
     assert said_anywhere("30 days") == [] and said_anywhere(QUOTE) == []
     row = models.Message.objects.get(pk=told.row.pk)
     assert row.content == shown["content"]
@@ -78,7 +78,7 @@ def test_a_deleted_file_goes_from_answer_and_events(world: AgentWorld) -> None:
         "garden.txt",
         "library.txt",
     }
-    assert not row.events.exists() and drop_gone_evidence() == 0, "it is done once"
+    assert not row.events.exists() and redact_deleted() == 0, "it is done once"
     client = client_for(world.user)
     error_of(client.get(f"/api/messages/{row.key}/citations/1"), 404)
     assert ok(client.get(f"/api/messages/{row.key}/citations/2"))["text"] == COMPOST
@@ -89,7 +89,7 @@ def test_an_answer_that_is_being_written_is_left_alone(world: AgentWorld) -> Non
     told = answered(world)
     models.Message.objects.filter(pk=told.row.pk).update(status="running")
     delete("garden.txt")
-    assert drop_gone_evidence() == 0 and "fortnight" in told.row.content
+    assert redact_deleted() == 0 and "fortnight" in told.row.content
 
 
 def test_words_without_a_mark_stay_and_marks_are_told_apart(world: AgentWorld) -> None:
@@ -106,9 +106,9 @@ def test_words_without_a_mark_stay_and_marks_are_told_apart(world: AgentWorld) -
     message = models.Message(
         pk=1, session=session, content="same [11] no same[1] same same[11] [2]", citations=citations
     )
-    shown = visible_evidence(messages=[message], scope=Scope.operator())[1]
+    shown = redact_unreadable(messages=[message], scope=Scope.operator())[1]
     assert shown.content == "same [11] no […][1] same same[11] [2]"
-    assert visible_evidence(messages=[], scope=Scope.anonymous()) == {}
+    assert redact_unreadable(messages=[], scope=Scope.anonymous()) == {}
 
 
 def test_a_page_s_document_of_ours_goes_with_the_right_to_read_it(world: AgentWorld) -> None:
@@ -135,12 +135,12 @@ def test_a_page_s_document_of_ours_goes_with_the_right_to_read_it(world: AgentWo
         pk=1, session=session, content="It is.[1]", sources=[source], citations=[cited]
     )
     stranger = Scope(user_id=UserFactory().pk)
-    shown = visible_evidence(messages=[message], scope=stranger)[1]
+    shown = redact_unreadable(messages=[message], scope=stranger)[1]
     assert shown.content == "[…][1]" and "secret" not in str(shown)
     url = "https://example.org/a"
     outside = {**source, "source": {"type": "url", "name": url, "id": url}}
     message.sources = [outside]
-    assert visible_evidence(messages=[message], scope=stranger)[1].content == "It is.[1]"
+    assert redact_unreadable(messages=[message], scope=stranger)[1].content == "It is.[1]"
 
 
 def summed_up(told: Any, text: str) -> models.Message:
@@ -167,7 +167,7 @@ def test_a_summary_goes_with_the_words_and_is_not_missed(world: AgentWorld) -> N
     told = answered(world)
     question = summed_up(told, "Serviced every 30 days.")
     delete("pump manual.txt")
-    assert drop_gone_evidence() == 1
+    assert redact_deleted() == 1
     assert said_anywhere("30 days") == []
     turns, summary = history_before(message=question)
     assert (len(turns), summary) == (2, "")
@@ -186,6 +186,6 @@ def test_other_conversations_keep_their_summaries(world: AgentWorld) -> None:
     other = world.ask("Hello", session=None)
     models.Message.objects.filter(pk=other.row.pk).update(summary="They greeted.")
     delete("pump manual.txt")
-    drop_gone_evidence()
+    redact_deleted()
     assert models.Message.objects.get(pk=other.row.pk).summary == "They greeted."
     assert told.row.session_id != other.row.session_id

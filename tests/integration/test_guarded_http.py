@@ -30,8 +30,8 @@ from rag.core.errors import (
 from rag.core.sources import FetchReply, FetchRequest
 from rag.providers.http.guard import GuardedHttp, guarded_download, guarded_fetch
 from rag.providers.http.sockets import Network
+from tests.fakes.fake_network import PretendNetwork
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
-from tests.fakes.pretend_network import PretendNetwork
 
 HERE = ("127.0.0.1",)
 MB = 1_000_000

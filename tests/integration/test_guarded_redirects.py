@@ -18,12 +18,12 @@ from rag.core.errors import (
 )
 from rag.core.sources import FetchReply, FetchRequest
 from rag.providers.http.guard import GuardedHttp, guarded_fetch
-from tests.fakes.loopback import Call, LoopbackServer, Reply
-from tests.fakes.pretend_network import (
+from tests.fakes.fake_network import (
     PUBLIC,
     PretendNetwork,
     port_of,
 )
+from tests.fakes.loopback import Call, LoopbackServer, Reply
 
 OTHER = "198.41.0.4"
 SECRET = "s3cret-Key/+é"

@@ -21,8 +21,8 @@ from rag.core.errors import (
 from rag.core.sources import FetchReply, FetchRequest
 from rag.providers.http.guard import GuardedHttp
 from rag.providers.http.sockets import Network
+from tests.fakes.fake_network import PUBLIC, Authority, PretendNetwork, TlsServer, seen_names
 from tests.fakes.loopback import LoopbackServer, Reply
-from tests.fakes.pretend_network import PUBLIC, Authority, PretendNetwork, TlsServer, seen_names
 
 OTHER = "198.41.0.4"
 

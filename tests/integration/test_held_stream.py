@@ -12,8 +12,8 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import LimitError, ProviderError
 from rag.core.file_search import GroundedAnswer
-from rag.services.access.api_keys import make_key
-from rag.services.usage.holds import held_stream
+from rag.services.access.api_keys import create_key
+from rag.services.usage.metered_answers import metered_stream
 from tests.factories import UserFactory
 
 PIECES = [
@@ -41,7 +41,7 @@ class Source:
 
 @pytest.fixture
 def scope(db: None) -> Scope:
-    key = make_key(user=UserFactory(), name="app")[0]
+    key = create_key(user=UserFactory(), name="app")[0]
     models.Budget.objects.create(key=key, period="day", max_tokens=1000)
     return Scope(user_id=key.user_id, key_id=key.pk)
 
@@ -51,7 +51,7 @@ def heard(scope: Scope, source: Source, most: int = 9) -> int:
 
     async def listen() -> int:
         n = 0
-        stream = held_stream(
+        stream = metered_stream(
             pieces=source.pieces(), kind="fileSearch", scope=scope, deadline=Deadline(30)
         )
         try:

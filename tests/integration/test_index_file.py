@@ -258,7 +258,7 @@ def vanish_at_publication(
     monkeypatch: pytest.MonkeyPatch, file: models.File, *, times: int
 ) -> list[int]:
     """Take a live vector away just before the swap."""
-    publish, calls = publish_service.publish_file, list[int]()
+    publish, calls = publish_service.activate_revision, list[int]()
 
     def publishing(**values: Any) -> bool:
         calls.append(1)
@@ -270,7 +270,7 @@ def vanish_at_publication(
             )
         return publish(**values)
 
-    monkeypatch.setattr(index_service, "publish_file", publishing)
+    monkeypatch.setattr(index_service, "activate_revision", publishing)
     return calls
 
 
@@ -309,7 +309,7 @@ def test_a_refused_swap_changes_nothing(store: Any, monkeypatch: pytest.MonkeyPa
     before = [(chunk.pk, chunk.ordinal, chunk.file_revision) for chunk in live(file)]
     vanish_at_publication(monkeypatch, file, times=2)
     with pytest.raises(ConflictError):
-        monkeypatch.setattr(index_service, "record_failure", raise_it)
+        monkeypatch.setattr(index_service, "record_file_error", raise_it)
         run_job(file)
     assert [(chunk.pk, chunk.ordinal, chunk.file_revision) for chunk in live(file)] == before
 

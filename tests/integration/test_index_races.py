@@ -17,11 +17,11 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models, tasks
 from rag.core.access import Scope
-from rag.providers.postgres.db.locks import holding_file
+from rag.providers.postgres.db.locks import file_lock
 from rag.providers.postgres.lexical import statistics as stats
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.files.reparse import reindex
+from rag.services.files.requeue import requeue_files
 from rag.services.ingest import index_file as index_service
 from rag.services.ingest.index_file import index_file
 from rag.services.stores.lifecycle import delete_store
@@ -133,13 +133,13 @@ def test_a_store_deleted_while_a_job_runs_leaves_nothing(
 def test_a_store_deleted_right_before_the_swap_leaves_nothing(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = index_service.publish_file
+    publish = index_service.activate_revision
 
     def publishing(**values: Any) -> bool:
         delete_store(store=models.Store.objects.get(pk=store.pk))
         return publish(**values)
 
-    monkeypatch.setattr(index_service, "publish_file", publishing)
+    monkeypatch.setattr(index_service, "activate_revision", publishing)
     assert run_job(put(store, prose(40))) is None
     nothing_left()
 
@@ -147,14 +147,14 @@ def test_a_store_deleted_right_before_the_swap_leaves_nothing(
 def test_a_store_deleted_right_after_the_swap_leaves_nothing(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = index_service.publish_file
+    publish = index_service.activate_revision
 
     def publishing(**values: Any) -> bool:
         done = publish(**values)
         delete_store(store=models.Store.objects.get(pk=store.pk))
         return done
 
-    monkeypatch.setattr(index_service, "publish_file", publishing)
+    monkeypatch.setattr(index_service, "activate_revision", publishing)
     assert run_job(put(store, prose(40))) is None
     nothing_left()
 
@@ -230,7 +230,7 @@ def test_statistics_rolled_up_by_several_at_once_are_a_recount(store: Any) -> No
         n = 0
         while not stop.is_set():
             stats.roll_up(order)
-            stats.pack(order[0])
+            stats.pack_statistics(order[0])
             n += 1
         return n
 
@@ -244,7 +244,7 @@ def test_statistics_rolled_up_by_several_at_once_are_a_recount(store: Any) -> No
         try:
             for job in [aside(pool, indexing, file=file) for file in files]:
                 job.result(30)
-            stats.recount(store.pk)
+            stats.recount_statistics(store.pk)
         finally:
             stop.set()
         assert all(job.result(20) > 0 for job in doing)
@@ -273,7 +273,7 @@ def test_two_workers_do_not_take_the_same_file(store: Any, embedder: WatchedEmbe
 
 def test_the_lock_of_a_dead_worker_is_gone(store: Any) -> None:
     def dying() -> None:
-        with holding_file(7):
+        with file_lock(7):
             ask("SELECT pg_terminate_backend(pg_backend_pid())")
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(OperationalError):
@@ -282,7 +282,7 @@ def test_the_lock_of_a_dead_worker_is_gone(store: Any) -> None:
         "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database "
         "WHERE locktype = 'advisory' AND datname = current_database()"
     )
-    with holding_file(7):
+    with file_lock(7):
         assert ask(held) == [(1,)]
     assert ask(held) == [(0,)]
 
@@ -291,7 +291,7 @@ def test_a_reindex_asked_for_while_indexing_follows_it(
     store: Any, embedder: WatchedEmbedder
 ) -> None:
     file = put(store, prose(60))
-    at_batch(embedder, 1, lambda: reindex(store=store, fresh_vectors=True))
+    at_batch(embedder, 1, lambda: requeue_files(store=store, fresh_vectors=True))
     (after,) = work(file)
     assert (after.status, after.revision) == ("completed", 2)
     assert len(embedder.texts) == 2 * after.n_chunks
@@ -302,9 +302,9 @@ def test_fresh_vectors_are_not_lost_to_a_job_that_waits(
     store: Any, embedder: WatchedEmbedder
 ) -> None:
     file = put(store, prose(3))
-    reindex(store=store)
-    reindex(store=store, fresh_vectors=True)
-    reindex(store=store, fresh_vectors=True)
+    requeue_files(store=store)
+    requeue_files(store=store, fresh_vectors=True)
+    requeue_files(store=store, fresh_vectors=True)
     flags = [
         job.args.get("fresh_vectors", False) for job in ProcrastinateJob.objects.order_by("pk")
     ]
@@ -320,7 +320,7 @@ def test_a_job_that_lost_the_database_is_tried_again_beside_its_like(
     file = put(store, prose(90))
 
     def lose() -> None:
-        reindex(store=store)
+        requeue_files(store=store)
         ask(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
             " AND datname = current_database() AND pid IN"

@@ -23,7 +23,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.errors import ConfigurationError, ConflictError, InvalidInputError, LimitError
 from rag.services.files import upload as take_service
-from rag.services.files.upload import clean_name, ingest_file
+from rag.services.files.upload import clean_name, upload_file
 from rag.services.operations.recovery import remove_orphans
 from rag.services.stores.lifecycle import delete_store
 from tests.factories import StoreFactory
@@ -44,7 +44,7 @@ def store() -> Any:
 
 
 def take(store: models.Store, content: bytes = b"text", name: str = "a.txt") -> Any:
-    return ingest_file(store=store, name=name, content=io.BytesIO(content))
+    return upload_file(store=store, name=name, content=io.BytesIO(content))
 
 
 def on_disk(media: Path) -> list[str]:
@@ -84,7 +84,7 @@ def test_bytes_are_kept_hashed_and_queued(store: Any, media: Path) -> None:
 
 
 def test_facts_come_along(store: Any) -> None:
-    ingest_file(
+    upload_file(
         store=store, name="a", content=io.BytesIO(b"a"), content_type="outline", metadata={"y": 1}
     )
     file = models.File.objects.get()
@@ -93,18 +93,18 @@ def test_facts_come_along(store: Any) -> None:
 
 def test_a_stream_is_read_in_pieces(store: Any) -> None:
     zeros: Any = Zeros(20 * MB)
-    file = ingest_file(store=store, name="zeros", content=zeros).file
+    file = upload_file(store=store, name="zeros", content=zeros).file
     assert zeros.largest_read <= MB
     assert file.sha256 == hashlib.sha256(bytes(20 * MB)).hexdigest()
 
 
 def test_a_hundred_megabytes_are_taken_and_one_byte_more_is_not(store: Any, media: Path) -> None:
     taken: Any = Zeros(100 * MB)
-    assert ingest_file(store=store, name="full.txt", content=taken).file.size == 100 * MB
+    assert upload_file(store=store, name="full.txt", content=taken).file.size == 100 * MB
     before = on_disk(media)
     refused: Any = Zeros(100 * MB + 1)
     with pytest.raises(LimitError) as caught:
-        ingest_file(store=store, name="more.txt", content=refused)
+        upload_file(store=store, name="more.txt", content=refused)
     said = "“more.txt” is larger than 100 MB. Split it and upload the parts."
     assert str(caught.value) == said
     assert on_disk(media) == before
@@ -115,7 +115,7 @@ def test_no_more_than_a_piece_beyond_the_limit_is_read(store: Any, settings: Any
     settings.RAG = {**settings.RAG, "MAX_FILE_BYTES": 2 * MB}
     endless: Any = Zeros(10**15)
     with pytest.raises(LimitError):
-        ingest_file(store=store, name="endless", content=endless)
+        upload_file(store=store, name="endless", content=endless)
     assert 10**15 - endless.left <= 3 * MB
 
 
@@ -227,7 +227,7 @@ def test_a_stream_that_breaks_leaves_nothing(store: Any, media: Path) -> None:
 
     broken: Any = Breaking(5 * MB)
     with pytest.raises(ConfigurationError, match="“a.txt” could not be stored: Connection reset"):
-        ingest_file(store=store, name="a.txt", content=broken)
+        upload_file(store=store, name="a.txt", content=broken)
     assert on_disk(media) == []
     assert not models.File.objects.exists()
 
@@ -240,7 +240,7 @@ def test_a_full_disk_is_one_sentence(store: Any) -> None:
 
     store_bytes.read = full  # type: ignore[method-assign]
     with pytest.raises(ConfigurationError, match="No space left on device. See to the space"):
-        ingest_file(store=store, name="a.txt", content=store_bytes)  # type: ignore[arg-type]
+        upload_file(store=store, name="a.txt", content=store_bytes)  # type: ignore[arg-type]
 
 
 def test_a_transaction_that_rolls_back_leaves_no_bytes_and_no_job(

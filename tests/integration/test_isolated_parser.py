@@ -18,12 +18,12 @@ from rag.core.errors import DocumentError
 from rag.providers.sandbox import parser as isolated_parser
 from rag.providers.sandbox import process as limited_process
 from rag.providers.sandbox.parser import IsolatedParser
-from tests import hostile
+from tests import hostile_files
 from tests.unit.test_parse_docx import level, number, numbering, style, styles, with_pages
 
 MB = 1024**2
 SENTENCE = "A pump moves water from a low place to a high place."
-RECIPES = {name: (data, reason) for name, data, reason in hostile.recipes()}
+RECIPES = {name: (data, reason) for name, data, reason in hostile_files.recipes()}
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_a_hostile_file_is_refused_with_its_sentence(parse, name: str) -> None:
 
 def test_deep_nesting_is_flattened_or_refused_at_once(parse) -> None:
     started = time.monotonic()
-    assert "innermost" in parse(hostile.nested_tables(300), "a.docx").text
+    assert "innermost" in parse(hostile_files.nested_tables(300), "a.docx").text
     with pytest.raises(DocumentError, match=r"“a\.docx” is (too complex|damaged)"):
-        parse(hostile.nested_tables(20_000), "a.docx")
+        parse(hostile_files.nested_tables(20_000), "a.docx")
     assert time.monotonic() - started < 10
 
 
@@ -69,8 +69,8 @@ def test_deep_nesting_is_flattened_or_refused_at_once(parse) -> None:
 def test_a_pdf_bomb_dies_alone_and_is_told(parse, n_mb: int, layers: int) -> None:
     small = IsolatedParser(memory_bytes=600 * MB)
     with pytest.raises(DocumentError, match="too complex to be read within 600 MB of memory"):
-        parse(hostile.flate_bomb(n_mb, layers), "bomb.pdf", small)
-    assert parse(hostile.text_pdf([[SENTENCE]]), "next.pdf", small).text == SENTENCE
+        parse(hostile_files.flate_bomb(n_mb, layers), "bomb.pdf", small)
+    assert parse(hostile_files.text_pdf([[SENTENCE]]), "next.pdf", small).text == SENTENCE
 
 
 def test_the_time_limits_end_a_slow_file_and_all_it_started(
@@ -87,7 +87,7 @@ def test_the_time_limits_end_a_slow_file_and_all_it_started(
 
 def test_nothing_is_left_and_the_parent_keeps_its_limits(parse) -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
-    parse(hostile.docx(hostile.paragraph("text")), "a.docx")
+    parse(hostile_files.docx(hostile_files.paragraph("text")), "a.docx")
     with pytest.raises(DocumentError):
         parse(b"", "a.docx")
     assert left_behind() == []
@@ -111,7 +111,9 @@ def test_many_threads_parse_at_once_and_get_their_own(tmp_path: Path) -> None:
     paths = []
     for number_ in range(12):
         path = tmp_path / f"{number_}.pdf"
-        path.write_bytes(hostile.text_pdf([[f"This is document number {number_}, page one."]]))
+        path.write_bytes(
+            hostile_files.text_pdf([[f"This is document number {number_}, page one."]])
+        )
         paths.append(path)
     with ThreadPoolExecutor(4) as pool:
         texts = list(pool.map(lambda path: IsolatedParser().parse(path, path.name).text, paths))
@@ -177,7 +179,7 @@ def test_a_small_file_takes_a_moment(parse) -> None:
 
     # Generous: other work may share the machine.
     assert best(b"words", "a.txt") < 1
-    assert best(hostile.docx(hostile.paragraph("words")), "a.docx") < 2
+    assert best(hostile_files.docx(hostile_files.paragraph("words")), "a.docx") < 2
 
 
 @pytest.mark.slow
@@ -195,23 +197,23 @@ def test_word_numbers_pages_and_styles_reach_the_canonical_text(parse) -> None:
     chapters = level(0, "第%1章", "chineseCountingThousand", '<w:pStyle w:val="1"/>')
     articles = level(1, "第%2条", "chineseCountingThousand", '<w:lvlRestart w:val="0"/>')
     body = (
-        hostile.paragraph("总则", "1")
-        + hostile.paragraph("目的。", "", number(1, 1))
+        hostile_files.paragraph("总则", "1")
+        + hostile_files.paragraph("目的。", "", number(1, 1))
         + "<w:p><w:r><w:t>第一页的</w:t></w:r><w:r><w:lastRenderedPageBreak/><w:t>第二页。</w:t></w:r></w:p>"
-        + hostile.paragraph("附则", "1")
-        + hostile.paragraph("5*3*2 _x_ [l](u) | 1.", "", number(1, 1))
+        + hostile_files.paragraph("附则", "1")
+        + hostile_files.paragraph("5*3*2 _x_ [l](u) | 1.", "", number(1, 1))
         + "<w:tbl><w:tr><w:tc>"
-        + hostile.paragraph("甲|乙")
+        + hostile_files.paragraph("甲|乙")
         + "</w:tc><w:tc>"
-        + hostile.paragraph("丙")
+        + hostile_files.paragraph("丙")
         + "</w:tc></w:tr></w:tbl>"
-        + hostile.paragraph("项", "", number(2))
+        + hostile_files.paragraph("项", "", number(2))
     )
     parts = {
         "numbering": numbering(chapters + articles, level(0, "•", "bullet")),
         "styles": styles(style("1", "heading 1", '<w:numPr><w:numId w:val="1"/></w:numPr>')),
     }
-    document = parse(hostile.docx(body, **parts), "a.docx")
+    document = parse(hostile_files.docx(body, **parts), "a.docx")
     assert document.text == (
         "第一章 总则\n\n  第一条 目的。\n\n第一页的第二页。\n\n第二章 附则\n\n"
         "  第二条 5*3*2 _x_ [l](u) | 1.\n\n| 甲|乙 | 丙 |\n\n- 项"
@@ -235,7 +237,7 @@ def test_a_page_break_splits_a_paragraph_and_moves_before_a_row(parse) -> None:
     body = (
         "<w:p><w:r><w:t>begins </w:t></w:r><w:r><w:lastRenderedPageBreak/><w:t>ends</w:t></w:r></w:p>"
         + "<w:tbl>"
-        + row.format(hostile.paragraph("a1"))
+        + row.format(hostile_files.paragraph("a1"))
         + row.format(f"<w:p>{mark}</w:p>")
         + "</w:tbl>"
     )
@@ -247,7 +249,7 @@ def test_a_page_break_splits_a_paragraph_and_moves_before_a_row(parse) -> None:
 @pytest.mark.skipif(not Path("/usr/bin/soffice").exists(), reason="LibreOffice is not installed")
 def test_libreoffice_reads_what_xberg_does_not(parse, tmp_path: Path) -> None:
     source = tmp_path / "a.docx"
-    source.write_bytes(hostile.docx(hostile.paragraph(SENTENCE)))
+    source.write_bytes(hostile_files.docx(hostile_files.paragraph(SENTENCE)))
     subprocess.run(
         [
             "soffice",

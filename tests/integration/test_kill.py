@@ -22,8 +22,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from project import postgres
-from project.postgres_places import USER, install_dir, socket_dir
+from project.postgres import server as postgres
+from project.postgres.paths import USER, install_dir, socket_dir
 from tests.fakes.openai_server import OpenAIServer
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -118,7 +118,7 @@ def installation() -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="citable-kill-", dir="/tmp"))
     folder.chmod(0o711)
     yield Installation(folder)
-    postgres.stop(install_dir(), folder / "postgres")
+    postgres.stop_postgres(install_dir(), folder / "postgres")
     shutil.rmtree(folder)
 
 

@@ -17,12 +17,17 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs import worker
-from agents.flows.runs.follow import follow_run
-from agents.flows.runs.release import leave_run
-from agents.flows.runs.resume import adopt_run, begin_run, leave_runs, runs_left
-from agents.flows.runs.start import RunRequest, start_run
-from agents.flows.runs.steer import cancel_flow
-from agents.flows.runs.worker import AT_WORK
+from agents.flows.runs.control import cancel_flow
+from agents.flows.runs.release import release_lease
+from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.resume import (
+    release_all,
+    release_all_and_wait,
+    resume_abandoned,
+    run_in_background,
+)
+from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import ACTIVE_RUNS
 from agents.flows.versions.versions import activate_version, save_flow_version
 from agents.runtime.db import in_db
 from project import asgi
@@ -75,7 +80,7 @@ def run(db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> models.Flo
     version = save_flow_version(files=FlowFiles(FLOW, {"w.md": "Write it."}), scope=OPERATOR)
     activate_version(version=version, scope=OPERATOR)
     request = RunRequest(flow=version.flow, scope=OPERATOR, message="x", model=f"scripted:{script}")
-    return start_run(request=request)
+    return create_run(request=request)
 
 
 def request_of(run: models.FlowRun) -> RunRequest:
@@ -84,15 +89,15 @@ def request_of(run: models.FlowRun) -> RunRequest:
 
 async def reached(run: models.FlowRun, node: str) -> None:
     """Let a run go on until it is at work in a node."""
-    if run.pk not in AT_WORK:
-        await begin_run(run=run)
-    async for event in follow_run(run_id=run.pk):
+    if run.pk not in ACTIVE_RUNS:
+        await run_in_background(run=run)
+    async for event in replay_run_events(run_id=run.pk):
         if event.kind == "node_started" and event.node == node:
             return
 
 
 async def kinds(run: models.FlowRun) -> list[tuple[str, str]]:
-    return [(event.kind, event.node) async for event in follow_run(run_id=run.pk)]
+    return [(event.kind, event.node) async for event in replay_run_events(run_id=run.pk)]
 
 
 def jobs() -> list[Any]:
@@ -105,12 +110,12 @@ async def test_a_run_is_left_in_its_model_s_call_and_goes_on_without_asking_agai
 ) -> None:
     WaitingSource.may.set()
     await reached(run, "write")
-    await runs_left()
+    await release_all_and_wait()
     await in_db(run.refresh_from_db)
     assert (run.status, run.worker, run.seen_at, run.error) == ("running", None, None, None)
-    assert AT_WORK == {}
+    assert ACTIVE_RUNS == {}
     assert await in_db(jobs) == [("flows", "todo", {"run_id": run.pk})]
-    assert await adopt_run(run_id=run.pk) is True
+    assert await resume_abandoned(run_id=run.pk) is True
     told = await kinds(run)
     assert told.count(("node_finished", "find")) == told.count(("node_finished", "write")) == 1
     assert told.count(("node_started", "write")) == 2 and told[-1] == ("done", "")
@@ -121,11 +126,11 @@ async def test_a_run_is_left_in_the_middle_of_a_source(run: models.FlowRun) -> N
     await reached(run, "find")
     while not WaitingSource.n_asked:
         await asyncio.sleep(0)
-    await runs_left()
+    await release_all_and_wait()
     await in_db(run.refresh_from_db)
     assert (run.status, run.worker, run.error) == ("running", None, None)
     WaitingSource.may.set()
-    assert await adopt_run(run_id=run.pk) is True
+    assert await resume_abandoned(run_id=run.pk) is True
     told = await kinds(run)
     assert told[-1] == ("done", "") and ("node_failed", "find") not in told
     assert WaitingSource.n_asked == 2
@@ -135,9 +140,9 @@ async def test_who_follows_a_run_that_is_left_sees_it_go_on(run: models.FlowRun)
     await reached(run, "find")
     following = asyncio.create_task(kinds(run))
     await asyncio.sleep(0)
-    await runs_left()
+    await release_all_and_wait()
     WaitingSource.may.set()
-    await adopt_run(run_id=run.pk)
+    await resume_abandoned(run_id=run.pk)
     told = await following
     assert told[0] == ("run_started", "") and told[-1] == ("done", "")
     assert told.count(("continued", "")) == 1
@@ -151,17 +156,17 @@ async def test_who_is_told_twice_leaves_once(
     def slowly(*, run: models.FlowRun) -> None:
         is_leaving.set()
         time.sleep(0.05)
-        leave_run(run=run)
+        release_lease(run=run)
 
-    monkeypatch.setattr(worker, "leave_run", slowly)
-    again = await in_db(start_run, request=request_of(run))
+    monkeypatch.setattr(worker, "release_lease", slowly)
+    again = await in_db(create_run, request=request_of(run))
     for one in (run, again):
         await reached(one, "find")
-    leave_runs()
+    release_all()
     while not is_leaving.is_set():
         await asyncio.sleep(0.001)
     # As the server does: at the signal, and when its streams have ended. One is still queued then.
-    await runs_left()
+    await release_all_and_wait()
     for one in (run, again):
         await in_db(one.refresh_from_db)
         assert (one.status, one.worker) == ("running", None)
@@ -171,25 +176,25 @@ async def test_who_is_told_twice_leaves_once(
 async def test_a_run_that_was_cancelled_is_not_left(run: models.FlowRun) -> None:
     await reached(run, "find")
     await in_db(cancel_flow, run=run, scope=OPERATOR)
-    await runs_left()
+    await release_all_and_wait()
     assert (await kinds(run))[-1] == ("cancelled", "")
     assert await in_db(jobs) == []
-    assert await adopt_run(run_id=run.pk) is False
+    assert await resume_abandoned(run_id=run.pk) is False
 
 
 async def test_a_run_that_another_has_taken_is_not_queued(run: models.FlowRun) -> None:
     await reached(run, "find")
     other = "00000000-0000-4000-8000-000000000000"
     await in_db(models.FlowRun.objects.filter(pk=run.pk).update, worker=other)
-    await runs_left()
+    await release_all_and_wait()
     await in_db(run.refresh_from_db)
     assert (run.status, str(run.worker)) == ("running", other)
     assert await in_db(jobs) == []
 
 
 async def test_nothing_at_work_is_left_at_once() -> None:
-    leave_runs()
-    await asyncio.wait_for(runs_left(), 0.5)
+    release_all()
+    await asyncio.wait_for(release_all_and_wait(), 0.5)
 
 
 async def test_the_web_server_leaves_its_runs_before_it_ends(
@@ -220,7 +225,7 @@ def test_a_signal_leaves_the_runs_and_then_reaches_the_server(
 ) -> None:
     heard: list[Any] = []
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.setattr(asgi, "leave_runs", lambda: heard.append("left"))
+    monkeypatch.setattr(asgi, "release_all", lambda: heard.append("left"))
     try:
         signal.signal(number, lambda number, frame: heard.append(number))
         asgi._heed_signals()

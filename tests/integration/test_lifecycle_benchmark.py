@@ -13,7 +13,7 @@ from benchmarks.lifecycle_words import measure_words
 from benchmarks.record import Report
 from benchmarks.search_world import World, build_world
 from benchmarks.spool import Spool
-from benchmarks.swap_clients import Told, answer
+from benchmarks.swap_clients import ClientReport, answer
 from benchmarks.synthetic import SyntheticCorpus
 from rag import models
 from rag.providers.postgres.lexical import statistics as stats
@@ -72,7 +72,7 @@ def test_words_and_deletions_are_measured_and_the_store_is_right_afterwards(
     assert [row[:2] for row in after] == [row[:2] for row in before]
     query = "SELECT key, df FROM rag_term_df WHERE df <> 0 ORDER BY 1"
     said = ask(query)
-    stats.recount(world.store.pk)
+    stats.recount_statistics(world.store.pk)
     assert ask(query) == said
 
 
@@ -81,7 +81,7 @@ class AskingHere:
 
     def __init__(self, store_id: int, folder: Path) -> None:
         self._store_id, self._folder = store_id, folder
-        self.told = Told()
+        self.told = ClientReport()
 
     def __enter__(self) -> AskingHere:
         return self
@@ -98,7 +98,7 @@ def test_a_move_is_measured_and_each_answer_is_one_of_either_space(
     swap_models.use_models(tmp_path, world.spool, world.questions)
     monkeypatch.setattr(swap, "Asking", AskingHere)
     monkeypatch.setattr(swap, "AFTER_FLIP_S", 0)
-    monkeypatch.setattr(swap, "ask_alone", lambda *_: Told([1.0]))
+    monkeypatch.setattr(swap, "ask_alone", lambda *_: ClientReport([1.0]))
     report = Report("small")
     swap.measure_move(report, world, tmp_path)
     told = values(report)

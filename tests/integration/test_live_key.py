@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from rag.services.access.api_keys import is_live_key, make_key, revoke_key
+from rag.services.access.api_keys import create_key, is_live_key, revoke_key
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def test_a_key_lets_in_until_it_ends() -> None:
     later = timezone.now() + timedelta(hours=1)
     revoked, expired, gone, off, kept = (
-        make_key(user=UserFactory(), name="k", expires_at=later)[0] for _ in range(5)
+        create_key(user=UserFactory(), name="k", expires_at=later)[0] for _ in range(5)
     )
     keys = (revoked, expired, gone, off, kept)
     assert [is_live_key(key_id=key.pk) for key in keys] == [True] * 5

@@ -17,11 +17,11 @@ from rag import models
 from rag.core.documents import Chunk
 from rag.core.errors import ConflictError, NotFoundError
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical.keys import term_key, term_weights
+from rag.providers.postgres.lexical.bm25 import bm25_weights, term_key
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.providers.postgres.vectors.spaces import build_hnsw, valid_indexes
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
-from rag.services.ingest.draft import digest, indexed_text
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.stages.text.terms import index_terms
 from tests.integration.index_world import (
     index_query,
@@ -56,7 +56,7 @@ def rows(file: models.File, texts: list[str], vectors: list[Any]) -> Iterator[Lo
     for ordinal, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
         chunk = Chunk(ordinal, position, position + len(text), position, text, len(text))
         position += len(text)
-        yield LoadRow(file.pk, chunk, digest(chunk), indexed_text(chunk), vector)
+        yield LoadRow(file.pk, chunk, chunk_digest(chunk), indexed_text(chunk), vector)
 
 
 def load(
@@ -114,7 +114,7 @@ def test_weights_and_frequencies_are_those_of_the_texts(store: models.Store) -> 
     load(store)
     sql = "SELECT w::text FROM rag_chunk_lex ORDER BY chunk_id"
     for (row,), text in zip(ask(sql), TEXTS, strict=True):
-        expected = term_weights(store.pk, index_terms(text), store.avg_len_frozen)
+        expected = bm25_weights(store.pk, index_terms(text), store.avg_len_frozen)
         assert weights_of(row) == pytest.approx(expected, rel=1e-5)
     assert frequencies(store)[term_key(store.pk, "water")] == 2
     assert frequencies(store)[term_key(store.pk, "水泵")] == 1
@@ -143,7 +143,7 @@ def test_everything_of_a_chunk_arrives(store: models.Store) -> None:
         block_kinds=("table",),
         context="Name | 数",
     )
-    row = LoadRow(file.pk, chunk, digest(chunk), indexed_text(chunk), VECTORS[0])
+    row = LoadRow(file.pk, chunk, chunk_digest(chunk), indexed_text(chunk), VECTORS[0])
     load_chunks(target=target(store), rows=[row])
     kept = models.Chunk.objects.get(file=file)
     for name in (
@@ -160,7 +160,7 @@ def test_everything_of_a_chunk_arrives(store: models.Store) -> None:
         assert getattr(kept, name) == getattr(chunk, name)
     assert kept.heading_path == ["一", 'a "b"']
     assert kept.block_kinds == ["table"]
-    assert (kept.sha256, kept.file_revision, kept.revision) == (digest(chunk), 4, 1)
+    assert (kept.sha256, kept.file_revision, kept.revision) == (chunk_digest(chunk), 4, 1)
     assert found(store, "name") == [chunk.text]
 
 
@@ -179,7 +179,7 @@ def test_counts_of_the_store_are_those_of_a_recount(store: models.Store) -> None
     load(store)
     store.refresh_from_db()
     before = frequencies(store), store.n_chunks, store.sum_len
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     store.refresh_from_db()
     assert (frequencies(store), store.n_chunks, store.sum_len) == before
     assert store.n_chunks == 3
@@ -252,7 +252,7 @@ def test_many_chunks_go_through_several_processes(store: models.Store) -> None:
     n = load_chunks(target=target(store), rows=all_rows(), processes=2, on_progress=told.append)
     assert (n, sum(told), len(told)) == (3500, 3500, 4)
     before = frequencies(store)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     assert frequencies(store) == before
     assert before[term_key(store.pk, "水泵")] == 3500
     assert found(store, "2718")[0] == texts[2718]
@@ -350,9 +350,9 @@ def test_packed_counts_weigh_in_a_search_as_unpacked_ones_do(store: models.Store
     publish(make_file(store), TEXTS * 3, VECTORS * 3)
     query = index_query([store], "pump water filter")
     before = [(hit.chunk_id, hit.score) for hit in PostgresIndex().search(query)[0]]
-    stats.pack(store.pk)
+    stats.pack_statistics(store.pk)
     assert ask("SELECT count(*) FROM rag_term_stat") == [(0,)]
     after = [(hit.chunk_id, hit.score) for hit in PostgresIndex().search(query)[0]]
     assert after == before
-    stats.pack(store.pk)
+    stats.pack_statistics(store.pk)
     assert [(h.chunk_id, h.score) for h in PostgresIndex().search(query)[0]] == before

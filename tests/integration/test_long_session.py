@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 
 from agents import models
-from agents.chat.answers import start as start_chat
-from agents.chat.history.history import MAX_TURNS, branch_of, history_before
+from agents.chat.answers import create as start_chat
+from agents.chat.history.history import MAX_TURNS, branch_turns, history_before
 from agents.chat.history.messages import session_path
 from rag.core.errors import ConflictError, NotFoundError
-from tests.edges.api_desk import client_for, error_of, ok
+from tests.edges.api_client import client_for, error_of, ok
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -46,7 +46,7 @@ def long(world: AgentWorld) -> models.Session:
 
 
 def test_the_last_turns_are_read_and_no_others(long: models.Session) -> None:
-    said = branch_of(message=long.head)  # type: ignore[arg-type]  # it has one
+    said = branch_turns(message=long.head)  # type: ignore[arg-type]  # it has one
     assert len(said) == MAX_TURNS
     assert said[-1].turn == {"role": "assistant", "content": f"turn {N - 1}"}
     assert [one.turn["content"] for one in said[-3:]] == [
@@ -110,14 +110,14 @@ def test_of_two_who_ask_at_one_moment_one_goes_on(
 ) -> None:
     world.use(CITED)
     first = world.ask("How often is the pump serviced?")
-    key, real = first.events[0].data["session"], start_chat.context_of_order
+    key, real = first.events[0].data["session"], start_chat.requested_context
 
     def meanwhile(**given: Any) -> Any:
         """Somebody else steps on between the look at the session and ours."""
         models.Session.objects.filter(key=key).update(head=first.row.parent)
         return real(**given)
 
-    monkeypatch.setattr(start_chat, "context_of_order", meanwhile)
+    monkeypatch.setattr(start_chat, "requested_context", meanwhile)
     for order in ({"session": key, "message": "And?"}, {"regenerate": str(first.row.key)}):
         with pytest.raises(ConflictError, match="still being written"):
             world.ask(**order)

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.chat.mcp.tools import ListStores
+from agents.chat.mcp.tools import ListStoresTool
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.tools import ToolCall
@@ -24,7 +24,7 @@ def listed(scope: Scope) -> tuple[Any, int]:
     with CaptureQueriesContext(
         connection,
     ) as asked:
-        told = ListStores().run(ToolCall(ListStores.Options(), scope, Deadline(5), ports))
+        told = ListStoresTool().run(ToolCall(ListStoresTool.Options(), scope, Deadline(5), ports))
     return told["stores"], len(asked)
 
 

@@ -13,7 +13,7 @@ from agents import models
 from agents.chat.memory import recall as recall_module
 from agents.chat.memory.agent_memory import RAGAgentMemory
 from agents.chat.memory.facts import Fact
-from agents.chat.memory.keep import Origin, keep_facts
+from agents.chat.memory.save import MemoryOrigin, save_facts
 from agents.core.prompts import prompt_file
 from rag import models as rag_models
 from rag.core.access import Scope
@@ -188,11 +188,11 @@ def test_a_failure_to_remember_breaks_no_answer(
     models.Memory.objects.create(
         user=world.user, project="desk", kind="semantic", subject="a", text="a"
     )
-    monkeypatch.setattr(recall_module, "embed_asked", lambda query: broken())
+    monkeypatch.setattr(recall_module, "embed_memory_question", lambda query: broken())
     told = world.ask(PUMP)
     assert (told.last.kind, told.text) == ("done", "Every 30 days.[1]")
     assert [one["step"] for one in told.of("notice")] == ["recall"]
-    monkeypatch.setattr("agents.chat.memory.agent_memory.keep_episode", lambda *_: broken())
+    monkeypatch.setattr("agents.chat.memory.agent_memory.save_episode", lambda *_: broken())
     told = world.ask("How often is the pump serviced by the team?")
     assert told.last.kind == "done" and "remember failed" in caplog.text
 
@@ -258,11 +258,11 @@ def test_what_documents_do_not_know_of_a_person_memory_may(world: AgentWorld) ->
 
 
 def test_many_who_remember_at_once_leave_one_fact(world: AgentWorld) -> None:
-    origin = Origin(world.scope, "desk")
+    origin = MemoryOrigin(world.scope, "desk")
 
     def keep(number: int) -> None:
         try:
-            keep_facts(origin, [Fact("pump", f"The pump is number {number}.")])
+            save_facts(origin, [Fact("pump", f"The pump is number {number}.")])
         finally:
             connections.close_all()
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agents.chat.memory.edit import choose_memory
-from agents.chat.memory.episodic import episode_of
+from agents.chat.memory.edit import set_memory_choice
+from agents.chat.memory.episodic import make_episode
 from agents.chat.memory.facts import Fact
-from agents.chat.memory.keep import Origin, keep_episode, keep_facts
+from agents.chat.memory.save import MemoryOrigin, save_episode, save_facts
 from agents.tools.memory_retrieve import MemoryRetrieve
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -18,7 +18,7 @@ from rag.core.tools import call_tool
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
 from rag.services.sources.ports import HousePorts
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import UserFactory
 
 
@@ -27,13 +27,13 @@ def scope(
     db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[Scope]:
     """Somebody with a fact and an exchange, in two projects."""
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     mine = Scope(UserFactory().pk)
     TestMemoryRetrieve.mine = mine
-    episode = episode_of("How old is the pump?", "Two years.")
+    episode = make_episode("How old is the pump?", "Two years.")
     assert episode
-    keep_episode(Origin(mine, "desk"), episode)
-    keep_facts(Origin(mine, "lab"), [Fact("pump", "My pump is an HX-400.")])
+    save_episode(MemoryOrigin(mine, "desk"), episode)
+    save_facts(MemoryOrigin(mine, "lab"), [Fact("pump", "My pump is an HX-400.")])
     yield mine
 
 
@@ -87,5 +87,5 @@ def test_nobody_else_is_told_anything(scope: Scope) -> None:
         Scope(scope.user_id, only_store_ids=frozenset({1})),
     ):
         assert call(other) == []
-    choose_memory(scope=scope, is_on=False)
+    set_memory_choice(scope=scope, is_on=False)
     assert call(scope) == []

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from agents import models
 from agents import tasks as agent_tasks
-from agents.chat.history.retention import clear_runs, clear_sessions
-from agents.chat.memory.edit import choose_memory
-from agents.chat.memory.episodic import episode_of
+from agents.chat.history.retention import purge_runs, purge_sessions
+from agents.chat.memory.edit import set_memory_choice
+from agents.chat.memory.episodic import make_episode
 from agents.chat.memory.facts import Fact
-from agents.chat.memory.keep import Origin, keep_episode, keep_facts
-from agents.chat.memory.recall import recall
-from agents.chat.memory.upkeep import clear_memories, drop_gone_answers, embed_again
-from agents.core.remembered import Remembered
+from agents.chat.memory.maintenance import purge_memories, purge_orphaned_answers, reembed_memories
+from agents.chat.memory.recall import recall_memories
+from agents.chat.memory.save import MemoryOrigin, save_episode, save_facts
+from agents.core.recalled_memory import RecalledMemory
 from rag.core.access import Scope
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, UserFactory, publish
 
 WORDS = ("pump", "filter", "seeds", "Bonn", "泵")
@@ -29,7 +29,7 @@ WORDS = ("pump", "filter", "seeds", "Bonn", "泵")
 
 @pytest.fixture(autouse=True)
 def words(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> Any:
     return agent_tasks
 
 
-def asked(scope: Scope, query: str, **more: Any) -> list[Remembered]:
-    return recall(query=query, scope=scope, **more)
+def asked(scope: Scope, query: str, **more: Any) -> list[RecalledMemory]:
+    return recall_memories(query=query, scope=scope, **more)
 
 
 def aged(row: Any, days: float) -> None:
@@ -68,13 +68,13 @@ def test_memories_never_cross_people_limits_or_projects(
 ) -> None:
     users = [UserFactory() for _ in range(3)]
     for number, (of, only, place, is_fact, word) in enumerate(kept):
-        origin = Origin(Scope(users[of].pk, only_store_ids=only), place)
+        origin = MemoryOrigin(Scope(users[of].pk, only_store_ids=only), place)
         if is_fact:
-            keep_facts(origin, [Fact(f"{number}", f"{word} of number{number}")])
+            save_facts(origin, [Fact(f"{number}", f"{word} of number{number}")])
         else:
-            episode = episode_of(f"{word} {number}", f"{of} {word}")
+            episode = make_episode(f"{word} {number}", f"{of} {word}")
             assert episode
-            keep_episode(origin, episode)
+            save_episode(origin, episode)
     scope = Scope(users[who].pk, is_operator=is_operator, only_store_ids=limit)
     found = asked(scope, query, project=project, top_k=20)
     mine = {str(row.key) for row in models.Memory.objects.filter(user=users[who])}
@@ -96,52 +96,52 @@ def test_memories_never_cross_people_limits_or_projects(
 
 def test_the_newest_word_replaces_only_ones_own() -> None:
     me, other = Scope(UserFactory().pk), Scope(UserFactory().pk)
-    (theirs,) = keep_facts(Origin(other, "a"), [Fact("pump", "old")])
-    (elsewhere,) = keep_facts(Origin(me, "b"), [Fact("pump", "old")])
-    (mine,) = keep_facts(Origin(me, "a"), [Fact("pump", "old")])
-    keep_facts(Origin(me, "a"), [Fact("pump", "new", (theirs.pk, elsewhere.pk))], [theirs.pk])
+    (theirs,) = save_facts(MemoryOrigin(other, "a"), [Fact("pump", "old")])
+    (elsewhere,) = save_facts(MemoryOrigin(me, "b"), [Fact("pump", "old")])
+    (mine,) = save_facts(MemoryOrigin(me, "a"), [Fact("pump", "old")])
+    save_facts(MemoryOrigin(me, "a"), [Fact("pump", "new", (theirs.pk, elsewhere.pk))], [theirs.pk])
     texts = dict(models.Memory.objects.values_list("pk", "text"))
     assert texts == {theirs.pk: "old", elsewhere.pk: "old", mine.pk: "new"}
 
 
 def test_the_same_words_under_another_subject_are_one_fact() -> None:
-    origin = Origin(Scope(UserFactory().pk), "a")
-    keep_facts(origin, [Fact("pump", "The pump is an HX-400.")])
-    keep_facts(origin, [Fact("equipment", "The pump is an HX-400!"), Fact("town", "Bonn")])
+    origin = MemoryOrigin(Scope(UserFactory().pk), "a")
+    save_facts(origin, [Fact("pump", "The pump is an HX-400.")])
+    save_facts(origin, [Fact("equipment", "The pump is an HX-400!"), Fact("town", "Bonn")])
     assert sorted(models.Memory.objects.values_list("subject", flat=True)) == ["equipment", "town"]
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.chat.memory.keep.MAX_KEPT", {"semantic": 3, "episodic": 3})
-    origin = Origin(Scope(UserFactory().pk), "a")
+    monkeypatch.setattr("agents.chat.memory.save.MAX_KEPT", {"semantic": 3, "episodic": 3})
+    origin = MemoryOrigin(Scope(UserFactory().pk), "a")
     for number in range(5):
-        keep_facts(origin, [Fact(str(number), f"word{number}")])
+        save_facts(origin, [Fact(str(number), f"word{number}")])
     assert list(models.Memory.objects.values_list("text", flat=True)) == ["word4", "word3", "word2"]
 
 
 def test_vectors_of_another_model_are_not_mixed_and_made_anew(settings: Any, tasks: Any) -> None:
     scope = Scope(UserFactory().pk)
-    episode = episode_of("How old is the pump?", "Two years.")
+    episode = make_episode("How old is the pump?", "Two years.")
     assert episode
-    keep_episode(Origin(scope, "a"), episode)
-    keep_facts(Origin(scope, "a"), [Fact("pump", "It is red.")])
+    save_episode(MemoryOrigin(scope, "a"), episode)
+    save_facts(MemoryOrigin(scope, "a"), [Fact("pump", "It is red.")])
     assert len(asked(scope, "How old is the pump?")) == 2
     settings.RAG = {**settings.RAG, "EMBEDDING_MODEL": "words:32"}
     found = asked(scope, "How old is the pump?")
     assert [one.kind for one in found] == ["semantic"], (
         "what has no vector of this model is not like"
     )
-    assert embed_again() == 2 and embed_again() == 0
+    assert reembed_memories() == 2 and reembed_memories() == 0
     assert [one.kind for one in asked(scope, "How old is the pump?")] == ["semantic", "episodic"]
     tasks.embed_memories_task(0)
 
 
 def test_old_memories_go_and_are_kept_for_ever_with_zero() -> None:
     scope = Scope(UserFactory().pk)
-    old, new = keep_facts(Origin(scope), [Fact("a", "red"), Fact("b", "blue")])
+    old, new = save_facts(MemoryOrigin(scope), [Fact("a", "red"), Fact("b", "blue")])
     aged(old, 100)
-    assert clear_memories(older_than_days=0) == 0
-    assert clear_memories(older_than_days=99) == 1
+    assert purge_memories(older_than_days=0) == 0
+    assert purge_memories(older_than_days=99) == 1
     assert list(models.Memory.objects.all()) == [new]
 
 
@@ -149,26 +149,26 @@ def test_answers_that_rest_on_deleted_passages_are_deleted() -> None:
     file = FileFactory()
     publish(file, "The pump is red.")
     (chunk,) = file.chunks.all()
-    origin = Origin(Scope(UserFactory().pk))
-    episode = episode_of("What colour?", "Red.")
+    origin = MemoryOrigin(Scope(UserFactory().pk))
+    episode = make_episode("What colour?", "Red.")
     assert episode
-    row = keep_episode(origin, episode, [chunk.pk])
-    assert drop_gone_answers() == 0
+    row = save_episode(origin, episode, [chunk.pk])
+    assert purge_orphaned_answers() == 0
     file.delete()
-    assert drop_gone_answers() == 1
+    assert purge_orphaned_answers() == 1
     assert row and not models.Memory.objects.filter(pk=row.pk).exists()
 
 
 def test_what_the_owner_wrote_over_an_exchange_stays() -> None:
-    origin = Origin(Scope(UserFactory().pk))
-    first, second = episode_of("What colour?", "Red."), episode_of("what colour", "Blue.")
+    origin = MemoryOrigin(Scope(UserFactory().pk))
+    first, second = make_episode("What colour?", "Red."), make_episode("what colour", "Blue.")
     assert first and second
-    row = keep_episode(origin, first)
+    row = save_episode(origin, first)
     assert row
     models.Memory.objects.filter(pk=row.pk).update(is_by_hand=True, answer="Green.")
-    assert keep_episode(origin, second) is None
+    assert save_episode(origin, second) is None
     models.Memory.objects.update(is_by_hand=False)
-    assert keep_episode(origin, second) == row
+    assert save_episode(origin, second) == row
 
 
 def test_old_sessions_and_runs_go_by_setting(settings: Any, tasks: Any) -> None:
@@ -178,8 +178,8 @@ def test_old_sessions_and_runs_go_by_setting(settings: Any, tasks: Any) -> None:
         status = "running" if session is busy else "done"
         message = models.Message.objects.create(session=session, role="assistant", status=status)
         models.MessageEvent.objects.create(message=message, seq=1, kind="delta", data={})
-        origin = Origin(Scope(user.pk), "a", message.pk, session.pk)
-        keep_facts(origin, [Fact(str(session.pk), f"word{session.pk}")])
+        origin = MemoryOrigin(Scope(user.pk), "a", message.pk, session.pk)
+        save_facts(origin, [Fact(str(session.pk), f"word{session.pk}")])
     aged(old, 40)
     aged(busy, 40)
     version = models.FlowVersion.objects.create(
@@ -190,7 +190,7 @@ def test_old_sessions_and_runs_go_by_setting(settings: Any, tasks: Any) -> None:
         models.FlowRun.objects.create(version=version, status=status, ended_at=ended)
         for status, ended in (("done", late), ("paused", None))
     )
-    assert clear_sessions(older_than_days=0) == clear_runs(older_than_days=0) == 0
+    assert purge_sessions(older_than_days=0) == purge_runs(older_than_days=0) == 0
     assert (settings.AGENTS["KEEP_SESSIONS_DAYS"], settings.AGENTS["KEEP_RUNS_DAYS"]) == (0.0, 0.0)
     settings.AGENTS = {**settings.AGENTS, "KEEP_SESSIONS_DAYS": 30.0, "KEEP_RUNS_DAYS": 30.0}
     tasks.clear_old_task(0)
@@ -206,10 +206,10 @@ def test_what_cannot_be_cleared_keeps_nothing_else(
         raise PermissionError("no")
 
     user = UserFactory()
-    keep_facts(Origin(Scope(user.pk)), [Fact("a", "red")])
+    save_facts(MemoryOrigin(Scope(user.pk)), [Fact("a", "red")])
     models.Memory.objects.update(updated_at=timezone.now() - timedelta(days=40))
     settings.AGENTS = {**settings.AGENTS, "KEEP_MEMORIES_DAYS": 30.0}
-    monkeypatch.setattr(agent_tasks, "clear_sessions", fail)
+    monkeypatch.setattr(agent_tasks, "purge_sessions", fail)
     with pytest.raises(PermissionError):
         tasks.clear_old_task(0)
     assert not models.Memory.objects.exists()
@@ -217,8 +217,8 @@ def test_what_cannot_be_cleared_keeps_nothing_else(
 
 def test_a_switch_off_hides_and_keeps() -> None:
     scope = Scope(UserFactory().pk)
-    keep_facts(Origin(scope), [Fact("a", "red")])
-    choose_memory(scope=scope, is_on=False)
+    save_facts(MemoryOrigin(scope), [Fact("a", "red")])
+    set_memory_choice(scope=scope, is_on=False)
     assert asked(scope, "red") == []
-    choose_memory(scope=scope, is_on=True)
+    set_memory_choice(scope=scope, is_on=True)
     assert len(asked(scope, "red")) == 1

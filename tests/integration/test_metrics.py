@@ -11,12 +11,12 @@ from django.db import OperationalError, connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from rag.core import watch
+from rag.core import metrics
 from rag.services.operations import health
 from rag.services.operations import metrics as metrics_store
 from rag.services.operations.metrics import MetricsWatcher, metrics_page
-from rag.services.search.cached_search import cached_search
-from tests.edges.admin_desk import use_words
+from rag.services.search.result_cache import cached_search
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -26,9 +26,9 @@ HEADERS = {"remote_addr": "127.0.0.1"}
 @pytest.fixture
 def watcher() -> Iterator[MetricsWatcher]:
     made = MetricsWatcher()
-    watch.WATCHERS.append(made)
+    metrics.LISTENERS.append(made)
     yield made
-    watch.WATCHERS.remove(made)
+    metrics.LISTENERS.remove(made)
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -85,8 +85,8 @@ def test_nothing_is_lost_while_the_database_takes_nothing(
 def test_series_are_bounded(watcher: MetricsWatcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_store, "MAX_SERIES", 3)
     for n in range(10):
-        watch.count("many", n=1, label=str(n))
-    watch.count("many", n=1, label="0")
+        metrics.count("many", n=1, label=str(n))
+    metrics.count("many", n=1, label="0")
     assert watcher.flush()
     told = {labels: n for (name, labels), n in shown().items() if name == "citable_many_total"}
     assert len(told) == 3 and told[(("label", "0"),)] == 2
@@ -95,7 +95,7 @@ def test_series_are_bounded(watcher: MetricsWatcher, monkeypatch: pytest.MonkeyP
 def test_counts_of_many_threads_are_exact(watcher: MetricsWatcher) -> None:
     def count() -> None:
         for _ in range(500):
-            watch.count("race")
+            metrics.count("race")
 
     threads = [threading.Thread(target=count) for _ in range(4)]
     for thread in threads:
@@ -109,7 +109,7 @@ def test_counts_of_many_threads_are_exact(watcher: MetricsWatcher) -> None:
 def test_searches_caches_and_requests_are_counted(
     watcher: MetricsWatcher, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     store = StoreFactory(is_public=True)
     publish(FileFactory(store=store), "The warranty lasts two years.")
     from rag.core.access import Scope

@@ -18,11 +18,11 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.proposals import propose
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.db.database_mark import database_mark
-from rag.providers.postgres.outbox.switch import outbox_state, switch_outbox
+from rag.providers.postgres.db.database_id import database_id
+from rag.providers.postgres.outbox.switch import enable_outbox, outbox_state
 from rag.providers.postgres.search.index import PostgresIndex
-from rag.services.index.milvus_feed import drain_outbox, start_feeding
-from rag.services.search.cached_search import _is_makeshift
+from rag.services.index.outbox import drain_outbox, start_outbox
+from rag.services.search.result_cache import _is_degraded
 from tests.contract_search import SearchIndexContract
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
@@ -76,10 +76,10 @@ def found(server: MilvusServer, query: IndexQuery) -> tuple[list[int], dict[int,
 
 def unnoted(statement: str, *values: Any) -> None:
     """Change rows behind Milvus' back."""
-    switch_outbox(False)
+    enable_outbox(False)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-    switch_outbox(True)
+    enable_outbox(True)
 
 
 def pump(n: int) -> list[str]:
@@ -129,13 +129,13 @@ def test_a_restricted_chunk_is_not_given_out_while_milvus_calls_it_open(
     asked = question(store, "secret pump", group_ids=frozenset({readers.pk}))
     assert len(found(server, asked)[0]) == 1
     file = models.File.objects.get(store=store)
-    switch_outbox(False)
+    enable_outbox(False)
     file.restricted_to.add(staff)
-    switch_outbox(True)
+    enable_outbox(True)
     assert found(server, asked)[0] == []
     # And one that Milvus calls restricted comes back with the next feeding.
     models.OutboxRow.objects.all().delete()
-    start_feeding(everything=True)
+    start_outbox(everything=True)
     fed()
     assert found(server, replace(asked, group_ids=frozenset({readers.pk, staff.pk})))[0]
 
@@ -152,7 +152,7 @@ def test_a_search_that_cannot_look_at_all_that_waits_says_so(
     words = index_query([store], "pump")
     assert MilvusIndex(server).search(words)[1] == {WORDS: "milvus behind"}
     result = SearchResult("pump", (), "hybrid", 3, "", routes, {})
-    assert _is_makeshift(result) and not _is_makeshift(replace(result, routes={1: "milvus"}))
+    assert _is_degraded(result) and not _is_degraded(replace(result, routes={1: "milvus"}))
     fed()
     monkeypatch.undo()
     assert found(server, question(store, "pump"))[1] == {store.space_id: "milvus"}
@@ -174,7 +174,7 @@ def test_a_milvus_that_was_never_fed_is_an_error_and_one_that_lags_is_not(
         index_query([store]), vectors={store.space_id: WordsEmbedder(16).embed_query("pump")}
     )
     assert MilvusIndex(server).search(asked) == ([], {store.space_id: "milvus"})
-    switch_outbox(False)
+    enable_outbox(False)
     with pytest.raises(ConfigurationError, match=r"never fed\. Run: manage\.py rag_feed"):
         MilvusIndex(server).search(asked)
 
@@ -244,6 +244,6 @@ def test_whatever_happens_in_which_order_both_providers_find_the_same(
 
 
 def test_a_database_has_a_mark_of_its_own(db: None) -> None:
-    assert re.fullmatch("[0-9a-f]{8}", database_mark())
-    database_mark.cache_clear()
-    assert database_mark() == database_mark()
+    assert re.fullmatch("[0-9a-f]{8}", database_id())
+    database_id.cache_clear()
+    assert database_id() == database_id()

@@ -15,9 +15,9 @@ from django.conf import settings
 from django.db import OperationalError, connection, connections
 
 from rag import models
-from rag.services.reindex.move import force_run, roll_back_run
-from rag.services.reindex.move_end import cancel_run, clear_space
-from rag.services.reindex.worker import resume_run, work_run
+from rag.services.reindex.migrate import force_swap, roll_back_space
+from rag.services.reindex.migrate_end import cancel_reindex, purge_space
+from rag.services.reindex.worker import resume_reindex, run_reindex
 from tests.integration.index_desk import ask
 from tests.integration.move_world import (
     NEW,
@@ -28,7 +28,7 @@ from tests.integration.move_world import (
     start_move,
     two_models,
 )
-from tests.processes import BEGIN
+from tests.server_processes import BEGIN
 
 __all__ = ["two_models"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("two_models")]
@@ -42,9 +42,9 @@ work_run(run_id=int(sys.argv[2]))
 def exact(store: models.Store, run: models.ReindexRun) -> list[dict[str, Any]]:
     """Return what each query must find in the old and in the new space."""
     before = answers(store)
-    force_run(run=run)
+    force_swap(run=run)
     after = answers(store)
-    roll_back_run(run=run)
+    roll_back_space(run=run)
     assert before != after
     return [before, after]
 
@@ -54,16 +54,16 @@ def test_swaps_and_rollbacks_never_show_an_empty_partial_or_mixed_space() -> Non
     run = start_move(store, is_forced=True, is_swapped=False)
     before = answers(store)
     with Asking(store, [before]) as building:
-        work_run(run_id=run.pk)
+        run_reindex(run_id=run.pk)
     assert (building.failed, building.wrong) == ([], [])
     run.refresh_from_db()
     allowed = exact(store, run)
     with Asking(store, allowed) as asking:
         for _ in range(6):
-            force_run(run=run)
+            force_swap(run=run)
             time.sleep(0.03)
-            roll_back_run(run=run)
-        force_run(run=run)
+            roll_back_space(run=run)
+        force_swap(run=run)
     assert (asking.failed, asking.wrong) == ([], [])
     assert asking.n > 50
     assert answers(store) == allowed[1]
@@ -76,8 +76,8 @@ def test_a_provider_that_goes_down_and_up_changes_no_answer() -> None:
     with Asking(store, [before]) as asking:
         for left in (1, 2, None):
             Failing.left = left
-            work_run(run_id=run.pk)
-            resume_run(run=run)
+            run_reindex(run_id=run.pk)
+            resume_reindex(run=run)
     run.refresh_from_db()
     assert (run.state, asking.failed, asking.wrong) == ("ready", [], [])
 
@@ -103,13 +103,13 @@ def test_a_worker_that_is_killed_loses_nothing_and_the_next_one_goes_on() -> Non
             assert worker.poll() is None
             time.sleep(0.02)
         with pytest.raises(OperationalError, match="another process"):
-            work_run(run_id=run.pk)
+            run_reindex(run_id=run.pk)
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait(10)
         wait_until_free(run)
         models.ReindexRun.objects.update(options={**run.options, "per_second": 0})
         assert 0 < n_kept < 300
-        work_run(run_id=run.pk)
+        run_reindex(run_id=run.pk)
     run.refresh_from_db()
     assert (run.state, count(run)) == ("ready", 300)
     assert (asking.failed, asking.wrong) == ([], [])
@@ -141,7 +141,7 @@ def test_a_database_that_cuts_the_worker_off_leaves_a_run_that_goes_on() -> None
     def work() -> None:
         try:
             mine.append(ask("SELECT pg_backend_pid()")[0][0])
-            work_run(run_id=run.pk)
+            run_reindex(run_id=run.pk)
         except OperationalError as error:
             raised.append(error)
         finally:
@@ -155,7 +155,7 @@ def test_a_database_that_cuts_the_worker_off_leaves_a_run_that_goes_on() -> None
     thread.join(20)
     assert len(raised) == 1
     with Asking(store, [before]) as asking:
-        work_run(run_id=run.pk)
+        run_reindex(run_id=run.pk)
     run.refresh_from_db()
     assert (run.state, count(run)) == ("ready", 300)
     assert (asking.failed, asking.wrong) == ([], [])
@@ -165,9 +165,9 @@ def test_what_a_cancelled_move_has_built_goes_while_searches_run() -> None:
     store = filled_store(100)
     before = answers(store)
     run = start_move(store, is_forced=True, is_swapped=False)
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     with Asking(store, [before]) as asking:
-        cancel_run(run=run)
-        clear_space(run_id=run.pk, space_id=run.target_id)
+        cancel_reindex(run=run)
+        purge_space(run_id=run.pk, space_id=run.target_id)
     assert (asking.failed, asking.wrong) == ([], [])
     assert not models.EmbeddingSpace.objects.filter(model=NEW).exists()

@@ -12,17 +12,23 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ConflictError, InvalidInputError
-from rag.providers.postgres.vectors.backfill import missing_chunks
-from rag.providers.postgres.vectors.flip import flip_store, holding_run
+from rag.providers.postgres.vectors.backfill import chunks_without_vector
+from rag.providers.postgres.vectors.switch import reindex_lock, switch_space
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.ingest.draft import draft_file
 from rag.services.ingest.index_file import index_file
-from rag.services.reindex.move import force_run, roll_back_run, swap_run
-from rag.services.reindex.move_end import GRACE_S, cancel_run, clear_space, retire_due, retire_run
-from rag.services.reindex.runs import start_run
-from rag.services.reindex.worker import resume_run, work_run
+from rag.services.ingest.staged_revision import stage_revision
+from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
+from rag.services.reindex.migrate_end import (
+    GRACE_S,
+    cancel_reindex,
+    drop_old_space,
+    drop_old_space_when_due,
+    purge_space,
+)
+from rag.services.reindex.runs import start_reindex
+from rag.services.reindex.worker import resume_reindex, run_reindex
 from tests.factories import FileFactory, GroupFactory
 from tests.integration.index_desk import ask, put, run_job
 from tests.integration.move_world import (
@@ -91,7 +97,7 @@ def test_a_worse_space_is_refused_and_force_is_recorded(monkeypatch: pytest.Monk
     store.refresh_from_db()
     assert store.space.model == "words:64"
     assert answers(store) == before
-    force_run(run=run, by="ann")
+    force_swap(run=run, by="ann")
     run.refresh_from_db()
     assert (run.state, run.report["forced_by"]) == ("swapped", "ann")
 
@@ -125,7 +131,7 @@ def test_edits_and_new_files_go_to_both_spaces_before_and_after_the_swap() -> No
     assert run.state == "ready"
     for swapped in (False, True):
         if swapped:
-            force_run(run=run)
+            force_swap(run=run)
         store.refresh_from_db()
         first = models.Chunk.objects.live().filter(store=store).order_by("pk").first()
         assert first is not None
@@ -151,7 +157,7 @@ def test_edits_and_new_files_go_to_both_spaces_before_and_after_the_swap() -> No
             assert ask(
                 f"SELECT count(*) FROM rag_chunk_vec_s{space_id} WHERE chunk_id = %s", edited.pk
             ) == [(1,)]
-    roll_back_run(run=run)
+    roll_back_space(run=run)
     store.refresh_from_db()
     assert store.space_id == old
 
@@ -163,13 +169,13 @@ def test_a_model_that_is_down_stops_nobody_and_the_gap_is_filled_before_the_swap
     first = models.Chunk.objects.live().filter(store=store).order_by("pk").first()
     assert first is not None
     edit_chunk(scope=OPERATOR, chunk_id=first.pk, text="A turbine.", by=None, expected_revision=1)
-    assert missing_chunks(run.target_id, store.pk) == [first.pk]
+    assert chunks_without_vector(run.target_id, store.pk) == [first.pk]
     with transaction.atomic():
-        assert flip_store(store.pk, run.source_id, run.target_id) == 1
+        assert switch_space(store.pk, run.source_id, run.target_id) == 1
     store.refresh_from_db()
     assert store.space_id == run.source_id
     Failing.left = None
-    force_run(run=run)
+    force_swap(run=run)
     assert_complete(store, run.source_id, run.target_id)
 
 
@@ -181,11 +187,11 @@ def test_a_provider_that_fails_leaves_a_run_that_is_resumed() -> None:
     assert (run.state, run.error["message"]) == ("failed", "The model is down.")
     assert len(rows(run.target_id)) == 128
     assert answers(store) == before
-    again, is_new = start_run(scope=OPERATOR, store=store, what="embeddings", model=NEW)
+    again, is_new = start_reindex(scope=OPERATOR, store=store, what="embeddings", model=NEW)
     assert (again.pk, is_new) == (run.pk, False)
     Failing.left = None
     kept = rows(run.target_id)
-    work_run(run_id=resume_run(run=run).pk)
+    run_reindex(run_id=resume_reindex(run=run).pk)
     run.refresh_from_db()
     assert run.state == "swapped"
     assert kept.items() <= rows(run.target_id).items()
@@ -196,11 +202,11 @@ def test_two_orders_are_one_run_and_two_workers_never_work_at_once() -> None:
     run = start_move(store, is_forced=True)
     assert start_move(store, is_forced=True).pk == run.pk
     with pytest.raises(ConflictError, match="already"):
-        start_run(scope=OPERATOR, store=store, what="lexical")
-    with holding_run(run.pk), pytest.raises(OperationalError, match="another process"):
-        work_run(run_id=run.pk)
-    work_run(run_id=run.pk)
-    assert work_run(run_id=run.pk) is False
+        start_reindex(scope=OPERATOR, store=store, what="lexical")
+    with reindex_lock(run.pk), pytest.raises(OperationalError, match="another process"):
+        run_reindex(run_id=run.pk)
+    run_reindex(run_id=run.pk)
+    assert run_reindex(run_id=run.pk) is False
     run.refresh_from_db()
     assert run.state == "swapped"
 
@@ -209,15 +215,15 @@ def test_a_retired_space_is_dropped_and_not_before_searches_have_ended() -> None
     store = filled_store(20)
     run = move(store, is_forced=True)
     old = run.source_id
-    assert GRACE_S - 5 < retire_run(run=run) <= GRACE_S
+    assert GRACE_S - 5 < drop_old_space(run=run) <= GRACE_S
     assert ProcrastinateJob.objects.filter(task_name="rag.retire_run").count() == 1
     run.refresh_from_db()
     assert run.state == "swapped"
     models.ReindexRun.objects.update(swapped_at=timezone.now() - timedelta(seconds=GRACE_S + 1))
-    assert retire_run(run=run) == 0
+    assert drop_old_space(run=run) == 0
     with pytest.raises(ConflictError):
-        roll_back_run(run=run)
-    clear_space(run_id=run.pk, space_id=old)
+        roll_back_space(run=run)
+    purge_space(run_id=run.pk, space_id=old)
     assert ask("SELECT to_regclass(%s)", f"rag_chunk_vec_s{old}") == [(None,)]
     assert not models.EmbeddingSpace.objects.filter(pk=old).exists()
     store.refresh_from_db()
@@ -227,19 +233,19 @@ def test_a_retired_space_is_dropped_and_not_before_searches_have_ended() -> None
 def test_a_rollback_takes_the_wish_to_retire_back_for_good() -> None:
     store = filled_store(20)
     run = move(store, is_forced=True)
-    retire_run(run=run)
+    drop_old_space(run=run)
     first = models.ReindexRun.objects.get(pk=run.pk).swapped_at
     assert first is not None
-    roll_back_run(run=run)
-    swap_run(run=run)
+    roll_back_space(run=run)
+    swap_space(run=run)
     run.refresh_from_db()
     assert run.swapped_at is not None and run.swapped_at > first
     old = timezone.now() - timedelta(seconds=GRACE_S + 1)
     models.ReindexRun.objects.update(swapped_at=old)
-    retire_due(run_id=run.pk, swapped_at=first.isoformat())
+    drop_old_space_when_due(run_id=run.pk, swapped_at=first.isoformat())
     run.refresh_from_db()
     assert run.state == "swapped"
-    retire_due(run_id=run.pk, swapped_at=old.isoformat())
+    drop_old_space_when_due(run_id=run.pk, swapped_at=old.isoformat())
     run.refresh_from_db()
     assert run.state == "done"
 
@@ -249,34 +255,34 @@ def test_a_space_that_others_use_loses_only_the_stores_own_vectors() -> None:
     assert store.space_id == other.space_id
     run = move(store, is_forced=True)
     models.ReindexRun.objects.update(swapped_at=timezone.now() - timedelta(seconds=GRACE_S + 1))
-    retire_run(run=run)
-    clear_space(run_id=run.pk, space_id=other.space_id)
+    drop_old_space(run=run)
+    purge_space(run_id=run.pk, space_id=other.space_id)
     assert_complete(other, other.space_id)
 
 
 def test_a_cancelled_move_leaves_the_live_space_and_removes_the_new_one() -> None:
     store = filled_store(200)
     run = start_move(store)
-    work_run(run_id=run.pk, on_progress=lambda progress: _cancel(run))
+    run_reindex(run_id=run.pk, on_progress=lambda progress: _cancel(run))
     run.refresh_from_db()
     assert run.state == "cancelled"
     assert len(rows(run.target_id)) > 0
-    clear_space(run_id=run.pk, space_id=run.target_id)
+    purge_space(run_id=run.pk, space_id=run.target_id)
     assert not models.EmbeddingSpace.objects.filter(model=NEW).exists()
     with pytest.raises(ConflictError, match="over"):
-        cancel_run(run=run)
+        cancel_reindex(run=run)
     assert_complete(store, store.space_id)
 
 
 def _cancel(run: models.ReindexRun) -> None:
     if models.ReindexRun.objects.filter(pk=run.pk, state="running").exists():
-        cancel_run(run=run)
+        cancel_reindex(run=run)
 
 
 def test_a_swapped_move_is_rolled_back_before_it_is_cancelled() -> None:
     run = move(filled_store(20), is_forced=True)
     with pytest.raises(ConflictError, match="Roll it back first"):
-        cancel_run(run=run)
+        cancel_reindex(run=run)
 
 
 def test_a_file_that_was_drafted_for_the_old_space_is_drafted_anew(
@@ -290,12 +296,12 @@ def test_a_file_that_was_drafted_for_the_old_space_is_drafted_anew(
 
     def draft(**values: Any) -> int:
         drafted.append(values["file"].store.space_id)
-        n_rows = draft_file(**values)
+        n_rows = stage_revision(**values)
         if len(drafted) == 1:
-            force_run(run=run)
+            force_swap(run=run)
         return n_rows
 
-    monkeypatch.setattr("rag.services.ingest.index_file.draft_file", draft)
+    monkeypatch.setattr("rag.services.ingest.index_file.stage_revision", draft)
     run_job(file)
     file.refresh_from_db()
     assert (file.status, file.error) == ("completed", None)
@@ -306,7 +312,7 @@ def test_a_file_that_was_drafted_for_the_old_space_is_drafted_anew(
 def test_a_model_goes_with_vectors_only_and_with_all_files() -> None:
     store = filled_store(10)
     with pytest.raises(InvalidInputError, match="other vectors only"):
-        start_run(scope=OPERATOR, store=store, what="parse", model=NEW)
+        start_reindex(scope=OPERATOR, store=store, what="parse", model=NEW)
     file = FileFactory(store=store)
     with pytest.raises(InvalidInputError, match="all its files"):
-        start_run(scope=OPERATOR, store=store, what="embeddings", model=NEW, file_ids=[file.pk])
+        start_reindex(scope=OPERATOR, store=store, what="embeddings", model=NEW, file_ids=[file.pk])

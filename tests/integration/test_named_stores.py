@@ -16,7 +16,7 @@ from rag.core.errors import (
     UnknownNameError,
 )
 from rag.services.access.callers import scope_of
-from rag.services.stores.lifecycle import create_store, find_stores, make_named_store
+from rag.services.stores.lifecycle import create_named_store, create_store, find_stores
 from tests.factories import UserFactory
 
 
@@ -34,7 +34,7 @@ def test_one_display_name_at_one_moment_is_as_many_stores_as_were_asked_for() ->
     def make() -> None:
         try:
             start.wait(10)
-            made.append(make_named_store(scope=scope, display_name="Guides"))
+            made.append(create_named_store(scope=scope, display_name="Guides"))
         finally:
             connections.close_all()
 
@@ -51,8 +51,8 @@ def test_one_display_name_at_one_moment_is_as_many_stores_as_were_asked_for() ->
 
 @pytest.mark.django_db
 def test_a_second_store_of_a_display_name_gets_another_name(scope: Scope) -> None:
-    first = make_named_store(scope=scope, display_name="  Guides   of  2026 ")
-    second = make_named_store(scope=scope, display_name="Guides of 2026")
+    first = create_named_store(scope=scope, display_name="  Guides   of  2026 ")
+    second = create_named_store(scope=scope, display_name="Guides of 2026")
     assert first.name == first.display_name == second.display_name == "Guides of 2026"
     assert second.name.startswith("Guides of 2026 · ")
     assert first.owner_id == second.owner_id == scope.user_id
@@ -69,21 +69,21 @@ def test_a_name_that_is_taken_is_a_conflict_for_who_asked_for_that_name() -> Non
 @pytest.mark.parametrize("shown", ["", "   ", "x" * 513])
 def test_an_unusable_display_name_is_refused(scope: Scope, shown: str) -> None:
     with pytest.raises(InvalidInputError, match="display name has"):
-        make_named_store(scope=scope, display_name=shown)
+        create_named_store(scope=scope, display_name=shown)
     assert not models.Store.objects.exists()
 
 
 @pytest.mark.django_db
 def test_an_unknown_backend_lists_the_known_ones(scope: Scope) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        make_named_store(scope=scope, display_name="Guides", backend="other")
+        create_named_store(scope=scope, display_name="Guides", backend="other")
     assert "local" in str(caught.value) and "gemini" in str(caught.value)
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["\0", "a\0b", "\ud800", "a\udcffb", "", " "])
 def test_a_name_that_no_store_can_have_is_not_found(name: str, scope: Scope) -> None:
-    guides = make_named_store(scope=scope, display_name="Guides")
+    guides = create_named_store(scope=scope, display_name="Guides")
     assert find_stores(names=["Guides"], scope=scope) == [guides]
     with pytest.raises(NotFoundError, match="There is no store"):
         find_stores(names=["Guides", name], scope=scope)

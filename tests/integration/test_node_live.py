@@ -16,12 +16,12 @@ import httpx2
 import pytest
 
 from rag import models
-from rag.services.access.api_keys import make_key
-from tests.edges.node_desk import KEY, RIGHTS
+from rag.services.access.api_keys import create_key
+from tests.edges.node_client import KEY, RIGHTS
 from tests.factories import UserFactory
 from tests.fakes.gemini_server import GeminiServer, Script
 from tests.fakes.loopback import LoopbackServer, Reply
-from tests.processes import server_process, worker_process
+from tests.server_processes import server_process, worker_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 WARRANTY = "The warranty lasts two years. It covers parts and labour."
@@ -57,7 +57,7 @@ def client(transactional_db: None, gemini: GeminiServer, log: Path) -> Iterator[
         "LOG_LEVEL": "DEBUG",
     }
     with server_process(log, **environment) as address:
-        _, secret = make_key(
+        _, secret = create_key(
             user=UserFactory(permissions=RIGHTS),
             name="k",
             rights=["read", "write"],

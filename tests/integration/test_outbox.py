@@ -14,33 +14,33 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.documents import Chunk
 from rag.models.outbox import WORDS
-from rag.providers.postgres.lexical.weights import reweigh_files
+from rag.providers.postgres.lexical.reweigh import reweigh_files
 from rag.providers.postgres.outbox import rows as outbox
 from rag.providers.postgres.outbox.feed_rows import (
+    deleted_chunks,
     feedable_spaces,
-    gone_chunks,
     read_vectors,
     read_words,
 )
 from rag.providers.postgres.outbox.rows import (
-    forget_fed,
-    holding_outbox,
     mark_fed,
+    outbox_lock,
+    purge_fed,
+    read_pending,
     recent_changes,
-    take_waiting,
 )
 from rag.providers.postgres.outbox.switch import (
-    note_chunks,
-    note_everything,
+    enable_outbox,
+    enqueue_all,
+    enqueue_chunks,
     outbox_state,
-    switch_outbox,
 )
-from rag.providers.postgres.vectors.backfill import Passage, remove_vectors, write_vectors
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.providers.postgres.vectors.backfill import EmbeddableChunk, delete_vectors, write_vectors
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
 from tests.integration.index_desk import ask
@@ -51,8 +51,8 @@ Noted = set[tuple[int, int]]
 
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> models.File:
-    use_words(monkeypatch, settings)
-    switch_outbox(True)
+    use_words_embedder(monkeypatch, settings)
+    enable_outbox(True)
     file = FileFactory(store=StoreFactory())
     publish(file, "the pump stops", "the valve is blue")
     noted()
@@ -140,10 +140,10 @@ def _reweigh(file: models.File) -> Noted:
 
 def _fill_space(file: models.File) -> Noted:
     space = SpaceFactory(model="words:32", dim=32)
-    passages = [Passage(chunk, 1, "") for chunk in ids(file)]
+    passages = [EmbeddableChunk(chunk, 1, "") for chunk in ids(file)]
     vectors = WordsEmbedder(32).embed_passages(["a"] * len(passages))
     write_vectors(space.pk, passages, vectors)
-    remove_vectors(space.pk, file.store_id)
+    delete_vectors(space.pk, file.store_id)
     return {(space.pk, chunk) for chunk in ids(file)}
 
 
@@ -188,7 +188,7 @@ def test_nothing_is_noted_before_it_is_switched_on_or_after_a_rollback(file: mod
         _disable(file)
         raise ZeroDivisionError
     assert noted() == set()
-    switch_outbox(False)
+    enable_outbox(False)
     _disable(file)
     SpaceFactory(model="words:16", dim=16)
     _fill_space(file)
@@ -206,47 +206,47 @@ def test_a_new_installation_notes_nothing() -> None:
 def test_waiting_rows_come_oldest_first_and_each_chunk_once(file: models.File) -> None:
     first, second = ids(file)
     for space, chunk in ((WORDS, second), (WORDS, first), (7, first), (WORDS, second)):
-        note_chunks(space, [chunk])
-    waiting = take_waiting(10)
+        enqueue_chunks(space, [chunk])
+    waiting = read_pending(10)
     assert waiting.chunks == {WORDS: [second, first], 7: [first]}
     assert len(waiting.row_ids) == 4
-    assert take_waiting(1).row_ids == waiting.row_ids[:1]
+    assert read_pending(1).row_ids == waiting.row_ids[:1]
     # Chunks that changed again after they were read wait on.
-    note_chunks(WORDS, [second])
+    enqueue_chunks(WORDS, [second])
     mark_fed(waiting.row_ids)
-    assert take_waiting(10).chunks == {WORDS: [second]}
+    assert read_pending(10).chunks == {WORDS: [second]}
     assert outbox_state().n_waiting == 1
 
 
 @pytest.mark.django_db
 def test_what_was_fed_is_still_looked_at_until_every_search_sees_it(file: models.File) -> None:
-    note_chunks(WORDS, ids(file))
-    mark_fed(take_waiting(10).row_ids)
-    assert forget_fed() == 0
+    enqueue_chunks(WORDS, ids(file))
+    mark_fed(read_pending(10).row_ids)
+    assert purge_fed() == 0
     assert sorted(recent_changes(WORDS, 10)) == ids(file)
     assert recent_changes(WORDS, 1) == ids(file)[1:]
     # Twice is told twice, so that whoever reads as many as asked for knows that there are more.
-    note_chunks(WORDS, ids(file)[1:])
+    enqueue_chunks(WORDS, ids(file)[1:])
     assert recent_changes(WORDS, 2) == [ids(file)[1]] * 2
     models.OutboxRow.objects.filter(fed_at=None).delete()
     late = f"fed_at - interval '{outbox.SETTLE_S + 1} s'"
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE rag_outbox SET fed_at = {late}")
-    assert forget_fed() == 2
+    assert purge_fed() == 2
     assert recent_changes(WORDS, 10) == []
 
 
 @pytest.mark.django_db
 def test_the_lag_is_that_of_the_oldest_row_that_waits(file: models.File) -> None:
     assert (outbox_state().n_waiting, outbox_state().lag_s) == (0, 0.0)
-    note_chunks(WORDS, ids(file))
+    enqueue_chunks(WORDS, ids(file))
     with connection.cursor() as cursor:
         cursor.execute("UPDATE rag_outbox SET at = at - interval '90 s'")
-    note_chunks(WORDS, ids(file))
+    enqueue_chunks(WORDS, ids(file))
     state = outbox_state()
     assert state.is_on and state.n_waiting == 4
     assert 89 < state.lag_s < 120
-    assert note_everything() == 4
+    assert enqueue_all() == 4
 
 
 @pytest.mark.django_db
@@ -265,8 +265,8 @@ def test_rows_are_read_as_they_are_now(file: models.File) -> None:
     assert isinstance(words.numbers, dict) and len(words.numbers) == raw.count(":")
     for key, weight in words.numbers.items():
         assert f"{key}:{weight:g}"[:12] in raw
-    assert set(gone_chunks(WORDS, [first, second, 0])) == {second, 0}
-    assert gone_chunks(space, [first, second, 0]) == [second, 0]
+    assert set(deleted_chunks(WORDS, [first, second, 0])) == {second, 0}
+    assert deleted_chunks(space, [first, second, 0]) == [second, 0]
     assert feedable_spaces()[space] == 64
 
 
@@ -287,20 +287,20 @@ def in_another(transactional_db: None) -> Iterator[Callable[[Callable[[], None]]
         assert not thread.is_alive()
 
     yield run
-    switch_outbox(False)
+    enable_outbox(False)
 
 
 def test_a_transaction_that_commits_late_is_not_lost_behind_later_rows(
     in_another: Callable[[Callable[[], None]], None],
 ) -> None:
     def feed_all() -> None:
-        mark_fed(take_waiting(100).row_ids)
+        mark_fed(read_pending(100).row_ids)
 
     with transaction.atomic():
-        note_chunks(WORDS, [1])
-        in_another(lambda: note_chunks(WORDS, [2]))
+        enqueue_chunks(WORDS, [1])
+        in_another(lambda: enqueue_chunks(WORDS, [2]))
         in_another(feed_all)
-    assert take_waiting(100).chunks == {WORDS: [1]}
+    assert read_pending(100).chunks == {WORDS: [1]}
 
 
 def test_one_feeds_at_a_time_and_who_dies_holds_nothing(
@@ -309,10 +309,10 @@ def test_one_feeds_at_a_time_and_who_dies_holds_nothing(
     held: list[bool] = []
 
     def try_it() -> None:
-        with holding_outbox(is_waiting=False) as is_ours:
+        with outbox_lock(is_waiting=False) as is_ours:
             held.append(is_ours)
 
-    with holding_outbox(is_waiting=False) as is_ours:
+    with outbox_lock(is_waiting=False) as is_ours:
         assert is_ours
         in_another(try_it)
         with connection.cursor() as cursor:
@@ -322,7 +322,7 @@ def test_one_feeds_at_a_time_and_who_dies_holds_nothing(
                 " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
             )
         in_another(try_it)
-    with holding_outbox(is_waiting=True) as is_ours:
+    with outbox_lock(is_waiting=True) as is_ours:
         assert is_ours
     assert held == [False, True]
 

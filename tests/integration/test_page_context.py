@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.chat.agents.page import read_page, shown_url
+from agents.chat.agents.page import display_url, read_page
 from agents.chat.history.quotes import cited_text
 from agents.core.page_context import PageContext
 from rag.core.access import Scope
@@ -119,7 +119,7 @@ def test_a_page_helps_where_the_search_knows_nothing(
     def broken(**_: Any) -> Any:
         raise NotFoundError("gone")
 
-    monkeypatch.setattr("agents.chat.agents.run.retrieve", broken)
+    monkeypatch.setattr("agents.chat.agents.answer_context.retrieve", broken)
     assert world.ask("How often is the valve tested?", context=page).row.outcome == "answered"
 
 
@@ -169,8 +169,8 @@ def test_a_file_of_ours_is_read_by_its_address_only_for_who_may(world: AgentWorl
 
 
 def test_an_address_is_shown_without_what_may_be_secret() -> None:
-    assert shown_url("https://u:p@a.example/x/y?key=1#f") == "https://a.example/x/y"
-    assert shown_url("http://[broken") == "http://[broken"
+    assert display_url("https://u:p@a.example/x/y?key=1#f") == "https://a.example/x/y"
+    assert display_url("http://[broken") == "http://[broken"
 
 
 def test_an_agent_with_tools_sees_page_and_memories_too(world: AgentWorld) -> None:

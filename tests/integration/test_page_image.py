@@ -10,15 +10,15 @@ import pytest
 from django.core.files.base import ContentFile
 
 from rag.core.access import Scope
-from rag.core.drawn_page import DrawnPage
+from rag.core.documents import PageImage
 from rag.core.errors import DocumentError, InvalidInputError, LimitError, NotFoundError
 from rag.providers.sandbox.page_renderer import PageRenderer
-from rag.services.answers import quote_page as service
-from rag.services.answers.quote_page import page_image
-from tests import hostile
+from rag.services.answers import page_view as service
+from rag.services.answers.page_view import page_image
+from tests import hostile_files
 from tests.factories import FileFactory
 
-RAW = hostile.text_pdf([["The pump is serviced every 30 days."], ["Second page."]])
+RAW = hostile_files.text_pdf([["The pump is serviced every 30 days."], ["Second page."]])
 OPERATOR = Scope.operator()
 
 
@@ -34,7 +34,7 @@ def test_it_is_drawn_once_for_each_quote(file: Any, monkeypatch: pytest.MonkeyPa
     drawn: list[tuple[int, str]] = []
     real = PageRenderer.render
 
-    def render(self: PageRenderer, path: Path, name: str, **more: Any) -> DrawnPage:
+    def render(self: PageRenderer, path: Path, name: str, **more: Any) -> PageImage:
         drawn.append((more["page"], more["quote"]))
         return real(self, path, name, **more)
 

@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection, transaction
 
 from rag import models
 from rag.core.errors import ConflictError
-from rag.providers.postgres.lexical import keys
+from rag.providers.postgres.lexical import bm25 as keys
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.stages.text.terms import index_terms, query_terms
@@ -191,7 +191,7 @@ def test_statistics_by_deltas_equal_a_recount(store: models.Store) -> None:
             return Counter(dict(cursor.fetchall())), store.n_chunks, store.sum_len
 
     by_delta = facts()
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     assert facts() == by_delta
 
 

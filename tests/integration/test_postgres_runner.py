@@ -19,9 +19,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from project import postgres
-from project.postgres_account import Account, server_account, usable_install
-from project.postgres_places import install_dir, socket_dir
+from project.postgres import server as postgres
+from project.postgres.account import ServerAccount, server_account, usable_install
+from project.postgres.paths import install_dir, socket_dir
 from rag.core.errors import ConfigurationError
 
 BASE_DIR = Path(__file__).resolve().parents[2]
@@ -31,7 +31,7 @@ STARTER = """
 import sys
 from pathlib import Path
 from project import postgres
-from project.postgres_places import install_dir
+from project.postgres.paths import install_dir
 dsn = postgres.start(install_dir(), Path(sys.argv[1]), {"fsync": "off", "shared_buffers": "16MB"})
 postgres.create_database(dsn, "citable")
 print(dsn)
@@ -44,7 +44,7 @@ def root() -> Iterator[Path]:
     folder.chmod(0o711)
     yield folder
     for data in {path.parent for path in folder.rglob("pgdata")}:
-        postgres.stop(install_dir(), data)
+        postgres.stop_postgres(install_dir(), data)
         if socket_dir(data).parent == Path("/tmp"):
             shutil.rmtree(socket_dir(data))
     shutil.rmtree(folder)
@@ -56,11 +56,11 @@ def data(root: Path) -> Path:
 
 
 def start(data: Path, **options: str) -> str:
-    return postgres.start(install_dir(), data, FAST | options)
+    return postgres.start_postgres(install_dir(), data, FAST | options)
 
 
 def stop(data: Path) -> None:
-    postgres.stop(install_dir(), data)
+    postgres.stop_postgres(install_dir(), data)
 
 
 def ask(dsn: str, query: str) -> Any:
@@ -326,13 +326,13 @@ def test_programs_in_a_private_folder_are_copied_and_used_by_stop(root: Path, da
         shutil.copytree(folder, private / folder.name, ignore=shutil.ignore_patterns("include"))
     private.chmod(0o700)
     hidden = private / package.name / install_dir().name
-    assert ask(postgres.start(hidden, data, FAST), "SELECT 1") == 1
+    assert ask(postgres.start_postgres(hidden, data, FAST), "SELECT 1") == 1
     program = Path("/proc", str(postmaster(data)), "exe").resolve()
     assert program.is_relative_to(data)
-    postgres.stop(hidden, data)
+    postgres.stop_postgres(hidden, data)
     assert servers_of(data) == []
     copies = list(data.glob("install-*"))
-    assert ask(postgres.start(hidden, data, FAST), "SELECT 1") == 1
+    assert ask(postgres.start_postgres(hidden, data, FAST), "SELECT 1") == 1
     assert list(data.glob("install-*")) == copies
 
 
@@ -346,7 +346,7 @@ def test_a_data_folder_that_the_account_cannot_enter_is_refused(root: Path) -> N
 @as_root
 def test_an_ordinary_user_runs_it_and_the_superuser_uses_the_same(root: Path) -> None:
     user = pwd.getpwnam("nobody")
-    programs = usable_install(install_dir(), root, Account(user.pw_uid, user.pw_gid))
+    programs = usable_install(install_dir(), root, ServerAccount(user.pw_uid, user.pw_gid))
     home = root / "home"
     home.mkdir()
     os.chown(home, user.pw_uid, user.pw_gid)
@@ -362,7 +362,7 @@ def test_an_ordinary_user_runs_it_and_the_superuser_uses_the_same(root: Path) ->
     assert ask(dsn, "SELECT 1") == 1
     assert Path("/proc", str(postmaster(data))).stat().st_uid == user.pw_uid
     kill(data)
-    assert postgres.start(programs, data, FAST) == dsn
+    assert postgres.start_postgres(programs, data, FAST) == dsn
     assert Path("/proc", str(postmaster(data))).stat().st_uid == user.pw_uid
 
 
@@ -370,7 +370,7 @@ def start_as(user: pwd.struct_passwd, programs: Path, data: Path, queue: Any) ->
     os.setgroups([])
     os.setgid(user.pw_gid)
     os.setuid(user.pw_uid)
-    queue.put((postgres.start(programs, data, FAST), data.stat().st_mode & 0o777))
+    queue.put((postgres.start_postgres(programs, data, FAST), data.stat().st_mode & 0o777))
 
 
 def exists(name: str) -> bool:

@@ -15,8 +15,8 @@ from rag.providers.openai_compatible.embedder import EmbedderOptions, OpenAIComp
 from rag.providers.remote.batches import BatchLimits
 from rag.providers.remote.retry import RetryPolicy
 from rag.services.ingest.index_file import index_file
-from rag.services.reindex.move import force_run
-from rag.services.reindex.worker import resume_run, work_run
+from rag.services.reindex.migrate import force_swap
+from rag.services.reindex.worker import resume_reindex, run_reindex
 from rag.services.wiring import registry as wiring
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply, _Handler, _Server
 from tests.fakes.openai_server import OpenAIServer
@@ -91,14 +91,14 @@ def test_a_move_whose_server_dies_keeps_what_it_has_and_goes_on(server: MortalSe
     run = start_move(store, is_forced=True, is_swapped=False, model=SERVED)
     server.n_left = 6
     with Asking(store, [before]) as asking:
-        work_run(run_id=run.pk)
+        run_reindex(run_id=run.pk)
         run.refresh_from_db()
         assert run.state == "failed"
         assert "127.0.0.1" in said(run.error) and "{" not in said(run.error)
         kept = n_filled(run)
         assert 0 < kept < 120
         server.revive()
-        work_run(run_id=resume_run(run=run).pk)
+        run_reindex(run_id=resume_reindex(run=run).pk)
     run.refresh_from_db()
     assert (run.state, n_filled(run)) == ("ready", 120)
     assert (asking.failed, asking.wrong) == ([], [])
@@ -108,7 +108,7 @@ def test_a_move_whose_server_dies_keeps_what_it_has_and_goes_on(server: MortalSe
 
 def test_a_reindex_in_place_leaves_the_vectors_that_serve(server: MortalServer) -> None:
     store = filled_store(60)
-    force_run(run=moved(store))
+    force_swap(run=moved(store))
     store.refresh_from_db()
     before = answers(store)
     server.die()
@@ -124,7 +124,7 @@ def test_a_file_that_comes_in_meanwhile_is_in_error_and_is_taken_later(
     server: MortalServer,
 ) -> None:
     store = filled_store(20)
-    force_run(run=moved(store))
+    force_swap(run=moved(store))
     store.refresh_from_db()
     file = put(store, "The pump is serviced every 30 days.")
     server.die()
@@ -139,7 +139,7 @@ def test_a_file_that_comes_in_meanwhile_is_in_error_and_is_taken_later(
 
 def moved(store: models.Store) -> models.ReindexRun:
     run = start_move(store, is_forced=True, is_swapped=False, model=SERVED)
-    work_run(run_id=run.pk)
+    run_reindex(run_id=run.pk)
     run.refresh_from_db()
     assert run.state == "ready", said(run.error)
     return run

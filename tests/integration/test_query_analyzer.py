@@ -14,7 +14,7 @@ from rag.core.ports import ChatRequest
 from rag.core.registry import Registry
 from rag.core.types import ChatReply
 from rag.services.search import query_analysis as query_analyzer
-from rag.services.search.query_analysis import QueryAnalyzer, vocabulary_of
+from rag.services.search.query_analysis import QueryAnalyzer, merged_vocabulary
 from rag.services.wiring import registry as wiring
 from tests.factories import StoreFactory
 from tests.fakes.gemini_server import GeminiServer
@@ -191,4 +191,4 @@ def test_the_vocabularies_of_stores_are_one() -> None:
     first = StoreFactory(vocabulary={"product": ["A", "B"], f"{CONTENT_TYPES}product": ["manual"]})
     second = StoreFactory(vocabulary={"product": ["B", "C", 4], "place": "no list", "x": None})
     odd = StoreFactory(vocabulary=["no", "mapping"])
-    assert vocabulary_of(stores=[first, second, odd]) == {"product": ["A", "B", "C"]}
+    assert merged_vocabulary(stores=[first, second, odd]) == {"product": ["A", "B", "C"]}

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from rag import models
-from rag.providers.postgres.write.query_log_row import add_quickly
+from rag.providers.postgres.write.fast_insert import insert_without_fsync
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +33,7 @@ def line(query: str) -> models.QueryLog:
 def test_every_field_is_kept_as_the_model_would_keep_it() -> None:
     before = timezone.now()
     row = line("百分号 % %s {x} 'quoted'")
-    kept = models.QueryLog.objects.get(pk=add_quickly(row))
+    kept = models.QueryLog.objects.get(pk=insert_without_fsync(row))
     for field in ("kind", "query", "user_id", "store_ids", "mode", "top_k", "chunk_ids", "answer"):
         assert getattr(kept, field) == getattr(row, field), field
     assert kept.citations == [{"quote": "引文", "page": None}]
@@ -42,7 +42,7 @@ def test_every_field_is_kept_as_the_model_would_keep_it() -> None:
 
 
 def test_ids_follow_each_other() -> None:
-    first, second = add_quickly(line("one")), add_quickly(line("two"))
+    first, second = insert_without_fsync(line("one")), insert_without_fsync(line("two"))
     assert second > first
     assert list(models.QueryLog.objects.order_by("pk").values_list("query", flat=True)) == [
         "one",
@@ -53,7 +53,7 @@ def test_ids_follow_each_other() -> None:
 def test_it_is_one_statement(django_assert_num_queries: object) -> None:
     row = line("one")
     with django_assert_num_queries(1):  # type: ignore[operator]
-        add_quickly(row)
+        insert_without_fsync(row)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -65,9 +65,9 @@ def test_only_its_own_transaction_does_not_wait() -> None:
 
     usual = waits()
     with transaction.atomic():
-        add_quickly(line("within"))
+        insert_without_fsync(line("within"))
         assert waits() == "off"
     assert waits() == usual
-    add_quickly(line("alone"))
+    insert_without_fsync(line("alone"))
     assert waits() == usual
     assert models.QueryLog.objects.count() == 2

@@ -12,18 +12,23 @@ from django.utils import timezone
 
 from rag import models
 from rag.models.api_key import RequestWindow
-from rag.providers.postgres.db.windows import count_on_subject
-from rag.services.access.api_keys import make_key
-from rag.services.access.quotas import Quota, count_failure, count_key, count_user
+from rag.providers.postgres.db.rate_windows import count_subject_request
+from rag.services.access.api_keys import create_key
+from rag.services.access.rate_limits import (
+    RateLimit,
+    count_failed_call,
+    count_key_call,
+    count_user_call,
+)
 from tests.factories import UserFactory
 
 
 def new_key(limit: int = 3) -> models.ApiKey:
-    return make_key(user=UserFactory(), name="k", requests_per_minute=limit)[0]
+    return create_key(user=UserFactory(), name="k", requests_per_minute=limit)[0]
 
 
-def at_once(n: int, count: Any) -> list[Quota]:
-    def one(_: int) -> Quota:
+def at_once(n: int, count: Any) -> list[RateLimit]:
+    def one(_: int) -> RateLimit:
         try:
             return count()  # type: ignore[no-any-return]
         finally:
@@ -36,7 +41,7 @@ def at_once(n: int, count: Any) -> list[Quota]:
 @pytest.mark.django_db
 def test_a_key_is_counted_to_its_limit_and_no_further() -> None:
     key = new_key()
-    quotas = [count_key(key_id=key.pk, limit=3) for _ in range(5)]
+    quotas = [count_key_call(key_id=key.pk, limit=3) for _ in range(5)]
     assert [quota.remaining for quota in quotas] == [2, 1, 0, 0, 0]
     assert [quota.is_exceeded for quota in quotas] == [False, False, False, True, True]
     assert all(1 <= quota.reset_s <= 60 for quota in quotas)
@@ -46,21 +51,21 @@ def test_a_key_is_counted_to_its_limit_and_no_further() -> None:
 def test_a_window_ends_a_minute_after_its_first_request() -> None:
     key = new_key()
     for _ in range(4):
-        count_key(key_id=key.pk, limit=3)
+        count_key_call(key_id=key.pk, limit=3)
     rows = models.ApiKey.objects.filter(pk=key.pk)
     rows.update(window_started_at=timezone.now() - timedelta(seconds=30))
-    assert count_key(key_id=key.pk, limit=3).is_exceeded
-    assert count_key(key_id=key.pk, limit=3).reset_s <= 30
+    assert count_key_call(key_id=key.pk, limit=3).is_exceeded
+    assert count_key_call(key_id=key.pk, limit=3).reset_s <= 30
     rows.update(window_started_at=timezone.now() - timedelta(seconds=61))
-    assert count_key(key_id=key.pk, limit=3) == Quota(3, 1, 60)
+    assert count_key_call(key_id=key.pk, limit=3) == RateLimit(3, 1, 60)
 
 
 @pytest.mark.django_db
 def test_keys_do_not_share_a_window() -> None:
     one, other = new_key(), new_key()
     for _ in range(4):
-        count_key(key_id=one.pk, limit=3)
-    assert count_key(key_id=other.pk, limit=3).remaining == 2
+        count_key_call(key_id=one.pk, limit=3)
+    assert count_key_call(key_id=other.pk, limit=3).remaining == 2
 
 
 @pytest.mark.django_db
@@ -68,12 +73,12 @@ def test_the_last_use_is_written_at_most_once_a_minute() -> None:
     key = new_key(100)
     used: list[Any] = []
     for _ in range(3):
-        count_key(key_id=key.pk, limit=100)
+        count_key_call(key_id=key.pk, limit=100)
         used.append(models.ApiKey.objects.get(pk=key.pk).last_used_at)
     assert used[0] == used[1] == used[2]
     old = timezone.now() - timedelta(seconds=61)
     models.ApiKey.objects.filter(pk=key.pk).update(last_used_at=old)
-    count_key(key_id=key.pk, limit=100)
+    count_key_call(key_id=key.pk, limit=100)
     last = models.ApiKey.objects.get(pk=key.pk).last_used_at
     assert last is not None
     assert last > old + timedelta(seconds=60)
@@ -81,13 +86,13 @@ def test_the_last_use_is_written_at_most_once_a_minute() -> None:
 
 @pytest.mark.django_db
 def test_a_key_that_is_gone_counts_nothing() -> None:
-    assert not count_key(key_id=10**9, limit=1).is_exceeded
+    assert not count_key_call(key_id=10**9, limit=1).is_exceeded
 
 
 @pytest.mark.django_db(transaction=True)
 def test_many_at_once_get_exactly_the_limit() -> None:
     key = new_key()
-    quotas = at_once(60, lambda: count_key(key_id=key.pk, limit=25))
+    quotas = at_once(60, lambda: count_key_call(key_id=key.pk, limit=25))
     assert sorted(quota.used for quota in quotas) == list(range(1, 61))
     assert sum(not quota.is_exceeded for quota in quotas) == 25
 
@@ -99,12 +104,12 @@ def test_users_and_addresses_are_counted_exactly_too(settings: Any) -> None:
         "API_REQUESTS_PER_MINUTE": 10,
         "API_FAILURES_PER_MINUTE": 5,
     }
-    quotas = at_once(40, lambda: count_user(user_id=7))
+    quotas = at_once(40, lambda: count_user_call(user_id=7))
     assert sorted(quota.used for quota in quotas) == list(range(1, 41))
     assert sum(not quota.is_exceeded for quota in quotas) == 10
-    failures = at_once(20, lambda: count_failure(address="192.0.2.1"))
+    failures = at_once(20, lambda: count_failed_call(address="192.0.2.1"))
     assert sum(not quota.is_exceeded for quota in failures) == 5
-    assert not count_user(user_id=8).is_exceeded
+    assert not count_user_call(user_id=8).is_exceeded
 
 
 @pytest.mark.django_db
@@ -120,16 +125,16 @@ def test_users_and_addresses_are_counted_exactly_too(settings: Any) -> None:
     ],
 )
 def test_an_address_is_what_one_customer_has(one: str, other: str, are_one: bool) -> None:
-    count_failure(address=one)
-    assert (count_failure(address=other).used == 2) == are_one
+    count_failed_call(address=one)
+    assert (count_failed_call(address=other).used == 2) == are_one
 
 
 @pytest.mark.django_db
 def test_a_window_of_a_subject_ends_too() -> None:
     for _ in range(3):
-        count_on_subject("user:1")
+        count_subject_request("user:1")
     RequestWindow.objects.update(started_at=timezone.now() - timedelta(seconds=61))
-    n_requests, left_s = count_on_subject("user:1")
+    n_requests, left_s = count_subject_request("user:1")
     assert n_requests == 1
     assert 59 < left_s <= 60
 
@@ -144,11 +149,11 @@ def test_forgotten_subjects_are_removed(plan: str) -> None:
     RequestWindow.objects.bulk_create(
         RequestWindow(subject=f"failed:{n}", started_at=old, n_requests=1) for n in range(150)
     )
-    count_on_subject("user:1")
+    count_subject_request("user:1")
     assert RequestWindow.objects.count() == 51
-    count_on_subject("user:1")
+    count_subject_request("user:1")
     assert RequestWindow.objects.count() == 51
-    count_on_subject("user:2")
+    count_subject_request("user:2")
     assert RequestWindow.objects.count() == 2
 
 

@@ -17,13 +17,13 @@ from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings
 from rag.services.access.callers import scope_of
-from rag.services.answers.ask import ask
-from rag.services.search import cached_search as module
-from rag.services.search.cache import place_of
-from rag.services.search.cached_search import cached_search
-from rag.services.search.search import MAX_QUERY, search
+from rag.services.answers.question_answering import ask
+from rag.services.search import result_cache as module
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.engine import MAX_QUERY, run_search
+from rag.services.search.result_cache import cached_search
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import DIM, FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.words_embedder import WordsEmbedder
 from tests.integration.cache_world import (
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -127,14 +127,14 @@ def test_a_change_while_a_search_runs_is_seen_by_the_next_one(
     """The state was read before the change: what is kept under it is asked for no more."""
 
     def late(**values: Any) -> Any:
-        result = search(**values)
+        result = run_search(**values)
         models.Chunk.objects.filter(store=world.store).update(enabled=False)
         return result
 
-    monkeypatch.setattr(module, "search", late)
+    monkeypatch.setattr(module, "run_search", late)
     assert world.find().hits
     monkeypatch.undo()
-    use_words(monkeypatch, _settings())
+    use_words_embedder(monkeypatch, _settings())
     after = world.find()
     assert not is_cached(after)
     assert after.hits == ()
@@ -288,7 +288,7 @@ def test_a_model_that_fails_is_asked_again(world: World, monkeypatch: pytest.Mon
 def test_a_store_that_keeps_nothing_is_searched_each_time(world: World) -> None:
     models.Store.objects.filter(pk=world.store.pk).update(cache_ttl_s=0)
     assert not is_cached((world.find(), world.find())[1])
-    assert place_of("results").counters.own()["bypasses"] == 2
+    assert cache_region("results").counters.own()["bypasses"] == 2
 
 
 def test_hits_are_logged_as_searches_are(world: World) -> None:

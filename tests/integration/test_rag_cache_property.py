@@ -15,12 +15,12 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.search.generations import fold_changes
+from rag.providers.postgres.search.generations import compact_generations
 from rag.services.access.callers import scope_of
-from rag.services.search.cache import place_of
-from rag.services.search.cached_search import cached_search
-from rag.services.search.search import search
-from tests.edges.admin_desk import use_words
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.engine import run_search
+from rag.services.search.result_cache import cached_search
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.cache_world import forget_cached, plain
 
@@ -88,8 +88,8 @@ DEEDS: tuple[Callable[[Desk, int], object], ...] = (
     lambda d, n: _flip(d.store(n), cache_ttl_s=0 if n % 5 == 0 else 3600),
     lambda d, n: models.File.objects.filter(pk=d.file(n).pk).update(metadata={"n": n}),
     lambda d, n: models.File.objects.filter(pk=d.file(n).pk).update(content_type="dm"[n % 2]),
-    lambda d, n: stats.recount(d.store(n).pk),
-    lambda d, n: fold_changes(),
+    lambda d, n: stats.recount_statistics(d.store(n).pk),
+    lambda d, n: compact_generations(),
     lambda d, n: None,
 )
 Step = tuple[int, int, bool]
@@ -107,7 +107,7 @@ questions = st.lists(
 
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Any:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     forget_cached()
     desk = Desk()
     yield desk
@@ -142,11 +142,11 @@ def _compare(desk: Desk, questions: list[Any], one_store: bool) -> None:
             "is_logged": False,
             "stores": stores[:1] if one_store else stores,
         }
-        assert plain(cached_search(**values)) == plain(search(**values))
+        assert plain(cached_search(**values)) == plain(run_search(**values))
 
 
 def test_the_property_does_meet_cached_results(desk: Desk) -> None:
     for _ in range(3):
         _compare(desk, [(query, chosen, 1) for query in QUERIES for chosen in SETTINGS], False)
-    own = place_of("results").counters.own()
+    own = cache_region("results").counters.own()
     assert own["hits"] >= 2 * len(QUERIES) * len(SETTINGS)

@@ -18,11 +18,11 @@ from rag import models
 from rag.core.errors import ProviderError
 from rag.providers.cache import single_flight
 from rag.providers.postgres.db.connections import release_db
-from rag.services.search import cache as caches
-from rag.services.search import cached_search as module
-from rag.services.search.cache import place_of
-from rag.services.search.search import search
-from tests.edges.admin_desk import use_words
+from rag.services.search import cache_regions
+from rag.services.search import result_cache as module
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.engine import run_search
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
 from tests.fakes.valkey_server import OwnValkey
 from tests.integration.cache_world import QUERY, World, forget_cached, is_cached, make_world, plain
@@ -47,7 +47,7 @@ def server(running: OwnValkey) -> Iterator[OwnValkey]:
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def slow(**values: Any) -> Any:
         begun.append(time.monotonic())
         time.sleep(0.15)
-        return search(**values)
+        return run_search(**values)
 
-    monkeypatch.setattr(module, "search", slow)
+    monkeypatch.setattr(module, "run_search", slow)
     return begun
 
 
@@ -132,7 +132,7 @@ def test_of_fifty_who_ask_at_once_one_searches(world: World, counted: list[float
     assert len(counted) == 1
     assert len({repr(plain(result)) for result in found}) == 1
     assert [is_cached(result) for result in found].count(False) == 1
-    own = place_of("results").counters.own()
+    own = cache_region("results").counters.own()
     assert own == {"hits": N_AT_ONCE - 1, "misses": 1, "bypasses": 0, "errors": 0}
 
 
@@ -144,9 +144,9 @@ def test_those_who_wait_hold_no_connection(world: World, monkeypatch: pytest.Mon
         # As before a call of a model far away.
         release_db()
         time.sleep(0.3)
-        return search(**values)
+        return run_search(**values)
 
-    monkeypatch.setattr(module, "search", remote)
+    monkeypatch.setattr(module, "run_search", remote)
     begun = time.monotonic()
     assert all(result.hits for result in besiege(world))
     assert time.monotonic() - begun < single_flight.WAIT_S
@@ -162,9 +162,9 @@ def test_a_search_that_fails_fails_for_whoever_made_it_and_blocks_nobody(
         if len(calls) == 1:
             time.sleep(0.1)
             raise ProviderError("down")
-        return search(**values)
+        return run_search(**values)
 
-    monkeypatch.setattr(module, "search", fail_first)
+    monkeypatch.setattr(module, "run_search", fail_first)
     found = besiege(world, 8)
     assert sum(isinstance(result, ProviderError) for result in found) == 1
     assert sum(bool(getattr(result, "hits", ())) for result in found) == 7
@@ -173,19 +173,19 @@ def test_a_search_that_fails_fails_for_whoever_made_it_and_blocks_nobody(
 
 def test_two_processes_that_ask_at_once_search_once(world: World, counted: list[float]) -> None:
     """Two sets of caches stand for two processes: all they share is the server."""
-    one = place_of("results")
+    one = cache_region("results")
     forget_cached()
-    two = place_of("results")
+    two = cache_region("results")
     places = iter([one, two])
     local = threading.local()
 
-    def place(kind: str) -> caches.Place:
+    def place(kind: str) -> cache_regions.CacheRegion:
         if not hasattr(local, "place"):
             local.place = next(places)
         return local.place
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "place_of", place)
+        patch.setattr(module, "cache_region", place)
         found = besiege(world, 2)
     assert len(counted) == 1
     assert plain(found[0]) == plain(found[1])
@@ -194,9 +194,9 @@ def test_two_processes_that_ask_at_once_search_once(world: World, counted: list[
 def test_a_leader_that_died_keeps_nobody_waiting_long(world: World) -> None:
     key = module._key(QUERY, world.scope, [world.store], world.store.retrieval_settings, None)
     assert key
-    place = place_of("results")
+    place = cache_region("results")
     # The lease of a process that was killed while it searched.
-    place.cache.add(f"{place.seal.name(key.asked)}:lease", b"1", single_flight.LEASE_S)
+    place.cache.add(f"{place.seal.name(key.payload)}:lease", b"1", single_flight.LEASE_S)
     begun = time.monotonic()
     assert world.find().hits
     assert time.monotonic() - begun < single_flight.LEASE_S + 1
@@ -214,7 +214,7 @@ def test_garbage_in_the_server_is_a_miss(garbage: bytes, world: World, server: O
     after = world.find()
     assert not is_cached(after)
     assert plain(after) == plain(before)
-    assert place_of("results").counters.own()["errors"] == 1
+    assert cache_region("results").counters.own()["errors"] == 1
     assert is_cached(world.find())
 
 
@@ -237,9 +237,9 @@ def test_what_was_found_for_one_does_not_open_for_another(world: World, server: 
     (name,) = results_in(client)
     value = client.get(name)
     assert isinstance(value, bytes)
-    outsider = caches.place_of("results").seal.name(b"another's question")
+    outsider = cache_regions.cache_region("results").seal.name(b"another's question")
     client.set(outsider, value)
-    assert place_of("results").find(outsider) is None
+    assert cache_region("results").find(outsider) is None
     assert insider.hits
 
 

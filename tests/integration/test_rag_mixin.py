@@ -13,7 +13,7 @@ from examples.handbook_agent import HandbookAgent
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, UnknownNameError
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ class Agent(RAGMixin):
 
 @pytest.fixture(autouse=True)
 def _models(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture

@@ -282,19 +282,19 @@ def test_a_failed_model_is_an_error_and_no_answer(react: AgentWorld) -> None:
 
 
 def test_stopping_stops_the_loop(react: AgentWorld) -> None:
-    from agents.chat.answers.chat import begin_chat, stop_chat
-    from agents.chat.answers.follow import follow_chat
-    from agents.chat.answers.order import ChatOrder
+    from agents.chat.answers.control import start_answer, stop_answer
+    from agents.chat.answers.replay import replay_answer_events
+    from agents.chat.answers.request import MessageRequest
     from tests.integration.agent_world import settled
 
     async def ask_and_stop() -> list[str]:
-        order = ChatOrder(agent=react.agent, scope=react.scope, message=ASKED)
-        chat = await begin_chat(order=order)
+        order = MessageRequest(agent=react.agent, scope=react.scope, message=ASKED)
+        chat = await start_answer(order=order)
         kinds = []
-        async for event in follow_chat(message_id=chat.answer.pk):
+        async for event in replay_answer_events(message_id=chat.answer.pk):
             kinds.append(event.kind)
             if event.kind == "tool_call":
-                await stop_chat(key=str(chat.answer.key), scope=react.scope)
+                await stop_answer(key=str(chat.answer.key), scope=react.scope)
         await settled()
         return kinds
 

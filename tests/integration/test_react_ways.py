@@ -330,7 +330,7 @@ def test_a_first_search_that_fails_leaves_the_loop_to_try(
     def broken(**_: Any) -> Any:
         raise ProviderError("The embedder is gone.")
 
-    monkeypatch.setattr("agents.chat.agents.run.retrieve", broken)
+    monkeypatch.setattr("agents.chat.agents.answer_context.retrieve", broken)
     react.use(Calling(calls(call("vector_retrieve", query="pump serviced", top_k=1)), CITED))
     told = react.ask(ASKED)
     assert told.of("notice")[0]["step"] == "look"

@@ -19,8 +19,8 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models, tasks
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.procrastinate_queue import defer, is_waiting, leave_place, retry_stalled
-from rag.services.files.reparse import reindex
-from rag.services.operations.recovery import forget_jobs, recover_jobs, remove_orphans
+from rag.services.files.requeue import requeue_files
+from rag.services.operations.recovery import purge_finished_jobs, recover_jobs, remove_orphans
 from tests.factories import FileFactory, QueryLogFactory, publish
 from tests.integration.index_desk import ask, assert_whole
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def file() -> Any:
     file = FileFactory()
-    reindex(store=file.store)
+    requeue_files(store=file.store)
     return file
 
 
@@ -90,7 +90,7 @@ def test_the_limit_is_the_setting_s(file: Any, settings: Any) -> None:
 def test_a_job_comes_back_though_its_like_waits(file: Any) -> None:
     """The dead one would hold the lock of the file, and the one that waits would wait for ever."""
     take(worker(60))
-    reindex(store=file.store)
+    requeue_files(store=file.store)
     assert states() == ["doing", "todo"]
     assert recover_jobs() == 1
     assert states() == ["todo", "todo"]
@@ -100,7 +100,7 @@ def test_all_come_back_at_once_and_once_each() -> None:
     files = [FileFactory() for _ in range(10)]
     dead = worker(60)
     for file in files:
-        reindex(store=file.store)
+        requeue_files(store=file.store)
         take(dead)
 
     def recovering(_: int) -> int:
@@ -118,7 +118,7 @@ def test_all_come_back_at_once_and_once_each() -> None:
 @pytest.mark.parametrize("is_fresh", [False, True])
 def test_a_file_whose_job_ended_without_it_is_queued_again(end: str, is_fresh: bool) -> None:
     file = FileFactory()
-    reindex(store=file.store, fresh_vectors=is_fresh)
+    requeue_files(store=file.store, fresh_vectors=is_fresh)
     take(worker(0))
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET status = %s", [end])
@@ -181,7 +181,7 @@ def test_finished_jobs_are_forgotten_when_they_are_old(file: Any) -> None:
                 " VALUES (%s, 'succeeded', now() - %s * interval '1 hour')",
                 [job, hours],
             )
-    forget_jobs()
+    purge_finished_jobs()
     left = ProcrastinateJob.objects.order_by("pk").values_list("queue_name", "status")
     assert list(left) == [("index", "todo"), ("index", "succeeded"), ("upkeep", "succeeded")]
 

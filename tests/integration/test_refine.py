@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.hits import Hit
-from rag.services.search.retrieve import _runs, refine
+from rag.services.search.retrieval import _runs, postprocess_hits
 from rag.stages.ranking.merge import MAX_GAP
 from tests.factories import FileFactory
 
@@ -54,7 +54,7 @@ def test_neighbours_of_several_files_are_read_by_one_statement(
         hit(one, "eta theta", "theta", 5),
     ]
     with django_assert_num_queries(1):
-        refined = refine(hits=hits, top_k=5)
+        refined = postprocess_hits(hits=hits, top_k=5)
     assert [each.text for each in refined.hits] == [
         "alpha beta gamma\ndelta epsilon zeta\n\neta theta",
         "delta epsilon zeta\n\neta theta iota".translate(OTHER),
@@ -69,8 +69,8 @@ def test_hits_that_stand_apart_or_overlap_need_no_statement(
     apart = [hit(file, "alpha", "alpha", 1), hit(file, "eta theta", "iota", 2)]
     overlapping = [hit(file, "alpha", "beta", 1), hit(file, "beta", "gamma", 2)]
     with django_assert_num_queries(0):
-        assert refine(hits=apart, top_k=5).n_merged == 0
-        refined = refine(hits=overlapping, top_k=5)
+        assert postprocess_hits(hits=apart, top_k=5).n_merged == 0
+        refined = postprocess_hits(hits=overlapping, top_k=5)
     assert [one.text for one in refined.hits] == ["alpha beta gamma"]
 
 
@@ -78,9 +78,11 @@ def test_a_text_that_changed_meanwhile_joins_nothing() -> None:
     file = make_file()
     hits = [hit(file, "alpha", "gamma", 1), hit(file, "delta", "zeta", 2)]
     models.File.objects.filter(pk=file.pk).update(canonical_text=WORDS.replace("beta", "BETA"))
-    assert [one.text for one in refine(hits=hits, top_k=5).hits] == [one.text for one in hits]
+    assert [one.text for one in postprocess_hits(hits=hits, top_k=5).hits] == [
+        one.text for one in hits
+    ]
     models.File.objects.filter(pk=file.pk).delete()
-    assert refine(hits=hits, top_k=5).n_merged == 0
+    assert postprocess_hits(hits=hits, top_k=5).n_merged == 0
 
 
 def test_an_edited_chunk_between_two_neighbours_does_not_part_them() -> None:
@@ -90,7 +92,7 @@ def test_an_edited_chunk_between_two_neighbours_does_not_part_them() -> None:
         hit(file, "gamma", "delta", 2, revision=2),
         hit(file, "delta", "zeta", 3),
     ]
-    refined = refine(hits=hits, top_k=5)
+    refined = postprocess_hits(hits=hits, top_k=5)
     assert [one.text for one in refined.hits] == [
         "alpha beta gamma\ndelta epsilon zeta",
         "gamma\ndelta",

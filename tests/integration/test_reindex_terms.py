@@ -12,11 +12,11 @@ from django.db import transaction
 from rag import models
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, write_terms
-from rag.providers.postgres.lexical.backfill_pack import TermJob, TermPack, pack_terms
+from rag.providers.postgres.lexical.pack_terms import TermJob, TermPack, pack_terms
 from rag.services.chunks.edit import edit_chunk
-from rag.services.reindex import steps as service
-from rag.services.reindex.runs import RunOptions, start_run
-from rag.services.reindex.worker import work_run
+from rag.services.reindex import rebuild as service
+from rag.services.reindex.runs import ReindexOptions, start_reindex
+from rag.services.reindex.worker import run_reindex
 from rag.stages.text.terms import VERSION, index_terms
 from tests.integration.index_desk import ask, assert_whole
 from tests.integration.move_world import OPERATOR, answers, filled_store, two_models
@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("two_models")]
 
 
 def make_words(store: models.Store, **values: Any) -> models.ReindexRun:
-    run, _ = start_run(scope=OPERATOR, store=store, what="lexical", **values)
-    work_run(run_id=run.pk)
+    run, _ = start_reindex(scope=OPERATOR, store=store, what="lexical", **values)
+    run_reindex(run_id=run.pk)
     run.refresh_from_db()
     assert (run.state, run.error) == ("done", None)
     return run
@@ -80,7 +80,7 @@ def test_another_way_of_cutting_words_changes_rows_and_statistics(
         return Counter({f"{term}!": n for term, n in index_terms(text).items()})
 
     with monkeypatch.context() as patch:
-        patch.setattr("rag.providers.postgres.lexical.keys.index_terms", shouted)
+        patch.setattr("rag.providers.postgres.lexical.bm25.index_terms", shouted)
         assert make_words(store).report["changed"] == 60
     assert rows(store) != wanted
     assert_whole(store)
@@ -95,14 +95,14 @@ def test_lost_rows_come_back_and_rows_without_a_chunk_go() -> None:
     wanted = rows(store)
     lost = wanted[3][0]
     ask("DELETE FROM rag_chunk_lex WHERE chunk_id = %s RETURNING 1", lost)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     retired = models.Chunk.objects.live().filter(store=store).order_by("-pk").first()
     assert retired is not None
     models.Chunk.objects.filter(pk=retired.pk).update(is_live=False)
     make_words(store)
     assert rows(store) == [row for row in wanted if row[0] != retired.pk]
     said = statistics(store)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     assert statistics(store) == said
 
 
@@ -125,7 +125,7 @@ def test_a_row_that_was_made_anew_meanwhile_is_not_counted_twice() -> None:
     store = settled_store(10)
     wanted = rows(store)
     ask("UPDATE rag_chunk_lex SET w = '{1:1}/1000000000' WHERE store_id = %s RETURNING 1", store.pk)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     ids = [row[0] for row in wanted]
     pack = pack_terms(TermJob(store.pk, store.avg_len_frozen, read_term_rows(ids)))
     assert pack.ids == ids
@@ -145,7 +145,7 @@ def test_a_row_that_came_meanwhile_is_compared_anew() -> None:
     wanted = rows(store)
     lost = wanted[4][0]
     ask("DELETE FROM rag_chunk_lex WHERE chunk_id = %s RETURNING 1", lost)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     pack = pack_terms(TermJob(store.pk, store.avg_len_frozen, read_term_rows([lost])))
     assert write_terms(store.pk, pack)
     assert not write_terms(store.pk, pack)
@@ -158,7 +158,7 @@ def test_a_run_compares_a_batch_anew_that_somebody_changed(monkeypatch: pytest.M
     store = settled_store(10)
     wanted = rows(store)
     ask("UPDATE rag_chunk_lex SET w = '{1:1}/1000000000' WHERE store_id = %s RETURNING 1", store.pk)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     tries: list[int] = []
 
     def interrupted(store_id: int, pack: TermPack) -> bool:
@@ -179,7 +179,7 @@ def test_a_run_compares_a_batch_anew_that_somebody_changed(monkeypatch: pytest.M
 
 def assert_whole_words(store: models.Store) -> None:
     said = statistics(store)
-    stats.recount(store.pk)
+    stats.recount_statistics(store.pk)
     assert statistics(store) == said
 
 
@@ -187,20 +187,20 @@ def test_only_stale_passes_over_a_store_that_is_current() -> None:
     store = filled_store(10)
     make_words(store)
     ask("UPDATE rag_chunk_lex SET len = 99 WHERE store_id = %s RETURNING 1", store.pk)
-    assert "changed" not in make_words(store, options=RunOptions(only_stale=True)).report
+    assert "changed" not in make_words(store, options=ReindexOptions(only_stale=True)).report
     assert make_words(store).report["changed"] == 10
 
 
 def test_a_run_goes_on_from_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled_store(40)
     monkeypatch.setattr(service, "BATCH", 10)
-    run, _ = start_run(scope=OPERATOR, store=store, what="lexical")
+    run, _ = start_reindex(scope=OPERATOR, store=store, what="lexical")
     ids = list(
         models.Chunk.objects.live().filter(store=store).order_by("pk").values_list("pk", flat=True)
     )
     models.ReindexRun.objects.update(position=ids[29], state="running")
     seen: list[int] = []
-    work_run(run_id=run.pk, on_progress=lambda progress: seen.append(progress.n_done))
+    run_reindex(run_id=run.pk, on_progress=lambda progress: seen.append(progress.n_done))
     assert seen == [10]
 
 
@@ -224,8 +224,8 @@ def test_as_many_processes_cut_words_as_are_asked_for(
     store = filled_store(2)
     monkeypatch.setattr(service, "FEW", 10)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(4)))
-    options = RunOptions(workers=workers)
-    run, _ = start_run(scope=OPERATOR, store=store, what="lexical", options=options)
+    options = ReindexOptions(workers=workers)
+    run, _ = start_reindex(scope=OPERATOR, store=store, what="lexical", options=options)
     assert service._processes(run, n_chunks) == processes
 
 
@@ -235,5 +235,5 @@ def test_a_run_with_one_worker_starts_no_process(monkeypatch: pytest.MonkeyPatch
     ask("UPDATE rag_chunk_lex SET len = 99 WHERE store_id = %s RETURNING 1", store.pk)
     monkeypatch.setattr(service, "FEW", 10)
     monkeypatch.setattr(service, "ProcessPoolExecutor", None)
-    assert make_words(store, options=RunOptions(workers=1)).report["changed"] == 60
+    assert make_words(store, options=ReindexOptions(workers=1)).report["changed"] == 60
     assert rows(store) == wanted

@@ -15,7 +15,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, LimitError
 from rag.services.files import replace as service
-from rag.services.files.replace import file_to_replace, replace_file
+from rag.services.files.replace import find_file_by_name, replace_file
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.index_desk import assert_whole, live, put, run_job, watch, work
 
@@ -172,8 +172,8 @@ def test_several_at_once_end_with_one_of_them(store: Any) -> None:
 def test_the_file_to_replace_is_found_by_its_name(store: Any) -> None:
     one = put(store, "one", "plan.txt")
     put(StoreFactory(), "two", "plan.txt")
-    assert file_to_replace(store=store, name="plan.txt") == one
-    assert file_to_replace(store=store, name="Plan.txt") is None
+    assert find_file_by_name(store=store, name="plan.txt") == one
+    assert find_file_by_name(store=store, name="Plan.txt") is None
     put(store, "three", "plan.txt")
     with pytest.raises(ConflictError, match="Several"):
-        file_to_replace(store=store, name="plan.txt")
+        find_file_by_name(store=store, name="plan.txt")

@@ -17,12 +17,12 @@ from rag.core.errors import (
 from rag.core.hits import Hit, Leg
 from rag.core.types import RetrievalSettings
 from rag.providers.rerank_http import HttpReranker
-from rag.services.search import rerank as rerank_module
-from rag.services.search.cached_search import cached_search
-from rag.services.search.confidence import judge_hits, word_share
-from rag.services.search.rerank import rerank_hits
-from rag.services.search.retrieve import retrieve
-from rag.services.search.search import search
+from rag.services.search import reranking as rerank_module
+from rag.services.search.confidence import filter_by_threshold, lexical_overlap
+from rag.services.search.engine import run_search
+from rag.services.search.reranking import rerank_hits
+from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import retrieve
 from tests.factories import FileFactory, publish
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 from tests.integration.agent_world import AgentWorld, world
@@ -169,17 +169,17 @@ def test_every_search_is_ranked_as_its_settings_say(world: AgentWorld) -> None:
         "scope": world.scope,
         "stores": [world.store],
     }
-    plain = search(**asked, settings=RetrievalSettings(top_k=3))
+    plain = run_search(**asked, settings=RetrievalSettings(top_k=3))
     assert plain.rerank == "" and chat.requests == []
     wanted = RetrievalSettings(top_k=2, rerank="llm", rerank_top_k=4)
-    again = search(**asked, settings=wanted)
+    again = run_search(**asked, settings=wanted)
     assert (again.rerank, len(again.hits), len(chat.requests)) == ("llm", 2, 1)
     assert again.hits[0].score == 0.4 and "rerank" in again.timings_ms
     found = retrieve(**asked, settings=wanted)
     assert found.metadata["rerank"] == "llm" and len(found.hits) == 2
     assert len(chat.requests) == 2, "one ranking, however many searches it took"
     chat.answer = lambda request: "no ranking"
-    kept = search(**asked, settings=wanted.but(top_k=3))
+    kept = run_search(**asked, settings=wanted.but(top_k=3))
     assert (kept.rerank, order(kept.hits)) == ("failed", order(plain.hits))
     n_before = len(chat.requests)
     for _ in range(2):
@@ -232,29 +232,29 @@ def test_how_sure_a_search_is_depends_on_meaning_or_words(settings: Any) -> None
     like = Hit(text="pump", rank=1, vector=Leg(1, 0.6), lexical=Leg(None, 0.0))
     words = Hit(text="the pump is serviced", rank=2, vector=Leg(2, 0.1), lexical=Leg(1, 2.0))
     far = Hit(text="seeds", rank=3, vector=Leg(3, 0.1), lexical=Leg(None, 0.0))
-    judged = judge_hits(
+    judged = filter_by_threshold(
         query="pump serviced", hits=[like, words, far], vector_threshold=0.5, bm25_threshold=0.3
     )
-    assert judged.hits == (like, words) and judged.n_weak == 1
+    assert judged.hits == (like, words) and judged.n_below == 1
     assert judged.confidence == 1.0
-    assert judge_hits(query="pump serviced", hits=[far]).confidence == 0.1
-    assert judge_hits(query="x", hits=[]).confidence == 0.0
+    assert filter_by_threshold(query="pump serviced", hits=[far]).confidence == 0.1
+    assert filter_by_threshold(query="x", hits=[]).confidence == 0.0
     foreign = Hit(text="row of a table", rank=1)
-    assert judge_hits(query="x", hits=[foreign], vector_threshold=0.7).hits == (foreign,)
-    assert word_share(query="pump filter", text="a filter") == 0.5
+    assert filter_by_threshold(query="x", hits=[foreign], vector_threshold=0.7).hits == (foreign,)
+    assert lexical_overlap(query="pump filter", text="a filter") == 0.5
 
 
 def test_cosines_of_models_are_put_on_one_scale(world: AgentWorld, settings: Any) -> None:
     hit = Hit(text="x", rank=1, store_id=world.store.pk, vector=Leg(1, 0.3))
-    assert judge_hits(query="q", hits=[hit]).confidence == 0.3
+    assert filter_by_threshold(query="q", hits=[hit]).confidence == 0.3
     scale = [[0.2, 0.0], [0.4, 1.0]]
     settings.RAG = {**settings.RAG, "LIKENESS": {world.store.space.model: scale}}
-    assert judge_hits(query="q", hits=[hit]).confidence == 0.5
+    assert filter_by_threshold(query="q", hits=[hit]).confidence == 0.5
     for cosine, likeness in ((-1.0, 0.0), (0.2, 0.0), (0.9, 1.0)):
         one = Hit(text="x", rank=1, store_id=world.store.pk, vector=Leg(1, cosine))
-        assert judge_hits(query="q", hits=[one]).confidence == likeness
+        assert filter_by_threshold(query="q", hits=[one]).confidence == likeness
     world.store.space.model = "e5:multilingual-e5-small"
     world.store.space.save()
     settings.RAG = {**settings.RAG, "LIKENESS": {}}
     at = [Hit(text="x", rank=1, store_id=world.store.pk, vector=Leg(1, c)) for c in (0.14, 0.165)]
-    assert [judge_hits(query="q", hits=[one]).confidence for one in at] == [0.5, 0.7]
+    assert [filter_by_threshold(query="q", hits=[one]).confidence for one in at] == [0.5, 0.7]

@@ -13,9 +13,9 @@ from rag.core.analysis import CONTENT_TYPES
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.access.callers import scope_of
-from rag.services.search.retrieve import Retrieval, retrieve
-from rag.services.search.search import search
-from tests.edges.admin_desk import use_words
+from rag.services.search.engine import run_search
+from rag.services.search.retrieval import Retrieval, retrieve
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ OPERATOR = Scope.operator()
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ class Engine:
     def __call__(self, **values: Any) -> SearchResult:
         self.asked.append(values["settings"])
         assert values["is_logged"] is False
-        return search(**values)
+        return run_search(**values)
 
     @property
     def modes(self) -> list[str]:
@@ -201,7 +201,7 @@ def test_a_store_that_one_may_not_read_gives_nothing_away(store: models.Store) -
     found, _ = find(hidden, "When does Project Zebra start?", scope=Scope.anonymous())
     assert (found.hits, found.metadata["stores"]) == ((), [])
     assert "secret" not in json.dumps(found.metadata)
-    result = search(
+    result = run_search(
         query="When does Project Zebra start?", scope=Scope.anonymous(), stores=[hidden, store]
     )
     assert result.analysis is not None

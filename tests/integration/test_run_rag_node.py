@@ -13,18 +13,18 @@ from django.db import connections
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
-from rag.core.node import RAGNodeData
+from rag.core.rag_node import RAGNodeData
 from rag.services.access.callers import scope_of
 from rag.services.answers.rag_node import (
-    NodeRun,
-    execute_node,
-    find_node,
-    keep_results,
-    node_wire,
+    RagNodeRequest,
+    execute_rag_node,
+    find_rag_node,
     run_rag_node,
-    save_node,
+    save_rag_node,
+    save_rag_node_results,
+    serialize_rag_node,
 )
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply
 
@@ -36,7 +36,7 @@ QUESTION = "How long does the warranty last?"
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     settings.RAG = {**settings.RAG, "FETCH_HOSTS": ("127.0.0.1",)}
 
 
@@ -66,7 +66,7 @@ def node(store: models.Store | None = None, **wire: Any) -> RAGNodeData:
 
 
 def run(data: RAGNodeData, scope: Scope, context: Any = None, **mock: Any) -> dict[str, Any]:
-    return run_rag_node(run=NodeRun(data, context or {}, mock), scope=scope)
+    return run_rag_node(run=RagNodeRequest(data, context or {}, mock), scope=scope)
 
 
 def test_static_mode_answers_from_the_store(store: models.Store, scope: Scope) -> None:
@@ -116,7 +116,7 @@ def test_no_store_is_an_error_and_so_is_a_foreign_one(scope: Scope) -> None:
     output = run(node(foreign), scope, query="x")
     assert set(output) == {"error"} and "There is no store" in output["error"]
     with pytest.raises(NotFoundError):
-        execute_node(run=NodeRun(node(foreign), mock_data={"query": "x"}), scope=scope)
+        execute_rag_node(run=RagNodeRequest(node(foreign), mock_data={"query": "x"}), scope=scope)
 
 
 def test_files_of_all_slots_are_merged_in_order_and_single_ones_wrapped(
@@ -195,17 +195,17 @@ def test_a_large_file_is_ranked_in_memory(scope: Scope, web: LoopbackServer) -> 
 
 
 def test_a_node_without_a_store_gets_one_and_keeps_it(scope: Scope) -> None:
-    saved = save_node(scope=scope, node_id="node-1234567890", data=node(label="检索"))
+    saved = save_rag_node(scope=scope, node_id="node-1234567890", data=node(label="检索"))
     store = saved.store
     assert store is not None and store.owner_id == scope.user_id
-    wire = node_wire(node=saved)
+    wire = serialize_rag_node(node=saved)
     assert wire["fileSearchStoreName"] == store.resource_name
     head, stamp = wire["fileSearchStoreId"].rsplit("-", 1)
     assert head == "store-node-123" and stamp.isdigit() and len(stamp) == 13
-    again = save_node(scope=scope, node_id="node-1234567890", data=node(label="新"))
+    again = save_rag_node(scope=scope, node_id="node-1234567890", data=node(label="新"))
     assert again.pk == saved.pk and again.store_id == saved.store_id
     assert models.Store.objects.count() == 1
-    assert node_wire(node=again)["label"] == "新"
+    assert serialize_rag_node(node=again)["label"] == "新"
 
 
 def test_the_installation_s_backend_is_where_it_is_made(scope: Scope, settings: Any) -> None:
@@ -213,69 +213,69 @@ def test_the_installation_s_backend_is_where_it_is_made(scope: Scope, settings: 
     from rag.core.errors import ConfigurationError
 
     with pytest.raises(ConfigurationError, match="RAG_DEFAULT_STORE_BACKEND is “elsewhere”"):
-        save_node(scope=scope, node_id="n", data=node())
+        save_rag_node(scope=scope, node_id="n", data=node())
 
 
 def test_a_node_is_its_owner_s_and_ids_of_others_do_no_harm(
     scope: Scope, store: models.Store
 ) -> None:
-    mine = save_node(scope=scope, node_id="same", data=node(store))
+    mine = save_rag_node(scope=scope, node_id="same", data=node(store))
     other = scope_of(UserFactory())
     with pytest.raises(NotFoundError):
-        find_node(scope=other, node_id="same")
+        find_rag_node(scope=other, node_id="same")
     with pytest.raises(NotFoundError):
-        save_node(scope=other, node_id="same", data=node(store))
-    theirs = save_node(scope=other, node_id="same", data=node())
-    assert theirs.pk != mine.pk and find_node(scope=scope, node_id="same").pk == mine.pk
+        save_rag_node(scope=other, node_id="same", data=node(store))
+    theirs = save_rag_node(scope=other, node_id="same", data=node())
+    assert theirs.pk != mine.pk and find_rag_node(scope=scope, node_id="same").pk == mine.pk
     with pytest.raises(ForbiddenError):
-        save_node(scope=Scope.anonymous(), node_id="x", data=node())
+        save_rag_node(scope=Scope.anonymous(), node_id="x", data=node())
     for wrong in ("", " ", "x" * 201, "a\0b"):
         with pytest.raises(InvalidInputError):
-            save_node(scope=scope, node_id=wrong, data=node(store))
+            save_rag_node(scope=scope, node_id=wrong, data=node(store))
 
 
 def test_another_store_may_be_named_and_results_stay(scope: Scope, store: models.Store) -> None:
-    saved = save_node(scope=scope, node_id="n", data=node())
-    keep_results(node=saved, query="asked", documents=["found"])
-    moved = save_node(scope=scope, node_id="n", data=node(store))
-    wire = node_wire(node=moved)
+    saved = save_rag_node(scope=scope, node_id="n", data=node())
+    save_rag_node_results(node=saved, query="asked", documents=["found"])
+    moved = save_rag_node(scope=scope, node_id="n", data=node(store))
+    wire = serialize_rag_node(node=moved)
     assert wire["fileSearchStoreName"] == store.resource_name
     assert (wire["searchQuery"], wire["foundDocuments"]) == ("asked", ["found"])
 
 
 def test_a_node_goes_with_the_right_to_read_its_store(scope: Scope, store: models.Store) -> None:
-    saved = save_node(scope=scope, node_id="n", data=node(store))
-    keep_results(node=saved, query="asked", documents=["found"])
+    saved = save_rag_node(scope=scope, node_id="n", data=node(store))
+    save_rag_node_results(node=saved, query="asked", documents=["found"])
     allowed = StoreFactory(owner_id=scope.user_id)
     limited = replace(scope, only_store_ids=frozenset({allowed.pk}))
     with pytest.raises(NotFoundError):
-        find_node(scope=limited, node_id="n")
+        find_rag_node(scope=limited, node_id="n")
     with pytest.raises(NotFoundError):
-        save_node(scope=limited, node_id="n", data=node())
-    moved = save_node(scope=limited, node_id="n", data=node(allowed))
-    wire = node_wire(node=moved)
+        save_rag_node(scope=limited, node_id="n", data=node())
+    moved = save_rag_node(scope=limited, node_id="n", data=node(allowed))
+    wire = serialize_rag_node(node=moved)
     assert wire["fileSearchStoreName"] == allowed.resource_name
     assert "found" not in str(wire) and "searchQuery" not in wire
 
 
 def test_an_id_that_the_database_cannot_hold_is_that_of_no_node(scope: Scope) -> None:
     with pytest.raises(NotFoundError):
-        find_node(scope=scope, node_id="a\0b")
+        find_rag_node(scope=scope, node_id="a\0b")
 
 
 def test_the_upload_status_is_that_of_the_store_s_files(scope: Scope) -> None:
-    saved = save_node(scope=scope, node_id="n", data=node())
-    assert node_wire(node=saved)["uploadStatus"] == "idle"
+    saved = save_rag_node(scope=scope, node_id="n", data=node())
+    assert serialize_rag_node(node=saved)["uploadStatus"] == "idle"
     states = models.File.Status
     file = FileFactory(store=saved.store, status=states.COMPLETED)
-    assert node_wire(node=saved)["uploadStatus"] == "completed"
+    assert serialize_rag_node(node=saved)["uploadStatus"] == "completed"
     busy = FileFactory(store=saved.store, status=states.PROCESSING)
-    assert node_wire(node=saved)["uploadStatus"] == "processing"
+    assert serialize_rag_node(node=saved)["uploadStatus"] == "processing"
     models.File.objects.filter(pk=busy.pk).update(status=states.UPLOADING)
-    assert node_wire(node=saved)["uploadStatus"] == "uploading"
+    assert serialize_rag_node(node=saved)["uploadStatus"] == "uploading"
     error = {"message": "“{name}” is broken.", "hint": "", "params": {"name": "x"}}
     models.File.objects.filter(pk=file.pk).update(status=states.ERROR, error=error)
-    wire = node_wire(node=saved)
+    wire = serialize_rag_node(node=saved)
     assert (wire["uploadStatus"], wire["uploadError"]) == ("error", "“x” is broken.")
 
 
@@ -286,7 +286,7 @@ def test_two_who_save_at_once_bind_one_store() -> None:
 
     def save() -> None:
         try:
-            stores.append(save_node(scope=scope, node_id="n", data=node()).store_id)
+            stores.append(save_rag_node(scope=scope, node_id="n", data=node()).store_id)
         finally:
             connections.close_all()
 
@@ -302,13 +302,13 @@ def test_two_who_save_at_once_bind_one_store() -> None:
 def test_what_a_run_found_does_not_undo_what_was_saved_meanwhile(
     store: models.Store, scope: Scope
 ) -> None:
-    save_node(scope=scope, node_id="n", data=node(store, label="before", fileMode="static"))
-    running = find_node(scope=scope, node_id="n")
-    save_node(scope=scope, node_id="n", data=node(store, label="after", maxTokensPerChunk=300))
-    keep_results(node=running, query=QUESTION, documents=[WARRANTY])
-    kept = node_wire(node=find_node(scope=scope, node_id="n"))
+    save_rag_node(scope=scope, node_id="n", data=node(store, label="before", fileMode="static"))
+    running = find_rag_node(scope=scope, node_id="n")
+    save_rag_node(scope=scope, node_id="n", data=node(store, label="after", maxTokensPerChunk=300))
+    save_rag_node_results(node=running, query=QUESTION, documents=[WARRANTY])
+    kept = serialize_rag_node(node=find_rag_node(scope=scope, node_id="n"))
     assert (kept["label"], kept["maxTokensPerChunk"]) == ("after", 300)
     assert (kept["searchQuery"], kept["foundDocuments"]) == (QUESTION, [WARRANTY])
-    find_node(scope=scope, node_id="n").delete()
-    keep_results(node=running, query=QUESTION, documents=[WARRANTY])
+    find_rag_node(scope=scope, node_id="n").delete()
+    save_rag_node_results(node=running, query=QUESTION, documents=[WARRANTY])
     assert not models.RagNode.objects.exists()

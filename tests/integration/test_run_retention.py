@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from agents import models
-from agents.chat.history.retention import clear_runs
-from agents.flows.runs.event_log import clear_tokens
+from agents.chat.history.retention import purge_runs
+from agents.flows.runs.event_log import purge_tokens
 
 pytestmark = pytest.mark.django_db
 _STATUS = models.FlowRun.Status
@@ -35,7 +35,7 @@ def test_saved_states_of_old_runs_go_with_their_events() -> None:
     young, paused = run_of(_STATUS.DONE, 29), run_of(_STATUS.PAUSED, None)
     replay = run_of(_STATUS.DONE, 1)
     models.FlowRun.objects.filter(pk=replay.pk).update(replay_of=old[0])
-    assert clear_runs(older_than_days=30) == 3
+    assert purge_runs(older_than_days=30) == 3
     assert set(models.FlowRun.objects.all()) == {young, paused, replay}
     kept = models.RunEvent.objects.exclude(record=None).values_list("run_id", flat=True)
     assert set(kept) == {young.pk, paused.pk, replay.pk}
@@ -47,16 +47,16 @@ def test_zero_keeps_all_and_many_go_in_portions(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("agents.chat.history.retention.BATCH", 2)
     for _ in range(5):
         run_of(_STATUS.DONE, 400)
-    assert clear_runs(older_than_days=0) == 0
-    assert clear_runs(older_than_days=-1) == 0
-    assert clear_runs(older_than_days=30) == 5
+    assert purge_runs(older_than_days=0) == 0
+    assert purge_runs(older_than_days=-1) == 0
+    assert purge_runs(older_than_days=30) == 5
     assert not models.RunEvent.objects.exists()
 
 
 def test_single_words_go_earlier_and_what_a_replay_needs_stays(settings: Any) -> None:
     ended, running = run_of(_STATUS.DONE, 1.1), run_of(_STATUS.RUNNING, None)
-    assert clear_tokens(older_than_h=48) == 0
-    assert clear_tokens(older_than_h=24) == 1
+    assert purge_tokens(older_than_h=48) == 0
+    assert purge_tokens(older_than_h=24) == 1
     assert list(ended.events.values_list("kind", flat=True)) == ["node_finished", "done"]
     assert ended.events.get(kind="node_finished").record == '{"answer": "saved"}'
     assert running.events.count() == 3

@@ -12,12 +12,12 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.access.callers import scope_of
-from rag.services.search.confidence import judge_hits
-from rag.services.search.search import MAX_QUERY, search
+from rag.services.search.confidence import filter_by_threshold
+from rag.services.search.engine import MAX_QUERY, run_search
 from rag.services.stores.lifecycle import create_store, delete_store, find_stores
-from rag.services.stores.readable import with_known_words
+from rag.services.stores.readable import stores_with_vocabulary
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import (
     FileFactory,
     GroupFactory,
@@ -33,7 +33,7 @@ OPERATOR = Scope.operator()
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def store() -> models.Store:
 
 def find(store: models.Store, query: str, scope: Scope = OPERATOR, **changes: Any) -> SearchResult:
     settings = RetrievalSettings(**changes)
-    return search(query=query, scope=scope, stores=[store], settings=settings)
+    return run_search(query=query, scope=scope, stores=[store], settings=settings)
 
 
 def texts(result: SearchResult) -> list[str]:
@@ -92,17 +92,17 @@ def test_words_that_the_index_names_are_as_good_as_those_read_off_the_texts() ->
         n_named += sum(bool(hit.matched_terms) for hit in hits)
         bare = [replace(hit, matched_terms=()) for hit in hits]
         for named, unnamed in zip(hits, bare, strict=True):
-            assert judge_hits(query=query, hits=[named]) == replace(
-                judge_hits(query=query, hits=[unnamed]), hits=(named,)
+            assert filter_by_threshold(query=query, hits=[named]) == replace(
+                filter_by_threshold(query=query, hits=[unnamed]), hits=(named,)
             )
     assert n_named >= len(asked) - 1
     # A character inside a word is found in the text, and is no word of it.
-    assert judge_hits(query="泵", hits=find(store, "泵", top_k=1).hits).confidence == 1.0
+    assert filter_by_threshold(query="泵", hits=find(store, "泵", top_k=1).hits).confidence == 1.0
 
 
 def test_the_store_s_own_settings_are_the_default(store: models.Store) -> None:
     store.retrieval = {"mode": "keyword", "top_k": 1}
-    result = search(query="pump", scope=OPERATOR, stores=[store])
+    result = run_search(query="pump", scope=OPERATOR, stores=[store])
     assert (result.mode, result.top_k, len(result.hits)) == ("keyword", 1, 1)
     assert result.settings_hash == RetrievalSettings(mode="keyword", top_k=1).hash
 
@@ -191,7 +191,7 @@ def test_signs_are_a_query_like_any(query: str, store: models.Store) -> None:
 
 def test_no_store_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match="No store was chosen"):
-        search(query="pump", scope=OPERATOR, stores=[])
+        run_search(query="pump", scope=OPERATOR, stores=[])
 
 
 def test_an_empty_store_has_no_hits() -> None:
@@ -251,7 +251,7 @@ def test_thresholds_leave_out_what_is_below(store: models.Store) -> None:
 def test_several_stores_also_in_different_spaces_are_one_search(store: models.Store) -> None:
     other = StoreFactory(space=SpaceFactory(model="words:32", dim=32))
     publish(FileFactory(store=other), "the other pump stops")
-    result = search(query="pump stops", scope=OPERATOR, stores=[store, other])
+    result = run_search(query="pump stops", scope=OPERATOR, stores=[store, other])
     assert {hit.store_id for hit in result.hits[:2]} == {store.pk, other.pk}
     assert set(result.routes) == {store.space_id, other.space_id}
     assert [hit.rank for hit in result.hits] == list(range(1, len(result.hits) + 1))
@@ -294,9 +294,9 @@ def test_a_result_says_how_sure_it_is(mode: str, store: models.Store) -> None:
 def test_a_result_names_the_stores_that_were_searched(store: models.Store) -> None:
     hidden, stranger = StoreFactory(space=store.space), scope_of(UserFactory())
     both = [store, hidden]
-    assert search(query="pump", scope=OPERATOR, stores=both).store_ids == (store.pk, hidden.pk)
-    assert search(query="pump", scope=stranger, stores=both).store_ids == (store.pk,)
-    assert search(query="pump", scope=stranger, stores=[hidden]).store_ids == ()
+    assert run_search(query="pump", scope=OPERATOR, stores=both).store_ids == (store.pk, hidden.pk)
+    assert run_search(query="pump", scope=stranger, stores=both).store_ids == (store.pk,)
+    assert run_search(query="pump", scope=stranger, stores=[hidden]).store_ids == ()
 
 
 def test_words_of_a_store_are_known_to_its_readers(
@@ -304,10 +304,10 @@ def test_words_of_a_store_are_known_to_its_readers(
 ) -> None:
     worded = StoreFactory(space=store.space, vocabulary={"product": ["Pelican"]})
     both, stranger = [store, worded], scope_of(UserFactory())
-    assert with_known_words(stores=both, scope=OPERATOR) == both
-    assert with_known_words(stores=both, scope=stranger) == [store]
+    assert stores_with_vocabulary(stores=both, scope=OPERATOR) == both
+    assert stores_with_vocabulary(stores=both, scope=stranger) == [store]
     with django_assert_num_queries(0):
-        assert with_known_words(stores=[store], scope=stranger) == [store]
+        assert stores_with_vocabulary(stores=[store], scope=stranger) == [store]
 
 
 def test_a_likeness_is_read_on_the_scale_of_the_model_that_was_searched(
@@ -320,7 +320,7 @@ def test_a_likeness_is_read_on_the_scale_of_the_model_that_was_searched(
 
 
 def test_a_search_without_log_leaves_none(store: models.Store) -> None:
-    search(query="pump", scope=OPERATOR, stores=[store], is_logged=False)
+    run_search(query="pump", scope=OPERATOR, stores=[store], is_logged=False)
     assert not models.QueryLog.objects.exists()
 
 

@@ -24,14 +24,14 @@ from rag.services.files.delete import delete_files
 from rag.services.files.document_upload import upload_document
 from rag.services.files.edit import update_file
 from rag.services.files.replace import replace_file
-from rag.services.files.upload import ingest_file
+from rag.services.files.upload import upload_file
 from rag.services.gemini.sync import sync_store
-from rag.services.gemini.upload import remote_metadata, send_file
+from rag.services.gemini.upload import remote_metadata, upload_to_gemini
 from rag.services.ingest.index_file import index_file
 from rag.services.operations.recovery import recover_jobs
-from rag.services.stores.lifecycle import make_named_store
-from tests.edges.admin_desk import use_words
-from tests.edges.node_desk import use_gemini
+from rag.services.stores.lifecycle import create_named_store
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.node_client import use_gemini
 from tests.factories import GroupFactory, UserFactory
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.loopback import Call, Reply
@@ -45,7 +45,7 @@ STATES = models.File.Status
 def server(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[GeminiServer]:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     with GeminiServer() as server:
         use_gemini(settings, server)
         yield server
@@ -53,12 +53,14 @@ def server(
 
 @pytest.fixture
 def store(server: GeminiServer) -> models.Store:
-    return make_named_store(scope=scope_of(UserFactory()), display_name="Remote", backend="gemini")
+    return create_named_store(
+        scope=scope_of(UserFactory()), display_name="Remote", backend="gemini"
+    )
 
 
 @pytest.fixture
 def file(store: models.Store) -> models.File:
-    return ingest_file(store=store, name="a.txt", content=io.BytesIO(b"The lamp is blue.")).file
+    return upload_file(store=store, name="a.txt", content=io.BytesIO(b"The lamp is blue.")).file
 
 
 def documents(server: GeminiServer, store: models.Store) -> list[str]:
@@ -96,9 +98,9 @@ def test_a_file_deleted_while_it_is_sent_leaves_no_document(
     server: GeminiServer, store: models.Store, file: models.File
 ) -> None:
     while_sending(server, lambda: raw_delete(file.pk))
-    assert send_file(file_id=file.pk, deadline=Deadline(10)) is None
+    assert upload_to_gemini(file_id=file.pk, deadline=Deadline(10)) is None
     assert documents(server, store) == []
-    assert send_file(file_id=file.pk, deadline=Deadline(10)) is None
+    assert upload_to_gemini(file_id=file.pk, deadline=Deadline(10)) is None
 
 
 def raw_delete(file_id: int) -> None:

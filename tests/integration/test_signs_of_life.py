@@ -12,9 +12,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from agents import models
-from agents.chat.answers import claim as chat_claim
-from agents.chat.answers.chat import stop_chat
-from agents.flows.runs import claim
+from agents.chat.answers import lease as chat_claim
+from agents.chat.answers.control import stop_answer
+from agents.flows.runs import lease as claim
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from tests.factories import UserFactory
@@ -52,20 +52,20 @@ def answer() -> models.Message:
 @FAULTS
 def test_a_run_stays_ones_own(run: models.FlowRun, fault: Exception) -> None:
     with transaction.atomic(), away(fault):
-        assert claim.beat([run]) == {run.pk: "running"}
-    assert claim.beat([run]) == {run.pk: "running"}
+        assert claim.renew_leases([run]) == {run.pk: "running"}
+    assert claim.renew_leases([run]) == {run.pk: "running"}
     models.FlowRun.objects.update(worker=uuid.uuid4())
-    assert claim.beat([run]) == {}, "what another took is told as soon as it can be"
+    assert claim.renew_leases([run]) == {}, "what another took is told as soon as it can be"
 
 
 @FAULTS
 def test_an_answer_is_written_on(answer: models.Message, fault: Exception) -> None:
     with transaction.atomic(), away(fault):
-        assert chat_claim.beat(answer) == "running"
+        assert chat_claim.renew_answer_lease(answer) == "running"
     models.Message.objects.update(status="stopped")
-    assert chat_claim.beat(answer) == "stopped"
+    assert chat_claim.renew_answer_lease(answer) == "stopped"
     answer.delete()
-    assert chat_claim.beat(answer) == ""
+    assert chat_claim.renew_answer_lease(answer) == ""
 
 
 TOLD: list[tuple[str, dict[str, Any]]] = [
@@ -89,7 +89,7 @@ def dead(answer: models.Message) -> models.Message:
 
 
 def test_what_a_dead_process_had_told_is_kept_as_it_was_shown(dead: models.Message) -> None:
-    assert chat_claim.end_abandoned() == 1
+    assert chat_claim.fail_abandoned() == 1
     dead.refresh_from_db()
     assert (dead.status, dead.content) == ("error", "Every 30 days.[1]")
     # By these its words go when the passage may not be read any more.
@@ -107,6 +107,6 @@ def test_an_answer_of_a_dead_process_is_not_stopped_but_kept(dead: models.Messag
     dead.session.user = user = UserFactory()
     dead.session.save()
     with pytest.raises(ConflictError):
-        async_to_sync(stop_chat)(key=str(dead.key), scope=Scope(user_id=user.pk))
+        async_to_sync(stop_answer)(key=str(dead.key), scope=Scope(user_id=user.pk))
     dead.refresh_from_db()
     assert (dead.status, dead.content) == ("error", "Every 30 days.[1]")

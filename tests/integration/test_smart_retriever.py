@@ -15,9 +15,9 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search.search import search
+from rag.services.search.engine import run_search
 from rag.services.search.smart_retriever import SmartRetriever
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ OPERATOR = {"scope": Scope.operator()}
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_another_search_engine_is_asked(store: models.Store) -> None:
 
     def engine(**values: Any) -> SearchResult:
         asked.append(values["query"])
-        return search(**values)
+        return run_search(**values)
 
     ask(SmartRetriever([store], search_engine=engine), {})
     assert set(asked) == {"How long is the warranty?"}

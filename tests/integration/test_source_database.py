@@ -247,7 +247,7 @@ def test_quotes_and_comments_hide_no_statement_and_no_end(
 def test_two_statements_and_functions_are_refused_by_the_database_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rag.stages.sql.template.check_sql", lambda sql, *_: len(sql))
+    monkeypatch.setattr("rag.stages.sql.template.check_read_only", lambda sql, *_: len(sql))
     with pytest.raises(InvalidInputError, match="multiple commands"):
         ask("SELECT 1; COMMIT")
     with pytest.raises(ProviderError, match="read-write mode"):

@@ -22,9 +22,9 @@ from rag.plugins.sources.gemini_file_search import GeminiFileSearchSource
 from rag.services.access.callers import scope_of
 from rag.services.files.document_upload import upload_document
 from rag.services.sources.ports import HousePorts
-from rag.services.stores.lifecycle import make_named_store
-from tests.edges.admin_desk import use_words
-from tests.edges.node_desk import KEY, use_gemini
+from rag.services.stores.lifecycle import create_named_store
+from tests.edges.admin_client import use_words_embedder
+from tests.edges.node_client import KEY, use_gemini
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.loopback import Fault
@@ -37,7 +37,7 @@ WARRANTY = "The warranty lasts two years. It covers parts and labour."
 def server(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[GeminiServer]:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     with GeminiServer() as server:
         use_gemini(settings, server)
         yield server
@@ -46,7 +46,7 @@ def server(
 @pytest.fixture(autouse=True)
 def store(server: GeminiServer, tmp_path: Path) -> models.Store:
     scope = scope_of(UserFactory())
-    store = make_named_store(scope=scope, display_name="Guides", backend="gemini")
+    store = create_named_store(scope=scope, display_name="Guides", backend="gemini")
     path = tmp_path / "guide.txt"
     path.write_text(WARRANTY, encoding="utf-8")
     upload = Upload(path, "guide.txt", "", ChunkRule(), {"lang": "en"})

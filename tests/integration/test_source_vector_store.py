@@ -24,7 +24,7 @@ from rag.plugins.contract_source import Ask, SourceContract
 from rag.plugins.sources.vector_store import VectorStoreSource
 from rag.services.access.callers import scope_of
 from rag.services.sources.ports import HousePorts
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply
 
@@ -34,7 +34,7 @@ OPERATOR = Scope.operator()
 
 @pytest.fixture(autouse=True)
 def _words(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from rag.providers.postgres.vectors.spaces import (
     index_name,
     valid_indexes,
 )
-from rag.services.index.spaces import build_due_indexes, due_indexes
+from rag.services.index.spaces import build_pending_indexes, pending_indexes
 from tests.integration.index_world import (
     index_query,
     make_file,
@@ -49,16 +49,16 @@ def fill(store: models.Store, n: int, seed: int = 1) -> Any:
 def test_a_small_space_needs_no_index() -> None:
     store = make_store(make_space("fake:32", DIM))
     fill(store, 20)
-    assert due_indexes(space_id=store.space_id) == []
+    assert pending_indexes(space_id=store.space_id) == []
 
 
 def test_a_space_gets_its_index_when_it_passes_the_limit_and_uses_it() -> None:
     store = make_store(make_space("fake:32", DIM))
     vectors = fill(store, 300)
-    assert due_indexes(space_id=store.space_id) == [None]
-    assert build_due_indexes(space_id=store.space_id, concurrently=False) == 1
+    assert pending_indexes(space_id=store.space_id) == [None]
+    assert build_pending_indexes(space_id=store.space_id, concurrently=False) == 1
     assert index_name(store.space_id) in valid_indexes()
-    assert due_indexes(space_id=store.space_id) == []
+    assert pending_indexes(space_id=store.space_id) == []
     n_right = 0
     for query in vectors[:20]:
         asked = index_query([store], vector=query, targets=[target_of(store, has_hnsw=True)])
@@ -90,8 +90,8 @@ def test_a_large_store_with_a_small_share_gets_an_index_of_its_own() -> None:
     big, small = make_store(space, "big"), make_store(space, "small")
     vectors = fill(small, 60, seed=2)
     models.Store.objects.filter(pk=big.pk).update(n_chunks=1_000_000)
-    assert due_indexes(space_id=space.pk) == [None, small.pk]
-    assert build_due_indexes(space_id=space.pk, concurrently=False) == 2
+    assert pending_indexes(space_id=space.pk) == [None, small.pk]
+    assert build_pending_indexes(space_id=space.pk, concurrently=False) == 2
     target = target_of(small, share=0.0001, has_hnsw=True, has_partial=True)
     query: IndexQuery = index_query([small], vector=vectors[7], targets=[target])
     hits, routes = PostgresIndex().search(query)

@@ -9,9 +9,9 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from agents import models
-from agents.api.http.sse import event_stream, worded
-from agents.chat.answers.chat import begin_chat
-from agents.chat.answers.order import ChatOrder
+from agents.api.http.sse import answer_events, localize_error
+from agents.chat.answers.control import start_answer
+from agents.chat.answers.request import MessageRequest
 from agents.chat.answers.sessions import delete_session
 from rag.core.errors import ConflictError, UnknownNameError
 from tests.integration.agent_world import AgentWorld, settled, sse_events, world
@@ -21,10 +21,10 @@ SLOW = {"answers": [{"contains": "pump", "answer": "a b c d e f g h", "delay_s":
 
 
 async def begun(world: AgentWorld) -> models.Message:
-    order = ChatOrder(
+    order = MessageRequest(
         agent=world.agent, scope=world.scope, message="How often is the pump serviced?"
     )
-    return (await begin_chat(order=order)).answer
+    return (await start_answer(order=order)).answer
 
 
 async def body_of(response: Any, until: str = "") -> str:
@@ -41,14 +41,14 @@ async def test_events_have_ids_names_and_pings_between(world: AgentWorld, settin
     settings.AGENTS = {**settings.AGENTS, "PING_S": 0.05}
     world.use(SLOW)
     message = await begun(world)
-    response = await sync_to_async(event_stream)(message.pk)
+    response = await sync_to_async(answer_events)(message.pk)
     text = await body_of(response)
     assert text.startswith("retry: 2000\n\nid: 1\nevent: start\ndata: {")
     kinds = [kind for _, kind, _ in sse_events(text)]
     assert "ping" in kinds and kinds[-1] == "done"
     assert all(seq == 0 for seq, kind, _ in sse_events(text) if kind == "ping")
     await settled()
-    again = await body_of(event_stream(message.pk, after=len(kinds) - kinds.count("ping") - 1))
+    again = await body_of(answer_events(message.pk, after=len(kinds) - kinds.count("ping") - 1))
     assert [kind for _, kind, _ in sse_events(again)] == ["done"]
 
 
@@ -58,14 +58,14 @@ async def test_who_follows_is_told_when_the_session_is_deleted(
     settings.AGENTS = {**settings.AGENTS, "PING_S": 0.05}
     world.use(SLOW)
     message = await begun(world)
-    response = await sync_to_async(event_stream)(message.pk)
+    response = await sync_to_async(answer_events)(message.pk)
     told = await body_of(response, until="event: ping")
     session = await sync_to_async(lambda: message.session)()
     await sync_to_async(delete_session)(session=session)
     told += await body_of(response)
     assert [kind for _, kind, _ in sse_events(told)][-1] == "stopped"
     await settled()
-    gone = sse_events(await body_of(event_stream(message.pk)))
+    gone = sse_events(await body_of(answer_events(message.pk)))
     # A ping may come first: they are sent every twentieth of a second here.
     told_last = [(kind, data["text"]) for _, kind, data in gone if kind != "ping"]
     assert told_last == [("stopped", "")]
@@ -78,7 +78,7 @@ async def test_a_cut_ends_the_answer_only_where_that_is_wished(
     settings.AGENTS = {**settings.AGENTS, "FINISHES_ALONE": finishes}
     world.use(SLOW)
     message = await begun(world)
-    response = event_stream(message.pk)
+    response = answer_events(message.pk)
 
     async def read() -> None:
         await body_of(response)
@@ -98,13 +98,14 @@ async def test_a_cut_ends_the_answer_only_where_that_is_wished(
 
 def test_errors_are_told_in_the_readers_language() -> None:
     error = ConflictError("The answer has ended already.").as_dict()
-    assert worded({"error": error, "code": "conflict"}, "en") == {
+    assert localize_error({"error": error, "code": "conflict"}, "en") == {
         "code": "conflict",
         "error": {"message": "The answer has ended already.", "hint": "", "params": {}},
     }
     assert (
-        worded({"error": error}, "zh-hans")["error"]["message"] != "The answer has ended already."
+        localize_error({"error": error}, "zh-hans")["error"]["message"]
+        != "The answer has ended already."
     )
     unknown = UnknownNameError("retrieval mode", "x", ["a", "b"]).as_dict()
-    assert worded({"error": unknown}, "en")["error"]["hint"] == "Known: a, b."
-    assert worded({"text": "x"}, "en") == {"text": "x"}
+    assert localize_error({"error": unknown}, "en")["error"]["hint"] == "Known: a, b."
+    assert localize_error({"text": "x"}, "en") == {"text": "x"}

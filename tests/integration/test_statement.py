@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from rag.providers.postgres.search.statement import fetch_rows
+from rag.providers.postgres.search.statement import fetch_search_rows
 
 pytestmark = pytest.mark.django_db
 SQL = "SELECT n, %(word)s::text FROM unnest(%(numbers)s::int[]) n WHERE n < %(most)s ORDER BY n"
@@ -19,7 +19,7 @@ ROWS = [(1, "水"), (3, "水"), (70_000, "水")]
 def run(
     sql: str = SQL, params: Any = VALUES, is_planned_once: bool = True
 ) -> list[tuple[Any, ...]]:
-    return fetch_rows(sql, params, ef_search=123, is_planned_once=is_planned_once)
+    return fetch_search_rows(sql, params, ef_search=123, is_planned_once=is_planned_once)
 
 
 def ask(sql: str) -> Any:
@@ -91,7 +91,7 @@ def test_other_queries_are_not_prepared() -> None:
 def searches(ef_search: int, is_planned_once: bool = True) -> list[str]:
     """Search and return the statements of settings that this took; see that they hold."""
     with CaptureQueriesContext(connection) as asked:
-        fetch_rows(SQL, VALUES, ef_search=ef_search, is_planned_once=is_planned_once)
+        fetch_search_rows(SQL, VALUES, ef_search=ef_search, is_planned_once=is_planned_once)
         told = [query["sql"] for query in asked if "SET hnsw" in query["sql"]]
     assert ask("SHOW hnsw.ef_search") == [(str(ef_search),)]
     return told

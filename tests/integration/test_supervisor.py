@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agents.chat.agents.factory import agent_for
-from agents.chat.agents.find import stores_of
+from agents.chat.agents.find import agent_stores
 from agents.chat.memory.edit import add_fact
 from agents.core.page_context import PageContext
 from agents.models import Agent
-from agents.runtime.threads import in_rows
+from agents.runtime.threads import run_db
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
@@ -276,7 +276,7 @@ def test_an_injected_order_asks_nobody_else(team: AgentWorld) -> None:
 
 async def test_a_supervisor_answers_code_as_any_agent_does(team: AgentWorld) -> None:
     team.use(model(order(plants="Until when can seeds be borrowed?")))
-    stores = await in_rows(stores_of, agent=team.agent, scope=team.scope)
+    stores = await run_db(agent_stores, agent=team.agent, scope=team.scope)
     agent = agent_for(agent=team.agent, scope=team.scope, stores=stores)
     answer = await agent.generate("Until when can seeds be borrowed?")
     assert (answer.text, answer.outcome) == ("Until November.[1]", "answered")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.errors import ConflictError, NotFoundError, ProviderError
-from rag.core.origins import Listed
+from rag.core.origins import OriginDocument
 from rag.providers.origins.folder import FolderOrigin
-from rag.services.files.sync import Deeds, plan_of, sync_files
+from rag.services.files.sync import SyncActions, preview_sync, sync_files
 from rag.services.files.sync_plan import KnownFile, plan_sync
 from tests.factories import FileFactory, StoreFactory
 from tests.integration.move_world import OPERATOR
@@ -124,7 +124,7 @@ def test_a_folder_that_lost_much_is_refused_unless_forced(tmp_path: Path) -> Non
     with pytest.raises(ConflictError, match="6 of 20 files are missing"):
         sync(store, tmp_path)
     assert store.files.count() == 20
-    assert len(plan_of(store=store, origin=FolderOrigin(tmp_path), label="docs").deleted) == 6
+    assert len(preview_sync(store=store, origin=FolderOrigin(tmp_path), label="docs").deleted) == 6
     sync(store, tmp_path, is_forced=True)
     assert store.files.count() == 14
     for path in tmp_path.iterdir():
@@ -209,10 +209,10 @@ def test_a_file_that_somebody_deletes_meanwhile_is_told_and_stops_nobody(tmp_pat
 
 def test_a_mark_of_a_file_that_was_deleted_meanwhile_is_not_kept(tmp_path: Path) -> None:
     store = StoreFactory()
-    deeds = Deeds(OPERATOR, store, FolderOrigin(tmp_path), "docs")
-    deeds.mark(999_999, Listed("a.txt", 3, "v2"))
+    deeds = SyncActions(OPERATOR, store, FolderOrigin(tmp_path), "docs")
+    deeds.mark(999_999, OriginDocument("a.txt", 3, "v2"))
     file = FileFactory(store=store, metadata={"sync": "docs", "path": "a.txt", "mark": "v1"})
-    deeds.mark(file.pk, Listed("a.txt", 3, "v2"))
+    deeds.mark(file.pk, OriginDocument("a.txt", 3, "v2"))
     file.refresh_from_db()
     assert file.metadata == {"sync": "docs", "path": "a.txt", "mark": "v2"}
 

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from rag import models
 from rag.core import errors
 from rag.providers.origins.s3 import S3Origin
-from rag.services.files.sync import Synced, find_origin, plan_of, sync_files
+from rag.services.files.sync import SyncResult, open_origin, preview_sync, sync_files
 from tests.factories import StoreFactory
 from tests.fakes.loopback import Fault
 from tests.fakes.s3_server import ACCESS_KEY, S3Server
@@ -39,7 +39,7 @@ def s3(settings: Any) -> Iterator[S3Server]:
         yield server
 
 
-def sync(store: models.Store, address: str = "s3://docs/man", **values: Any) -> Synced:
+def sync(store: models.Store, address: str = "s3://docs/man", **values: Any) -> SyncResult:
     origin = S3Origin(address, tries=1)
     return sync_files(scope=OPERATOR, store=store, origin=origin, label=origin.name, **values)
 
@@ -78,7 +78,7 @@ def test_new_changed_renamed_and_deleted_objects_are_followed(s3: S3Server) -> N
     s3.objects["man/moved/c.txt"] = s3.objects.pop("man/sub/c.txt")
     del s3.objects["man/d.txt"]
     s3.objects["man/e.txt"] = b"a fifth one that is new"
-    told = plan_of(store=store, origin=S3Origin("s3://docs/man/"), label="docs/man")
+    told = preview_sync(store=store, origin=S3Origin("s3://docs/man/"), label="docs/man")
     assert held(store) == before
     done = sync(store)
     for plan in (told, done.plan):
@@ -232,14 +232,14 @@ def test_addresses_and_keys_are_checked_before_anything_is_asked(settings: Any) 
     settings.RAG = settings.RAG | {"S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b"}
     for bad in ("s3://", "http://docs/man", "s3://key:secret@docs/man", "s3://docs/man?x=1"):
         with pytest.raises(errors.InvalidInputError, match="Write s3://bucket/prefix"):
-            find_origin(address=bad)
+            open_origin(address=bad)
     with pytest.raises(errors.InvalidInputError, match="Name a folder"):
-        find_origin(address=" ")
-    assert find_origin(address="s3://docs").name == "docs"
-    assert find_origin(address="s3://docs/a/b/").name == "docs/a/b"
+        open_origin(address=" ")
+    assert open_origin(address="s3://docs").name == "docs"
+    assert open_origin(address="s3://docs/a/b/").name == "docs/a/b"
     settings.RAG = settings.RAG | {"S3_SECRET_KEY": ""}
     with pytest.raises(errors.ConfigurationError, match="AWS_SECRET_ACCESS_KEY"):
-        find_origin(address="s3://docs")
+        open_origin(address="s3://docs")
 
 
 def test_the_command_tells_and_keeps_secrets(

@@ -12,7 +12,7 @@ from django.core.files.storage import default_storage
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.files.bulk_upload import Taken, Wish, take_files
+from rag.services.files.bulk_upload import UploadRequest, UploadResult, upload_many
 from rag.services.files.content import open_original
 from tests.factories import FileFactory, StoreFactory
 
@@ -25,12 +25,22 @@ def store() -> Any:
 
 
 def take(
-    store: Any, tmp_path: Path, content: bytes, name: str = "a.txt", wish: Wish | None = None
-) -> list[Taken]:
+    store: Any,
+    tmp_path: Path,
+    content: bytes,
+    name: str = "a.txt",
+    wish: UploadRequest | None = None,
+) -> list[UploadResult]:
     path = tmp_path / "upload"
     path.write_bytes(content)
     return list(
-        take_files(scope=Scope.operator(), store=store, path=path, name=name, wish=wish or Wish())
+        upload_many(
+            scope=Scope.operator(),
+            store=store,
+            path=path,
+            name=name,
+            request=wish or UploadRequest(),
+        )
     )
 
 
@@ -42,12 +52,12 @@ def packed(**members: bytes) -> bytes:
     return target.getvalue()
 
 
-def outcomes(taken: list[Taken]) -> list[tuple[str, str]]:
+def outcomes(taken: list[UploadResult]) -> list[tuple[str, str]]:
     return [(one.name, one.outcome) for one in taken]
 
 
 def test_what_was_wished_holds_for_every_document(store: Any, tmp_path: Path) -> None:
-    wish = Wish("manual", {"lang": "en"})
+    wish = UploadRequest("manual", {"lang": "en"})
     taken = take(store, tmp_path, packed(a__txt=b"1", b__txt=b"2"), "b.zip", wish)
     assert outcomes(taken) == [("a.txt", "taken"), ("b.txt", "taken")]
     for file in models.File.objects.all():
@@ -63,14 +73,14 @@ def test_without_a_wish_the_defaults_hold(store: Any, tmp_path: Path) -> None:
 def test_replacing_within_a_bundle_keeps_what_is_not_wished_anew(
     store: Any, tmp_path: Path
 ) -> None:
-    wish = Wish("manual", {"lang": "en"})
+    wish = UploadRequest("manual", {"lang": "en"})
     take(store, tmp_path, packed(a__txt=b"1", b__txt=b"2"), "b.zip", wish)
     again = take(
         store,
         tmp_path,
         packed(a__txt=b"one", b__txt=b"2", c__txt=b"3"),
         "b.zip",
-        Wish(is_replacing=True),
+        UploadRequest(is_replacing=True),
     )
     assert outcomes(again) == [("a.txt", "replaced"), ("b.txt", "known"), ("c.txt", "taken")]
     file = models.File.objects.get(name="a.txt")
@@ -113,7 +123,7 @@ def test_the_original_comes_back_byte_by_byte(store: Any, tmp_path: Path) -> Non
 
 def test_files_of_other_stores_are_never_replaced(store: Any, tmp_path: Path) -> None:
     other = FileFactory(name="a.txt")
-    (one,) = take(store, tmp_path, b"new", wish=Wish(is_replacing=True))
+    (one,) = take(store, tmp_path, b"new", wish=UploadRequest(is_replacing=True))
     assert one.outcome == "taken"
     other.refresh_from_db()
     assert other.size == 12

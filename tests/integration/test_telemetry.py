@@ -11,12 +11,12 @@ import pytest
 from django.test import Client
 
 from project.telemetry import start_telemetry, stop_telemetry
-from rag.core import watch
-from rag.core.account import on_account
+from rag.core import metrics
 from rag.core.ports import ChatRequest
+from rag.core.request_context import use_account
 from rag.core.types import Message
 from rag.services.wiring import registry as wiring
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.fakes.loopback import LoopbackServer, Reply
 from tests.fakes.openai_server import OpenAIServer, Script
 
@@ -56,11 +56,11 @@ def facts(span: Any) -> dict[str, Any]:
 def test_a_request_and_what_it_led_to_are_one_trace(
     collector: LoopbackServer, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> None:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     with OpenAIServer() as server:
         settings.RAG = {**settings.RAG, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
         server.chat = Script(pieces=("Two years.",))
-        with watch.span("request", method="POST"), on_account(run="run-7", agent="desk"):
+        with metrics.span("request", method="POST"), use_account(run="run-7", agent="desk"):
             wiring.chat_model(MODEL).generate(ChatRequest([Message("user", "a secret question")]))
     told = spans(collector)
     model, request = told["model"], told["request"]
@@ -74,7 +74,7 @@ def test_a_request_and_what_it_led_to_are_one_trace(
 
 def test_a_request_has_its_route_and_a_failure_its_kind(collector: LoopbackServer) -> None:
     Client().get("/healthz")
-    with pytest.raises(ValueError, match="secret"), watch.span("broken"):
+    with pytest.raises(ValueError, match="secret"), metrics.span("broken"):
         raise ValueError("secret words")
     told = spans(collector)
     assert facts(told["request"])["http.route"] == "/healthz"
@@ -88,7 +88,7 @@ def test_a_collector_that_is_gone_disturbs_nobody(settings: Any) -> None:
     settings.OTEL_ENDPOINT = "http://127.0.0.1:9"
     assert start_telemetry() and start_telemetry()
     assert Client().get("/healthz").status_code == 200
-    watch.WATCHERS[:] = [one for one in watch.WATCHERS if type(one).__name__ != "SpanWatcher"]
+    metrics.LISTENERS[:] = [one for one in metrics.LISTENERS if type(one).__name__ != "SpanWatcher"]
     from project import telemetry
 
     telemetry._started.clear()
@@ -96,8 +96,8 @@ def test_a_collector_that_is_gone_disturbs_nobody(settings: Any) -> None:
 
 def test_without_an_endpoint_nothing_is_loaded(settings: Any) -> None:
     settings.OTEL_ENDPOINT = ""
-    before = len(watch.WATCHERS)
-    assert not start_telemetry() and len(watch.WATCHERS) == before
+    before = len(metrics.LISTENERS)
+    assert not start_telemetry() and len(metrics.LISTENERS) == before
 
 
 def test_without_the_extra_the_log_says_what_is_missing(
@@ -112,7 +112,7 @@ def test_without_the_extra_the_log_says_what_is_missing(
 def test_a_process_that_sends_no_spans_loads_no_sdk() -> None:
     # Another process: this one has loaded it by now.
     code = (
-        "import sys, project.telemetry, rag.core.watch;"
+        "import sys, project.telemetry, rag.core.metrics;"
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     env = {"DJANGO_SETTINGS_MODULE": "project.settings", "PATH": "", "CITABLE_VAR": "/nonexistent"}

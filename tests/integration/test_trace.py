@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from agents import models
-from agents.chat.answers.store_events import MAX_CHARACTERS, clear_events, trace_steps
-from agents.chat.answers.trace import trace_of
-from agents.core.chat import ChatEvent
-from project.logs import JsonLines
+from agents.chat.answers.persist import MAX_CHARACTERS, purge_events, trace_steps
+from agents.chat.answers.trace import answer_trace
+from agents.core.chat_events import ChatEvent
+from project.logs import JsonFormatter
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import LimitError, NotFoundError
-from rag.services.access.api_keys import authenticate_key, make_key
+from rag.services.access.api_keys import authenticate_key, create_key
 from rag.services.access.callers import scope_of
-from rag.services.usage.admin import save_budget
-from tests.edges.api_desk import client_for, error_of, ok
+from rag.services.usage.budgets import save_budget
+from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import FileFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, world
 
@@ -36,9 +36,9 @@ def test_an_answers_decisions_and_calls_are_kept_when_its_events_are_gone(
     settings.RAG = {**settings.RAG, "PRICES": {"test:model": {"input": 1000, "output": 1000}}}
     world.use(lambda request: CITED)
     answer = world.ask(QUESTION).row
-    clear_events(older_than_h=-1)
+    purge_events(older_than_h=-1)
     assert not answer.events.exists()
-    told = trace_of(key=str(answer.key), scope=world.scope)
+    told = answer_trace(key=str(answer.key), scope=world.scope)
     steps = {(step["kind"], step["name"]): step for step in told["steps"]}
     assert steps["step", "route"]["data"]["route"] == "retrieve"
     assert steps["step", "search"]["outcome"] == "ok"
@@ -74,16 +74,16 @@ def test_only_whose_conversation_it_is_sees_it(world: AgentWorld) -> None:
     for stranger in (UserFactory(), UserFactory(is_superuser=True)):
         error_of(client_for(stranger).get(path), 404)
         with pytest.raises(NotFoundError):
-            trace_of(key=str(answer.key), scope=scope_of(stranger))
+            answer_trace(key=str(answer.key), scope=scope_of(stranger))
     error_of(client_for(world.user).get(f"/api/messages/{uuid.uuid4()}/trace"), 404)
     error_of(client_for(world.user, rights=["write"]).get(path), 403)
     with pytest.raises(NotFoundError):
-        trace_of(key=str(answer.key), scope=Scope.anonymous())
+        answer_trace(key=str(answer.key), scope=Scope.anonymous())
 
 
 def test_an_agent_asked_with_a_key_is_on_the_keys_budget(world: AgentWorld) -> None:
     world.use(lambda request: CITED)
-    key, secret = make_key(user=world.user, name="app")
+    key, secret = create_key(user=world.user, name="app")
     save_budget(budget=rag_models.Budget(key=key, max_tokens=10))
     world.scope = authenticate_key(secret=secret).scope
     world.ask(QUESTION)
@@ -123,7 +123,7 @@ def test_logs_at_info_hold_no_text_of_documents_questions_or_answers(world: Agen
     publish(FileFactory(store=world.store, name="x.txt"), "Zirkonium is stored in vault Q-17.")
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)

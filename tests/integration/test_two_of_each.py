@@ -20,11 +20,11 @@ from django.db import connection
 
 from agents import models as agent_models
 from rag import models
-from rag.services.access.api_keys import make_key
-from tests.edges.api_desk import WRITER
+from rag.services.access.api_keys import create_key
+from tests.edges.api_client import WRITER
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 from tests.integration.agent_world import OPEN, sse_events
-from tests.processes import mortal_server, worker_process
+from tests.server_processes import mortal_server, worker_process
 
 LONG = " ".join(f"word{number}" for number in range(40))
 SCRIPT = {"answers": [{"contains": "slowly", "answer": LONG, "delay_s": 1.5}], "default": "Yes."}
@@ -107,7 +107,7 @@ def _keys() -> tuple[str, str]:
     agent_models.Agent.objects.create(name="desk", owner=owner, config=dict(OPEN))
 
     def key_of(user: User, *rights: str) -> str:
-        return make_key(user=user, name="k", rights=rights, requests_per_minute=6000)[1]
+        return create_key(user=user, name="k", rights=rights, requests_per_minute=6000)[1]
 
     return key_of(owner, "read", "write"), key_of(reader, "read")
 

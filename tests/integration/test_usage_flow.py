@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agents.flows.runs.steer import replay_flow
-from agents.runtime.scopes import scope_of_run
+from agents.flows.runs.control import rerun_flow
+from agents.runtime.scopes import run_scope
 from rag import models
-from rag.services.access.api_keys import make_key
-from rag.services.usage.admin import save_budget
+from rag.services.access.api_keys import create_key
+from rag.services.usage.budgets import save_budget
 from tests.integration.flow_world import SCRIPT, Clinic
 from tests.integration.flow_world import clinic as clinic
 from tests.integration.flow_world import house as house
@@ -34,7 +34,7 @@ def test_each_node_that_asks_a_model_is_a_row_of_the_run(clinic: Clinic, setting
 def test_a_flow_stops_where_its_keys_budget_is_used_up(clinic: Clinic) -> None:
     user = clinic.flow.owner
     assert user is not None
-    key, _ = make_key(user=user, name="app")
+    key, _ = create_key(user=user, name="app")
     save_budget(budget=models.Budget(key=key, max_tokens=1))
     asked = replace(clinic, scope=replace(clinic.scope, key_id=key.pk))
     run = asked.ask("高血压怎么控制")
@@ -44,15 +44,15 @@ def test_a_flow_stops_where_its_keys_budget_is_used_up(clinic: Clinic) -> None:
         **run.error["params"]
     )
     # Another process that goes on with it knows the key as well.
-    assert scope_of_run(run=run).key_id == key.pk
+    assert run_scope(run=run).key_id == key.pk
 
 
 def test_who_replays_a_run_pays_for_it(clinic: Clinic) -> None:
     user = clinic.flow.owner
     assert user is not None
-    key, _ = make_key(user=user, name="app")
+    key, _ = create_key(user=user, name="app")
     run = clinic.ask("高血压怎么控制")
     first = run.events.filter(kind="node_started").order_by("seq").values_list("node", flat=True)
-    again = replay_flow(run=run, scope=replace(clinic.scope, key_id=key.pk), from_node=first[0])
-    assert again.key_id == scope_of_run(run=again).key_id == key.pk
-    assert replay_flow(run=run, scope=clinic.scope, from_node=first[0]).key_id is None
+    again = rerun_flow(run=run, scope=replace(clinic.scope, key_id=key.pk), from_node=first[0])
+    assert again.key_id == run_scope(run=again).key_id == key.pk
+    assert rerun_flow(run=run, scope=clinic.scope, from_node=first[0]).key_id is None

@@ -13,21 +13,27 @@ from django.db import connection
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.account import Account, Request, current_account, on_account, open_request
 from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
+from rag.core.request_context import (
+    RequestContext,
+    UsageAccount,
+    current_account,
+    set_request,
+    use_account,
+)
 from rag.core.types import Message
 from rag.services.access.callers import scope_of
-from rag.services.answers.ask import ask, stream_ask
-from rag.services.search.rerank import rerank_hits
+from rag.services.answers.question_answering import ask, stream_ask
+from rag.services.search.reranking import rerank_hits
 from rag.services.stores.lifecycle import create_store
 from rag.services.tokens import count_tokens
-from rag.services.usage.ledger import Call, record_call
+from rag.services.usage.ledger import ModelCall, record_call
 from rag.services.usage.prices import price_of, read_price
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for, embedder_for
-from tests.edges.admin_desk import use_words
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import Reply
 from tests.fakes.openai_server import OpenAIServer, Script
@@ -42,7 +48,7 @@ REQUEST = ChatRequest([Message("user", "How long is the warranty of the pump?")]
 def server(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[OpenAIServer]:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     with OpenAIServer() as server:
         settings.RAG = {
             **settings.RAG,
@@ -165,7 +171,7 @@ def test_ranking_again_is_a_row_by_a_model_and_by_an_endpoint(
     body = {"results": scores, "usage": {"total_tokens": 77}}
     server.route("POST", "/rerank", lambda call: Reply(body))
     settings.RAG = {**settings.RAG, "RERANK_URL": server.origin, "RERANK_MODEL": "jina"}
-    with on_account(agent="desk"):
+    with use_account(agent="desk"):
         rerank_hits(query="q", hits=hits, method="endpoint")
     record = the_record(provider="endpoint")
     assert (record.model, record.input_tokens, record.output_tokens) == ("jina", 77, 0)
@@ -176,7 +182,7 @@ def test_work_without_a_scope_is_on_the_account_of_the_request(server: OpenAISer
     user = UserFactory()
 
     def work() -> None:
-        open_request(Request("api", user_id=user.pk))
+        set_request(RequestContext("api", user_id=user.pk))
         wiring.chat_model(MODEL).generate(REQUEST)
         chat_for(scope=Scope.anonymous(), kind="tool", model=MODEL).generate(REQUEST)
 
@@ -187,7 +193,7 @@ def test_work_without_a_scope_is_on_the_account_of_the_request(server: OpenAISer
         (user.pk, "other"),
         (user.pk, "tool"),
     }
-    assert current_account() == Account()
+    assert current_account() == UsageAccount()
 
 
 def test_a_price_is_found_by_name_then_by_the_longest_pattern(settings: Any) -> None:
@@ -222,9 +228,9 @@ def test_a_price_that_is_none_is_said_and_not_guessed(
 
 def test_a_call_whose_store_was_deleted_meanwhile_is_in_the_ledger_without_it() -> None:
     user, gone = UserFactory(), StoreFactory()
-    account = Account(user_id=user.pk, store_id=gone.pk, kind="ask")
+    account = UsageAccount(user_id=user.pk, store_id=gone.pk, kind="ask")
     models.Store.objects.filter(pk=gone.pk).delete()
-    record_call(call=Call(MODEL, account, 7, 11))
+    record_call(call=ModelCall(MODEL, account, 7, 11))
     with connection.cursor() as cursor:
         # As at the end of the transaction that the ledger shares with an answer.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")

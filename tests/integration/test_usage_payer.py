@@ -12,18 +12,17 @@ import pytest
 from django.utils import timezone
 
 from rag import models
-from rag.core.account import Request, current_account, open_request
+from rag.core.request_context import RequestContext, current_account, set_request
 from rag.providers.procrastinate_queue import defer
-from rag.services.access.api_keys import make_key
-from rag.services.files.reparse import reindex
-from rag.services.files.upload import Facts, take_bytes
+from rag.services.access.api_keys import create_key
+from rag.services.files.requeue import requeue_files
+from rag.services.files.upload import FileAttributes, create_file
 from rag.services.ingest.index_file import index_file
-from rag.services.operations.recovery import forget_old_usage
+from rag.services.operations.recovery import purge_old_usage
 from rag.services.stores.lifecycle import create_store
-from rag.services.usage.admin import save_budget
-from rag.services.usage.budgets import period_start
-from rag.services.usage.payer import paid_by, payer_now
-from tests.edges.admin_desk import use_words
+from rag.services.usage.budgets import period_start, save_budget
+from rag.services.usage.payer import charged_to, current_payer
+from tests.edges.admin_client import use_words_embedder
 from tests.factories import UserFactory
 from tests.fakes.openai_server import OpenAIServer
 from tests.integration.index_desk import ask
@@ -36,17 +35,19 @@ TEXT = "The warranty of the pump lasts two years from delivery."
 def store(
     monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None
 ) -> Iterator[models.Store]:
-    use_words(monkeypatch, settings)
+    use_words_embedder(monkeypatch, settings)
     monkeypatch.undo()
     with OpenAIServer() as server:
         settings.RAG = {**settings.RAG, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
         yield create_store(name="Remote", embedding_model="openai_compatible:emb")
-    open_request(Request())
+    set_request(RequestContext())
 
 
 def bring(store: models.Store, text: str = TEXT) -> models.File:
     content = io.BytesIO(text.encode())
-    return take_bytes(store=store, name="pump.txt", content=content, facts=Facts()).file
+    return create_file(
+        store=store, name="pump.txt", content=content, attributes=FileAttributes()
+    ).file
 
 
 def job_of(file: models.File) -> dict[str, Any]:
@@ -59,17 +60,17 @@ def job_of(file: models.File) -> dict[str, Any]:
 
 def work(args: dict[str, Any]) -> models.File:
     """Do a job as the queue does, in a context that knows nothing of the request."""
-    open_request(Request(edge="job"))
+    set_request(RequestContext(edge="job"))
     payer = {name: args[name] for name in ("user_id", "key_id") if name in args}
-    with paid_by(**payer):
+    with charged_to(**payer):
         index_file(file_id=args["file_id"])
     return models.File.objects.get(pk=args["file_id"])
 
 
 def test_who_brings_a_file_pays_for_its_vectors(store: models.Store) -> None:
     user = UserFactory()
-    key, _ = make_key(user=user, name="upload", rights=["read", "write"])
-    open_request(Request("api", user_id=user.pk, key_id=key.pk))
+    key, _ = create_key(user=user, name="upload", rights=["read", "write"])
+    set_request(RequestContext("api", user_id=user.pk, key_id=key.pk))
     args = job_of(bring(store))
     assert (args["user_id"], args["key_id"]) == (user.pk, key.pk)
     assert work(args).status == "completed"
@@ -77,8 +78,8 @@ def test_who_brings_a_file_pays_for_its_vectors(store: models.Store) -> None:
     assert (record.user, record.key, record.store) == (user, key, store)
     assert record.input_tokens == len(TEXT)
     # Reading it anew is paid by who wants that.
-    open_request(Request("api", user_id=UserFactory(username="eve").pk))
-    reindex(store=store)
+    set_request(RequestContext("api", user_id=UserFactory(username="eve").pk))
+    requeue_files(store=store)
     assert models.File.objects.get().status == "processing"
     assert "key_id" not in (again := job_of(models.File.objects.get()))
     assert again["user_id"] != user.pk
@@ -86,9 +87,9 @@ def test_who_brings_a_file_pays_for_its_vectors(store: models.Store) -> None:
 
 def test_a_key_whose_budget_is_used_up_brings_nothing_more(store: models.Store) -> None:
     user = UserFactory()
-    key, _ = make_key(user=user, name="upload", rights=["write"])
+    key, _ = create_key(user=user, name="upload", rights=["write"])
     save_budget(budget=models.Budget(key=key, period="day", max_tokens=20))
-    open_request(Request("api", user_id=user.pk, key_id=key.pk))
+    set_request(RequestContext("api", user_id=user.pk, key_id=key.pk))
     first, second = bring(store), bring(store, "Seeds are borrowed until November.")
     jobs = [job_of(first), job_of(second)]
     assert work(jobs[0]).status == "completed"
@@ -99,9 +100,9 @@ def test_a_key_whose_budget_is_used_up_brings_nothing_more(store: models.Store) 
 
 
 def test_who_is_gone_pays_nothing_and_nobody_is_nobody(store: models.Store) -> None:
-    assert payer_now() == {}
+    assert current_payer() == {}
     user = UserFactory()
-    with paid_by(user_id=user.pk, key_id=10**9):
+    with charged_to(user_id=user.pk, key_id=10**9):
         assert (current_account().user_id, current_account().key_id) == (user.pk, None)
     user.delete()
     file = bring(store)
@@ -135,8 +136,8 @@ def test_old_costs_go_and_those_of_this_month_stay(settings: Any) -> None:
     def left() -> set[str]:
         return set(models.UsageRecord.objects.values_list("model", flat=True))
 
-    assert forget_old_usage() == 0 and len(left()) == 4, "0 keeps them all"
+    assert purge_old_usage() == 0 and len(left()) == 4, "0 keeps them all"
     settings.RAG = {**settings.RAG, "USAGE_DAYS": 60}
-    assert forget_old_usage() == 1 and left() == {"today", "this month", "last month"}
+    assert purge_old_usage() == 1 and left() == {"today", "this month", "last month"}
     settings.RAG = {**settings.RAG, "USAGE_DAYS": 1}
-    assert forget_old_usage() <= 1 and {"today", "this month"} <= left()
+    assert purge_old_usage() <= 1 and {"today", "this month"} <= left()

@@ -8,10 +8,10 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.flows.definition.results import shaped
-from agents.flows.runs.follow import follow_run
+from agents.flows.definition.source_results import shape_results
 from agents.flows.runs.read import run_summary
-from agents.flows.runs.redact import visible_passages
+from agents.flows.runs.redact import redact_hits
+from agents.flows.runs.replay import replay_run_events
 from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.models import Chunk
@@ -52,7 +52,7 @@ def desk() -> Any:
 
 def followed(run: models.FlowRun) -> list[Any]:
     async def all_of() -> list[Any]:
-        return [event.data async for event in follow_run(run_id=run.pk)]
+        return [event.data async for event in replay_run_events(run_id=run.pk)]
 
     return async_to_sync(all_of)()
 
@@ -96,9 +96,9 @@ def test_only_hits_are_looked_at() -> None:
         [[]],
         {"content": "x", "chunk_id": "7"},
     ]
-    assert visible_passages(values=odd, scope=Scope.anonymous()) == odd
+    assert redact_hits(values=odd, scope=Scope.anonymous()) == odd
     deep = {"a": [{"b": {"content": "secret", "chunk_id": 10**9, "rank": 1}}]}
-    (shown,) = visible_passages(values=[deep], scope=Scope.operator())
+    (shown,) = redact_hits(values=[deep], scope=Scope.operator())
     assert shown["a"][0]["b"] == {
         "content": "",
         "highlights": [],
@@ -115,7 +115,7 @@ def test_results_as_flows_have_them_by_default_lose_their_words_too(desk: Any) -
         Hit(text=chunk.text, rank=1, chunk_id=chunk.pk, revision=1, page_first=3)
         for chunk in chunks_of(run)
     ]
-    run.state = {"rag_results": {"docs": shaped(hits, "structured")}}
+    run.state = {"rag_results": {"docs": shape_results(hits, "structured")}}
     run.save()
     kept = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
     assert kept == run.state
@@ -128,7 +128,7 @@ def test_results_as_flows_have_them_by_default_lose_their_words_too(desk: Any) -
 
 def test_an_item_of_another_source_is_no_passage_of_ours() -> None:
     item = {"content": "of a wiki", "score": None, "metadata": {"chunk_id": 10**9, "lang": "en"}}
-    assert visible_passages(values=[item], scope=Scope.anonymous()) == [item]
+    assert redact_hits(values=[item], scope=Scope.anonymous()) == [item]
 
 
 def chunks_of(run: models.FlowRun) -> list[Any]:

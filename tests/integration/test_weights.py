@@ -19,12 +19,12 @@ from psycopg import sql
 
 from rag import models
 from rag.providers.postgres.db.literals import sparse_literal
-from rag.providers.postgres.lexical import weights
-from rag.providers.postgres.lexical.keys import term_weights
+from rag.providers.postgres.lexical import reweigh as weights
+from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.providers.postgres.search.index import PostgresIndex
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.index import lexical_weights as service
-from rag.services.ingest.draft import digest, indexed_text
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.operations import recovery as recover
 from rag.stages.text.terms import index_terms
 from tests.integration.index_desk import ask, put, run_job, watch, work
@@ -68,7 +68,7 @@ def assert_weighed(store: models.Store, texts: list[str], mean: float) -> None:
     found = stored(store)
     assert len(found) == len(texts)
     for row, text in zip(found, texts, strict=True):
-        assert row == pytest.approx(term_weights(store.pk, index_terms(text), mean), rel=2e-3)
+        assert row == pytest.approx(bm25_weights(store.pk, index_terms(text), mean), rel=2e-3)
 
 
 def mean_of(texts: list[str]) -> float:
@@ -99,14 +99,14 @@ def restart(store: models.Store, mean: float) -> None:
 def test_a_row_tells_the_frequencies_it_was_made_from(
     counts: dict[str, int], before: float, after: float
 ) -> None:
-    old = term_weights(1, Counter(counts), before)
+    old = bm25_weights(1, Counter(counts), before)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     with psycopg.Cursor(connection.connection) as cursor:
         query = sql.SQL("SELECT {}::sparsevec").format(sql.Literal(sparse_literal(old)))
         raw = cursor.execute(query, binary=True).fetchone()[0]
     made = weights._reweighed(raw, sum(counts.values()), after)
-    expected = term_weights(1, Counter(counts), after)
+    expected = bm25_weights(1, Counter(counts), after)
     if not made:
         assert old == pytest.approx(expected, rel=5e-3)
         return
@@ -121,7 +121,7 @@ def test_within_the_band_nothing_is_done(store: models.Store) -> None:
     assert weights.next_mean(store.pk) is None
     assert weights.drifted_stores() == []
     before = ask("SELECT chunk_id, xmin::text FROM rag_chunk_lex ORDER BY 1")
-    service.settle_store(store_id=store.pk)
+    service.reweigh_if_drifted(store_id=store.pk)
     assert frozen(store) == 100
     assert ask("SELECT chunk_id, xmin::text FROM rag_chunk_lex ORDER BY 1") == before
 
@@ -131,7 +131,7 @@ def test_within_the_band_nothing_is_done(store: models.Store) -> None:
 def test_a_small_store_goes_to_its_true_mean_at_once(store: models.Store, length: int) -> None:
     texts = fill(store, [length, length + 2, length - 2])
     assert weights.drifted_stores() == [store.pk]
-    service.settle_store(store_id=store.pk)
+    service.reweigh_if_drifted(store_id=store.pk)
     assert frozen(store) == pytest.approx(mean_of(texts))
     assert_weighed(store, texts, mean_of(texts))
     assert not ProcrastinateJob.objects.exists()
@@ -149,7 +149,7 @@ def test_scores_are_those_of_bm25_with_the_true_mean(store: models.Store) -> Non
         ),
     )
     fill(other, [20, 30, 40, 25, 35])
-    service.settle_store(store_id=store.pk)
+    service.reweigh_if_drifted(store_id=store.pk)
     query = "word1 word2 word7 word30"
     found = [PostgresIndex().search(index_query([each], query))[0] for each in (store, other)]
     scores = [[hit.lexical.score for hit in hits] for hits in found]
@@ -164,9 +164,9 @@ def test_other_stores_and_empty_ones_are_left_alone(store: models.Store) -> None
     fill(other, [100, 101], "g", seed=50)
     before = stored(other)
     fill(store, [400, 401])
-    service.settle_store(store_id=store.pk)
-    service.settle_store(store_id=empty.pk)
-    service.settle_store(store_id=999_999)
+    service.reweigh_if_drifted(store_id=store.pk)
+    service.reweigh_if_drifted(store_id=empty.pk)
+    service.reweigh_if_drifted(store_id=999_999)
     assert stored(other) == before
     assert (frozen(other), frozen(empty)) == (100, 100)
 
@@ -272,7 +272,7 @@ def test_rows_that_somebody_holds_are_waited_for_one_by_one() -> None:
         other.close()
 
     def settle() -> None:
-        service.settle_store(store_id=store.pk)
+        service.reweigh_if_drifted(store_id=store.pk)
         connections.close_all()
 
     holder, settler = threading.Thread(target=hold), threading.Thread(target=settle)
@@ -283,7 +283,7 @@ def test_rows_that_somebody_holds_are_waited_for_one_by_one() -> None:
     # All the others and the mean are done, and visible, while one row is not at hand.
     assert settler.is_alive()
     assert frozen(store) == pytest.approx(300)
-    expected = term_weights(store.pk, index_terms(texts[0]), 300.0)
+    expected = bm25_weights(store.pk, index_terms(texts[0]), 300.0)
     assert stored(store)[0] == pytest.approx(expected, rel=2e-3)
     lets_go.set()
     for thread in (holder, settler):
@@ -309,7 +309,7 @@ def test_a_half_rewritten_store_ranks_like_a_whole_one(store: models.Store) -> N
 
     true = [top(query) for query in queries]
     chunks = [row[0] for row in ask("SELECT chunk_id FROM rag_chunk_lex ORDER BY chunk_id")]
-    weights.reweigh_held(chunks[::2], mean_of(texts) / weights.STEP)
+    weights.reweigh_locked(chunks[::2], mean_of(texts) / weights.STEP)
     mixed = [top(query) for query in queries]
     shared = [len(set(a) & set(b)) / len(a) for a, b in zip(true, mixed, strict=True)]
     assert sum(shared) / len(shared) >= 0.85
@@ -379,9 +379,11 @@ def test_a_load_of_nothing_or_of_blanks_keeps_the_mean(store: models.Store) -> N
     assert frozen(store) == 100
     file = make_file(store, revision=1)
     (row,) = load_rows(file, ["。。。"], [unit(1)])
-    blank = LoadRow(file.pk, row.chunk, digest(row.chunk), indexed_text(row.chunk), row.vector)
+    blank = LoadRow(
+        file.pk, row.chunk, chunk_digest(row.chunk), indexed_text(row.chunk), row.vector
+    )
     assert load_chunks(target=target, rows=[blank]) == 1
     assert frozen(store) == 100
     # Chunks without a word have no mean to go to.
-    service.settle_store(store_id=store.pk)
+    service.reweigh_if_drifted(store_id=store.pk)
     assert frozen(store) == 100

@@ -11,7 +11,7 @@ from django.db.utils import IntegrityError
 
 from agents import models
 from agents.flows.runs import event_log as write_events
-from agents.flows.runs.event_log import write_event
+from agents.flows.runs.event_log import persist_event
 from agents.runtime import db as in_db
 
 
@@ -33,12 +33,12 @@ def stored(run: models.FlowRun) -> list[int]:
 
 async def results(*rows: models.RunEvent) -> list[Any]:
     """Write rows at one moment; return what each of those who wrote them was told."""
-    return await asyncio.gather(*map(write_event, rows), return_exceptions=True)
+    return await asyncio.gather(*map(persist_event, rows), return_exceptions=True)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[int]:
     """Let the database fail so often before it is back; return how many rows each try had."""
-    real, left, tries = write_events._save, list(errors), []
+    real, left, tries = write_events._save_events, list(errors), []
 
     def save(rows: list[models.RunEvent]) -> Any:
         tries.append(len(rows))
@@ -46,7 +46,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[int]:
             raise left.pop(0)
         return real(rows)
 
-    monkeypatch.setattr(write_events, "_save", save)
+    monkeypatch.setattr(write_events, "_save_events", save)
     return tries
 
 
@@ -64,11 +64,11 @@ async def test_a_database_that_stays_away_is_told_to_each_and_later_ones_are_wri
 ) -> None:
     monkeypatch.setattr(in_db, "PATIENCE_S", 0.0)
     tries = failing(monkeypatch, OperationalError("gone"))
-    first = [asyncio.create_task(write_event(event(run, seq))) for seq in (1, 2)]
+    first = [asyncio.create_task(persist_event(event(run, seq))) for seq in (1, 2)]
     while not tries:
         await asyncio.sleep(0)
     # It came while the others were being tried: its own time is not over.
-    later = asyncio.create_task(write_event(event(run, 3)))
+    later = asyncio.create_task(persist_event(event(run, 3)))
     told = await asyncio.gather(*first, later, return_exceptions=True)
     assert [type(one) for one in told] == [OperationalError, OperationalError, type(None)]
     assert await in_db.in_db(stored, run) == [3]
@@ -85,7 +85,7 @@ async def test_what_is_wrong_with_a_row_is_not_tried_again(
 async def test_a_commit_whose_answer_was_lost_counts_and_anothers_does_not(
     run: models.FlowRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, tries = write_events._save, []
+    real, tries = write_events._save_events, []
 
     def save(rows: list[models.RunEvent]) -> Any:
         told = real(rows)
@@ -94,7 +94,7 @@ async def test_a_commit_whose_answer_was_lost_counts_and_anothers_does_not(
             raise OperationalError("the connection was lost at the commit")
         return told
 
-    monkeypatch.setattr(write_events, "_save", save)
+    monkeypatch.setattr(write_events, "_save_events", save)
     assert await results(event(run, 1), event(run, 2)) == [None, None]
     assert len(tries) == 2 and await in_db.in_db(stored, run) == [1, 2]
     told = await results(event(run, 2), event(run, 3))
@@ -106,12 +106,12 @@ async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(
     run: models.FlowRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = failing(monkeypatch, *[OperationalError("gone")] * 1000)
-    waiting = [asyncio.create_task(write_event(event(run, 1)))]
+    waiting = [asyncio.create_task(persist_event(event(run, 1)))]
     while not tries:
         await asyncio.sleep(0)
-    waiting.append(asyncio.create_task(write_event(event(run, 2))))
+    waiting.append(asyncio.create_task(persist_event(event(run, 2))))
     await asyncio.sleep(0)
-    writer = write_events._DESKS[asyncio.get_running_loop()].writer
+    writer = write_events._QUEUES[asyncio.get_running_loop()].writer
     assert writer is not None
     writer.cancel()
     async with asyncio.timeout(2):

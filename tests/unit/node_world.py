@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.core.nodes import FilesAsked, SourcesAsked
-from agents.flows.versions.run_cases import pretend_files, pretend_outcome
+from agents.core.nodes import FileQuery, SourceQueries
+from agents.flows.versions.dry_run import stub_files, stub_outcome
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import RAGError, UnknownNameError
@@ -39,8 +39,8 @@ class NotedRun:
         self.decision = decision
         self.deadline = Deadline(30)
         self.requests: list[tuple[str, ChatRequest]] = []
-        self.asked: list[SourcesAsked] = []
-        self.files: list[FilesAsked] = []
+        self.asked: list[SourceQueries] = []
+        self.files: list[FileQuery] = []
         self.past: dict[str, Mapping[str, Any]] = {}
         self.events: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -60,13 +60,13 @@ class NotedRun:
             raise answer
         return ChatReply(answer, model=self.model_id(name))
 
-    async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
+    async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         self.asked.append(asked)
-        return [pretend_outcome(call, self.sources.get(call.name)) for call in asked.calls]
+        return [stub_outcome(call, self.sources.get(call.name)) for call in asked.calls]
 
-    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+    async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         self.files.append(asked)
-        return pretend_files(self.node, self.sources.get(self.node))
+        return stub_files(self.node, self.sources.get(self.node))
 
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         return self.past

@@ -12,7 +12,7 @@ import pytest
 from agents.chat.agents import page as context_page
 from agents.chat.agents.page import MAX_URLS, read_page
 from agents.core.page_context import PageContext
-from agents.runtime.threads import in_rows, in_threads, waited
+from agents.runtime.threads import run_blocking, run_db, wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
@@ -31,8 +31,8 @@ def may_end() -> Iterator[threading.Event]:
 async def search_at_once() -> None:
     """Do what searches and rows do; it must not wait for anything."""
     async with asyncio.timeout(2):
-        assert await in_threads(lambda: "found") == "found"
-        assert await in_rows(lambda: "row") == "row"
+        assert await run_blocking(lambda: "found") == "found"
+        assert await run_db(lambda: "row") == "row"
 
 
 async def test_pages_that_hang(monkeypatch: pytest.MonkeyPatch, may_end: threading.Event) -> None:
@@ -69,7 +69,7 @@ async def test_tools_that_wait_for_a_thread(
     places.acquire()
     monkeypatch.setattr(source_threads, "_places", places)
     calls = [
-        asyncio.create_task(waited(may_end.wait, name="t", deadline=Deadline(0.5)))
+        asyncio.create_task(wait_until_deadline(may_end.wait, name="t", deadline=Deadline(0.5)))
         for _ in range(MANY)
     ]
     await asyncio.sleep(0.1)

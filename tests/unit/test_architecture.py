@@ -178,7 +178,7 @@ def test_an_import_inside_a_function_gives_its_reason() -> None:
 
 def test_only_the_settings_read_the_environment() -> None:
     # The others hand it on: to a child process, or the settings' own name to Django.
-    allowed = {"project/settings.py", "project/postgres_account.py"}
+    allowed = {"project/settings.py", "project/postgres/account.py"}
     readers = [
         f"{name}:{node.lineno}"
         for name in sources()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.chat.agents.run import AskedModel
+from agents.chat.agents.answer_context import MeteredModel
 from rag.core.errors import ProviderTimeoutError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
@@ -33,20 +33,20 @@ class Listening:
 
 async def test_two_texts_are_asked_without_chance_and_counted() -> None:
     chat = Listening()
-    model = AskedModel(chat=chat)  # type: ignore[arg-type]
-    assert await model.told("Sum it up.", "<turn>hi</turn>") == "Thirty days"
+    model = MeteredModel(chat=chat)  # type: ignore[arg-type]
+    assert await model.complete("Sum it up.", "<turn>hi</turn>") == "Thirty days"
     (request,) = chat.asked
     assert request.messages == [Message("system", "Sum it up."), Message("user", "<turn>hi</turn>")]
     assert (request.temperature, request.max_tokens, request.timeout_s) == (0.0, 1024, 60.0)
     assert request.options == {} and model.usage == {"input_tokens": 7, "output_tokens": 2}
-    await model.told("a", "b", max_tokens=256, timeout_s=30.0, options={"json": True})
+    await model.complete("a", "b", max_tokens=256, timeout_s=30.0, options={"json": True})
     last = chat.asked[-1]
     assert (last.max_tokens, last.timeout_s, last.options) == (256, 30.0, {"json": True})
     assert model.usage == {"input_tokens": 14, "output_tokens": 4}
 
 
 async def test_its_time_ends_what_it_says() -> None:
-    model = AskedModel(chat=Listening(is_hanging=True))  # type: ignore[arg-type]
+    model = MeteredModel(chat=Listening(is_hanging=True))  # type: ignore[arg-type]
     with pytest.raises(ProviderTimeoutError, match="test:listening did not answer within 0.01 s"):
-        await model.told("a", "b", timeout_s=0.01)
+        await model.complete("a", "b", timeout_s=0.01)
     assert model.usage == {}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.citing.markers import read_attributes
+from rag.stages.citing.citation_markers import read_attributes
 
 WRITTEN = {
     ' doc_id="a" quote="b c"': {"doc_id": "a", "quote": "b c"},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.services.answers.cited_answer import CheckedStream, Part, checked_text, failed
+from rag.services.answers.cited_answer import CheckedStream, Part, checked_text, failed_citations
 from rag.stages.prompting.context import Passage
 
 TEXT = "The pump is serviced yearly. The filter costs 45 yuan."
@@ -86,4 +86,4 @@ def test_the_cuts_change_nothing(
         plain, citations = checked_text(text, PASSAGES)
         assert shown(whole) == plain and numbers(whole) == [one.number for one in citations]
     if drops and shows:
-        assert failed([part for part in whole if isinstance(part, Citation)]) == []
+        assert failed_citations([part for part in whole if isinstance(part, Citation)]) == []

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.types import Citation
-from rag.stages.citing.cite import verify_citations
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from tests.unit.passages import make_hit, make_passages
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rag.stages.citing.cite import verify_citations
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_ends
 from rag.stages.text.terms import is_han

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.core.types import Citation
-from rag.stages.citing import markers
-from rag.stages.citing.cite import CitationStream, verify_citations
-from rag.stages.citing.markers import Marker, MarkerReader, read_markers
+from rag.stages.citing import citation_markers as markers
+from rag.stages.citing.citation_markers import Marker, MarkerReader, read_markers
+from rag.stages.citing.verify import CitationStream, verify_citations
 from tests.unit.passages import make_passages
 
 PASSAGES = make_passages(

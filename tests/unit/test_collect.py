@@ -12,14 +12,14 @@ import pytest
 
 from rag.core.errors import DocumentError, InvalidInputError
 from rag.services.files import archives as bundle
-from rag.services.files.archives import Item, collect_items, zip_items
+from rag.services.files.archives import UploadItem, collect_items, zip_items
 
 
 def names(*paths: Path | str) -> list[str]:
     return [item.name for item in collect_items(paths=[str(path) for path in paths])]
 
 
-def content(item: Item) -> bytes:
+def content(item: UploadItem) -> bytes:
     with item.open() as stream:
         return stream.read()
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.citing.complete import complete_span, complete_words
+from rag.stages.citing.expand_span import expand_span, expand_to_words
 
 
 def whole(quote: str, text: str, **more: bool) -> str:
     start = text.index(quote)
-    begin, end = complete_span(text, start, start + len(quote), **more)
+    begin, end = expand_span(text, start, start + len(quote), **more)
     return text[begin:end]
 
 
@@ -32,7 +32,7 @@ WORDS = [
 @pytest.mark.parametrize(("quote", "text", "found"), WORDS)
 def test_words_and_numbers_become_whole(quote: str, text: str, found: str) -> None:
     start = text.index(quote)
-    begin, end = complete_words(text, start, start + len(quote))
+    begin, end = expand_to_words(text, start, start + len(quote))
     assert text[begin:end] == found
 
 
@@ -122,5 +122,5 @@ def test_a_span_only_grows_and_what_it_grew_to_is_whole_in_words(
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     for is_strict in (False, True):
-        begin, finish = complete_span(text, start, end, is_strict=is_strict)
+        begin, finish = expand_span(text, start, end, is_strict=is_strict)
         assert 0 <= begin <= start < end <= finish <= len(text)

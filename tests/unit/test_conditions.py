@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.definition.condition_tree import MAX_LENGTH
-from agents.flows.definition.conditions import Verdict, compile_condition
+from agents.flows.definition.condition_parser import MAX_LENGTH
+from agents.flows.definition.conditions import ConditionResult, compile_condition
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 STATE: dict[str, Any] = {
@@ -30,7 +30,7 @@ STATE: dict[str, Any] = {
 }
 
 
-def ask(text: str, **values: Any) -> Verdict:
+def ask(text: str, **values: Any) -> ConditionResult:
     return compile_condition(text).evaluate({**STATE, **values})
 
 
@@ -68,20 +68,20 @@ def ask(text: str, **values: Any) -> Verdict:
     ],
 )
 def test_a_condition_holds_or_not(text: str, is_true: bool) -> None:
-    assert ask(text) == Verdict(is_true)
+    assert ask(text) == ConditionResult(is_true)
 
 
 @pytest.mark.parametrize(
     "text", ['gone == "x"', 'gone != "x"', "gone > 1", "gone", "gone.a == 1", "gone in tags"]
 )
 def test_a_missing_variable_makes_its_comparison_false_and_is_named(text: str) -> None:
-    assert ask(text) == Verdict(False, ("gone",))
+    assert ask(text) == ConditionResult(False, ("gone",))
 
 
 def test_other_comparisons_are_not_touched_by_a_missing_one() -> None:
-    assert ask("gone > 1 || n == 3") == Verdict(True, ("gone",))
-    assert ask("!(gone > 1)") == Verdict(True, ("gone",))
-    assert ask("n == 3 || gone > 1") == Verdict(True)
+    assert ask("gone > 1 || n == 3") == ConditionResult(True, ("gone",))
+    assert ask("!(gone > 1)") == ConditionResult(True, ("gone",))
+    assert ask("n == 3 || gone > 1") == ConditionResult(True)
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ RESERVED = [
 def test_words_of_the_language_may_be_names_of_variables(name: str) -> None:
     condition = compile_condition(f'{name} == "x" && more.{name} == 1')
     assert condition.variables == tuple(sorted(("more", name)))
-    assert condition.evaluate({name: "x", "more": {name: 1}}) == Verdict(True)
-    assert condition.evaluate({"more": {name: 1}}) == Verdict(False, (name,))
+    assert condition.evaluate({name: "x", "more": {name: 1}}) == ConditionResult(True)
+    assert condition.evaluate({"more": {name: 1}}) == ConditionResult(False, (name,))
 
 
 def test_a_field_that_is_not_there_is_told_in_words() -> None:
@@ -208,7 +208,7 @@ def test_one_condition_serves_many_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert set(
             pool.map(lambda n: condition.evaluate({"n": n % 2 * 3, "confidence": 1}), range(400))
-        ) == {Verdict(False), Verdict(True)}
+        ) == {ConditionResult(False), ConditionResult(True)}
 
 
 NAMES = st.sampled_from(["a", "b", "置信度", "gone"])

@@ -16,7 +16,7 @@ from rag.core.hits import Hit, Leg
 from rag.core.types import CONTEXT_TYPES
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.prompting.context import Context, _Packing, build_context
-from rag.stages.prompting.context_layout import layout_of
+from rag.stages.prompting.context_layout import layout_for
 from tests.unit.cutting import byte_level, unigram
 
 COUNTERS: dict[str, Callable[[str], int]] = {
@@ -259,7 +259,7 @@ def test_default_budget_with_the_default_model_s_tokens() -> None:
 @settings(max_examples=60, deadline=None)
 def test_what_fits_whole_is_what_packing_makes_of_it(texts: list[str], kind: str) -> None:
     hits = [hit(text, chunk_id=number) for number, text in enumerate(texts)]
-    packing = _Packing(layout_of(kind, is_chinese=True), len, 10**6)
+    packing = _Packing(layout_for(kind, is_chinese=True), len, 10**6)
     whole = packing.whole(hits)
     assert whole in (None, packing.of(hits))
     is_short = all(len(text.strip()) <= packing.layout.max_tokens for text in texts)

@@ -10,7 +10,7 @@ import pytest
 
 from rag.core.errors import DocumentError
 from rag.stages.draw_page import draw_page
-from tests import hostile
+from tests import hostile_files
 
 LINES = [["The pump is serviced every 30 days.", "The filter costs 45 yuan."], ["Second page."]]
 
@@ -18,7 +18,7 @@ LINES = [["The pump is serviced every 30 days.", "The filter costs 45 yuan."], [
 @pytest.fixture
 def pdf(tmp_path: Path) -> Path:
     path = tmp_path / "a.pdf"
-    path.write_bytes(hostile.text_pdf(LINES))
+    path.write_bytes(hostile_files.text_pdf(LINES))
     return path
 
 

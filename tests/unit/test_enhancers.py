@@ -11,7 +11,7 @@ from rag.core.plugins import PLUGINS
 from rag.plugins.enhancers.analytical import Analytical
 from rag.plugins.enhancers.creative import Creative
 from rag.plugins.enhancers.standard import Standard
-from rag.services.answers.prompt import PromptEnhancer
+from rag.services.answers.context_builder import PromptEnhancer
 from rag.stages.prompting.prompt import Wording, enhance_prompt
 from tests.contracts import EnhancerContract
 

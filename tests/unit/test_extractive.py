@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag.core.ports import ChatModel, ChatRequest
 from rag.providers.extractive import MAX_CHARS, ExtractiveChatModel
-from rag.stages.citing.cite import verify_citations
+from rag.stages.citing.verify import verify_citations
 from tests.contract_chat import ChatModelContract, collected
 from tests.unit.passages import make_passages
 

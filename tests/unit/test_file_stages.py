@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from rag.core.errors import DocumentError, InvalidInputError, LimitError
 from rag.core.hits import Hit
 from rag.providers.http.download import Budget, BudgetedFile
-from rag.stages.citing.plain_text import UnmarkedText
+from rag.stages.citing.strip_markers import MarkerStripper
 from rag.stages.detect.mime_type import read_data_url, sniff_media
 from rag.stages.prompting.context import Passage
-from rag.stages.query.join_question import find_text
-from rag.stages.ranking.bm25 import rank_texts
+from rag.stages.query.condense import infer_question
+from rag.stages.ranking.bm25 import bm25_scores
 
 SAMPLES = {
     "png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 9, "image/png"),
@@ -89,10 +89,10 @@ def test_half_a_character_in_a_data_address_is_refused(head: str) -> None:
 
 def test_a_text_with_the_rare_words_of_the_question_ranks_first() -> None:
     texts = ["the lamp is blue and the lamp is big", "保固期為兩年", "the lamp", "nothing else"]
-    scores = rank_texts("how blue is the lamp", texts)
+    scores = bm25_scores("how blue is the lamp", texts)
     assert scores.index(max(scores)) == 0 and scores[3] == scores[1] == 0
-    assert max(range(4), key=rank_texts("保固期多久", texts).__getitem__) == 1
-    assert rank_texts("a", []) == []
+    assert max(range(4), key=bm25_scores("保固期多久", texts).__getitem__) == 1
+    assert bm25_scores("a", []) == []
 
 
 def test_ranking_can_be_ended() -> None:
@@ -100,7 +100,7 @@ def test_ranking_can_be_ended() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        rank_texts("a", ["b"], check=end)
+        bm25_scores("a", ["b"], check=end)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_ranking_can_be_ended() -> None:
     ],
 )
 def test_the_nearest_likely_text_is_the_question(context: dict[str, object], text: str) -> None:
-    assert find_text(context) == text
+    assert infer_question(context) == text
 
 
 def passage(text: str) -> Passage:
@@ -133,7 +133,7 @@ ANSWER = (
 
 @given(st.lists(st.integers(1, 40), max_size=30))
 def test_marks_are_taken_out_however_the_answer_is_cut(sizes: list[int]) -> None:
-    reader = UnmarkedText([passage("The warranty lasts two years. It covers parts and labour.")])
+    reader = MarkerStripper([passage("The warranty lasts two years. It covers parts and labour.")])
     text, at = "", 0
     for size in [*sizes, len(ANSWER)]:
         text += reader.feed(ANSWER[at : at + size])
@@ -149,7 +149,7 @@ def test_marks_are_taken_out_however_the_answer_is_cut(sizes: list[int]) -> None
 
 
 def test_a_bare_number_marks_its_sentence() -> None:
-    reader = UnmarkedText([passage("It covers parts.")])
+    reader = MarkerStripper([passage("It covers parts.")])
     text = reader.feed("It covers parts. [1] More.") + reader.finish()
     assert text.split() == ["It", "covers", "parts.", "More."]
     (start, end), *_ = reader.spans

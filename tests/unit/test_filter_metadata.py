@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError
-from rag.stages.ranking.metadata_filter import filter_metadata, metadata_filter_of
+from rag.stages.ranking.metadata_filter import metadata_filter_of, parse_metadata_filter
 from tests.fakes.gemini_filter import FilterMistake, read_filter
 
 HELD = {"lang": "zh", "year": 2025, "tags": ["a", "b"], "is_public": True}
@@ -45,9 +45,9 @@ HELD = {"lang": "zh", "year": 2025, "tags": ["a", "b"], "is_public": True}
 def test_a_filter_decides(text: str, passes: bool | None) -> None:
     if passes is None:
         with pytest.raises(InvalidInputError):
-            filter_metadata(text)
+            parse_metadata_filter(text)
     else:
-        assert filter_metadata(text)(HELD) is passes
+        assert parse_metadata_filter(text)(HELD) is passes
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_filter_decides(text: str, passes: bool | None) -> None:
 )
 def test_what_cannot_be_read_is_said(text: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
-        filter_metadata(text)
+        parse_metadata_filter(text)
 
 
 WORDS = st.sampled_from(
@@ -103,7 +103,7 @@ def test_it_judges_as_the_faked_gemini_does(words: list[str]) -> None:
     except FilterMistake:
         expected = None
     try:
-        found = filter_metadata(text)(held)
+        found = parse_metadata_filter(text)(held)
     except InvalidInputError:
         found = None
     if expected is None or found is None:
@@ -124,9 +124,9 @@ def test_values_become_a_filter_that_they_pass(values: dict[str, Any]) -> None:
         return
     text = metadata_filter_of(values)
     if values:
-        assert filter_metadata(text)(values)
+        assert parse_metadata_filter(text)(values)
         changed = {name: f"{value}x" for name, value in values.items()}
-        assert not filter_metadata(text)(changed)
+        assert not parse_metadata_filter(text)(changed)
     else:
         assert text == ""
 
@@ -134,7 +134,7 @@ def test_values_become_a_filter_that_they_pass(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize("held", [[True], [1, "a"], ["true"], [None], []])
 @pytest.mark.parametrize("wanted", ["true", "1", "a"])
 def test_of_a_list_either_equal_or_unequal_holds(held: list[Any], wanted: str) -> None:
-    equal, unequal = (filter_metadata(f"tags {sign} {wanted}") for sign in ("=", "!="))
+    equal, unequal = (parse_metadata_filter(f"tags {sign} {wanted}") for sign in ("=", "!="))
     assert equal({"tags": held}) is not unequal({"tags": held})
 
 

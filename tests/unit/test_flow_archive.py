@@ -14,11 +14,11 @@ from agents.flows.definition.archive import (
     MAX_BYTES,
     MAX_FILES,
     FlowFiles,
-    from_texts,
-    read_archive,
-    read_folder,
-    to_texts,
-    write_archive,
+    files_from_texts,
+    files_to_texts,
+    read_flow_folder,
+    read_flow_zip,
+    write_flow_zip,
 )
 from rag.core.errors import InvalidInputError, NotFoundError, RAGError
 
@@ -32,9 +32,9 @@ TEXTS = st.text(KEPT, max_size=200).filter(lambda text: not text.startswith("\uf
 @given(TEXTS, st.dictionaries(NAMES, TEXTS, max_size=5))
 def test_what_is_written_is_read_again(yaml: str, prompts: dict[str, str]) -> None:
     files = FlowFiles(yaml, prompts)
-    assert read_archive(write_archive(files)) == files == from_texts(to_texts(files))
+    assert read_flow_zip(write_flow_zip(files)) == files == files_from_texts(files_to_texts(files))
     assert (
-        write_archive(files) == write_archive(FlowFiles(yaml, dict(reversed(prompts.items()))))
+        write_flow_zip(files) == write_flow_zip(FlowFiles(yaml, dict(reversed(prompts.items()))))
         or len(prompts) > 1
     )
 
@@ -42,15 +42,15 @@ def test_what_is_written_is_read_again(yaml: str, prompts: dict[str, str]) -> No
 @given(st.binary(max_size=300))
 def test_bytes_that_are_no_zip_are_refused(raw: bytes) -> None:
     with pytest.raises(InvalidInputError):
-        read_archive(raw)
+        read_flow_zip(raw)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 10_000))
 def test_a_damaged_zip_is_refused_or_read_never_more(seed: int, place: int) -> None:
-    raw = bytearray(write_archive(FlowFiles("name: x\n" * 50, {"a.md": "text " * 50})))
+    raw = bytearray(write_flow_zip(FlowFiles("name: x\n" * 50, {"a.md": "text " * 50})))
     raw[place % len(raw)] ^= 1 + seed % 255
     try:
-        read_archive(bytes(raw))
+        read_flow_zip(bytes(raw))
     except RAGError as error:
         assert str(error)
 
@@ -64,7 +64,7 @@ def test_a_damaged_text_is_told_however_it_is_packed(method: int) -> None:
     begin = raw.index(b"flow.yaml") + len("flow.yaml") + 12
     raw[begin : begin + 20] = bytes(byte ^ 0xFF for byte in raw[begin : begin + 20])
     with pytest.raises(InvalidInputError, match="The archive cannot be read"):
-        read_archive(bytes(raw))
+        read_flow_zip(bytes(raw))
 
 
 def zipped(**texts: str | bytes) -> bytes:
@@ -86,30 +86,30 @@ def test_a_flow_may_lie_in_the_one_folder_of_a_zip() -> None:
             "top__old__flow.yaml": "e",
         }
     )
-    assert read_archive(raw) == FlowFiles("name: x", {"p.md": "a"})
+    assert read_flow_zip(raw) == FlowFiles("name: x", {"p.md": "a"})
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     with pytest.raises(InvalidInputError, match="bytes"):
-        read_archive(zipped(**{"flow.yaml": b"0" * (MAX_BYTES + 1)}))
+        read_flow_zip(zipped(**{"flow.yaml": b"0" * (MAX_BYTES + 1)}))
     many = {"flow.yaml": "x", **{f"{n}.md": "x" for n in range(MAX_FILES + 1)}}
     with pytest.raises(InvalidInputError, match=f"more than {MAX_FILES} texts"):
-        read_archive(zipped(**many))
+        read_flow_zip(zipped(**many))
     with pytest.raises(InvalidInputError, match=f"more than {MAX_FILES} texts"):
-        from_texts(many)
+        files_from_texts(many)
 
 
 @pytest.mark.parametrize("name", ["../a.md", "/a.md", "a\\b.md", "a.yaml", "a\0.md", "./../a.md"])
 def test_paths_that_lead_out_are_refused(name: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be the path of a prompt"):
-        from_texts({"flow.yaml": "x", name: "y"})
+        files_from_texts({"flow.yaml": "x", name: "y"})
 
 
 def test_without_a_flow_there_is_none() -> None:
     with pytest.raises(NotFoundError):
-        from_texts({"a.md": "x"})
+        files_from_texts({"a.md": "x"})
     with pytest.raises(InvalidInputError, match="has 500001 bytes"):
-        from_texts({"flow.yaml": "x" * (MAX_BYTES + 1)})
+        files_from_texts({"flow.yaml": "x" * (MAX_BYTES + 1)})
 
 
 def test_the_same_flow_is_the_same_texts_whichever_way_it_comes(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_the_same_flow_is_the_same_texts_whichever_way_it_comes(tmp_path: Path) 
     plain = FlowFiles("name: x\n# 往返\n", {"p.md": "一\n二\n三\n"})
     for name, text in raw.items():
         (tmp_path / name).write_bytes(text.encode())
-    assert read_folder(tmp_path) == plain
-    assert read_archive(zipped(**{name: text.encode() for name, text in raw.items()})) == plain
-    assert from_texts(raw) == plain
+    assert read_flow_folder(tmp_path) == plain
+    assert read_flow_zip(zipped(**{name: text.encode() for name, text in raw.items()})) == plain
+    assert files_from_texts(raw) == plain
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
@@ -132,4 +132,4 @@ def test_names_of_old_tools_are_read_as_they_were_written(encoding: str) -> None
     with zipfile.ZipFile(written, "w") as archive:
         for name, text in (("流程/flow.yaml", "name: x"), ("流程/提示.md", "a")):
             archive.writestr(Old(name), text)
-    assert read_archive(written.getvalue()) == FlowFiles("name: x", {"提示.md": "a"})
+    assert read_flow_zip(written.getvalue()) == FlowFiles("name: x", {"提示.md": "a"})

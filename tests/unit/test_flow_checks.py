@@ -8,9 +8,9 @@ import pytest
 
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
 from agents.flows.definition.check_edges import MAX_PAIRS
-from agents.flows.definition.checks import Surroundings, check_flow
-from agents.flows.definition.definition import read_flow
-from agents.flows.definition.finding import Finding
+from agents.flows.definition.checks import FlowEnvironment, check_flow
+from agents.flows.definition.definition import parse_flow
+from agents.flows.definition.findings import FlowFinding
 from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewConfig, RagFilesConfig
 from rag.core.errors import ConfigurationError, UnknownNameError
 
@@ -69,11 +69,11 @@ def known_files(config: RagFilesConfig) -> None:
         raise UnknownNameError("store", config.fileSearchStoreName, ["fileSearchStores/handbook"])
 
 
-SURROUNDINGS = Surroundings(known_source, known_model, known_tool, known_files)
+SURROUNDINGS = FlowEnvironment(known_source, known_model, known_tool, known_files)
 
 
-def check(text: str) -> list[Finding]:
-    return check_flow(read_flow(text, CONFIGS, prompts=PROMPTS), SURROUNDINGS)
+def check(text: str) -> list[FlowFinding]:
+    return check_flow(parse_flow(text, CONFIGS, prompts=PROMPTS), SURROUNDINGS)
 
 
 def errors(text: str) -> list[tuple[int, str]]:
@@ -218,8 +218,8 @@ entry_node: first
 
 
 def check_files(text: str) -> list[tuple[int, str]]:
-    flow = read_flow(text, {**CONFIGS, "rag_files": RagFilesConfig}, prompts={"say.md": "{first}"})
-    surroundings = Surroundings(lambda _: None, known_model, known_tool, known_files)
+    flow = parse_flow(text, {**CONFIGS, "rag_files": RagFilesConfig}, prompts={"say.md": "{first}"})
+    surroundings = FlowEnvironment(lambda _: None, known_model, known_tool, known_files)
     return [(one.line, one.text) for one in check_flow(flow, surroundings)]
 
 
@@ -265,7 +265,7 @@ def test_a_chinese_prompt_sets_what_it_names_amid_its_words() -> None:
         "- {from: a, to: END, condition: 风险等级 == '高'}\n- {from: a, to: END, condition: default}\n"
     )
     for prompt, n_errors in (("请判断风险等级并输出", 0), ("请判断{风险等级}", 1), ("risk", 1)):
-        flow = read_flow(text.replace("{风险等级}", ""), CONFIGS, prompts={"a.md": prompt})
+        flow = parse_flow(text.replace("{风险等级}", ""), CONFIGS, prompts={"a.md": prompt})
         found = [one.text for one in check_flow(flow, SURROUNDINGS) if one.level == "error"]
         assert len([one for one in found if "no node before it sets “风险等级”" in one]) == n_errors
 

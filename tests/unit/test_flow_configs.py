@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from agents.core.model_options import ModelConfig, model_options
 from agents.core.nodes import NODE_TYPES, node_configs, node_type, register_node
-from agents.core.read_output import schema_fault
+from agents.core.parse_output import schema_error
 from agents.core.source_configs import DataQueryConfig, DataSourceConfig, RagNodeConfig
 from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewConfig
 from rag.core.errors import ConfigurationError, UnknownNameError
@@ -213,7 +213,7 @@ def test_an_answer_of_another_form_is_told_why(value: dict[str, Any], fault: str
             "n": {"type": ["integer", "null"]},
         },
     }
-    assert schema_fault(schema, value) == fault
+    assert schema_error(schema, value) == fault
 
 
 class Config(BaseModel):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from agents.flows.definition.definition import Flow, read_flow
-from agents.flows.definition.read_yaml import MAX_CHARACTERS, Place, read_yaml
+from agents.flows.definition.definition import Flow, parse_flow
+from agents.flows.definition.yaml_positions import MAX_CHARACTERS, YamlPosition, parse_yaml
 from rag.core.errors import InvalidInputError, RAGError
 
 
@@ -42,7 +42,7 @@ entry_node: 意图
 
 
 def read(text: str) -> Flow:
-    return read_flow(text, {"talk": Talk}, name="m.yaml")
+    return parse_flow(text, {"talk": Talk}, name="m.yaml")
 
 
 def test_a_flow_is_read_with_its_configs_and_places() -> None:
@@ -59,8 +59,8 @@ def test_a_flow_is_read_with_its_configs_and_places() -> None:
         'intent == "qa" && confidence >= 0.8',
     )
     assert (last.targets, last.condition) == (["END"], "always")
-    assert flow.located.place(("edges", 0, "condition")) == Place(15, 5)
-    assert flow.located.place(("nodes", 1, "config", "prompt", "gone")) == Place(11, 14)
+    assert flow.located.place(("edges", 0, "condition")) == YamlPosition(15, 5)
+    assert flow.located.place(("nodes", 1, "config", "prompt", "gone")) == YamlPosition(11, 14)
     assert (flow.definition.max_steps, flow.definition.timeout_s) == (50, 1800)
 
 
@@ -139,7 +139,7 @@ def test_a_mistake_has_its_place(old: str, new: str, message: str) -> None:
 )
 def test_what_is_no_plain_yaml_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        read_yaml(text)
+        parse_yaml(text)
 
 
 @pytest.mark.parametrize("text", ["", "- 1", "just text", "null"])
@@ -149,14 +149,14 @@ def test_what_is_no_flow_is_refused(text: str) -> None:
 
 
 def test_values_are_json() -> None:
-    data = read_yaml("a: 2026-01-02\nb: !!binary aGk=\non: yes\n1: 1.5\nn: ~\n").data
+    data = parse_yaml("a: 2026-01-02\nb: !!binary aGk=\non: yes\n1: 1.5\nn: ~\n").data
     assert data == {"a": "2026-01-02", "b": "aGk=", "on": True, "1": 1.5, "n": None}
 
 
 @given(st.text(max_size=60) | st.text(alphabet="ab:-[]{}&*!?|> \n'\"#", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        read_yaml(text)
+        parse_yaml(text)
     except RAGError:
         return
 
@@ -175,4 +175,4 @@ JSON = st.recursive(
 def test_any_data_written_is_read_again(data: Any) -> None:
     import yaml
 
-    assert read_yaml(yaml.safe_dump(data, allow_unicode=True)).data == data
+    assert parse_yaml(yaml.safe_dump(data, allow_unicode=True)).data == data

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from agents.flows.definition.archive import (
     MAX_BYTES,
     FlowFiles,
-    check_prompts,
-    read_folder,
-    write_folder,
+    check_prompt_paths,
+    read_flow_folder,
+    write_flow_folder,
 )
 from agents.flows.definition.cases import read_cases
-from agents.flows.definition.results import fitted, follow_up_values, format_results
+from agents.flows.definition.source_results import dependent_values, fit_results, format_results
 from rag.core.errors import InvalidInputError, NotFoundError
 
 PROMPTS = {"prompts/10-问.md": "问题：{user_query}\r\n", "note.txt": ""}
@@ -26,37 +26,37 @@ FILES = FlowFiles("name: x\n", PROMPTS)
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    written = write_folder(tmp_path / "new" / "flow", FILES)
+    written = write_flow_folder(tmp_path / "new" / "flow", FILES)
     assert sorted(file.name for file in written) == ["10-问.md", "flow.yaml", "note.txt"]
-    assert read_folder(tmp_path / "new" / "flow").prompts["note.txt"] == ""
-    again = read_folder(tmp_path / "new" / "flow" / "flow.yaml")
+    assert read_flow_folder(tmp_path / "new" / "flow").prompts["note.txt"] == ""
+    again = read_flow_folder(tmp_path / "new" / "flow" / "flow.yaml")
     assert again.yaml == "name: x\n"
     assert set(again.prompts) == set(PROMPTS)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_bytes(b"\xef\xbb\xbfname: x")
-    assert read_folder(tmp_path).yaml == "name: x"
+    assert read_flow_folder(tmp_path).yaml == "name: x"
 
 
 def test_what_lies_outside_is_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "secret.md"
     outside.write_text("secret")
     folder = tmp_path / "flow"
-    write_folder(folder, FILES)
+    write_flow_folder(folder, FILES)
     (folder / "link.md").symlink_to(outside)
-    assert set(read_folder(folder).prompts) == set(PROMPTS)
+    assert set(read_flow_folder(folder).prompts) == set(PROMPTS)
 
 
 def test_what_is_no_flow_says_why(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="There is no flow at"):
-        read_folder(tmp_path)
+        read_flow_folder(tmp_path)
     (tmp_path / "flow.yaml").write_bytes(b"\xff\xfe\x00x")
     with pytest.raises(InvalidInputError, match="is not UTF-8"):
-        read_folder(tmp_path)
+        read_flow_folder(tmp_path)
     (tmp_path / "flow.yaml").write_text("x" * (MAX_BYTES + 1))
     with pytest.raises(InvalidInputError, match="At most 500000"):
-        read_folder(tmp_path)
+        read_flow_folder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_what_is_no_flow_says_why(tmp_path: Path) -> None:
 )
 def test_a_prompt_s_path_cannot_lead_out(path: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be the path of a prompt"):
-        check_prompts({path: ""})
-    check_prompts({"prompts/a.b/10-问答.md": ""})
+        check_prompt_paths({path: ""})
+    check_prompt_paths({"prompts/a.b/10-问答.md": ""})
 
 
 CASES = """\
@@ -160,7 +160,7 @@ results = st.dictionaries(
 def test_what_is_kept_fits_and_keeps_its_order(
     found: dict[str, list[dict[str, Any]]], limit: int
 ) -> None:
-    kept, cut = fitted(found, limit, len)
+    kept, cut = fit_results(found, limit, len)
     assert kept.keys() == found.keys()
     cost = sum(len(json.dumps(one, ensure_ascii=False)) for one_s in kept.values() for one in one_s)
     assert cost <= limit
@@ -173,7 +173,7 @@ def test_what_is_kept_fits_and_keeps_its_order(
 
 
 def test_names_of_sources_become_names_of_values() -> None:
-    values = follow_up_values("my-source 一", [{"the id": 1}, {"x": 2}])
+    values = dependent_values("my-source 一", [{"the id": 1}, {"x": 2}])
     assert values == {
         "my_source_一": [{"the id": 1}, {"x": 2}],
         "my_source_一__the_id": 1,
@@ -181,7 +181,7 @@ def test_names_of_sources_become_names_of_values() -> None:
         "my_source_一__x": None,
         "my_source_一__all__x": [None, 2],
     }
-    assert follow_up_values("a", []) == {"a": []}
+    assert dependent_values("a", []) == {"a": []}
 
 
 @pytest.mark.parametrize("name", ["cases.yaml", "script.yaml"])

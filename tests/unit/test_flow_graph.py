@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from agents.core.nodes import NODE_TYPES, Pause, node_configs
-from agents.flows.definition.check_graph import strictly_before
+from agents.flows.definition.check_graph import strict_ancestors_of
 from agents.flows.definition.choose_edge import choose_edge
-from agents.flows.definition.definition import EdgeDefinition, read_flow
-from agents.flows.definition.state import start_state
+from agents.flows.definition.definition import EdgeDefinition, parse_flow
+from agents.flows.definition.state import initial_state
 from agents.flows.engine.graph import FlowEnd, FlowGraph, GraphBuilder
 from rag.core.deadline import Deadline
 from rag.core.errors import (
@@ -123,11 +123,11 @@ def build(nodes: Mapping[str, Any], edges: list[str], **more: Any) -> FlowGraph:
     text = json.dumps(
         {"name": "x", "nodes": lines, "edges": read, "entry_node": next(iter(nodes)), **more}
     )
-    return GraphBuilder(read_flow(text, node_configs())).build()
+    return GraphBuilder(parse_flow(text, node_configs())).build()
 
 
 def run(graph: FlowGraph, log: Log, **given_: Any) -> FlowEnd:
-    return asyncio.run(graph.run(start_state(graph.flow.definition, "hello", given_), log))
+    return asyncio.run(graph.run(initial_state(graph.flow.definition, "hello", given_), log))
 
 
 def test_the_first_edge_that_holds_is_taken() -> None:
@@ -340,7 +340,8 @@ def test_one_graph_serves_many_runs_at_once() -> None:
 
     async def many() -> list[FlowEnd]:
         states = [
-            start_state(graph.flow.definition, "hello", {"edges_var": {"n": n}}) for n in range(20)
+            initial_state(graph.flow.definition, "hello", {"edges_var": {"n": n}})
+            for n in range(20)
         ]
         return await asyncio.gather(*(graph.run(state, Log()) for state in states))
 
@@ -380,7 +381,7 @@ def test_waiting_is_never_mutual(n: int, pairs: list[tuple[int, int]]) -> None:
             "entry_node": "n0",
         }
     )
-    before = strictly_before(read_flow(text, {"step": StepConfig}).definition)
+    before = strict_ancestors_of(parse_flow(text, {"step": StepConfig}).definition)
     for name, others in before.items():
         assert name not in others
         assert all(name not in before[other] for other in others)

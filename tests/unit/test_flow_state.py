@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.json_state import packed, storable, unpacked
+from agents.core.json_state import pack_update, to_storable, unpack_update
 from agents.core.state import (
     EMPTY,
     FIELDS,
     REDUCERS,
     Replace,
-    collected,
-    described,
-    joined,
-    last,
-    merged,
+    append_lists,
+    keep_last,
+    merge_dicts,
+    merge_query_context,
+    merge_results,
 )
 from agents.flows.definition.definition import FlowDefinition
 from agents.flows.definition.state import (
     MAX_MESSAGE,
     condition_values,
+    initial_state,
     prompt_values,
     source_values,
-    start_state,
     state_fields,
     user_query,
 )
@@ -82,27 +82,27 @@ def test_the_state_has_every_field_of_the_description() -> None:
 @pytest.mark.parametrize(
     ("reducer", "old", "new", "result"),
     [
-        (last, 1, 2, 2),
-        (last, 1, Replace(3), 3),
-        (joined, None, [1], [1]),
-        (joined, [1], [2], [1, 2]),
-        (joined, [1], None, [1]),
-        (joined, [1], Replace([3]), [3]),
-        (merged, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
-        (merged, {"a": 1}, {"a": 2}, {"a": 2}),
-        (merged, {"a": 1}, Replace({"b": 1}), {"b": 1}),
-        (merged, {"a": 1}, Replace(None), {}),
-        (collected, {"s": [1]}, {"s": [2], "t": [3]}, {"s": [1, 2], "t": [3]}),
-        (collected, {"s": [1]}, {"s": {"status": "ok"}}, {"s": {"status": "ok"}}),
-        (collected, {"s": [1]}, Replace({"t": [1]}), {"t": [1]}),
+        (keep_last, 1, 2, 2),
+        (keep_last, 1, Replace(3), 3),
+        (append_lists, None, [1], [1]),
+        (append_lists, [1], [2], [1, 2]),
+        (append_lists, [1], None, [1]),
+        (append_lists, [1], Replace([3]), [3]),
+        (merge_dicts, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
+        (merge_dicts, {"a": 1}, {"a": 2}, {"a": 2}),
+        (merge_dicts, {"a": 1}, Replace({"b": 1}), {"b": 1}),
+        (merge_dicts, {"a": 1}, Replace(None), {}),
+        (merge_results, {"s": [1]}, {"s": [2], "t": [3]}, {"s": [1, 2], "t": [3]}),
+        (merge_results, {"s": [1]}, {"s": {"status": "ok"}}, {"s": {"status": "ok"}}),
+        (merge_results, {"s": [1]}, Replace({"t": [1]}), {"t": [1]}),
         (
-            described,
+            merge_query_context,
             {"query_text": "a", "nodes": {"n": {"x": 1}}},
             {"query_text": "b", "nodes": {"m": {"x": 2}}},
             {"query_text": "b", "nodes": {"n": {"x": 1}, "m": {"x": 2}}},
         ),
-        (described, None, {"query_text": "b"}, {"query_text": "b"}),
-        (described, {"a": 1}, Replace({}), {}),
+        (merge_query_context, None, {"query_text": "b"}, {"query_text": "b"}),
+        (merge_query_context, {"a": 1}, Replace({}), {}),
     ],
 )
 def test_updates_are_merged_by_rule(reducer: Any, old: Any, new: Any, result: Any) -> None:
@@ -116,7 +116,7 @@ def test_updates_are_merged_by_rule(reducer: Any, old: Any, new: Any, result: An
 def test_two_branches_lose_no_result_of_each_other(
     a: dict[str, list[int]], b: dict[str, list[int]]
 ) -> None:
-    both = collected(collected({}, a), b)
+    both = merge_results(merge_results({}, a), b)
     assert both.keys() == a.keys() | b.keys()
     assert all(len(both[name]) == len(a.get(name, [])) + len(b.get(name, [])) for name in both)
 
@@ -131,28 +131,28 @@ def texts_in(value: Any) -> list[str]:
 
 @given(value=values)
 def test_whatever_a_node_returns_can_be_stored_and_read_back(value: Any) -> None:
-    update = storable({"edges_var": {"x": value}, "rag_results": Replace({"y": value})})
-    text = json.dumps(packed(update), allow_nan=False)
+    update = to_storable({"edges_var": {"x": value}, "rag_results": Replace({"y": value})})
+    text = json.dumps(pack_update(update), allow_nan=False)
     assert not any("\0" in one for one in texts_in(json.loads(text)))
-    json.dumps(packed(update), ensure_ascii=False).encode()
-    assert unpacked(json.loads(text)) == update
+    json.dumps(pack_update(update), ensure_ascii=False).encode()
+    assert unpack_update(json.loads(text)) == update
 
 
 def test_numbers_that_are_no_json_become_nothing() -> None:
-    assert storable({"x": [math.nan, math.inf, {"y": -math.inf}, 1.5]}) == {
+    assert to_storable({"x": [math.nan, math.inf, {"y": -math.inf}, 1.5]}) == {
         "x": [None, None, {"y": None}, 1.5]
     }
-    assert storable({"x": "a\0b\ud800"}) == {"x": "a\ufffdb\ufffd"}
+    assert to_storable({"x": "a\0b\ud800"}) == {"x": "a\ufffdb\ufffd"}
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"x", [object()]])
 def test_what_is_no_json_is_a_fault_of_the_node(value: object) -> None:
     with pytest.raises(ConfigurationError, match="can hold only JSON"):
-        storable({"edges_var": value})
+        to_storable({"edges_var": value})
 
 
 def test_a_run_starts_with_its_message_and_what_is_given() -> None:
-    state = start_state(
+    state = initial_state(
         FLOW,
         "年假？",
         {
@@ -166,7 +166,7 @@ def test_a_run_starts_with_its_message_and_what_is_given() -> None:
     assert state["prompt_vars"] == {"a": 1, "channel": "web"}
     assert (state["session_id"], len(state["history_messages"])) == ("s", 1)
     assert "token_id" not in state
-    assert start_state(FLOW, "x")["prompt_vars"] == {"channel": None}
+    assert initial_state(FLOW, "x")["prompt_vars"] == {"channel": None}
     state["edges_var"]["x"] = 1
     assert EMPTY["edges_var"] == {}
 
@@ -194,7 +194,7 @@ def test_a_wrong_start_is_refused(
     message: str, given_: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        start_state(FLOW, message, given_)
+        initial_state(FLOW, message, given_)
 
 
 STATE = {
@@ -253,4 +253,4 @@ def test_what_refers_to_itself_or_has_no_number_for_a_name_is_refused() -> None:
     circle.append(circle)
     for value in ({"x": circle}, {"x": {math.nan: 1}}):
         with pytest.raises(ConfigurationError, match="can hold only JSON"):
-            storable(value)
+            to_storable(value)

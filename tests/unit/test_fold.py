@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.text import fold
-from rag.stages.text.fold import fold_quote, fold_quotes
+from rag.stages.text import normalize
+from rag.stages.text.normalize import normalize_quote, normalize_quotes
 
 SAME = {
     "width": ("ＨＸ－４００（一）", "HX-400(一)"),
@@ -62,18 +62,18 @@ SIGNS = "aB1 \n\f\u00a0-–—.…*²５ﬁ⽤“”'\"不水，。\u00ad\u200b�
 @pytest.mark.parametrize("name", SAME)
 def test_typography_makes_no_difference(name: str) -> None:
     left, right = SAME[name]
-    assert fold_quote(left).text == fold_quote(right).text
+    assert normalize_quote(left).text == normalize_quote(right).text
 
 
 @pytest.mark.parametrize("name", APART)
 def test_meaning_makes_a_difference(name: str) -> None:
     left, right = APART[name]
-    assert fold_quote(left).text != fold_quote(right).text
+    assert normalize_quote(left).text != normalize_quote(right).text
 
 
 def test_a_span_leads_back_to_the_original() -> None:
     original = "Before: the ﬁrst\n  ventil-\nation — “off”."
-    folded = fold_quote(original)
+    folded = normalize_quote(original)
     at = folded.text.index("firstventilation")
     start, end = folded.span(at, at + len("firstventilation"))
     assert original[start:end] == "ﬁrst\n  ventil-\nation"
@@ -81,41 +81,43 @@ def test_a_span_leads_back_to_the_original() -> None:
 
 def test_a_span_far_in_is_found_as_exactly() -> None:
     original = "水 pump—\n" * 5000 + "the ﬁnal word" + " pump" * 500
-    folded = fold_quote(original)
+    folded = normalize_quote(original)
     at = folded.text.index("finalword")
     start, end = folded.span(at, at + 9)
     assert original[start:end] == "ﬁnal word"
 
 
 def test_part_of_a_ligature_is_the_whole_ligature() -> None:
-    folded = fold_quote("oﬃce")
+    folded = normalize_quote("oﬃce")
     assert folded.text == "office"
     assert folded.span(2, 3) == (1, 2)
 
 
 def test_nothing_folds_to_nothing() -> None:
-    assert fold_quote("").text == ""
-    assert fold_quote(" \n\u200b").text == ""
+    assert normalize_quote("").text == ""
+    assert normalize_quote(" \n\u200b").text == ""
 
 
 def test_every_character_is_as_long_as_it_is_measured() -> None:
     for code in range(0x2FA20):
-        folded = fold_quote(chr(code))
+        folded = normalize_quote(chr(code))
         if folded.text:
             assert folded.span(0, len(folded.text)) == (0, 1)
 
 
-@given(st.lists(st.text(st.sampled_from(SIGNS + fold._BORDER), max_size=40), max_size=6))
+@given(st.lists(st.text(st.sampled_from(SIGNS + normalize._BORDER), max_size=40), max_size=6))
 def test_many_texts_are_folded_as_each_one_alone(texts: list[str]) -> None:
-    for folded, text in zip(fold_quotes(texts), texts, strict=True):
-        assert (folded.text, folded.original) == (fold_quote(text).text, text)
+    for folded, text in zip(normalize_quotes(texts), texts, strict=True):
+        assert (folded.text, folded.original) == (normalize_quote(text).text, text)
         if folded.text:
-            assert folded.span(0, len(folded.text)) == fold_quote(text).span(0, len(folded.text))
+            assert folded.span(0, len(folded.text)) == normalize_quote(text).span(
+                0, len(folded.text)
+            )
 
 
 @given(st.text(st.sampled_from(SIGNS) | st.characters(), max_size=300), st.data())
 def test_every_span_covers_what_it_was_folded_from(text: str, data: st.DataObject) -> None:
-    folded = fold_quote(text)
+    folded = normalize_quote(text)
     if not folded.text:
         return
     start = data.draw(st.integers(0, len(folded.text) - 1))
@@ -131,12 +133,15 @@ def test_every_span_covers_what_it_was_folded_from(text: str, data: st.DataObjec
 def test_a_piece_of_a_text_without_numbers_is_found_folded(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     piece = text[start : data.draw(st.integers(start, len(text)))]
-    assert fold_quote(piece).text in fold_quote(text).text
+    assert normalize_quote(piece).text in normalize_quote(text).text
 
 
 @given(st.text(max_size=200))
 def test_folding_is_blind_to_width_case_and_composition(text: str) -> None:
     wide = text.translate({code: code + 0xFEE0 for code in range(0x41, 0x5B)})
-    assert fold_quote(wide).text == fold_quote(text).text
+    assert normalize_quote(wide).text == normalize_quote(text).text
     composed = unicodedata.normalize("NFC", text)
-    assert fold_quote(composed).text == fold_quote(unicodedata.normalize("NFC", composed)).text
+    assert (
+        normalize_quote(composed).text
+        == normalize_quote(unicodedata.normalize("NFC", composed)).text
+    )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.definition.results import format_results
+from agents.flows.definition.source_results import format_results
 from tests.unit.node_world import NotedRun
 from tests.unit.test_node_agent import ask
 

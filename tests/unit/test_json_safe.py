@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.ranking.similarity import nearness
+from rag.stages.ranking.similarity import distance_to_similarity
 from rag.stages.sql.json_safe import column_names, json_safe
 
 
@@ -124,4 +124,4 @@ def test_each_column_has_a_name_of_its_own(names: list[str]) -> None:
     [(0.25, "cosine", 0.75), (0.25, "ip", 0.75), (0.5, "l2", 0.75), (1.0, "other", 0.5)],
 )
 def test_a_distance_is_a_score(distance: float, measure: str, score: float) -> None:
-    assert nearness(distance, measure) == score
+    assert distance_to_similarity(distance, measure) == score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.core.source_configs import RagNodeConfig
-from agents.flows.definition.definition import FlowDefinition, known_fields, read_flow
+from agents.flows.definition.definition import FlowDefinition, parse_flow, schema_fields
 from agents.flows.definition.node_configs import AgentNodeConfig, RagFilesConfig
 from rag.core.errors import InvalidInputError
 
@@ -57,12 +57,12 @@ def test_an_unknown_field_is_told_with_the_known_ones(
     old: str, new: str, line: int, known: str
 ) -> None:
     with pytest.raises(InvalidInputError) as raised:
-        read_flow(FLOW.replace(old, new, 1), CONFIGS)
+        parse_flow(FLOW.replace(old, new, 1), CONFIGS)
     assert f"“flow.yaml”, line {line}," in str(raised.value)
     assert known in str(raised.value)
 
 
 def test_where_no_one_model_is_nothing_is_known() -> None:
-    assert known_fields(FlowDefinition, ["nodes", 0])[:2] == ["name", "type"]
-    assert known_fields(AgentNodeConfig, ["tools", 0, "SourceToolConfig"])[0] == "type"
-    assert known_fields(AgentNodeConfig, ["nothing"]) == known_fields(AgentNodeConfig, [])
+    assert schema_fields(FlowDefinition, ["nodes", 0])[:2] == ["name", "type"]
+    assert schema_fields(AgentNodeConfig, ["tools", 0, "SourceToolConfig"])[0] == "type"
+    assert schema_fields(AgentNodeConfig, ["nothing"]) == schema_fields(AgentNodeConfig, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag.stages.citing.source_list import list_sources
+from rag.stages.citing.list_sources import list_sources
 
 
 def citation(number: int, **more: Any) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.citing.locate import Place, locate_quote
-from rag.stages.text.fold import fold_quote
+from rag.stages.citing.locate import QuotePlace, locate_quote
+from rag.stages.text.normalize import normalize_quote
 
 
-def locate(quote: str, source: str, **more: bool) -> Place | None:
-    return locate_quote(fold_quote(quote).text, fold_quote(source), **more)
+def locate(quote: str, source: str, **more: bool) -> QuotePlace | None:
+    return locate_quote(normalize_quote(quote).text, normalize_quote(source), **more)
 
 
 CLIPPED = [
@@ -56,7 +56,7 @@ def test_a_quote_that_cuts_a_word_number_or_negation_is_altered(quote: str, sour
     assert locate(quote, source, is_exact=True) is None
     assert place is not None
     assert place.distance >= 1
-    assert fold_quote(quote).text in fold_quote(source[place.start : place.end]).text
+    assert normalize_quote(quote).text in normalize_quote(source[place.start : place.end]).text
 
 
 @pytest.mark.parametrize(("quote", "source"), WHOLE)
@@ -69,7 +69,7 @@ def test_a_part_of_a_sentence_is_exact(quote: str, source: str) -> None:
 def test_a_clipped_place_is_passed_over_for_a_whole_one() -> None:
     source = "within 15 days, or within 5 days"
     place = locate("5 days", source)
-    assert place == Place(26, 32, 0)
+    assert place == QuotePlace(26, 32, 0)
 
 
 def test_the_whole_word_is_shown_for_a_clipped_one() -> None:

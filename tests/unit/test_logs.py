@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from project.logs import Discretion, JsonLines, PlainLines, logging_config
-from rag.core.account import Request, on_account, open_request
+from project.logs import JsonFormatter, PlainFormatter, SecretFilter, logging_config
+from rag.core.request_context import RequestContext, set_request, use_account
 
 KEY = "ck_0123abcd_AbCdEf-gh_ijklmnop"
 
@@ -23,7 +23,7 @@ def written(form: type[logging.Formatter], *message: Any, error: Exception | Non
     handler = logging.StreamHandler(out)
     secrets = ("sk-very-secret", "short")
     handler.setFormatter(form(secrets))  # type: ignore[arg-type]
-    handler.addFilter(Discretion(secrets))
+    handler.addFilter(SecretFilter(secrets))
     logger = logging.Logger("test.logs")
     logger.addHandler(handler)
     info = (type(error), error, error.__traceback__) if error else None
@@ -35,9 +35,9 @@ def test_a_line_is_json_with_the_ids_of_request_and_run() -> None:
     import contextvars
 
     def work() -> str:
-        open_request(Request("api", id="req-1234", user_id=5))
-        with on_account(run="run-9", agent="desk"):
-            return written(JsonLines, "asked %s", "文档")
+        set_request(RequestContext("api", id="req-1234", user_id=5))
+        with use_account(run="run-9", agent="desk"):
+            return written(JsonFormatter, "asked %s", "文档")
 
     line = json.loads(contextvars.copy_context().run(work))
     assert line["message"] == "asked 文档" and line["level"] == "ERROR"
@@ -46,7 +46,7 @@ def test_a_line_is_json_with_the_ids_of_request_and_run() -> None:
     assert "key" not in line and line["time"].endswith("+00:00")
 
 
-@pytest.mark.parametrize("form", [JsonLines, PlainLines])
+@pytest.mark.parametrize("form", [JsonFormatter, PlainFormatter])
 @pytest.mark.parametrize(
     "secret", ["sk-very-secret", KEY, "Bearer abcdefghijklmnop.qrst", "token AAAAAAAAAAAAAAAA"]
 )
@@ -60,12 +60,12 @@ def test_secrets_are_blotted_out_of_messages_and_tracebacks(form: Any, secret: s
 
 
 def test_a_short_secret_hides_no_ordinary_words() -> None:
-    assert "a short word" in written(PlainLines, "a short word")
+    assert "a short word" in written(PlainFormatter, "a short word")
 
 
 @given(st.text())
 def test_any_message_is_one_line_of_json(text: str) -> None:
-    told = written(JsonLines, "%s", text)
+    told = written(JsonFormatter, "%s", text)
     assert told.count("\n") == 1 and isinstance(json.loads(told)["message"], str)
 
 
@@ -90,6 +90,6 @@ def test_the_config_is_one_that_logging_takes(form: str, access: str) -> None:
         (("%(name)s", {"other": 1}), "%(name)s [KeyError"),
     ],
 )
-@pytest.mark.parametrize("form", [JsonLines, PlainLines])
+@pytest.mark.parametrize("form", [JsonFormatter, PlainFormatter])
 def test_a_line_whose_arguments_do_not_fit_fails_nobody(form: Any, message: Any, seen: str) -> None:
     assert seen in written(form, *message)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.citing.markers import Marker, read_markers
+from rag.stages.citing.citation_markers import Marker, read_markers
 
 ODD = [
     "<cite",

@@ -8,7 +8,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.providers.cache.breaker import Breaker
+from rag.providers.cache.circuit_breaker import CircuitBreaker
 from rag.providers.cache.memory_cache import MemoryCache
 
 
@@ -117,7 +117,7 @@ def test_it_answers_as_a_dict_would_or_not_at_all(deeds: list[tuple[str, str, by
 
 def test_a_breaker_opens_at_the_first_failure_and_closes_at_a_success() -> None:
     clock = Clock()
-    breaker = Breaker(open_s=10, clock=clock)
+    breaker = CircuitBreaker(open_s=10, clock=clock)
     assert breaker.allows()
     assert breaker.failed()
     assert breaker.is_open
@@ -134,7 +134,7 @@ def test_a_breaker_opens_at_the_first_failure_and_closes_at_a_success() -> None:
 
 def test_only_one_probe_goes_out_at_a_time() -> None:
     clock = Clock()
-    breaker = Breaker(open_s=10, clock=clock)
+    breaker = CircuitBreaker(open_s=10, clock=clock)
     breaker.failed()
     clock.now = 11
     assert [breaker.allows() for _ in range(5)] == [True, False, False, False, False]
@@ -147,7 +147,7 @@ def test_only_one_probe_goes_out_at_a_time() -> None:
 
 def test_a_probe_that_never_came_back_is_followed_by_another() -> None:
     clock = Clock()
-    breaker = Breaker(open_s=10, clock=clock)
+    breaker = CircuitBreaker(open_s=10, clock=clock)
     breaker.failed()
     clock.now = 10
     assert breaker.allows()

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.memory.episodic import MAX_ANSWER, MAX_QUESTION, episode_of
+from agents.chat.memory.episodic import MAX_ANSWER, MAX_QUESTION, make_episode
 from agents.chat.memory.facts import (
     MAX_FACTS,
-    facts_by_rules,
-    is_secret,
-    plain,
-    subject_of,
-    tells_of_oneself,
+    extract_facts,
+    memory_key,
+    mentions_secret,
+    states_fact,
+    storable_text,
 )
-from agents.chat.memory.semantic import facts_prompt, read_facts
-from agents.core.remembered import Remembered, within
+from agents.chat.memory.semantic import facts_prompt, parse_facts
+from agents.core.recalled_memory import RecalledMemory, within_budget
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ from agents.core.remembered import Remembered, within
     ],
 )
 def test_what_is_said_outright_is_a_fact(said: str, facts: dict[str, str]) -> None:
-    assert {fact.subject: fact.text for fact in facts_by_rules(said)} == facts
+    assert {fact.subject: fact.text for fact in extract_facts(said)} == facts
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_what_is_said_outright_is_a_fact(said: str, facts: dict[str, str]) -> No
     ],
 )
 def test_a_model_is_only_asked_where_somebody_tells_of_themselves(said: str, tells: bool) -> None:
-    assert tells_of_oneself(said) is tells
+    assert states_fact(said) is tells
 
 
 @given(st.text(max_size=600))
 def test_any_text_gives_few_storable_facts(said: str) -> None:
-    facts = facts_by_rules(said)
+    facts = extract_facts(said)
     assert len(facts) <= MAX_FACTS
     for fact in facts:
-        assert fact.subject == subject_of(fact.subject) or len(fact.subject) <= 200
-        assert fact.text == plain(fact.text) and not is_secret(fact.text)
-        assert tells_of_oneself(said)
+        assert fact.subject == memory_key(fact.subject) or len(fact.subject) <= 200
+        assert fact.text == storable_text(fact.text) and not mentions_secret(fact.text)
+        assert states_fact(said)
 
 
 def test_a_models_facts_are_checked_one_by_one() -> None:
@@ -84,7 +84,7 @@ def test_a_models_facts_are_checked_one_by_one() -> None:
       {"text": "No subject here."}, {"subject": "a", "text": ""}, {"subject": "a"}, 5,
       {"subject": "key", "text": "The password is x."}], "outdated": [2, 0, -1, 3]}
     ```"""
-    read = read_facts(answer, 2)
+    read = parse_facts(answer, 2)
     assert read is not None
     facts, outdated = read
     assert [(fact.subject, fact.text, fact.replaces) for fact in facts] == [
@@ -93,8 +93,8 @@ def test_a_models_facts_are_checked_one_by_one() -> None:
     ]
     assert outdated == (2,)
     for wrong in ("", "no", "[]", '{"facts": {}}', '{"fact": []}'):
-        assert read_facts(wrong, 2) is None
-    assert read_facts('{"facts": [], "outdated": "all"}', 2) == ([], ())
+        assert parse_facts(wrong, 2) is None
+    assert parse_facts('{"facts": [], "outdated": "all"}', 2) == ([], ())
 
 
 @given(
@@ -109,20 +109,20 @@ def test_nothing_leaves_its_element_in_the_prompt(said: str, known: Any) -> None
 
 @given(st.text(max_size=2000))
 def test_a_subject_is_short_and_stays_itself(text: str) -> None:
-    subject = subject_of(text)
+    subject = memory_key(text)
     assert len(subject) <= 200 and "\0" not in subject
-    assert subject_of(subject) == subject or len(text) > 200
-    assert subject_of(text.upper()) == subject_of(text.upper().lower()) or not text.isascii()
+    assert memory_key(subject) == subject or len(text) > 200
+    assert memory_key(text.upper()) == memory_key(text.upper().lower()) or not text.isascii()
 
 
 def test_an_exchange_is_cut_and_cleaned() -> None:
-    episode = episode_of("How\n old? " + "x" * 2000, "Two[1] years[12].\0" + "y" * 3000)
+    episode = make_episode("How\n old? " + "x" * 2000, "Two[1] years[12].\0" + "y" * 3000)
     assert episode is not None
     assert episode.question.startswith("How old? x") and len(episode.question) == MAX_QUESTION
     assert episode.answer.startswith("Two years.y") and len(episode.answer) == MAX_ANSWER
-    assert episode_of("?!", "x") is None and episode_of("my password?", "x") is None
-    assert episode_of("Which one?", "Your token is x.") is None
-    first, second = episode_of("How old?", "a"), episode_of("how OLD", "b")
+    assert make_episode("?!", "x") is None and make_episode("my password?", "x") is None
+    assert make_episode("Which one?", "Your token is x.") is None
+    first, second = make_episode("How old?", "a"), make_episode("how OLD", "b")
     assert first and second and first.subject == second.subject
 
 
@@ -134,8 +134,8 @@ def words(text: str) -> int:
     st.lists(st.tuples(st.text(max_size=60), st.text(max_size=200)), max_size=8), st.integers(0, 60)
 )
 def test_what_is_told_holds_its_budget_in_order(told: list[tuple[str, str]], limit: int) -> None:
-    memories = [Remembered(str(n), "episodic", q, a) for n, (q, a) in enumerate(told)]
-    kept = within(memories, limit, words)
+    memories = [RecalledMemory(str(n), "episodic", q, a) for n, (q, a) in enumerate(told)]
+    kept = within_budget(memories, limit, words)
     assert sum(words(one.text) + words(one.answer) for one in kept) <= limit + len(kept)
     assert [one.key for one in kept] == sorted((one.key for one in kept), key=int)
     for one in kept:
@@ -146,7 +146,7 @@ def test_what_is_told_holds_its_budget_in_order(told: list[tuple[str, str]], lim
 
 def test_a_memory_is_json() -> None:
     at = datetime(2026, 11, 28, tzinfo=UTC)
-    told = Remembered("k", "semantic", "Red.", score=0.12345, at=at, project="p").as_dict()
+    told = RecalledMemory("k", "semantic", "Red.", score=0.12345, at=at, project="p").as_dict()
     assert told == {
         "id": "k",
         "kind": "semantic",

@@ -44,7 +44,7 @@ def query(*targets: StoreTarget, **values: Any) -> IndexQuery:
 
 @pytest.fixture(autouse=True)
 def _mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collections, "database_mark", lambda: "0a1b2c3d")
+    monkeypatch.setattr(collections, "database_id", lambda: "0a1b2c3d")
 
 
 def test_who_sees_all_of_a_store_is_not_asked_for_groups() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rag.core.documents import ChunkRule
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
-from rag.core.node import FileRef, InputMappings, RAGNodeData, pick_mode, valid_files
+from rag.core.rag_node import FileRef, InputMappings, RAGNodeData, pick_mode, valid_files
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.flows.definition.node_configs import AgentNodeConfig
-from agents.flows.definition.state import start_state
+from agents.flows.definition.state import initial_state
 from agents.flows.nodes.agent import MAX_CALLS, AgentNode
 from rag.core.errors import (
     InvalidInputError,
@@ -29,7 +29,7 @@ JSON_PROMPT = 'Answer as JSON {"intent": "qa"}. {user_query}'
 def ask(run: NotedRun, state: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
     run.prompts = run.prompts or {"p.md": JSON_PROMPT}
     made = AgentNodeConfig.model_validate({"prompt": "p.md", **config})
-    full = {**start_state(FLOW, "年假？"), **(state or {})}
+    full = {**initial_state(FLOW, "年假？"), **(state or {})}
     return asyncio.run(AgentNode().run(full, made, run))
 
 

@@ -11,7 +11,7 @@ from agents.core.nodes import Pause
 from agents.core.source_configs import DataQueryConfig, RagNodeConfig
 from agents.core.state import Replace
 from agents.flows.definition.node_configs import HumanReviewConfig
-from agents.flows.definition.state import start_state
+from agents.flows.definition.state import initial_state
 from agents.flows.nodes.data_query import DataQueryNode
 from agents.flows.nodes.human_review import HumanReviewNode
 from agents.flows.nodes.rag import RagNode
@@ -27,7 +27,7 @@ def find(
     run: NotedRun, *sources: dict[str, Any], state: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
     config = RagNodeConfig.model_validate({"data_sources": list(sources), **more})
-    full = {**start_state(FLOW, "年假？", {"token_id": "me"}), **(state or {})}
+    full = {**initial_state(FLOW, "年假？", {"token_id": "me"}), **(state or {})}
     return asyncio.run(RagNode().run(full, config, run))
 
 
@@ -208,7 +208,7 @@ def test_a_data_query_does_the_same_without_vectors() -> None:
     config = DataQueryConfig.model_validate(
         {"data_sources": [{"type": "database", "name": "rows"}]}
     )
-    update = asyncio.run(DataQueryNode().run(start_state(FLOW, "x"), config, run))
+    update = asyncio.run(DataQueryNode().run(initial_state(FLOW, "x"), config, run))
     assert update["rag_results"] == {"rows": [ROW]}
 
 
@@ -216,7 +216,7 @@ def test_a_review_asks_with_its_message_filled_and_then_decides() -> None:
     config = HumanReviewConfig(
         message="发布 {risk_level}？{user_query} {x}", decisions=["yes", "no"], result_key="发布"
     )
-    state = {**start_state(FLOW, "草稿"), "edges_var": {"risk_level": "high"}}
+    state = {**initial_state(FLOW, "草稿"), "edges_var": {"risk_level": "high"}}
     node = HumanReviewNode()
     assert asyncio.run(node.run(state, config, NotedRun())) == Pause(
         "发布 high？草稿 {x}", ("yes", "no")

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from agents.core.state import Replace
 from agents.flows.definition.node_configs import RagFilesConfig
-from agents.flows.definition.state import outputs_of, start_state, template_context
+from agents.flows.definition.state import initial_state, node_outputs, template_context
 from agents.flows.nodes.rag_files import RagFilesNode
 from rag.core.errors import CancelledError, ConfigurationError, ProviderError
-from rag.core.node import RAGNodeData
+from rag.core.rag_node import RAGNodeData
 from tests.unit.node_world import NotedRun
 from tests.unit.test_flow_state import FLOW
 
@@ -33,7 +33,7 @@ FOUND = {
 
 def ask(run: NotedRun, given: dict[str, Any] | None = None, **config: Any) -> dict[str, Any]:
     made = RagFilesConfig.model_validate(config)
-    return asyncio.run(RagFilesNode().run(start_state(FLOW, "年假？", given), made, run))
+    return asyncio.run(RagFilesNode().run(initial_state(FLOW, "年假？", given), made, run))
 
 
 def test_documents_become_results_and_the_answer_a_turn() -> None:
@@ -89,7 +89,7 @@ def test_references_see_the_person_the_inputs_and_earlier_nodes() -> None:
 
 
 def test_outputs_are_the_last_of_each_node_in_the_order_they_ran() -> None:
-    told = outputs_of(
+    told = node_outputs(
         [
             ("a", {"edges_var": {"x": 1}, "flow_msgs": [{"role": "assistant", "content": "one"}]}),
             ("b", {"rag_results": Replace({"kb": [1]}), "policy": {"kb": [2]}}),

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.openai.answer import OpenAIAnswer, footnotes, without_footnotes
-from agents.core.chat import ChatEvent
+from agents.chat.openai.answer import OpenAIAnswer, footnotes, strip_footnotes
+from agents.core.chat_events import ChatEvent
 
 CITED = {"number": 1, "verdict": "verified", "quote": "a\n b", "file_name": "x.txt", "page": 2}
 
@@ -83,12 +83,12 @@ def test_tokens_that_nobody_counted_are_estimated() -> None:
 def test_footnotes_can_be_taken_off_again(text: str, quotes: list[str]) -> None:
     marked = text + "".join(f"[{n}]" for n, _ in enumerate(quotes, 1))
     cited = [{**CITED, "number": n, "quote": quote} for n, quote in enumerate(quotes, 1)]
-    plain = without_footnotes(text=marked)
-    assert without_footnotes(text=plain + footnotes(citations=cited, text=plain)) == plain
+    plain = strip_footnotes(text=marked)
+    assert strip_footnotes(text=plain + footnotes(citations=cited, text=plain)) == plain
 
 
 def test_a_text_with_a_rule_of_its_own_keeps_it() -> None:
     text = "Above.\n\n---\nBelow [1] it."
-    assert without_footnotes(text=text) == text
+    assert strip_footnotes(text=text) == text
     odd = {**CITED, "verdict": "altered", "page": None, "file_name": ""}
     assert footnotes(citations=[odd], text="[1]") == "\n\n---\n[1] ?: “a b” (altered)"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.openai.answer import StopCut
+from agents.chat.openai.answer import StopSequences
 
 LETTERS = st.text(alphabet="ab\n停", max_size=30)
 
 
 def cut(pieces: list[str], stops: list[str]) -> tuple[str, bool]:
-    cutter = StopCut(stops)
+    cutter = StopSequences(stops)
     shown = "".join(cutter.feed(piece) for piece in pieces)
     return shown + cutter.finish(), cutter.is_cut
 
@@ -31,7 +31,7 @@ def test_the_text_ends_before_the_stop_that_is_complete_first(
 
 
 def test_the_beginning_of_a_stop_is_held_back_until_it_is_none() -> None:
-    cutter = StopCut(["</end>"])
+    cutter = StopSequences(["</end>"])
     assert cutter.feed("yes</en") == "yes"
     assert cutter.feed("joy") == "</enjoy"
     assert (cutter.feed("</end>more"), cutter.is_cut, cutter.feed("x"), cutter.finish()) == (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.core.options import find_faults, option, read_options, schema_of
+from rag.core.options import find_option_errors, option, read_options, schema_of
 
 
 @dataclass(frozen=True)
@@ -183,15 +183,15 @@ def test_a_long_wrong_value_is_shown_in_short() -> None:
 
 def test_all_faults_are_found_at_once_by_name() -> None:
     schema = schema_of(Everything)
-    faults = find_faults(schema, {"top_k": 0, "nope": 1, "method": "PUT"}, of="api")
+    faults = find_option_errors(schema, {"top_k": 0, "nope": 1, "method": "PUT"}, of="api")
     assert set(faults) == {"nope", "url", "top_k", "method"}
     assert all(name in str(fault) for name, fault in faults.items())
-    assert find_faults(schema, {"url": "x"}, of="api") == {}
+    assert find_option_errors(schema, {"url": "x"}, of="api") == {}
 
 
 def test_a_stored_schema_judges_like_a_fresh_one() -> None:
     stored = json.loads(json.dumps(schema_of(Everything)))
-    assert set(find_faults(stored, {"top_k": 99, "url": "x"}, of="api")) == {"top_k"}
+    assert set(find_option_errors(stored, {"top_k": 99, "url": "x"}, of="api")) == {"top_k"}
 
 
 def test_what_the_author_refuses_is_an_error_for_people() -> None:
@@ -275,7 +275,7 @@ def test_a_plain_field_needs_no_option() -> None:
     )
 )
 def test_any_values_give_options_or_a_refusal(values: dict[str, Any]) -> None:
-    faults = find_faults(schema_of(Everything), values, of="api")
+    faults = find_option_errors(schema_of(Everything), values, of="api")
     assert all(str(fault) for fault in faults.values())
     if faults:
         with pytest.raises(InvalidInputError):

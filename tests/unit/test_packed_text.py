@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.providers.postgres.lexical import keys
-from rag.providers.postgres.lexical import keys as packed_text
-from rag.providers.postgres.lexical.keys import PackedText, pack_text
+from rag.providers.postgres.lexical import bm25 as keys
+from rag.providers.postgres.lexical import bm25 as packed_text
+from rag.providers.postgres.lexical.bm25 import PackedText, pack_text
 from rag.stages.text.terms import index_terms, is_han
 
 WORDS = st.sampled_from(
@@ -19,7 +19,7 @@ TEXTS = st.lists(WORDS, max_size=30).map(" ".join) | st.text(max_size=60)
 
 
 def plain(store_id: int, text: str, avg_len: float) -> dict[int, float]:
-    return dict(sorted(keys.term_weights(store_id, index_terms(text), avg_len).items()))
+    return dict(sorted(keys.bm25_weights(store_id, index_terms(text), avg_len).items()))
 
 
 def assert_as_plain(packed: PackedText, wanted: dict[int, float]) -> None:

@@ -14,7 +14,7 @@ from rag.stages.parse import docx_edit, parse_document
 from rag.stages.parse.docx_edit import PAGE_MARK, EditedDocx, edit_docx
 from rag.stages.parse.docx_numbers import read_numbering, read_styles
 from rag.stages.parse.docx_spell import spell_number
-from tests import hostile
+from tests import hostile_files
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 STRICT = 'xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"'
@@ -195,14 +195,14 @@ def test_labels_go_into_the_text_before_their_paragraphs(tmp_path: Path) -> None
     linked = level(0, "%1", more='<w:pStyle w:val="1"/>') + level(
         1, "%1.%2", more='<w:pStyle w:val="2"/>'
     )
-    data = hostile.docx(
-        hostile.paragraph("总则", "1")
-        + hostile.paragraph("目的", "2")
+    data = hostile_files.docx(
+        hostile_files.paragraph("总则", "1")
+        + hostile_files.paragraph("目的", "2")
         + "<w:p/>"
-        + hostile.paragraph("范围", "2")
-        + hostile.paragraph("项 &amp; 目", "", number(2))
-        + hostile.paragraph("无号", "1", number(0))
-        + hostile.paragraph("附则", "1"),
+        + hostile_files.paragraph("范围", "2")
+        + hostile_files.paragraph("项 &amp; 目", "", number(2))
+        + hostile_files.paragraph("无号", "1", number(0))
+        + hostile_files.paragraph("附则", "1"),
         numbering=numbering(linked, level(0, "&lt;%1&gt;")),
         styles=styles(
             style("1", "heading 1", number(1)),
@@ -223,8 +223,9 @@ def test_labels_go_into_the_text_before_their_paragraphs(tmp_path: Path) -> None
 
 def test_an_older_state_of_a_paragraph_does_not_count(tmp_path: Path) -> None:
     change = f"<w:pPrChange><w:pPr>{number(1, 1)}</w:pPr></w:pPrChange>"
-    data = hostile.docx(
-        hostile.paragraph("a", "", number(1) + change) + hostile.paragraph("b", "", change),
+    data = hostile_files.docx(
+        hostile_files.paragraph("a", "", number(1) + change)
+        + hostile_files.paragraph("b", "", change),
         numbering=numbering(level(0, "%1.") + level(1, "%1.%2")),
     )
     assert edited(tmp_path, data)[1] == "␌0⟐1. a\nb"
@@ -233,10 +234,10 @@ def test_an_older_state_of_a_paragraph_does_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mark", ["del", "moveFrom"])
 def test_a_paragraph_that_is_gone_takes_no_number(tmp_path: Path, mark: str) -> None:
     gone = f"{number(1)}<w:rPr><w:{mark}/></w:rPr>"
-    data = hostile.docx(
-        hostile.paragraph("a", "", number(1))
+    data = hostile_files.docx(
+        hostile_files.paragraph("a", "", number(1))
         + f"<w:p><w:pPr>{gone}</w:pPr></w:p>"
-        + hostile.paragraph("c", "", number(1)),
+        + hostile_files.paragraph("c", "", number(1)),
         numbering=numbering(level(0, "%1.")),
     )
     assert edited(tmp_path, data)[1] == "␌0⟐1. a\n\n␌0⟐2. c"
@@ -244,9 +245,7 @@ def test_a_paragraph_that_is_gone_takes_no_number(tmp_path: Path, mark: str) -> 
 
 @pytest.mark.parametrize("space", [W, STRICT])
 def test_another_prefix_or_namespace_makes_no_difference(tmp_path: Path, space: str) -> None:
-    body = (
-        f"<w:document {space}><w:body>{hostile.paragraph('a', '', number(1))}</w:body></w:document>"
-    )
+    body = f"<w:document {space}><w:body>{hostile_files.paragraph('a', '', number(1))}</w:body></w:document>"
     xml = numbering(level(0, "%1.")).replace(W, space)
     for prefix in ("w:", "q1:"):
         parts = {
@@ -256,7 +255,7 @@ def test_another_prefix_or_namespace_makes_no_difference(tmp_path: Path, space: 
             "word/numbering.xml": xml,
         }
         path = tmp_path / "b.docx"
-        path.write_bytes(hostile.package("word/document.xml", "x", parts))
+        path.write_bytes(hostile_files.package("word/document.xml", "x", parts))
         with zipfile.ZipFile(BytesIO(edit_docx(path).data)) as bundle:
             assert f"<{prefix}t xml:space=" in bundle.read("word/document.xml").decode()
             assert ">␌0⟐1. </" in bundle.read("word/document.xml").decode()
@@ -267,7 +266,7 @@ def app(n_pages: int) -> str:
 
 
 def with_pages(body: str, n_pages: int) -> bytes:
-    out = BytesIO(hostile.docx(body))
+    out = BytesIO(hostile_files.docx(body))
     with zipfile.ZipFile(out, "a") as bundle:
         bundle.writestr("docProps/app.xml", app(n_pages))
     return out.getvalue()
@@ -279,7 +278,10 @@ def with_pages(body: str, n_pages: int) -> bytes:
 def test_pages_count_only_where_word_agrees_with_itself(
     tmp_path: Path, n_pages: int, is_reliable: bool
 ) -> None:
-    body = hostile.paragraph("one") + f"<w:p>{BREAK}</w:p><w:p><w:r><w:t>x</w:t></w:r>{BREAK}</w:p>"
+    body = (
+        hostile_files.paragraph("one")
+        + f"<w:p>{BREAK}</w:p><w:p><w:r><w:t>x</w:t></w:r>{BREAK}</w:p>"
+    )
     result, text = edited(tmp_path, with_pages(body, n_pages))
     assert result.has_pages is is_reliable
     mark = PAGE_MARK if is_reliable else ""
@@ -288,14 +290,16 @@ def test_pages_count_only_where_word_agrees_with_itself(
 
 def test_a_table_of_contents_goes_but_its_pages_stay(tmp_path: Path) -> None:
     gallery = '<w:sdtPr><w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj></w:sdtPr>'
-    contents = hostile.paragraph("目录") + hostile.paragraph("总则\t3") + f"<w:p>{BREAK}</w:p>"
+    contents = (
+        hostile_files.paragraph("目录") + hostile_files.paragraph("总则\t3") + f"<w:p>{BREAK}</w:p>"
+    )
     body = (
-        hostile.paragraph("before")
+        hostile_files.paragraph("before")
         + f"<w:sdt>{gallery}<w:sdtContent>{contents}</w:sdtContent></w:sdt>"
         + "<w:sdt><w:sdtContent>"
-        + hostile.paragraph("kept")
+        + hostile_files.paragraph("kept")
         + "</w:sdtContent></w:sdt>"
-        + hostile.paragraph("Total\t42")
+        + hostile_files.paragraph("Total\t42")
     )
     result, text = edited(tmp_path, with_pages(body, 2))
     assert result.has_pages
@@ -304,8 +308,8 @@ def test_a_table_of_contents_goes_but_its_pages_stay(tmp_path: Path) -> None:
 
 
 def test_lines_in_a_contents_style_go_too(tmp_path: Path) -> None:
-    data = hostile.docx(
-        hostile.paragraph("第一章 总则 ... 3", "7") + hostile.paragraph("text"),
+    data = hostile_files.docx(
+        hostile_files.paragraph("第一章 总则 ... 3", "7") + hostile_files.paragraph("text"),
         styles=styles(style("7", "toc 1")),
     )
     assert edited(tmp_path, data)[1] == "text"
@@ -313,7 +317,7 @@ def test_lines_in_a_contents_style_go_too(tmp_path: Path) -> None:
 
 def test_foreign_content_is_warned_of(tmp_path: Path) -> None:
     result, _ = edited(
-        tmp_path, hostile.docx(hostile.paragraph("a") + "<w:altChunk/><w:altChunk/>")
+        tmp_path, hostile_files.docx(hostile_files.paragraph("a") + "<w:altChunk/><w:altChunk/>")
     )
     assert result.warnings == (Notice("Parts that were inserted as foreign content are not read."),)
 
@@ -322,7 +326,9 @@ def test_a_very_large_body_is_left_alone_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(docx_edit, "MAX_BODY", 10)
-    data = hostile.docx(hostile.paragraph("a", "", number(1)), numbering=numbering(level(0, "%1.")))
+    data = hostile_files.docx(
+        hostile_files.paragraph("a", "", number(1)), numbering=numbering(level(0, "%1."))
+    )
     result, text = edited(tmp_path, data)
     assert text == "a"
     assert "too large" in str(result.warnings[0])
@@ -330,11 +336,11 @@ def test_a_very_large_body_is_left_alone_with_a_word(
 
 def test_the_main_part_gets_its_usual_name_and_pictures_stay_out(tmp_path: Path) -> None:
     parts = {
-        "word/document2.xml": hostile.word_body(hostile.paragraph("a")),
-        "word/_rels/document2.xml.rels": hostile.RELATIONS.format(links=""),
+        "word/document2.xml": hostile_files.word_body(hostile_files.paragraph("a")),
+        "word/_rels/document2.xml.rels": hostile_files.RELATIONS.format(links=""),
         "word/media/image1.png": b"x" * 1000,
     }
-    result, text = edited(tmp_path, hostile.package("word/document2.xml", "x", parts))
+    result, text = edited(tmp_path, hostile_files.package("word/document2.xml", "x", parts))
     assert text == "a"
     with zipfile.ZipFile(BytesIO(result.data)) as bundle:
         assert set(bundle.namelist()) == {
@@ -348,9 +354,12 @@ def test_the_main_part_gets_its_usual_name_and_pictures_stay_out(tmp_path: Path)
 
 @pytest.mark.parametrize("part", ["word/document.xml", "word/styles.xml", "word/numbering.xml"])
 def test_malformed_parts_are_a_value_error(tmp_path: Path, part: str) -> None:
-    parts = {"word/document.xml": hostile.word_body(hostile.paragraph("a")), part: "<w:p"}
+    parts = {
+        "word/document.xml": hostile_files.word_body(hostile_files.paragraph("a")),
+        part: "<w:p",
+    }
     path = tmp_path / "a.docx"
-    path.write_bytes(hostile.package("word/document.xml", "x", parts))
+    path.write_bytes(hostile_files.package("word/document.xml", "x", parts))
     with pytest.raises(ValueError):
         edit_docx(path)
 
@@ -387,7 +396,7 @@ def run(text: str) -> str:
 )
 def test_a_paragraph_says_what_word_shows(tmp_path: Path, runs: str, shown: str) -> None:
     path = tmp_path / "a.docx"
-    path.write_bytes(hostile.docx(f"<w:p>{runs}</w:p>"))
+    path.write_bytes(hostile_files.docx(f"<w:p>{runs}</w:p>"))
     assert parse_document(path, "a.docx").text == shown
 
 
@@ -404,7 +413,7 @@ def test_notes_and_remarks_are_text_of_their_own(tmp_path: Path) -> None:
 
     body = "".join(f'<w:r><w:{kind}Reference w:id="2"/></w:r>' for kind in ("footnote", "comment"))
     path = tmp_path / "a.docx"
-    data = hostile.docx(
+    data = hostile_files.docx(
         f"<w:p>{run('Claim')}{body}</w:p>",
         footnotes=notes("footnote", "The note."),
         comments=notes("comment", "A remark."),

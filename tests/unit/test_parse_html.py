@@ -16,7 +16,7 @@ from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document, table_grid
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html
-from tests import hostile
+from tests import hostile_files
 
 
 def parsed(folder: Path, data: str | bytes, name: str, encoding: str = "") -> ParsedDocument:
@@ -290,7 +290,7 @@ def book(spine: str, chapters: dict[str, str], manifest: str) -> bytes:
     parts = {
         f"OEBPS/{name}": f"<html><body>{text}</body></html>" for name, text in chapters.items()
     }
-    return hostile.zipped(
+    return hostile_files.zipped(
         {
             "mimetype": "application/epub+zip",
             "META-INF/container.xml": container,
@@ -350,11 +350,11 @@ def test_a_broken_book_is_damaged(tmp_path: Path, broken: str) -> None:
         "OEBPS/a.opf": "<p/>",
     }
     with pytest.raises(DocumentError, match="is damaged"):
-        parsed(tmp_path, hostile.zipped({**parts, broken: "<not closed"}), "a.epub")
+        parsed(tmp_path, hostile_files.zipped({**parts, broken: "<not closed"}), "a.epub")
     for encoding in ("no-such", "gbk"):
         told = f"<?xml version='1.0' encoding='{encoding}'?>{parts[broken]}"
         with pytest.raises(DocumentError, match="is damaged"):
-            parsed(tmp_path, hostile.zipped({**parts, broken: told}), "a.epub")
+            parsed(tmp_path, hostile_files.zipped({**parts, broken: told}), "a.epub")
     del parts[broken]
     with pytest.raises(DocumentError, match="is damaged"):
-        parsed(tmp_path, hostile.zipped(parts), "a.epub")
+        parsed(tmp_path, hostile_files.zipped(parts), "a.epub")

@@ -15,8 +15,8 @@ from rag.stages.parse import doc, office
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.docx_edit import PAGE_MARK
 from rag.stages.parse.office import add_nodes
-from rag.stages.parse.xberg_nodes import Node, OfficeContent
-from tests import hostile
+from rag.stages.parse.xberg_nodes import OfficeContent, XbergNode
+from tests import hostile_files
 
 S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"
@@ -24,7 +24,7 @@ A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 MAIN = "application/vnd.openxmlformats-officedocument."
 
 
-def text_of(nodes: list[Node], *, number_lists: bool = True) -> str:
+def text_of(nodes: list[XbergNode], *, number_lists: bool = True) -> str:
     canonical = CanonicalText()
     add_nodes(canonical, nodes, number_lists=number_lists)
     return canonical.finish("docx", "test").text
@@ -36,16 +36,16 @@ def parsed(folder: Path, data: bytes, name: str) -> ParsedDocument:
     return IsolatedParser().parse(path, name)
 
 
-def item(text: str, depth: int = 0, is_ordered: bool = False) -> Node:
-    return Node("list", text, depth=depth, is_ordered=is_ordered)
+def item(text: str, depth: int = 0, is_ordered: bool = False) -> XbergNode:
+    return XbergNode("list", text, depth=depth, is_ordered=is_ordered)
 
 
 def test_items_in_a_row_are_one_list() -> None:
     nodes = [
-        Node("paragraph", "before"),
+        XbergNode("paragraph", "before"),
         item("a"),
         item("b", 1),
-        Node("paragraph", "after"),
+        XbergNode("paragraph", "after"),
         item("c"),
     ]
     assert text_of(nodes) == "before\n\n- a\n  - b\n\nafter\n\n- c"
@@ -64,54 +64,54 @@ def test_ordered_items_count_by_depth_and_start_again() -> None:
 
 
 def test_a_table_is_one_line_a_row() -> None:
-    table = Node("table", rows=(("a\nb", " c "), ("", "d|e")))
+    table = XbergNode("table", rows=(("a\nb", " c "), ("", "d|e")))
     assert text_of([table]) == "| a b | c |\n|  | d|e |"
 
 
 def test_headers_and_footers_come_once_at_the_end() -> None:
     nodes = [
-        Node("paragraph", "Top\tsecret", layer="header"),
-        Node("paragraph", "body"),
-        Node("paragraph", "Top secret", layer="header"),
-        Node("paragraph", "page", layer="footer"),
-        Node("paragraph", "note", layer="footnote"),
+        XbergNode("paragraph", "Top\tsecret", layer="header"),
+        XbergNode("paragraph", "body"),
+        XbergNode("paragraph", "Top secret", layer="header"),
+        XbergNode("paragraph", "page", layer="footer"),
+        XbergNode("paragraph", "note", layer="footnote"),
     ]
     assert text_of(nodes) == "body\n\nnote\n\nTop secret\n\npage"
 
 
-def pages(*nodes: Node) -> list[str]:
+def pages(*nodes: XbergNode) -> list[str]:
     return [text_of(list(page)) for page in office._pages_at_marks(nodes)]
 
 
 def test_pages_break_within_paragraphs_before_rows_and_before_headings() -> None:
     mark = PAGE_MARK
-    assert pages(Node("paragraph", f"a {mark}b{mark}c"), Node("paragraph", "d")) == [
+    assert pages(XbergNode("paragraph", f"a {mark}b{mark}c"), XbergNode("paragraph", "d")) == [
         "a ",
         "b",
         "c\n\nd",
     ]
-    assert pages(Node("heading", f"ti{mark}tle", 1)) == ["", "title"]
-    table = Node("table", rows=(("1", "2"), ("3", f"{mark}4"), ("5", "6")))
+    assert pages(XbergNode("heading", f"ti{mark}tle", 1)) == ["", "title"]
+    table = XbergNode("table", rows=(("1", "2"), ("3", f"{mark}4"), ("5", "6")))
     assert pages(table) == ["| 1 | 2 |", "| 3 | 4 |\n| 5 | 6 |"]
-    first = Node("table", rows=((f"{mark}1",), (f"{mark}{mark}2",)))
-    assert pages(Node("paragraph", "x"), first) == ["x", "| 1 |", "", "| 2 |"]
+    first = XbergNode("table", rows=((f"{mark}1",), (f"{mark}{mark}2",)))
+    assert pages(XbergNode("paragraph", "x"), first) == ["x", "| 1 |", "", "| 2 |"]
     assert pages(item(f"a{mark}"), item("b")) == ["- a", "- b"]
 
 
 def test_a_style_makes_a_heading_and_a_mark_an_item() -> None:
     shown = office._as_shown
     levels = {"heading 2": 2}
-    assert shown(Node("paragraph", "1.1 Title", style="heading 2"), levels) == Node(
+    assert shown(XbergNode("paragraph", "1.1 Title", style="heading 2"), levels) == XbergNode(
         "heading", "1.1 Title", 2, style="heading 2"
     )
-    long = Node("paragraph", "x" * 500, style="heading 2")
+    long = XbergNode("paragraph", "x" * 500, style="heading 2")
     assert shown(long, levels) == long
-    assert shown(Node("paragraph", "␌2⟐(a) text[^3] more"), levels) == Node(
+    assert shown(XbergNode("paragraph", "␌2⟐(a) text[^3] more"), levels) == XbergNode(
         "list", "(a) text[^3] more", depth=2, is_ordered=True
     )
-    header = Node("paragraph", "␌0⟐1. x", layer="header")
+    header = XbergNode("paragraph", "␌0⟐1. x", layer="header")
     assert shown(header, levels) == replace(header, text="1. x")
-    assert shown(Node("table", rows=(("␌0⟐1. x",),)), levels).rows == (("1. x",),)
+    assert shown(XbergNode("table", rows=(("␌0⟐1. x",),)), levels).rows == (("1. x",),)
 
 
 def workbook(*sheets: tuple[str, list[list[str]]], **states: str) -> bytes:
@@ -132,16 +132,16 @@ def workbook(*sheets: tuple[str, list[list[str]]], **states: str) -> bytes:
         for n, (name, _) in enumerate(sheets, start=1)
     )
     links = "".join(
-        f'<Relationship Id="rId{n}" Type="{hostile.OFFICE}/worksheet" Target="worksheets/s{n}.xml"/>'
+        f'<Relationship Id="rId{n}" Type="{hostile_files.OFFICE}/worksheet" Target="worksheets/s{n}.xml"/>'
         for n in range(1, len(sheets) + 1)
     )
     parts = {f"xl/worksheets/s{n}.xml": sheet(rows) for n, (_, rows) in enumerate(sheets, start=1)}
-    book = f'<workbook xmlns="{S}" xmlns:r="{hostile.OFFICE}"><sheets>{listed}</sheets></workbook>'
+    book = f'<workbook xmlns="{S}" xmlns:r="{hostile_files.OFFICE}"><sheets>{listed}</sheets></workbook>'
     parts |= {
         "xl/workbook.xml": book,
-        "xl/_rels/workbook.xml.rels": hostile.RELATIONS.format(links=links),
+        "xl/_rels/workbook.xml.rels": hostile_files.RELATIONS.format(links=links),
     }
-    return hostile.package("xl/workbook.xml", f"{MAIN}spreadsheetml.sheet.main+xml", parts)
+    return hostile_files.package("xl/workbook.xml", f"{MAIN}spreadsheetml.sheet.main+xml", parts)
 
 
 def test_sheets_are_pages_under_their_names(tmp_path: Path) -> None:
@@ -204,19 +204,19 @@ def slides(*texts: tuple[str, str]) -> bytes:
     numbers = range(1, len(texts) + 1)
     listed = "".join(f'<p:sldId id="{255 + n}" r:id="rId{n}"/>' for n in numbers)
     links = "".join(
-        f'<Relationship Id="rId{n}" Type="{hostile.OFFICE}/slide" Target="slides/slide{n}.xml"/>'
+        f'<Relationship Id="rId{n}" Type="{hostile_files.OFFICE}/slide" Target="slides/slide{n}.xml"/>'
         for n in numbers
     )
     show = (
-        f'<p:presentation xmlns:p="{P}" xmlns:r="{hostile.OFFICE}">'
+        f'<p:presentation xmlns:p="{P}" xmlns:r="{hostile_files.OFFICE}">'
         f"<p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"
     )
     parts = {f"ppt/slides/slide{n}.xml": slide(*texts[n - 1]) for n in numbers}
     parts |= {
         "ppt/presentation.xml": show,
-        "ppt/_rels/presentation.xml.rels": hostile.RELATIONS.format(links=links),
+        "ppt/_rels/presentation.xml.rels": hostile_files.RELATIONS.format(links=links),
     }
-    return hostile.package(
+    return hostile_files.package(
         "ppt/presentation.xml", f"{MAIN}presentationml.presentation.main+xml", parts
     )
 
@@ -238,7 +238,7 @@ def old_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "upload.doc"
     path.write_bytes(b"old")
 
-    def call(found: list[Node] | DocumentError, program: str = "") -> ParsedDocument:
+    def call(found: list[XbergNode] | DocumentError, program: str = "") -> ParsedDocument:
         def read(data: bytes, kind: str, name: str) -> OfficeContent:
             if isinstance(found, DocumentError):
                 raise found
@@ -258,12 +258,12 @@ def old_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_doc_has_no_guessed_headings_but_numbered_ones_and_tables(old_word) -> None:
     document = old_word(
         [
-            Node("heading", "bold words", 2),
-            Node("paragraph", "第一章 总则"),
-            Node("paragraph", "11\t12\t\t21\t22"),
+            XbergNode("heading", "bold words", 2),
+            XbergNode("paragraph", "第一章 总则"),
+            XbergNode("paragraph", "11\t12\t\t21\t22"),
             item("point"),
             item("one", is_ordered=True),
-            Node("paragraph", "head", layer="header"),
+            XbergNode("paragraph", "head", layer="header"),
         ]
     )
     shown = [(b.kind, b.level, document.text[b.start : b.end]) for b in document.blocks]
@@ -281,8 +281,8 @@ def test_a_doc_has_no_guessed_headings_but_numbered_ones_and_tables(old_word) ->
     "found",
     [
         DocumentError("“{name}” is damaged.", name="a.doc"),
-        [Node("paragraph", "£± Ä¿Â¼ µÚÒ»ÕÂ ×ÜÔò Ôò¸Ç¹æ¶¨Á¦ Ê©ÐÐ")],
-        [Node("paragraph", " ")],
+        [XbergNode("paragraph", "£± Ä¿Â¼ µÚÒ»ÕÂ ×ÜÔò Ôò¸Ç¹æ¶¨Á¦ Ê©ÐÐ")],
+        [XbergNode("paragraph", " ")],
         [],
     ],
     ids=["error", "garbled", "blank", "nothing"],
@@ -311,7 +311,7 @@ def test_what_libreoffice_makes_is_read_as_a_word_file(
     old_word, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = tmp_path / "made.docx"
-    made.write_bytes(hostile.docx(hostile.paragraph("converted words")))
+    made.write_bytes(hostile_files.docx(hostile_files.paragraph("converted words")))
     seen = []
 
     def parse(path: Path, name: str, kind: str) -> ParsedDocument:

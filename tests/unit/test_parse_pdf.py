@@ -14,7 +14,7 @@ from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document, pdf
 from rag.stages.parse.bookmarks import place_bookmarks
 from rag.stages.parse.pdf_reflow import reflow_lines
-from tests import hostile
+from tests import hostile_files
 
 SENTENCE = "A pump moves water from a low place to a high place."
 
@@ -116,7 +116,7 @@ def test_short_lines_stay_lines(text: str) -> None:
 
 
 def test_pages_are_exact_spans_joined_by_form_feeds(tmp_path: Path) -> None:
-    document = parsed(tmp_path, hostile.text_pdf([["one"], ["two", "more"], ["three"]]))
+    document = parsed(tmp_path, hostile_files.text_pdf([["one"], ["two", "more"], ["three"]]))
     assert document.text == "one\ftwo\nmore\fthree"
     assert [document.text[page.start : page.end] for page in document.pages] == (
         document.text.split("\f")
@@ -127,7 +127,7 @@ def test_pages_are_exact_spans_joined_by_form_feeds(tmp_path: Path) -> None:
 def test_labels_and_title_are_the_document_s_own(tmp_path: Path) -> None:
     catalog = b"/PageLabels << /Nums [0 << /S /r >> 2 << /S /D /P (A-) >>] >>"
     path = tmp_path / "a.pdf"
-    path.write_bytes(hostile.text_pdf([["x"], ["y"], ["z"]], catalog=catalog))
+    path.write_bytes(hostile_files.text_pdf([["x"], ["y"], ["z"]], catalog=catalog))
     with pikepdf.open(path, allow_overwriting_input=True) as document:
         document.docinfo["/Title"] = "水泵 manual"
         document.save(path)
@@ -141,10 +141,10 @@ def mixed(tmp_path: Path) -> bytes:
     path = tmp_path / "mixed.pdf"
     with pikepdf.new() as out:
         for data in (
-            hostile.text_pdf([[SENTENCE]]),
-            hostile.scan_page(),
-            hostile.text_pdf([[""]]),
-            hostile.text_pdf([[SENTENCE]]),
+            hostile_files.text_pdf([[SENTENCE]]),
+            hostile_files.scan_page(),
+            hostile_files.text_pdf([[""]]),
+            hostile_files.text_pdf([[SENTENCE]]),
         ):
             part = tmp_path / "part.pdf"
             part.write_bytes(data)
@@ -165,18 +165,18 @@ def test_a_scanned_page_among_others_is_flagged_and_a_blank_one_is_not(tmp_path:
 
 def test_a_document_of_scans_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="has no text layer: its pages are images") as caught:
-        parsed(tmp_path, hostile.scan_page())
+        parsed(tmp_path, hostile_files.scan_page())
     assert "OCR" in str(caught.value)
 
 
 def test_text_in_an_unreadable_font_is_not_indexed(tmp_path: Path) -> None:
     octal = "".join(f"\\{code:o}" for code in "£±Ä¿Â¼µÚÒ»ÕÂ×ÜÔòÔò¸Ç¹æ¶¨Á¦".encode("latin-1"))
-    readable = hostile.text_pdf([[octal], [SENTENCE]])
+    readable = hostile_files.text_pdf([[octal], [SENTENCE]])
     data = readable.replace(b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding")
     document = parsed(tmp_path, data)
     assert document.text == f"\f{SENTENCE}"
     assert "font's characters cannot be read on page 1" in str(document.warnings[0])
-    only = hostile.text_pdf([[octal]]).replace(
+    only = hostile_files.text_pdf([[octal]]).replace(
         b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding"
     )
     with pytest.raises(DocumentError, match="fonts of “a.pdf” cannot be read"):
@@ -184,7 +184,7 @@ def test_text_in_an_unreadable_font_is_not_indexed(tmp_path: Path) -> None:
 
 
 def test_what_is_filled_into_a_form_is_text(tmp_path: Path) -> None:
-    data = hostile.text_pdf([[SENTENCE]])
+    data = hostile_files.text_pdf([[SENTENCE]])
     path = tmp_path / "form.pdf"
     path.write_bytes(data)
     with pikepdf.open(path, allow_overwriting_input=True) as document:
@@ -217,7 +217,7 @@ def test_what_is_filled_into_a_form_is_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("user", "is_open"), [("secret", False), ("", True)])
 def test_only_a_user_password_locks(tmp_path: Path, user: str, is_open: bool) -> None:
     path = tmp_path / "a.pdf"
-    path.write_bytes(hostile.text_pdf([[SENTENCE]]))
+    path.write_bytes(hostile_files.text_pdf([[SENTENCE]]))
     with pikepdf.open(path, allow_overwriting_input=True) as document:
         document.save(path, encryption=pikepdf.Encryption(owner="owner", user=user))
     if is_open:
@@ -229,7 +229,7 @@ def test_only_a_user_password_locks(tmp_path: Path, user: str, is_open: bool) ->
 
 def test_a_damaged_file_that_is_locked_needs_its_password(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
-    path.write_bytes(hostile.text_pdf([[SENTENCE]]))
+    path.write_bytes(hostile_files.text_pdf([[SENTENCE]]))
     with pikepdf.open(path, allow_overwriting_input=True) as document:
         document.save(path, encryption=pikepdf.Encryption(owner="owner", user="secret"))
     # pdfium no longer finds what the file is; qpdf does, and asks.
@@ -251,14 +251,14 @@ def test_a_page_that_pdfium_cannot_read_costs_that_page_only(
         raise pdf.pdfium.PdfiumError("Failed to load text page.")
 
     monkeypatch.setattr(pdf.pdfium.PdfPage, "get_textpage", fail_once)
-    document = parsed(tmp_path, hostile.text_pdf([["gone"], [SENTENCE]]))
+    document = parsed(tmp_path, hostile_files.text_pdf([["gone"], [SENTENCE]]))
     assert document.text == f"\f{SENTENCE}"
     assert [*map(str, document.warnings)] == ["Damage on page 1: nothing of it is searchable."]
 
 
 def test_what_is_attached_to_a_document_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
-    path.write_bytes(hostile.text_pdf([[SENTENCE]]))
+    path.write_bytes(hostile_files.text_pdf([[SENTENCE]]))
     with pikepdf.open(path, allow_overwriting_input=True) as document:
         document.attachments["data.csv"] = b"a,b"
         document.save(path)
@@ -268,7 +268,7 @@ def test_what_is_attached_to_a_document_is_told(tmp_path: Path) -> None:
 
 
 def test_a_soft_hyphen_that_is_drawn_is_a_hyphen(tmp_path: Path) -> None:
-    data = hostile.text_pdf([["a well\\255known pump, part HX\\255400"]]).replace(
+    data = hostile_files.text_pdf([["a well\\255known pump, part HX\\255400"]]).replace(
         b"/Helvetica", b"/Helvetica /Encoding /WinAnsiEncoding"
     )
     assert parsed(tmp_path, data).text == "a well-known pump, part HX-400"
@@ -283,7 +283,7 @@ def test_many_bookmarks_on_long_pages_are_placed_quickly() -> None:
 
 
 def test_junk_in_front_is_repaired_with_a_word(tmp_path: Path) -> None:
-    document = parsed(tmp_path, b"junk junk\n" * 120 + hostile.text_pdf([[SENTENCE]]))
+    document = parsed(tmp_path, b"junk junk\n" * 120 + hostile_files.text_pdf([[SENTENCE]]))
     assert document.text == SENTENCE
     assert [*map(str, document.warnings)] == [
         "The file was damaged; what could be repaired is kept."
@@ -291,18 +291,18 @@ def test_junk_in_front_is_repaired_with_a_word(tmp_path: Path) -> None:
 
 
 def test_counts_may_lie_and_cycles_end(tmp_path: Path) -> None:
-    lying = parsed(tmp_path, hostile.text_pdf([[SENTENCE]], count=2_000_000_000))
+    lying = parsed(tmp_path, hostile_files.text_pdf([[SENTENCE]], count=2_000_000_000))
     assert (lying.text, len(lying.pages)) == (SENTENCE, 1)
-    cyclic = parsed(tmp_path, hostile.cyclic_bookmarks())
+    cyclic = parsed(tmp_path, hostile_files.cyclic_bookmarks())
     assert [cyclic.text[b.start : b.end] for b in cyclic.blocks] == ["Pump"]
     with pytest.raises(DocumentError, match="is damaged"):
-        parsed(tmp_path, hostile.cyclic_pages())
+        parsed(tmp_path, hostile_files.cyclic_pages())
 
 
 def test_pages_beyond_the_cap_are_refused_and_characters_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = hostile.text_pdf([[SENTENCE]] * 5)
+    data = hostile_files.text_pdf([[SENTENCE]] * 5)
     monkeypatch.setattr(pdf, "MAX_CHARS", 60)
     document = parsed(tmp_path, data)
     assert len(document.pages) == 2
@@ -314,13 +314,13 @@ def test_pages_beyond_the_cap_are_refused_and_characters_are_cut(
 
 def cut_with_tail(share: float) -> bytes:
     """Return a document without its middle: its end still says where its beginning was."""
-    whole = hostile.text_pdf([[SENTENCE]] * 12)
+    whole = hostile_files.text_pdf([[SENTENCE]] * 12)
     return whole[: int(share * len(whole))] + whole[-900:]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.2, 0.3])
 def test_what_is_cut_in_its_first_third_is_damaged_not_empty(tmp_path: Path, share: float) -> None:
-    whole = hostile.text_pdf([[SENTENCE]] * 12)
+    whole = hostile_files.text_pdf([[SENTENCE]] * 12)
     for data in (whole[: int(share * len(whole))], cut_with_tail(share)):
         try:
             # pdfium finds whole pages in what is left, but never an empty document.
@@ -340,7 +340,10 @@ def test_noise_in_the_only_text_is_damage_not_emptiness(tmp_path: Path) -> None:
             if "incorrect data check" in str(error):
                 continue
         try:
-            parsed(tmp_path, hostile.one_page(hostile.stream(noisy, b"/Filter /FlateDecode")))
+            parsed(
+                tmp_path,
+                hostile_files.one_page(hostile_files.stream(noisy, b"/Filter /FlateDecode")),
+            )
         except DocumentError as error:
             assert str(error).startswith("“a.pdf” is damaged")
             n_refused += 1
@@ -354,18 +357,21 @@ def test_noise_in_the_only_text_is_damage_not_emptiness(tmp_path: Path) -> None:
 )
 def test_a_page_tree_without_a_page_is_damaged(tmp_path: Path, kids: bytes) -> None:
     for count in (0, 1, 7):
-        data = hostile.one_page(hostile.stream(b""), kids=kids, count=count)
+        data = hostile_files.one_page(hostile_files.stream(b""), kids=kids, count=count)
         with pytest.raises(DocumentError, match="is damaged"):
             parsed(tmp_path, data)
 
 
 def test_a_catalogue_that_is_its_own_page_tree_is_damaged(tmp_path: Path) -> None:
-    data = hostile.text_pdf([[SENTENCE]]).replace(b"/Pages 2 0 R", b"/Pages 1 0 R", 1)
+    data = hostile_files.text_pdf([[SENTENCE]]).replace(b"/Pages 2 0 R", b"/Pages 1 0 R", 1)
     with pytest.raises(DocumentError, match="is damaged"):
         parsed(tmp_path, data)
 
 
 def test_pages_that_are_blank_are_nobody_s_damage(tmp_path: Path) -> None:
-    for data in (hostile.text_pdf([[""], [""]]), hostile.one_page(hostile.stream(b""))):
+    for data in (
+        hostile_files.text_pdf([[""], [""]]),
+        hostile_files.one_page(hostile_files.stream(b"")),
+    ):
         with pytest.raises(DocumentError, match="“a.pdf” holds no text"):
             parsed(tmp_path, data)

@@ -14,7 +14,7 @@ from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
 from rag.stages.parse.package_links import Link, main_part, read_links
 from rag.stages.parse.pptx_edit import edit_pptx
-from tests import hostile
+from tests import hostile_files
 
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -50,9 +50,9 @@ def table(*rows: tuple[str, ...]) -> str:
 
 
 def links(*targets: tuple[str, str]) -> str:
-    return hostile.RELATIONS.format(
+    return hostile_files.RELATIONS.format(
         links="".join(
-            f'<Relationship Id="rId{n}" Type="{hostile.OFFICE}/{kind}" Target="{target}"/>'
+            f'<Relationship Id="rId{n}" Type="{hostile_files.OFFICE}/{kind}" Target="{target}"/>'
             for n, (kind, target) in enumerate(targets, start=1)
         )
     )
@@ -62,7 +62,7 @@ def show(slides: list[str], order: list[int], **more: str) -> bytes:
     """Return a show of the slides 1, 2 ..., shown in this order; ``more`` are notes by slide."""
     listed = "".join(f'<p:sldId id="{255 + n}" r:id="rId{n}"/>' for n in order)
     parts = {
-        "ppt/presentation.xml": f'<p:presentation {NAMES} xmlns:r="{hostile.OFFICE}"><p:sldIdLst>'
+        "ppt/presentation.xml": f'<p:presentation {NAMES} xmlns:r="{hostile_files.OFFICE}"><p:sldIdLst>'
         f"{listed}</p:sldIdLst></p:presentation>",
         "ppt/_rels/presentation.xml.rels": links(
             *[("slide", f"slides/slide{n}.xml") for n in range(1, len(slides) + 1)]
@@ -77,7 +77,7 @@ def show(slides: list[str], order: list[int], **more: str) -> bytes:
         parts[f"ppt/notesSlides/n{number}.xml"] = f"<p:notes {NAMES}>{page}</p:notes>"
         target = ("notesSlide", f"../notesSlides/n{number}.xml")
         parts[f"ppt/slides/_rels/slide{number}.xml.rels"] = links(target)
-    return hostile.package("ppt/presentation.xml", SHOW, parts)
+    return hostile_files.package("ppt/presentation.xml", SHOW, parts)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_a_malformed_show_is_damaged(parse, part: str) -> None:
     parts = {"ppt/presentation.xml": "<p/>", "ppt/slides/slide1.xml": "<p/>"}
     for bad in ("<not closed", "<?xml version='1.0' encoding='no-such'?><p/>", b"\xff\xfe\0<"):
         with pytest.raises(DocumentError, match=r"“a\.pptx” is damaged"):
-            parse(hostile.package("ppt/presentation.xml", SHOW, {**parts, part: bad}))
+            parse(hostile_files.package("ppt/presentation.xml", SHOW, {**parts, part: bad}))
 
 
 def test_links_are_members_and_the_main_part_has_any_name() -> None:
@@ -152,7 +152,7 @@ def test_links_are_members_and_the_main_part_has_any_name() -> None:
             ("styles", "styles.xml"), ("image", "/media/../media/a.png"), ("up", "../b.xml")
         ).replace("</Rel", f"{away}</Rel"),
     }
-    data = hostile.package("word/document2.xml", "x", parts)
+    data = hostile_files.package("word/document2.xml", "x", parts)
     with zipfile.ZipFile(BytesIO(data)) as bundle:
         assert main_part(bundle, "usual.xml") == "word/document2.xml"
         assert read_links(bundle, "word/document2.xml") == {
@@ -161,10 +161,10 @@ def test_links_are_members_and_the_main_part_has_any_name() -> None:
             "rId3": Link("up", "b.xml"),
         }
         assert read_links(bundle, "word/none.xml") == {}
-    with zipfile.ZipFile(BytesIO(hostile.zipped({"a": "b"}))) as bundle:
+    with zipfile.ZipFile(BytesIO(hostile_files.zipped({"a": "b"}))) as bundle:
         assert main_part(bundle, "usual.xml") == "usual.xml"
     with (
-        zipfile.ZipFile(BytesIO(hostile.zipped({"_rels/.rels": "<no"}))) as bundle,
+        zipfile.ZipFile(BytesIO(hostile_files.zipped({"_rels/.rels": "<no"}))) as bundle,
         pytest.raises(ElementTree.ParseError),
     ):
         main_part(bundle, "usual.xml")

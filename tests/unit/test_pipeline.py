@@ -17,10 +17,11 @@ from agents.chat.engine import langgraph as rag
 from agents.chat.engine import plain
 from agents.chat.engine.langgraph import GraphEngine
 from agents.chat.engine.plain import PlainEngine, run_stage
-from agents.chat.pipelines.rag import rag_pipeline, search
+from agents.chat.pipelines.rag import rag_pipeline
+from agents.chat.pipelines.retrieve import search_step
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
-from agents.core.pipeline import END, Branch, Found, Pipeline, PipelineState, Step
+from agents.core.pipeline import END, Branch, FoundHits, Pipeline, PipelineState, Step
 from rag.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -370,10 +371,10 @@ def test_more_is_found_only_for_somebody_who_ranks_again(
         can_rank: bool = can
         asked: list[int] = field(default_factory=list)
 
-        async def search(self, query: str, top_k: int) -> Found:
+        async def search(self, query: str, top_k: int) -> FoundHits:
             self.asked.append(top_k)
-            return Found((), 0.0, {})
+            return FoundHits((), 0.0, {})
 
     lent = Searching()
-    asyncio.run(search({"query": "pump", "enable_rerank": wants}, lent))  # type: ignore[arg-type]
+    asyncio.run(search_step({"query": "pump", "enable_rerank": wants}, lent))  # type: ignore[arg-type]
     assert lent.asked == [top_k]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from project import postgres_tuning
-from project.postgres_tuning import tuned_options
+from project.postgres import tuning as postgres_tuning
+from project.postgres.tuning import tuned_options
 
 
 def megabytes(value: str) -> int:

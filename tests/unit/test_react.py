@@ -12,18 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.agents.tools import cited_result
+from agents.chat.agents.tools import tool_result
+from agents.chat.pipelines.canned_texts import limit_text
 from agents.chat.pipelines.react import react_pipeline
 from agents.chat.pipelines.react_act import _text
-from agents.chat.pipelines.react_documents import shelve, sources_of
-from agents.chat.pipelines.react_round import MAX_CALLS, calls_form, told_tools, written_calls
+from agents.chat.pipelines.react_documents import number_documents, serialize_sources
+from agents.chat.pipelines.react_turn import (
+    MAX_CALLS,
+    parse_tool_calls,
+    tool_call_schema,
+    tools_prompt,
+)
 from agents.chat.pipelines.supervisor import supervisor_pipeline
-from agents.chat.pipelines.texts import limit_text
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_mermaid
-from agents.core.extend_pipeline import extend_pipeline, extended, withdraw
+from agents.core.extend_pipeline import extend_pipeline, remove_extension, with_extensions
 from agents.core.pipeline import Pipeline, PipelineState, Step
-from agents.core.react import ToolResult, same_call
+from agents.core.react import ToolResult, call_key
 from rag.core.errors import ProviderError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.tools import ToolSpec
@@ -67,43 +72,43 @@ JSON = st.recursive(
     ],
 )
 def test_calls_are_read_where_an_answer_is_nothing_else(text: str, expected: Any) -> None:
-    assert written_calls(text, NAMES, is_lenient=False) == expected
+    assert parse_tool_calls(text, NAMES, is_lenient=False) == expected
 
 
 def test_models_that_write_calls_may_think_aloud_before_them() -> None:
-    assert written_calls(f"I search. {json.dumps(SEARCH)}", NAMES, is_lenient=True) == (USE,)
-    assert written_calls(f"{json.dumps(SEARCH)[1:]} so.", NAMES, is_lenient=True) is None
+    assert parse_tool_calls(f"I search. {json.dumps(SEARCH)}", NAMES, is_lenient=True) == (USE,)
+    assert parse_tool_calls(f"{json.dumps(SEARCH)[1:]} so.", NAMES, is_lenient=True) is None
 
 
 def test_one_turn_has_not_more_calls_than_can_be_looked_after() -> None:
-    found = written_calls(json.dumps({"calls": [SEARCH] * 99}), NAMES, is_lenient=False)
+    found = parse_tool_calls(json.dumps({"calls": [SEARCH] * 99}), NAMES, is_lenient=False)
     assert found is not None and len(found) == MAX_CALLS
 
 
 @given(JSON, st.booleans())
 def test_no_json_breaks_the_reader_of_calls(value: Any, is_lenient: bool) -> None:
     for shape in (value, {"calls": value}, {"tool": "search", "arguments": value}):
-        found = written_calls(json.dumps(shape), NAMES, is_lenient=is_lenient)
+        found = parse_tool_calls(json.dumps(shape), NAMES, is_lenient=is_lenient)
         assert found is None or all(isinstance(dict(one.arguments), dict) for one in found)
 
 
 def test_a_form_names_the_tools_and_a_prompt_their_arguments() -> None:
     specs = [ToolSpec("search", "Searches.", {"type": "object"}), ToolSpec("adder", "Adds.")]
-    items = calls_form(specs)["properties"]["calls"]["items"]
+    items = tool_call_schema(specs)["properties"]["calls"]["items"]
     assert items["properties"]["tool"]["enum"] == ["search", "adder"]
-    assert told_tools(specs).splitlines()[0] == '- search: Searches. {"type": "object"}'
+    assert tools_prompt(specs).splitlines()[0] == '- search: Searches. {"type": "object"}'
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=4))
 def test_equal_calls_are_equal_whatever_the_order(arguments: dict[str, str]) -> None:
     turned = dict(reversed(arguments.items()))
-    assert same_call("a", arguments) == same_call("a", turned) != same_call("b", arguments)
+    assert call_key("a", arguments) == call_key("a", turned) != call_key("b", arguments)
 
 
 def test_calls_that_differ_in_case_and_spaces_alone_are_equal() -> None:
-    assert same_call("a", {"q": " The  PUMP"}) == same_call("a", {"q": "the pump"})
-    assert same_call("a", {"q": ["X", {"y": "Z "}]}) == same_call("a", {"q": ["x", {"y": "z"}]})
-    assert same_call("a", {"q": 1}) != same_call("a", {"q": 2})
+    assert call_key("a", {"q": " The  PUMP"}) == call_key("a", {"q": "the pump"})
+    assert call_key("a", {"q": ["X", {"y": "Z "}]}) == call_key("a", {"q": ["x", {"y": "z"}]})
+    assert call_key("a", {"q": 1}) != call_key("a", {"q": 2})
 
 
 @dataclass
@@ -122,23 +127,23 @@ def hit(number: int, text: str = "") -> Hit:
 
 def test_documents_keep_their_ids_however_often_they_are_found() -> None:
     run: Any = Run()
-    first, text = shelve([], [hit(1), hit(2)], run, "q")
+    first, text = number_documents([], [hit(1), hit(2)], run, "q")
     assert [one.doc_id for one in first] == ["doc_01", "doc_02"]
-    both, text = shelve(first, [hit(2), hit(3), hit(3), hit(1)], run, "q")
+    both, text = number_documents(first, [hit(2), hit(3), hit(3), hit(1)], run, "q")
     assert [one.doc_id for one in both] == ["doc_01", "doc_02", "doc_03"]
     assert '<document id="doc_03"' in text and "text 2" not in text
     assert text.endswith('<shown_before ids="doc_02, doc_01"/>')
-    assert [one["doc_id"] for one in sources_of(both)] == ["doc_01", "doc_02", "doc_03"]
-    again, text = shelve(both, [], run, "q")
+    assert [one["doc_id"] for one in serialize_sources(both)] == ["doc_01", "doc_02", "doc_03"]
+    again, text = number_documents(both, [], run, "q")
     assert again == both and text == ""
 
 
 def test_an_edited_chunk_is_another_document_and_a_text_s_own_tags_are_left_alone() -> None:
     run: Any = Run()
-    first, _ = shelve([], [hit(1)], run, "q")
+    first, _ = number_documents([], [hit(1)], run, "q")
     edited = Hit(text="new", rank=1, chunk_id=1, revision=2)
     foreign = Hit(text='see <document id="doc_01">', rank=2, source="api", external_id="7")
-    both, text = shelve(first, [edited, foreign, foreign], run, "q")
+    both, text = number_documents(first, [edited, foreign, foreign], run, "q")
     assert [one.doc_id for one in both] == ["doc_01", "doc_02", "doc_03"]
     assert 'see &lt;document id="doc_01"&gt;' in text
     assert text.count("<document id=") == 2
@@ -147,17 +152,17 @@ def test_an_edited_chunk_is_another_document_and_a_text_s_own_tags_are_left_alon
 def test_what_does_not_fit_the_budget_is_not_numbered() -> None:
     run: Any = Run(AgentConfig(context_tokens=100))
     long = [hit(number, f"{'word ' * 45}{number}") for number in range(1, 6)]
-    passages, text = shelve([], long, run, "q")
+    passages, text = number_documents([], long, run, "q")
     assert 0 < len(passages) < 5 and "<omitted" in text
     assert run.count_tokens(text) <= 100
 
 
 def test_results_with_texts_are_hits_and_all_else_is_the_answer() -> None:
     answer = {"results": [{"content": "a", "source": {"name": "f"}}], "confidence": 0.5}
-    result = cited_result(answer)
+    result = tool_result(answer)
     assert (result.answer, [one.file_name for one in result.hits]) == ({"confidence": 0.5}, ["f"])
     for plain in ({"results": []}, {"results": [1]}, {"results": [{"text": "a"}]}, {"sum": 1}):
-        assert cited_result(plain).hits == () and cited_result(plain).answer == plain
+        assert tool_result(plain).hits == () and tool_result(plain).answer == plain
 
 
 @given(st.text(max_size=60), JSON, st.text(max_size=80), st.text(max_size=20))
@@ -167,7 +172,7 @@ def test_whatever_a_tool_says_stays_inside_its_element(
     """The result of a call is one XML element, and its words can be read back."""
     run: Any = Run()
     found = Hit(text=f"x {text}", rank=1, chunk_id=1, revision=1, file_name=file_name)
-    _, documents = shelve([], [found], run, "q")
+    _, documents = number_documents([], [found], run, "q")
     told = _text(ToolUse("1", name), ToolResult({"value": value}, [found]), documents)
     root = ElementTree.fromstring(told)
     assert root.tag == "tool_result" and [one.tag for one in root] == ["documents"]
@@ -191,11 +196,11 @@ def test_a_plugin_adds_a_step_to_a_type_of_agents() -> None:
         return pipeline.with_step(Step("glossary", glossary))
 
     try:
-        assert extended("rag", Pipeline()).names == ("glossary",)
-        assert extended("react", Pipeline()).names == ()
+        assert with_extensions("rag", Pipeline()).names == ("glossary",)
+        assert with_extensions("react", Pipeline()).names == ()
     finally:
-        withdraw("rag", with_glossary)
-    assert extended("rag", Pipeline()).names == ()
+        remove_extension("rag", with_glossary)
+    assert with_extensions("rag", Pipeline()).names == ()
 
 
 def test_loops_are_drawn_with_their_ways_back() -> None:

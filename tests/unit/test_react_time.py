@@ -12,7 +12,7 @@ import pytest
 
 from agents.chat.engine.plain import PlainEngine
 from agents.chat.pipelines.rag import rag_pipeline
-from agents.chat.pipelines.react import BY_DEADLINE_S, react_pipeline
+from agents.chat.pipelines.react import BACKSTOP_TIMEOUT_S, react_pipeline
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import Pipeline, PipelineState
 from rag.core.deadline import Deadline
@@ -92,7 +92,7 @@ def test_a_thought_cut_by_the_runs_time_is_followed_by_an_answer() -> None:
 def test_steps_that_heed_the_deadline_have_no_limit_at_the_same_moment() -> None:
     limits = {step.name: step.timeout for stage in react_pipeline().stages for step in stage}
     most_s = AgentConfig.from_dict({"run_timeout_s": 900}).run_timeout_s
-    assert limits["think"] == limits["act"] == BY_DEADLINE_S > most_s
+    assert limits["think"] == limits["act"] == BACKSTOP_TIMEOUT_S > most_s
 
 
 def test_a_repair_that_hangs_costs_no_rag_answer() -> None:

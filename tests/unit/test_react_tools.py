@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agents.chat.agents import tools as react_tools
-from agents.chat.agents.sources import sources_in, spec_of_source
-from agents.chat.agents.tools import AgentTools, offered_tool
-from agents.chat.pipelines.generate import Teller
-from agents.chat.pipelines.react_think import has_grounds, rests_on_something
+from agents.chat.agents.sources import agent_sources, source_tool_spec
+from agents.chat.agents.tools import AgentTools, offered_tool_spec
+from agents.chat.pipelines.generate_answer import AnswerStream
+from agents.chat.pipelines.react_think import has_grounds, is_grounded
 from agents.core.agent_config import AgentConfig
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
@@ -67,9 +67,9 @@ def test_what_is_learnt_of_one_model_is_learnt_for_it_alone() -> None:
 
 def test_a_model_is_not_told_what_the_house_decides() -> None:
     for name in ("grade", "rerank", "query_rewrite"):
-        assert "model" not in offered_tool(name=name).parameters["properties"]
+        assert "model" not in offered_tool_spec(name=name).parameters["properties"]
     with pytest.raises(UnknownNameError, match="vector_retrieve"):
-        offered_tool(name="nothing")
+        offered_tool_spec(name="nothing")
     with pytest.raises(UnknownNameError):
         tools(tools=["nothing"]).specs  # noqa: B018
 
@@ -79,18 +79,20 @@ def test_tools_and_sources_are_offered_once_in_their_order() -> None:
     assert [spec.name for spec in made.specs] == ["grade", "vector_retrieve", "docs"]
     assert made.specs[2].description == "Manuals."
     assert list(made.specs[2].parameters["properties"]) == ["query"]
-    assert spec_of_source(source=sources_in(config=AgentConfig(sources={"docs": SOURCE}))["docs"])
+    assert source_tool_spec(
+        source=agent_sources(config=AgentConfig(sources={"docs": SOURCE}))["docs"]
+    )
 
 
 def test_a_source_s_time_is_its_own_or_that_of_a_tool() -> None:
     config = AgentConfig(
         tool_timeout_s=7.0, sources={"a": SOURCE, "b": {**SOURCE, "timeout_s": 3, "retries": 2}}
     )
-    found = sources_in(config=config)
+    found = agent_sources(config=config)
     assert (found["a"].call.timeout_s, found["b"].call.timeout_s) == (7.0, 3)
     assert found["b"].call.retries == 2 and found["b"].call.options == {"collection": "manuals"}
     with pytest.raises(InvalidInputError):
-        sources_in(config=AgentConfig(sources={"a": {**SOURCE, "retries": 99}}))
+        agent_sources(config=AgentConfig(sources={"a": {**SOURCE, "retries": 99}}))
 
 
 def test_only_tools_of_the_stores_allow_a_short_cut() -> None:
@@ -112,8 +114,8 @@ def run(*, searches: bool = True, **config: Any) -> Any:
     )
 
 
-def teller(*verdicts: str) -> Teller:
-    made = Teller((), run())
+def answer_stream(*verdicts: str) -> AnswerStream:
+    made = AnswerStream((), run())
     made.citations = [Citation(n, "doc_01", "q", verdict) for n, verdict in enumerate(verdicts, 1)]
     return made
 
@@ -142,11 +144,11 @@ def test_an_answer_rests_on_quotes_results_memories_or_a_sure_search(
     verdicts: tuple[str, ...], state: Any, config: dict[str, Any], expected: bool
 ) -> None:
     asked = {"query": "Which pump is mine?", **state}
-    assert rests_on_something(teller(*verdicts), asked, run(**config)) is expected  # type: ignore[arg-type]
+    assert is_grounded(answer_stream(*verdicts), asked, run(**config)) is expected  # type: ignore[arg-type]
 
 
 def test_an_agent_that_looks_nothing_up_answers_as_it_likes() -> None:
-    assert rests_on_something(teller(), {"query": "?"}, run(searches=False))
+    assert is_grounded(answer_stream(), {"query": "?"}, run(searches=False))
     assert has_grounds({"query": "?"}, run(searches=False))
     assert not has_grounds({"query": "?"}, run(searches=False, sources={"docs": SOURCE}))
-    assert not rests_on_something(teller(), {"query": "?", "memories": "x"}, run())
+    assert not is_grounded(answer_stream(), {"query": "?", "memories": "x"}, run())

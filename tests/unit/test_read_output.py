@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.read_output import Output, read_output
+from agents.core.parse_output import ModelOutput, parse_output
 
 ANSWER = {
     "response_content": "可以请年假。",
@@ -19,7 +19,7 @@ ANSWER = {
     "reasoning_summary": "手册第三章",
     "additional_fields": {"suggested_actions": ["a"], "risk_level": "low", "confidence": 0.1},
 }
-EXPECTED = Output(
+EXPECTED = ModelOutput(
     "可以请年假。",
     "手册第三章",
     {
@@ -48,23 +48,23 @@ JSON = json.dumps(ANSWER, ensure_ascii=False, indent=2)
     ],
 )
 def test_the_object_is_found_wherever_it_stands(text: str) -> None:
-    assert read_output(text) == EXPECTED
+    assert parse_output(text) == EXPECTED
 
 
 @pytest.mark.parametrize(
     "text", ["直接回答。", "", "[1, 2]", '{"a": }', '"text"', '{"a": NaN}', "{}x{", "{" * 5000]
 )
 def test_without_an_object_the_text_is_the_answer(text: str) -> None:
-    assert read_output(text) == Output(text.strip(), is_parsed=False)
+    assert parse_output(text) == ModelOutput(text.strip(), is_parsed=False)
 
 
 def test_an_empty_object_alone_says_nothing() -> None:
-    assert read_output("{}") == Output("", "", {})
+    assert parse_output("{}") == ModelOutput("", "", {})
 
 
 def test_fields_of_another_shape_are_kept() -> None:
-    found = read_output('{"response_content": ["a"], "additional_fields": "none", "x": null}')
-    assert found == Output('["a"]', "", {"additional_fields": "none", "x": None})
+    found = parse_output('{"response_content": ["a"], "additional_fields": "none", "x": null}')
+    assert found == ModelOutput('["a"]', "", {"additional_fields": "none", "x": None})
 
 
 VALUES = st.recursive(
@@ -82,11 +82,11 @@ VALUES = st.recursive(
 )
 def test_any_object_amid_any_text_is_read(answer: dict[str, Any], around: str) -> None:
     answer.pop("additional_fields", None)
-    found = read_output(around + json.dumps(answer) + around)
+    found = parse_output(around + json.dumps(answer) + around)
     readers = ("response_content", "reasoning_summary")
     assert found.variables == {key: value for key, value in answer.items() if key not in readers}
 
 
 @given(st.text(alphabet='{}[]":,a0 \n`', max_size=80))
 def test_any_text_gives_an_output(text: str) -> None:
-    assert isinstance(read_output(text).response_content, str)
+    assert isinstance(parse_output(text).response_content, str)

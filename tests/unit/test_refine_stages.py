@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rag.core.analysis import Entity, QueryAnalysis
 from rag.core.hits import Hit
-from rag.stages.ranking.coverage import find_gap
+from rag.stages.ranking.coverage import find_coverage_gap
 from rag.stages.ranking.diversify import diversify, drop_duplicates
 from rag.stages.ranking.merge import MAX_TOKENS, merge_neighbours
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 
 LONG = (
     "The pump must be switched off before the filter is replaced, and the valve upstream of the "
@@ -92,7 +92,7 @@ def test_nearly_the_same_is_told_by_shingles_alone(text: str, edits: list[tuple[
     for at, character in edits:
         changed[at % len(changed)] = character
     other = "".join(changed)
-    first, second = (shingles(fold_quote(one).text) for one in (text, other))
+    first, second = (shingles(normalize_quote(one).text) for one in (text, other))
     is_same = len(first & second) >= 0.9 * len(first | second)
     hits = [make(text, 1), make(other, 2)]
     assert drop_duplicates(hits)[1] == int(is_same)
@@ -246,14 +246,14 @@ ASKED = QueryAnalysis(keywords=("pump", "pressure", "valve", "filter"))
     ],
 )
 def test_one_leg_is_believed_when_words_and_meaning_agree(mode: str, text: str, gap: str) -> None:
-    assert find_gap(mode, ASKED, [make(text)]) == gap
+    assert find_coverage_gap(mode, ASKED, [make(text)]) == gap
 
 
 def test_nothing_found_and_a_missing_name_are_gaps() -> None:
-    assert find_gap("keyword", ASKED, []) == "nothing_found"
-    assert find_gap("semantic", ASKED, []) == "nothing_found"
-    assert find_gap("hybrid", ASKED, []) == ""
+    assert find_coverage_gap("keyword", ASKED, []) == "nothing_found"
+    assert find_coverage_gap("semantic", ASKED, []) == "nothing_found"
+    assert find_coverage_gap("hybrid", ASKED, []) == ""
     named = QueryAnalysis(entities=(Entity("identifier", "HX-400"),), keywords=("HX-400",))
-    assert find_gap("semantic", named, [make("no code here")]) == "missing_name"
-    assert find_gap("semantic", named, [make("about ＨＸ-400")]) == ""
-    assert find_gap("keyword", QueryAnalysis(), [make("anything")]) == ""
+    assert find_coverage_gap("semantic", named, [make("no code here")]) == "missing_name"
+    assert find_coverage_gap("semantic", named, [make("about ＨＸ-400")]) == ""
+    assert find_coverage_gap("keyword", QueryAnalysis(), [make("anything")]) == ""

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from agents.chat.pipelines.rag import ENOUGH, rag_pipeline
+from agents.chat.pipelines.rag import rag_pipeline
+from agents.chat.pipelines.retrieve import MIN_RERANKED
 from agents.core.agent_config import AgentConfig
-from agents.core.pipeline import Reordered
+from agents.core.pipeline import RerankedHits
 from agents.core.pipeline_run import run_step
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
@@ -26,11 +27,11 @@ class Run:
         self.asked: list[str] = []
         self.told: list[Any] = []
 
-    async def rerank(self, query: str, hits: Sequence[Hit]) -> Reordered:
+    async def rerank(self, query: str, hits: Sequence[Hit]) -> RerankedHits:
         self.asked.append(query)
         if self.fault:
             raise self.fault
-        return Reordered(list(hits)[::-1], "llm", self.confidence)
+        return RerankedHits(list(hits)[::-1], "llm", self.confidence)
 
     async def emit(self, kind: str, data: Any) -> None:
         self.told.append((kind, data))
@@ -50,7 +51,7 @@ def texts(update: Any) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(
     ("n_hits", "more", "can_rank"),
-    [(ENOUGH, {}, True), (0, {}, True), (6, {"enable_rerank": False}, True), (6, {}, False)],
+    [(MIN_RERANKED, {}, True), (0, {}, True), (6, {"enable_rerank": False}, True), (6, {}, False)],
 )
 def test_few_results_and_those_that_nobody_can_rank_stay_as_found(
     n_hits: int, more: Any, can_rank: bool
@@ -64,7 +65,7 @@ def test_few_results_and_those_that_nobody_can_rank_stay_as_found(
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_more_than_three_are_ranked_and_the_best_kept(confidence: float | None) -> None:
     run = Run(confidence=confidence)
-    update = ranked(run, ENOUGH + 1, rewritten_query="whole question")
+    update = ranked(run, MIN_RERANKED + 1, rewritten_query="whole question")
     assert run.asked == ["whole question"] and texts(update) == [("4", 1), ("3", 2)]
     assert update.get("confidence") == confidence
 

@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.pipelines.rag import is_small_talk
-from agents.core.rewriting import MAX_CHARACTERS, leans_on, read_rewritten, rewrite_messages
+from agents.chat.pipelines.route import is_small_talk
+from agents.core.query_rewriting import (
+    MAX_CHARACTERS,
+    needs_rewrite,
+    parse_rewritten,
+    rewrite_messages,
+)
 from agents.core.state import Turn
-from rag.stages.query.join_question import join_question
-from rag.stages.query.store_question import read_store_question
+from rag.stages.query.condense import condense_question
+from rag.stages.query.store_question import parse_store_question
 
 HISTORY: list[Turn] = [
     {"role": "user", "content": "HX-400 的保修期是多久？"},
@@ -35,8 +40,8 @@ HISTORY: list[Turn] = [
     ],
 )
 def test_what_points_back_leans_on_the_history(query: str) -> None:
-    assert leans_on(query, HISTORY)
-    assert not leans_on(query, [])
+    assert needs_rewrite(query, HISTORY)
+    assert not needs_rewrite(query, [])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,7 @@ def test_what_points_back_leans_on_the_history(query: str) -> None:
     ],
 )
 def test_what_stands_alone_is_left_alone(query: str) -> None:
-    assert not leans_on(query, HISTORY)
+    assert not needs_rewrite(query, HISTORY)
 
 
 def test_the_conversation_goes_to_the_model_as_data() -> None:
@@ -75,15 +80,15 @@ def test_the_conversation_goes_to_the_model_as_data() -> None:
     ],
 )
 def test_a_models_answer_is_one_question_or_none(answer: str, read: str) -> None:
-    assert read_rewritten(answer) == read
+    assert parse_rewritten(answer) == read
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_texts_are_joined_to_something(query: str, before: str) -> None:
-    text, method = join_question(query, before)
+    text, method = condense_question(query, before)
     assert method in ("entity", "joined") and len(text) <= len(query) + len(before) + 3
-    leans_on(query, [{"role": "user", "content": before}])
-    read_rewritten(query)
+    needs_rewrite(query, [{"role": "user", "content": before}])
+    parse_rewritten(query)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,7 @@ def test_any_texts_are_joined_to_something(query: str, before: str) -> None:
     ],
 )
 def test_rules_put_the_thing_in_the_pronouns_place(query: str, before: str, joined: str) -> None:
-    assert join_question(query, before)[0] == joined
+    assert condense_question(query, before)[0] == joined
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,7 @@ def test_a_question_is_no_small_talk(text: str) -> None:
     ],
 )
 def test_questions_about_files_are_understood(text: str, kind: str, topic: str) -> None:
-    asked = read_store_question(text)
+    asked = parse_store_question(text)
     assert asked is not None and (asked.kind, asked.topic) == (kind, topic)
 
 
@@ -162,4 +167,4 @@ def test_questions_about_files_are_understood(text: str, kind: str, topic: str) 
     ],
 )
 def test_questions_to_the_contents_are_not_taken(text: str) -> None:
-    assert read_store_question(text) is None
+    assert parse_store_question(text) is None

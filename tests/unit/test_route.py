@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag.core.ports import FileFilter, StoreTarget
-from rag.providers.postgres.search.index import MAX_EXACT, Branch, plan_branches
+from rag.providers.postgres.search.index import MAX_EXACT, VectorScan, plan_vector_scans
 
 
 def store(pk: int, n_chunks: int, **values: object) -> StoreTarget:
@@ -14,7 +14,7 @@ def store(pk: int, n_chunks: int, **values: object) -> StoreTarget:
 def ways(
     targets: list[StoreTarget], files: FileFilter | None = None
 ) -> set[tuple[str, tuple[int, ...]]]:
-    return {(branch.way, branch.store_ids) for branch in plan_branches(targets, files, 10_000)}
+    return {(branch.way, branch.store_ids) for branch in plan_vector_scans(targets, files, 10_000)}
 
 
 def test_small_stores_are_scanned_exactly_together() -> None:
@@ -53,7 +53,7 @@ def test_few_chunks_behind_a_file_filter_are_scanned_exactly() -> None:
 
 def test_each_space_has_its_own_branch() -> None:
     other = StoreTarget(2, 9, 4, 10, False)
-    assert plan_branches([store(1, 10), other], None, 10_000) == [
-        Branch(1, 8, "exact", (1,)),
-        Branch(9, 4, "exact", (2,)),
+    assert plan_vector_scans([store(1, 10), other], None, 10_000) == [
+        VectorScan(1, 8, "exact", (1,)),
+        VectorScan(9, 4, "exact", (2,)),
     ]

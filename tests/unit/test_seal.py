@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rag.core.analysis import Entity, QueryAnalysis
 from rag.core.hits import Hit, Leg
 from rag.core.types import SearchResult
-from rag.providers.cache.frozen_json import from_json, to_json
+from rag.providers.cache.dataclass_json import from_json, to_json
 from rag.providers.cache.seal import MAX_VALUE, Seal
 
 SEAL = Seal("secret", "results")

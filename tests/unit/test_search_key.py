@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.search.generations import StoreState
-from rag.services.search import cached_search as module
-from rag.services.search.cached_search import SearchKey, normal_query, search_key
+from rag.services.search import result_cache as module
+from rag.services.search.result_cache import CacheKey, normalize_query, search_cache_key
 from rag.stages.text.terms import index_terms, query_terms
 
 STATES = [
@@ -29,14 +29,14 @@ BASE: dict[str, Any] = {
 }
 
 
-def key(**changes: Any) -> SearchKey | None:
-    return search_key(**{**BASE, **changes})
+def key(**changes: Any) -> CacheKey | None:
+    return search_cache_key(**{**BASE, **changes})
 
 
 def asked(**changes: Any) -> bytes:
     found = key(**changes)
     assert found is not None
-    return found.asked
+    return found.payload
 
 
 def with_state(**changes: Any) -> list[StoreState]:
@@ -63,7 +63,7 @@ def with_state(**changes: Any) -> list[StoreState]:
         {"states": with_state(model="e5:n")},
         {"states": with_state(dim=64)},
         {"states": with_state(version="2")},
-        {"also": "list"},
+        {"extra": "list"},
     ],
 )
 def test_whatever_may_change_a_result_changes_the_key(changes: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ def test_another_release_or_another_model_has_other_keys(
     assert asked() != before
     settings.RAG = {**settings.RAG, "E5_PRECISION": "int8"}
     assert asked() == before
-    monkeypatch.setattr(module, "_code", lambda: "another")
+    monkeypatch.setattr(module, "_code_digest", lambda: "another")
     assert asked() != before
 
 
@@ -93,7 +93,7 @@ def test_the_release_is_known_by_what_its_code_and_statements_say(
     monkeypatch.setattr(module, "_PACKAGE", tmp_path)
     (tmp_path / "stages").mkdir()
     (tmp_path / "admin").mkdir()
-    digests = [module._code.__wrapped__()]
+    digests = [module._code_digest.__wrapped__()]
     for name, text, is_other in [
         ("stages/terms.py", "1", True),
         ("stages/terms.py", "2", True),
@@ -103,7 +103,7 @@ def test_the_release_is_known_by_what_its_code_and_statements_say(
         ("stages/terms.py", "2", False),
     ]:
         (tmp_path / name).write_text(text)
-        digests.append(module._code.__wrapped__())
+        digests.append(module._code_digest.__wrapped__())
         assert (digests[-1] != digests[-2]) == is_other, name
 
 
@@ -121,12 +121,12 @@ def test_where_nothing_may_be_kept_there_is_no_key(states: list[StoreState]) -> 
 
 
 def test_spellings_of_the_same_words_are_one() -> None:
-    assert normal_query(" ＨＸ－４００\u3000 pump\n\tﬁlter ") == "HX-400 pump filter"
+    assert normalize_query(" ＨＸ－４００\u3000 pump\n\tﬁlter ") == "HX-400 pump filter"
 
 
 def test_a_query_that_looks_chinese_only_after_folding_has_its_own_key() -> None:
     # The search weighs its legs by the script that it sees.
-    assert normal_query("㍿") == normal_query("株式会社")
+    assert normalize_query("㍿") == normalize_query("株式会社")
     assert asked(query="㍿") != asked(query="株式会社")
 
 
@@ -136,9 +136,9 @@ def test_a_query_that_looks_chinese_only_after_folding_has_its_own_key() -> None
 @example("①②³ ㎏ ﬀ ｶﾞ")
 @example("x\x1cy\x85z\u3000")
 def test_one_key_never_stands_for_other_terms(text: str) -> None:
-    assert query_terms(normal_query(text)) == query_terms(text)
-    assert index_terms(normal_query(text)) == index_terms(text)
-    assert normal_query(normal_query(text)) == normal_query(text)
+    assert query_terms(normalize_query(text)) == query_terms(text)
+    assert index_terms(normalize_query(text)) == index_terms(text)
+    assert normalize_query(normalize_query(text)) == normalize_query(text)
 
 
 @given(st.text(st.characters(codec=None), max_size=40))

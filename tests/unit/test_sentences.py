@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.text.sentences import clause_ends, safe_cut, sentence_ends, sentence_spans
+from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends, sentence_spans
 
 TEXTS = st.one_of(
     st.text(max_size=80),
@@ -161,14 +161,14 @@ def test_clauses_end_after_commas_and_semicolons() -> None:
     ],
 )
 def test_a_cut_falls_between_words_and_whole_characters(text: str, position: int, cut: int) -> None:
-    assert safe_cut(text, position, 0) == cut
+    assert character_boundary(text, position, 0) == cut
 
 
 @given(st.text(min_size=1, max_size=60), st.data())
 def test_a_cut_always_goes_forward(text: str, data: st.DataObject) -> None:
     low = data.draw(st.integers(0, len(text) - 1))
     position = data.draw(st.integers(low + 1, len(text)))
-    assert low < safe_cut(text, position, low) <= position
+    assert low < character_boundary(text, position, low) <= position
 
 
 @pytest.mark.parametrize(

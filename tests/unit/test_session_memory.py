@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.memory.session import Budget, roll_summary
+from agents.chat.memory.summary import SummaryBudget, roll_summary
 from agents.core.state import Turn
 from rag.core.errors import ProviderError
 
@@ -34,7 +34,7 @@ def rolled(summary: str, turns: Sequence[Turn], limit: int, answer: str | None =
         return answer or ""
 
     rolled.asked = asked  # type: ignore[attr-defined]
-    budget = Budget(limit, words)
+    budget = SummaryBudget(limit, words)
     return asyncio.run(
         roll_summary(summary, turns, budget, PROMPTS, None if answer is None else ask)
     )

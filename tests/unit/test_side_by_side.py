@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from agents.core.extend_pipeline import extend_pipeline
-from agents.core.side_by_side import side_by_side
+from agents.core.gather import gather_or_cancel
 from rag.core.errors import UnknownNameError
 from tests.unit.test_supervisor_time import HANG, ended, run_of
 
@@ -25,21 +25,21 @@ async def after(turns: int, value: int, ended: list[int]) -> int:
 
 async def test_results_come_in_the_order_of_the_works() -> None:
     done: list[int] = []
-    assert await side_by_side(after(3 - n, n, done) for n in range(3)) == [0, 1, 2]
-    assert done == [2, 1, 0] and await side_by_side([]) == []
+    assert await gather_or_cancel(after(3 - n, n, done) for n in range(3)) == [0, 1, 2]
+    assert done == [2, 1, 0] and await gather_or_cancel([]) == []
 
 
 async def test_one_that_fails_ends_the_others() -> None:
     done: list[int] = []
     with pytest.raises(ZeroDivisionError):
-        await side_by_side([after(10**9, 1, done), after(1, -1, done)])
+        await gather_or_cancel([after(10**9, 1, done), after(1, -1, done)])
     await asyncio.sleep(0)
     assert sorted(done) == [-1, 1]
 
 
 async def test_cancelling_ends_all() -> None:
     done: list[int] = []
-    task = asyncio.create_task(side_by_side(after(10**9, n, done) for n in (1, 2)))
+    task = asyncio.create_task(gather_or_cancel(after(10**9, n, done) for n in (1, 2)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()

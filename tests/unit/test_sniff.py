@@ -13,10 +13,10 @@ import pytest
 from rag.core.errors import DocumentError
 from rag.stages.detect import sniff_zip
 from rag.stages.detect.sniff import sniff_kind
-from tests import hostile
+from tests import hostile_files
 
-PDF = hostile.text_pdf([["A pump moves water."]])
-DOCX = hostile.docx(hostile.paragraph("text"))
+PDF = hostile_files.text_pdf([["A pump moves water."]])
+DOCX = hostile_files.docx(hostile_files.paragraph("text"))
 MAIL = (
     b"Received: by x\nFrom: a@b.example\nTo: c@d.example\nSubject: hi\nMIME-Version: 1.0\n\nbody\n"
 )
@@ -42,7 +42,7 @@ def refusal(sniff, data: bytes, name: str) -> str:
 
 
 def epub(mimetype: bytes = b"application/epub+zip", chapter: str = "<html/>") -> bytes:
-    return hostile.zipped({"mimetype": mimetype, "OEBPS/a.xhtml": chapter})
+    return hostile_files.zipped({"mimetype": mimetype, "OEBPS/a.xhtml": chapter})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def epub(mimetype: bytes = b"application/epub+zip", chapter: str = "<html/>") ->
         (DOCX, "x.pdf", "docx"),
         (DOCX, "x.doc", "docx"),
         (epub(), "x.zip", "epub"),
-        (hostile.ole({"WordDocument": b"\xec\xa5" + bytes(60)}), "x.docx", "doc"),
+        (hostile_files.ole({"WordDocument": b"\xec\xa5" + bytes(60)}), "x.docx", "doc"),
         (b"\xdb\xa5-\x00" + bytes(400), "word2.doc", "doc"),
         (b"<!DOCTYPE html><html><p>x</p></html>", "x.doc", "html"),
         (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- c --><html><p>x</p></html>", "x.txt", "html"),
@@ -106,15 +106,20 @@ def test_the_content_tells_the_kind(sniff, data: bytes, name: str, kind: str) ->
             "Word XML",
             "Save it as .docx",
         ),
-        (hostile.zipped({"a.txt": "x"}), "a.docx", "is a zip, not a document", "Unpack it"),
-        (hostile.zipped({}), "a.zip", "is a zip, not a document", "Unpack it"),
+        (hostile_files.zipped({"a.txt": "x"}), "a.docx", "is a zip, not a document", "Unpack it"),
+        (hostile_files.zipped({}), "a.zip", "is a zip, not a document", "Unpack it"),
         (epub(b"application/vnd.oasis.opendocument.text"), "a.odt", "OpenDocument", ".docx"),
         (epub(b"application/vnd.oasis.opendocument.spreadsheet"), "a.ods", "OpenDocument", ".xlsx"),
-        (hostile.ole({"Workbook": b"x"}), "a.xlsx", "old office format", "Save it as .xlsx"),
-        (hostile.ole({"PowerPoint Document": b"x"}), "a.ppt", "old office", "Save it as .pptx"),
-        (hostile.ole({"Anything": b"x"}), "a.doc", "is damaged", "save it anew"),
-        (hostile.encrypted_doc(), "a.doc", "needs a password", "Remove the password"),
-        (hostile.ole({"EncryptedPackage": b"x"}), "a.docx", "needs a password", "Remove"),
+        (hostile_files.ole({"Workbook": b"x"}), "a.xlsx", "old office format", "Save it as .xlsx"),
+        (
+            hostile_files.ole({"PowerPoint Document": b"x"}),
+            "a.ppt",
+            "old office",
+            "Save it as .pptx",
+        ),
+        (hostile_files.ole({"Anything": b"x"}), "a.doc", "is damaged", "save it anew"),
+        (hostile_files.encrypted_doc(), "a.doc", "needs a password", "Remove the password"),
+        (hostile_files.ole({"EncryptedPackage": b"x"}), "a.docx", "needs a password", "Remove"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.doc", "is damaged", "save it anew"),
         (DOCX[: len(DOCX) // 2], "a.docx", "is damaged", "save it anew"),
     ],
@@ -160,17 +165,17 @@ def test_no_text_takes_long_to_be_told(sniff, data: bytes) -> None:
 def test_office_kinds_go_by_the_declared_main_part(
     sniff, part: str, content_type: str, kind: str
 ) -> None:
-    assert sniff(hostile.package(part, content_type, {part: "<x/>"}), "x.bin") == kind
+    assert sniff(hostile_files.package(part, content_type, {part: "<x/>"}), "x.bin") == kind
 
 
 def test_a_binary_workbook_is_to_be_saved_as_xlsx(sniff) -> None:
     kind = "application/vnd.ms-excel.sheet.binary.macroEnabled.main"
-    data = hostile.package("xl/workbook.bin", kind, {"xl/workbook.bin": b"x"})
+    data = hostile_files.package("xl/workbook.bin", kind, {"xl/workbook.bin": b"x"})
     assert "Save it as .xlsx" in refusal(sniff, data, "a.xlsb")
 
 
 def test_a_zip_member_with_a_password_is_told(sniff) -> None:
-    data = bytearray(hostile.zipped({"a.txt": "x"}))
+    data = bytearray(hostile_files.zipped({"a.txt": "x"}))
     start = data.rindex(b"PK\x01\x02")
     struct.pack_into("<H", data, start + 8, 1)
     assert "needs a password" in refusal(sniff, bytes(data), "a.docx")
@@ -181,7 +186,7 @@ def test_entities_are_refused_in_every_encoding_and_place(sniff, encoding: str) 
     body = "<?xml version='1.0'?>" + " " * 100_000 + "<!DOCTYPE w [<!ENTITY a 'b'>]><w/>"
     kind = f"{MAIN}wordprocessingml.document.main+xml"
     parts = {"word/document.xml": "<w/>", "customXml/item1.xml": body.encode(encoding)}
-    sentence = refusal(sniff, hostile.package("word/document.xml", kind, parts), "a.docx")
+    sentence = refusal(sniff, hostile_files.package("word/document.xml", kind, parts), "a.docx")
     assert "declares entities" in sentence
 
 
@@ -190,7 +195,7 @@ def test_a_mark_across_two_pieces_is_seen(sniff, monkeypatch: pytest.MonkeyPatch
     kind = f"{MAIN}wordprocessingml.document.main+xml"
     for shift in range(16):
         body = " " * (48 + shift) + "<!DOCTYPE a><a/>"
-        data = hostile.package("word/document.xml", kind, {"word/document.xml": body})
+        data = hostile_files.package("word/document.xml", kind, {"word/document.xml": body})
         assert "declares entities" in refusal(sniff, data, f"{shift}.docx")
 
 
@@ -201,23 +206,23 @@ def test_a_book_may_name_its_document_type_but_not_entities(sniff) -> None:
 
 
 def test_sizes_are_counted_while_unpacking(sniff) -> None:
-    sentence = refusal(sniff, hostile.docx_bomb(b"<w:p>lorem ipsum</w:p>", 400), "a.docx")
+    sentence = refusal(sniff, hostile_files.docx_bomb(b"<w:p>lorem ipsum</w:p>", 400), "a.docx")
     assert "would unpack to" in sentence
     # A directory that claims less is found out by its checksum, before it is unpacked.
-    lying = hostile.docx_bomb(b"<w:p>lorem ipsum</w:p>", 400, claimed=1000)
+    lying = hostile_files.docx_bomb(b"<w:p>lorem ipsum</w:p>", 400, claimed=1000)
     assert "is damaged" in refusal(sniff, lying, "a.docx")
 
 
 def test_too_many_members_are_refused_before_they_are_read(sniff) -> None:
     kind = f"{MAIN}wordprocessingml.document.main+xml"
     members = {f"word/media/{n}": b"" for n in range(sniff_zip.MAX_MEMBERS)}
-    sentence = refusal(sniff, hostile.package("word/document.xml", kind, members), "a.docx")
+    sentence = refusal(sniff, hostile_files.package("word/document.xml", kind, members), "a.docx")
     assert "5002 parts" in sentence
 
 
 def test_an_even_text_that_packs_well_is_no_bomb(sniff) -> None:
-    text = hostile.paragraph("the same words again and again") * 60_000
-    data = hostile.docx(text)
+    text = hostile_files.paragraph("the same words again and again") * 60_000
+    data = hostile_files.docx(text)
     assert len(text) / len(data) > sniff_zip.MAX_RATIO
     assert sniff(data, "a.docx") == "docx"
 
@@ -245,7 +250,7 @@ def test_a_broken_checksum_is_damage(sniff) -> None:
 
 def test_a_large_ole_directory_is_followed_and_a_cyclic_one_ends(sniff) -> None:
     streams = {"A": b"", "B": b"", "WordDocument": b"\xec\xa5" + bytes(30)}
-    assert sniff(hostile.ole(streams), "a.doc") == "doc"
-    cyclic = bytearray(hostile.ole(streams))
+    assert sniff(hostile_files.ole(streams), "a.doc") == "doc"
+    cyclic = bytearray(hostile_files.ole(streams))
     struct.pack_into("<I", cyclic, 512 + 4, 1)  # The directory's second sector is its first.
     assert sniff(bytes(cyclic), "a.doc") == "doc"

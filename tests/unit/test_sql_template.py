@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import ForbiddenError, InvalidInputError, RAGError
-from rag.stages.sql.check import Dialect, scan_sql
-from rag.stages.sql.template import MAX_CHARS, read_sql
+from rag.stages.sql.read_only import Dialect, tokenize_sql
+from rag.stages.sql.template import MAX_CHARS, parse_sql_template
 
 DIALECTS: list[Dialect] = ["postgresql", "sqlite"]
 
 
 def bind(template: str, dialect: Dialect = "postgresql", /, **values: Any) -> tuple[str, list[Any]]:
-    return read_sql(template, dialect=dialect).bind(values)
+    return parse_sql_template(template, dialect=dialect).bind(values)
 
 
 def kinds(sql: str, dialect: Dialect = "postgresql") -> list[tuple[str, str]]:
-    return [(part.kind, sql[part.start : part.end]) for part in scan_sql(sql, dialect)]
+    return [(part.kind, sql[part.start : part.end]) for part in tokenize_sql(sql, dialect)]
 
 
 def test_values_are_bound_in_order_and_as_often_as_named() -> None:
@@ -69,7 +69,7 @@ def test_doubled_braces_are_braces_in_code_quotes_and_comments() -> None:
 )
 def test_only_plain_names_are_places(place: str, dialect: Dialect) -> None:
     with pytest.raises(InvalidInputError):
-        read_sql(f"SELECT {place}", dialect=dialect)
+        parse_sql_template(f"SELECT {place}", dialect=dialect)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_only_plain_names_are_places(place: str, dialect: Dialect) -> None:
 )
 def test_a_place_within_quotes_or_comments_is_refused_and_says_so(template: str) -> None:
     with pytest.raises(InvalidInputError, match=r"\{x\} stands inside of (quotes|a comment)"):
-        read_sql(template, dialect="postgresql")
+        parse_sql_template(template, dialect="postgresql")
 
 
 @pytest.mark.parametrize("template", ["SELECT `{x}`", "SELECT [{x}]", "SELECT '\\{x}'"])
 def test_sqlite_has_quotes_of_its_own(template: str) -> None:
     with pytest.raises(InvalidInputError, match="stands inside of quotes"):
-        read_sql(template, dialect="sqlite")
+        parse_sql_template(template, dialect="sqlite")
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_sqlite_has_quotes_of_its_own(template: str) -> None:
 )
 def test_a_place_that_touches_a_word_is_refused(template: str) -> None:
     with pytest.raises(InvalidInputError, match="touches"):
-        read_sql(template, dialect="postgresql")
+        parse_sql_template(template, dialect="postgresql")
 
 
 def test_a_backslash_is_no_escape_in_a_plain_text() -> None:
     assert bind("SELECT '\\', {x}", x=1) == ("SELECT '\\', %s", [1])
     with pytest.raises(InvalidInputError, match="never closed"):
-        read_sql("SELECT E'\\', {x}", dialect="postgresql")
+        parse_sql_template("SELECT E'\\', {x}", dialect="postgresql")
 
 
 def test_names_may_be_of_any_script() -> None:
@@ -180,7 +180,7 @@ def test_what_can_be_bound_is_and_what_cannot_is_named() -> None:
 @pytest.mark.parametrize("template", ["", "  ", "-- nothing", "/* x */", ";", "()"])
 def test_an_empty_query_is_refused(template: str, dialect: Dialect) -> None:
     with pytest.raises(RAGError):
-        read_sql(template, dialect=dialect)
+        parse_sql_template(template, dialect=dialect)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -200,33 +200,33 @@ def test_an_empty_query_is_refused(template: str, dialect: Dialect) -> None:
 )
 def test_what_does_not_begin_like_reading_is_forbidden(word: str, dialect: Dialect) -> None:
     with pytest.raises(ForbiddenError, match="begins with"):
-        read_sql(word, dialect=dialect)
+        parse_sql_template(word, dialect=dialect)
 
 
 def test_too_long_a_query_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="20020 characters"):
-        read_sql("SELECT 1 " + "x" * (MAX_CHARS + 11), dialect="postgresql")
+        parse_sql_template("SELECT 1 " + "x" * (MAX_CHARS + 11), dialect="postgresql")
 
 
 def test_a_parameter_of_the_databases_own_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"\$1 in the query"):
-        read_sql("SELECT $1, {x}", dialect="postgresql")
-    read_sql("SELECT '$1'", dialect="postgresql")
+        parse_sql_template("SELECT $1, {x}", dialect="postgresql")
+    parse_sql_template("SELECT '$1'", dialect="postgresql")
 
 
 @pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
 @pytest.mark.parametrize("sql", ["SELECT 1\0", "SELECT '\ud800'", "SELECT 1 -- \udfff", "\0"])
 def test_what_no_database_takes_is_refused_before_it_is_asked(dialect: Any, sql: str) -> None:
     with pytest.raises(InvalidInputError, match="half a character"):
-        read_sql(sql, dialect=dialect)
+        parse_sql_template(sql, dialect=dialect)
 
 
 def test_a_function_is_only_what_is_called() -> None:
-    read_sql("SELECT dblink, set_config FROM t", dialect="postgresql")
+    parse_sql_template("SELECT dblink, set_config FROM t", dialect="postgresql")
     with pytest.raises(ForbiddenError, match="“dblink_exec”"):
-        read_sql("SELECT dblink_exec /* x */ ('y')", dialect="postgresql")
+        parse_sql_template("SELECT dblink_exec /* x */ ('y')", dialect="postgresql")
     with pytest.raises(ForbiddenError, match="encoded"):
-        read_sql("SELECT U&\"\\0070g_read_file\"('x')", dialect="postgresql")
+        parse_sql_template("SELECT U&\"\\0070g_read_file\"('x')", dialect="postgresql")
 
 
 def test_the_parts_of_a_statement() -> None:
@@ -251,7 +251,7 @@ def test_the_parts_of_a_statement() -> None:
 @given(st.text(alphabet="'\"`[]{}$;-/*\\ xE\n()1,IN", max_size=30), st.sampled_from(DIALECTS))
 def test_parts_are_in_order_and_leave_only_white_space_out(sql: str, dialect: Dialect) -> None:
     position = 0
-    for part in scan_sql(sql, dialect):
+    for part in tokenize_sql(sql, dialect):
         assert not sql[position : part.start].strip()
         assert part.start < part.end <= len(sql)
         position = part.end
@@ -264,7 +264,7 @@ def test_parts_are_in_order_and_leave_only_white_space_out(sql: str, dialect: Di
 def test_any_template_is_read_or_refused_in_words(template: str) -> None:
     for dialect in DIALECTS:
         try:
-            read = read_sql("SELECT " + template, dialect=dialect)
+            read = parse_sql_template("SELECT " + template, dialect=dialect)
         except RAGError as error:
             assert str(error)
         else:
@@ -273,14 +273,14 @@ def test_any_template_is_read_or_refused_in_words(template: str) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_no_value_changes_the_statement(one: str, other: str) -> None:
-    template = read_sql("SELECT {a} || 'x', {b} -- {{c}}\n", dialect="sqlite")
+    template = parse_sql_template("SELECT {a} || 'x', {b} -- {{c}}\n", dialect="sqlite")
     assert template.bind({"a": one, "b": other})[0] == template.bind({"a": "", "b": ""})[0]
 
 
 @given(st.text(alphabet="'\"`[];-/* x\n,1", max_size=25))
 def test_sqlite_agrees_on_where_a_statement_ends(text: str) -> None:
     sql = "SELECT 1 WHERE 'a' <> " + text
-    parts = list(scan_sql(sql, "sqlite"))
+    parts = list(tokenize_sql(sql, "sqlite"))
     if parts[-1].kind == "open":
         return
     code = [part for part in parts if part.kind != "comment"]

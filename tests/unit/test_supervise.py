@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rag.management.supervise import Ended, supervise
+from rag.management.supervise import ProcessExit, supervise
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 # Says its name when it is asked to end, and then takes the time that it was given.
@@ -81,13 +81,13 @@ while not Path({str(log)!r}).exists():
 sys.exit(3)
 """
     commands = {"stays": polite(log), "ends": [sys.executable, "-c", waits]}
-    assert supervise(commands, grace_s=10, tick=nothing) == Ended("ends", 3)
+    assert supervise(commands, grace_s=10, tick=nothing) == ProcessExit("ends", 3)
     assert log.read_text().split() == ["SIGTERM"]
 
 
 def test_a_killed_program_is_reported_with_its_signal() -> None:
     commands = {"dies": [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]}
-    assert supervise(commands, grace_s=10, tick=nothing) == Ended("dies", -9)
+    assert supervise(commands, grace_s=10, tick=nothing) == ProcessExit("dies", -9)
 
 
 def test_one_that_takes_too_long_is_killed_after_the_grace(tmp_path: Path) -> None:
@@ -136,5 +136,5 @@ def test_a_restarted_program_may_end_five_times_a_minute(tmp_path: Path) -> None
     script = f"open({str(log)!r}, 'a').write('x'); raise SystemExit(3)"
     commands = {"short": [sys.executable, "-c", script], "long": SLEEPER}
     ended = supervise(commands, grace_s=5, tick=nothing, restarted={"short"})
-    assert ended == Ended("short", 3)
+    assert ended == ProcessExit("short", 3)
     assert log.read_text() == "x" * 6

@@ -18,7 +18,7 @@ from agents.chat.pipelines.supervisor import supervisor_pipeline
 from agents.core.agent import Member
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import PipelineState
-from agents.core.rewriting import prompt_file
+from agents.core.query_rewriting import prompt_file
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit

@@ -11,7 +11,7 @@ from rag.stages.text.terms import (
     is_han,
     is_identifier,
     query_terms,
-    short_phrase,
+    short_han_phrase,
 )
 
 
@@ -92,8 +92,8 @@ def test_text_and_query_are_cut_alike(text: str) -> None:
 
 
 def test_a_phrase_is_a_few_han_characters_and_nothing_else() -> None:
-    assert short_phrase(" 水泵？") == "水泵"
-    assert short_phrase("水") == "水"
-    assert short_phrase("水泵的压力") == ""
-    assert short_phrase("水 pump") == ""
-    assert short_phrase("") == ""
+    assert short_han_phrase(" 水泵？") == "水泵"
+    assert short_han_phrase("水") == "水"
+    assert short_han_phrase("水泵的压力") == ""
+    assert short_han_phrase("水 pump") == ""
+    assert short_han_phrase("") == ""

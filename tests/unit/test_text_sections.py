@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag import models
-from rag.admin.files.pages import TextPiece, cut_sections
+from rag.admin.files.text_page import TextPiece, split_into_pages
 
 
 def chunk(start: int, own: int, end: int, ordinal: int = 0, enabled: bool = True) -> models.Chunk:
@@ -23,7 +23,7 @@ def page(number: int, start: int, end: int) -> dict[str, Any]:
 
 
 def pieces(*args: Any) -> list[TextPiece]:
-    return [piece for section in cut_sections(*args) for piece in section["pieces"]]
+    return [piece for section in split_into_pages(*args) for piece in section["pieces"]]
 
 
 def test_chunks_are_drawn_over_the_text_and_a_mark_over_them() -> None:
@@ -39,7 +39,7 @@ def test_chunks_are_drawn_over_the_text_and_a_mark_over_them() -> None:
 
 def test_a_chunk_over_two_pages_begins_once() -> None:
     one = chunk(2, 2, 8)
-    sections = cut_sections("abcdefghij", 0, [page(1, 0, 5), page(2, 5, 10)], (0, 0), [one])
+    sections = split_into_pages("abcdefghij", 0, [page(1, 0, 5), page(2, 5, 10)], (0, 0), [one])
     assert [section["number"] for section in sections] == [1, 2]
     found = [piece for section in sections for piece in section["pieces"]]
     assert [(piece.text, piece.chunk is not None) for piece in found] == [

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from agents.flows.definition.node_configs import AgentNodeConfig
-from agents.flows.definition.state import start_state
+from agents.flows.definition.state import initial_state
 from agents.flows.nodes.agent import AgentNode
 from rag.core.errors import ConfigurationError, ProviderError
 from tests.unit.node_world import NotedRun
@@ -38,7 +38,7 @@ def ask(run: NotedRun, *tools: Any) -> dict[str, Any]:
     run.prompts = {"p.md": "Answer the question."}
     config = AgentNodeConfig.model_validate({"prompt": "p.md", "tools": list(tools)})
     return asyncio.run(
-        AgentNode().run(start_state(FLOW, "年假？", {"token_id": "me"}), config, run)
+        AgentNode().run(initial_state(FLOW, "年假？", {"token_id": "me"}), config, run)
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agents.chat.mcp import catalogue as mcp_catalogue
-from agents.runtime.threads import waited
+from agents.runtime.threads import wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import CancelledError, ProviderTimeoutError
@@ -37,8 +37,8 @@ async def until(is_true: Any) -> None:
 
 
 async def test_what_comes_in_time_is_returned() -> None:
-    assert (await waited(lambda: 7, name="t", deadline=Deadline(5))).result() == 7
-    done = await waited(lambda: 1 // 0, name="t", deadline=Deadline(5))
+    assert (await wait_until_deadline(lambda: 7, name="t", deadline=Deadline(5))).result() == 7
+    done = await wait_until_deadline(lambda: 1 // 0, name="t", deadline=Deadline(5))
     assert isinstance(done.exception(), ZeroDivisionError)
 
 
@@ -57,7 +57,7 @@ async def test_who_is_late_is_told_so() -> None:
                 raise
 
     with pytest.raises(ProviderTimeoutError, match=r"The tool slow .* within 0\.1 s"):
-        await waited(work, name="slow", deadline=deadline)
+        await wait_until_deadline(work, name="slow", deadline=deadline)
     await until(lambda: bool(seen))
     await until(lambda: deadline.is_cancelled)
 
@@ -69,7 +69,7 @@ async def test_cancelling_reaches_what_has_no_thread_yet(no_thread: Any) -> None
         deadline.check()
         ran.append(1)
 
-    task = asyncio.create_task(waited(work, name="t", deadline=deadline))
+    task = asyncio.create_task(wait_until_deadline(work, name="t", deadline=deadline))
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

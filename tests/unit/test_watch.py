@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from project.telemetry_app import stays
-from rag.core import watch
+from project.apps import is_long_running
+from rag.core import metrics
 from rag.core.access import Scope
-from rag.core.account import (
-    Account,
-    Request,
+from rag.core.request_context import (
+    RequestContext,
+    UsageAccount,
     current_account,
     current_request,
-    on_account,
-    open_account,
-    open_request,
+    set_account,
+    set_request,
+    use_account,
 )
-from rag.core.tally import Tally, current_tally, tallied
+from rag.core.token_counter import TokenCounter, counting_tokens, current_token_counter
 
 
 class Listener:
@@ -42,15 +42,15 @@ class Listener:
 @pytest.fixture
 def listener() -> Iterator[Listener]:
     made = Listener()
-    watch.WATCHERS.append(made)
+    metrics.LISTENERS.append(made)
     yield made
-    watch.WATCHERS.remove(made)
+    metrics.LISTENERS.remove(made)
 
 
 def test_counts_times_and_spans_reach_the_listener(listener: Listener) -> None:
-    watch.count("cache", event="hits")
-    watch.took("step", 0.5, step="search")
-    with watch.span("search", mode="hybrid") as span:
+    metrics.count("cache", event="hits")
+    metrics.observe("step", 0.5, step="search")
+    with metrics.span("search", mode="hybrid") as span:
         span.facts["hits"] = 3
     assert listener.told == [
         ("cache", 1, {"event": "hits"}),
@@ -61,17 +61,17 @@ def test_counts_times_and_spans_reach_the_listener(listener: Listener) -> None:
 
 
 def test_a_span_tells_the_kind_of_an_error_and_not_its_text(listener: Listener) -> None:
-    with pytest.raises(ValueError, match="secret"), watch.span("x"):
+    with pytest.raises(ValueError, match="secret"), metrics.span("x"):
         raise ValueError("secret words")
     assert listener.told[-1] == ("end", "x", {"error": "ValueError"})
 
 
 def test_a_span_ends_once_and_as_a_decorator_is_made_anew(listener: Listener) -> None:
-    span = watch.begin_span("model", model="m")
+    span = metrics.start_span("model", model="m")
     assert span.end() >= 0 and span.end() >= 0
     assert [told[0] for told in listener.told] == ["begin", "end"]
 
-    @watch.span("work")
+    @metrics.span("work")
     def work() -> int:
         return 5
 
@@ -80,35 +80,35 @@ def test_a_span_ends_once_and_as_a_decorator_is_made_anew(listener: Listener) ->
 
 
 def test_without_listeners_nothing_happens() -> None:
-    with watch.span("x") as span:
-        watch.count("y")
+    with metrics.span("x") as span:
+        metrics.count("y")
     assert span.end() >= 0
 
 
 def test_an_account_is_changed_for_a_while() -> None:
     scope = Scope(user_id=3, key_id=8)
-    with on_account(scope, kind="ask", run="r") as account:
-        assert account == current_account() == Account(3, 8, kind="ask", run="r")
-        with on_account(kind="rerank"):
-            assert current_account() == Account(3, 8, kind="rerank", run="r")
+    with use_account(scope, kind="ask", run="r") as account:
+        assert account == current_account() == UsageAccount(3, 8, kind="ask", run="r")
+        with use_account(kind="rerank"):
+            assert current_account() == UsageAccount(3, 8, kind="rerank", run="r")
         assert current_account().kind == "ask"
-    assert current_account() == Account()
+    assert current_account() == UsageAccount()
 
 
 def test_a_context_of_its_own_has_an_account_of_its_own() -> None:
     context = contextvars.Context()
-    context.run(open_account, Scope(user_id=3), agent="desk", is_apart=True)
-    assert context.run(current_account) == Account(3, agent="desk", is_apart=True)
-    assert current_account() == Account()
+    context.run(set_account, Scope(user_id=3), agent="desk", is_apart=True)
+    assert context.run(current_account) == UsageAccount(3, agent="desk", is_apart=True)
+    assert current_account() == UsageAccount()
 
 
 def test_the_request_pays_for_what_nobody_else_does() -> None:
     def work() -> None:
-        request = open_request(Request("api"))
+        request = set_request(RequestContext("api"))
         # Recognised later, in another copy of the context.
         contextvars.copy_context().run(lambda: setattr(current_request(), "user_id", 4))
         assert (request.user_id, current_account().user_id) == (4, 4)
-        with on_account(Scope(user_id=5)):
+        with use_account(Scope(user_id=5)):
             assert current_account().user_id == 5
 
     contextvars.copy_context().run(work)
@@ -121,8 +121,8 @@ def test_a_key_on_a_scope_is_no_right() -> None:
 
 
 def test_tokens_are_added_up_from_any_thread() -> None:
-    with tallied() as tally:
-        found = current_tally()
+    with counting_tokens() as tally:
+        found = current_token_counter()
         threads = [threading.Thread(target=found.add, args=(n,)) for n in range(50)]
         for thread in threads:
             thread.start()
@@ -131,8 +131,8 @@ def test_tokens_are_added_up_from_any_thread() -> None:
         for wrong in (None, "7", True, -1, 1.5):
             found.add(wrong)
         assert tally.tokens == sum(range(50))
-    current_tally().add(5)
-    assert Tally().tokens is None and tally.tokens == sum(range(50))
+    current_token_counter().add(5)
+    assert TokenCounter().tokens is None and tally.tokens == sum(range(50))
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_tokens_are_added_up_from_any_thread() -> None:
     ],
 )
 def test_only_processes_that_stay_count(words: list[str], is_server: bool) -> None:
-    assert stays(words) is is_server
+    assert is_long_running(words) is is_server

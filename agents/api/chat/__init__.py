@@ -1,1 +1,1 @@
-"""To be written."""
+"""Chat API: agents, sessions, messages, memories, streamed answers."""

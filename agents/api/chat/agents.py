@@ -1,4 +1,4 @@
-"""Agents by DRF; conversations are in ``resources``. In: HTTP. Out: one service's result."""
+"""Agents by DRF: list, read, create, change, delete."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rest_framework.settings import api_settings
 
 from agents import models
 from agents.api.chat.serializers import AgentBody
-from agents.api.http.views import PROBLEMS, OwnList, OwnViews
+from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.agents.save import delete_agent, save_agent
 from rag.core.errors import NotFoundError
 
 
-class AgentList(OwnList):
+class AgentList(OwnedList):
     """Which agents."""
 
     ordering = serializers.ChoiceField(
@@ -40,7 +40,7 @@ class AgentList(OwnList):
     partial_update=extend_schema(summary="Change an agent", responses={200: AgentBody, **PROBLEMS}),
     destroy=extend_schema(summary="Delete an agent", responses={204: None, **PROBLEMS}),
 )
-class AgentViews(OwnViews):
+class AgentViews(OwnedViews):
     """Agents by name. Making and changing needs the permissions that the admin asks for too."""
 
     queryset = models.Agent.objects.select_related("owner").prefetch_related(

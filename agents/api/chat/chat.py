@@ -1,4 +1,4 @@
-"""Asking agents by django-ninja. In: a message. Out: server-sent events, or one JSON."""
+"""Chat by django-ninja: ask an agent, follow or stop its answer; server-sent events or JSON."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pydantic import Field
 
 from agents import models
 from agents.api.chat.schemas import ChatBody, Chatted
-from agents.api.http.callers import caller_with
-from agents.api.http.schemas import Problem
-from agents.api.http.sse import event_stream, last_seen, worded
+from agents.api.http.callers import require_caller
+from agents.api.http.sse import answer_events, last_event_id, localize_error
 from agents.chat.agents.factory import agent_for
 from agents.chat.agents.find import find_agent
-from agents.chat.answers.chat import begin_chat, stop_chat
-from agents.chat.answers.follow import hear_chat
-from agents.chat.answers.order import ChatOrder
-from agents.chat.history.messages import message_called
+from agents.chat.answers.control import start_answer, stop_answer
+from agents.chat.answers.replay import subscribe
+from agents.chat.answers.request import MessageRequest
+from agents.chat.history.messages import find_message
 from agents.core.page_context import PageContext
 from agents.runtime.db import in_db
-from agents.runtime.error_codes import error_of_event
+from agents.runtime.error_codes import error_from_event
+from rag.api.http.schemas import Problem
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 
@@ -49,19 +49,19 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     `error` or `stopped`; `ping` in between. The texts of all `delta`, from the last `replace` on,
     are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
     """
-    scope = caller_with(request, "read").scope
-    started = await begin_chat(order=partial(_order, name, scope, body))
+    scope = require_caller(request, "read").scope
+    started = await start_answer(order=partial(_order, name, scope, body))
     if body.stream:
-        return event_stream(started.answer.pk)
+        return answer_events(started.answer.pk)
     last: Mapping[str, Any] = {}
     # Who leaves meanwhile cancels this, which stops the answer where that is wished.
-    async with aclosing(hear_chat(message_id=started.answer.pk)) as events:
+    async with aclosing(subscribe(message_id=started.answer.pk)) as events:
         async for event in events:
             last = event.data
-    message = await in_db(message_called, key=str(started.answer.key), scope=scope)
+    message = await in_db(find_message, key=str(started.answer.key), scope=scope)
     if message.status == models.Message.Status.ERROR:
-        raise error_of_event(last)
-    return _told(message)
+        raise error_from_event(last)
+    return _serialize(message)
 
 
 @router.get(
@@ -77,32 +77,32 @@ async def follow(
 
     It works on every server process, whichever one writes the answer.
     """
-    scope = caller_with(request, "read").scope
+    scope = require_caller(request, "read").scope
     message = await in_db(_answer, name, key, scope)
-    return event_stream(message.pk, last_seen(request, after))
+    return answer_events(message.pk, last_event_id(request, after))
 
 
 @router.post("/{name}/chat/{key}/stop", response={204: None, **PROBLEMS}, summary="Stop an answer")
 async def stop(request: HttpRequest, name: str, key: str) -> Any:
     """Stop an answer and the model's work on it; what was written stays. 409 when it has ended."""
-    scope = caller_with(request, "read").scope
+    scope = require_caller(request, "read").scope
     await in_db(_answer, name, key, scope)
-    await stop_chat(key=key, scope=scope)
+    await stop_answer(key=key, scope=scope)
     return 204, None
 
 
 @router.get("/{name}/graph", response={200: dict[str, Any], **PROBLEMS}, summary="Show the graph")
 def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
     """Return what happens inside an agent, as `json` or as `mermaid` text under `mermaid`."""
-    scope = caller_with(request, "read").scope
+    scope = require_caller(request, "read").scope
     agent = find_agent(name=name, scope=scope)
     drawn = agent_for(agent=agent, scope=scope, stores=()).export_graph(form)
     return {"mermaid": drawn} if isinstance(drawn, str) else drawn
 
 
-def _order(name: str, scope: Scope, body: ChatBody) -> ChatOrder:
+def _order(name: str, scope: Scope, body: ChatBody) -> MessageRequest:
     agent = find_agent(name=name, scope=scope)
-    return ChatOrder(
+    return MessageRequest(
         agent=agent,
         scope=scope,
         message=body.message,
@@ -115,14 +115,14 @@ def _order(name: str, scope: Scope, body: ChatBody) -> ChatOrder:
 
 
 def _answer(name: str, key: str, scope: Scope) -> models.Message:
-    message = message_called(key=key, scope=scope)
+    message = find_message(key=key, scope=scope)
     agent = message.session.agent
     if agent is None or agent.name != name or message.role != models.Message.Role.ASSISTANT:
         raise NotFoundError("There is no message “{key}”.", key=key)
     return message
 
 
-def _told(message: models.Message) -> dict[str, Any]:
+def _serialize(message: models.Message) -> dict[str, Any]:
     language = get_language() or "en"
     return {
         "message": str(message.key),
@@ -137,5 +137,5 @@ def _told(message: models.Message) -> dict[str, Any]:
         "usage": message.usage,
         "model": message.model,
         "timings_ms": message.timings_ms,
-        "notices": [worded(notice, language) for notice in message.notices],
+        "notices": [localize_error(notice, language) for notice in message.notices],
     }

@@ -1,4 +1,4 @@
-"""What agents remember of a person, by DRF: theirs to see, change and delete."""
+"""Memories by DRF: what agents remember of a person, theirs to see, change and delete."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rest_framework.response import Response
 
 from agents import models
 from agents.api.chat.serializers import MemoryBody
-from agents.api.http.views import PROBLEMS, OwnList, OwnViews
-from agents.chat.memory.edit import add_fact, choose_memory, edit_memory, forget
+from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
+from agents.chat.memory.edit import add_fact, delete_memories, edit_memory, set_memory_choice
 from agents.chat.memory.recall import may_remember
 from agents.runtime.scopes import readable_chunks
 from rag.api.http.fields import StrictSerializer
@@ -40,7 +40,7 @@ class MemoryFilter(StrictSerializer):
         return rows
 
 
-class MemoryList(MemoryFilter, OwnList):
+class MemoryList(MemoryFilter, OwnedList):
     """Which memories, in which order, how many."""
 
 
@@ -77,7 +77,7 @@ class MemorySwitch(StrictSerializer):
     ),
     destroy=extend_schema(summary="Delete a memory", responses={204: None, **PROBLEMS}),
 )
-class MemoryViews(OwnViews):
+class MemoryViews(OwnedViews):
     """One's own memories, and nobody else's."""
 
     queryset = models.Memory.objects.select_related("session", "message").defer("embedding")
@@ -107,7 +107,7 @@ class MemoryViews(OwnViews):
 
     def destroy(self, request: HttpRequest, pk: str) -> Response:
         """Delete a memory."""
-        forget(memories=self.get_queryset().filter(pk=self.get_object().pk))
+        delete_memories(memories=self.get_queryset().filter(pk=self.get_object().pk))
         return Response(status=204)
 
     @extend_schema(
@@ -118,7 +118,7 @@ class MemoryViews(OwnViews):
         """Delete all of one's memories, or those that the filters choose."""
         asked = MemoryFilter(data=request.query_params.dict())
         asked.is_valid(raise_exception=True)
-        forget(memories=asked.narrow(self.get_queryset(), asked.validated_data))
+        delete_memories(memories=asked.narrow(self.get_queryset(), asked.validated_data))
         return Response(status=204)
 
     @extend_schema(
@@ -136,5 +136,5 @@ class MemoryViews(OwnViews):
     def choice(self, request: HttpRequest) -> Response:
         """Return whether agents may remember one, after changing it."""
         if request.method == "PATCH":
-            choose_memory(scope=self.scope, **self.checked(MemorySwitch))
+            set_memory_choice(scope=self.scope, **self.checked(MemorySwitch))
         return Response({"is_on": may_remember(self.scope)})

@@ -1,4 +1,4 @@
-"""Where an answer quotes from, by django-ninja. In: a number. Out: a page, or its picture."""
+"""Quoted pages by django-ninja: where a citation stands, as marks on a page or its image."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from agents.api.http.callers import caller_with
-from agents.api.http.schemas import Problem
-from agents.chat.history.messages import message_called
+from agents.api.http.callers import require_caller
+from agents.chat.history.messages import find_message
 from agents.chat.history.quotes import quote_image, quote_page
+from rag.api.http.schemas import Problem
 
 router = Router(tags=["agents"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
@@ -36,7 +36,7 @@ class QuotePage(Schema):
     file_id: int
     file_name: str
     kind: str
-    page: int | None
+    show_quote_page: int | None
     label: str
     text: str
     start: int | None
@@ -55,20 +55,20 @@ class QuoteMarks(Schema):
 
 
 @router.get("/{key}/{number}", response={200: QuotePage, **PROBLEMS}, summary="Read a quote's page")
-def page(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+def show_quote_page(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
     """Return the page that a citation, or one of the sources, stands on."""
-    scope = caller_with(request, "read").scope
-    message = message_called(key=key, scope=scope)
+    scope = require_caller(request, "read").scope
+    message = find_message(key=key, scope=scope)
     return quote_page(message=message, number=number, scope=scope, of=of)
 
 
 @router.get(
     "/{key}/{number}/marks", response={200: QuoteMarks, **PROBLEMS}, summary="Find a quote's boxes"
 )
-def marks(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+def quote_marks(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
     """Return where a quote stands on the picture of its page; no boxes where it is not found."""
-    scope = caller_with(request, "read").scope
-    message = message_called(key=key, scope=scope)
+    scope = require_caller(request, "read").scope
+    message = find_message(key=key, scope=scope)
     drawn = quote_image(message=message, number=number, scope=scope, of=of)
     boxes = [list(box) for box in drawn.boxes]
     return {"width": drawn.width, "height": drawn.height, "boxes": boxes}
@@ -82,8 +82,8 @@ def marks(request: HttpRequest, key: str, number: _Number, of: _Of = "citations"
 )
 def image(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
     """Return the page of a PDF as a PNG, without marks."""
-    scope = caller_with(request, "read").scope
-    message = message_called(key=key, scope=scope)
+    scope = require_caller(request, "read").scope
+    message = find_message(key=key, scope=scope)
     drawn = quote_image(message=message, number=number, scope=scope, of=of)
     response = HttpResponse(drawn.png, content_type="image/png")
     # For this person and this visit: rights may change.

@@ -1,4 +1,4 @@
-"""The shapes of questions to agents and their answers. In: JSON. Out: JSON."""
+"""Schemas of chat requests and answers."""
 
 from __future__ import annotations
 

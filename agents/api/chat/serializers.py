@@ -1,4 +1,4 @@
-"""Agents, sessions and messages as JSON. In: rows, or posted values. Out: JSON, or checked values.
+"""Serializers of agents, sessions, messages and memories.
 
 Nothing is saved here: the views hand the values to services.
 """
@@ -11,15 +11,15 @@ from django.utils.translation import get_language, gettext
 from rest_framework import serializers
 
 from agents import models
-from agents.api.http.sse import worded
-from agents.api.http.views import StrictRow
-from agents.chat.history.evidence import visible_evidence
+from agents.api.http.sse import localize_error
+from agents.api.http.views import StrictModelSerializer
+from agents.chat.history.evidence import redact_unreadable
 from rag.api.http.fields import GroupsField
 from rag.core.access import Scope, may_edit
 from rag.core.errors import RAGError
 
 
-class AgentBody(StrictRow):
+class AgentBody(StrictModelSerializer):
     """An agent. Its prompt and groups are shown to those who may change it."""
 
     stores = serializers.ListField(
@@ -81,7 +81,7 @@ class AgentBody(StrictRow):
         return values
 
 
-class SessionBody(StrictRow):
+class SessionBody(StrictModelSerializer):
     """A conversation; ``head`` is the message where it goes on."""
 
     id = serializers.UUIDField(source="key", read_only=True)
@@ -95,7 +95,7 @@ class SessionBody(StrictRow):
         read_only_fields = ("created_at", "updated_at")
 
 
-class MessageBody(StrictRow):
+class MessageBody(StrictModelSerializer):
     """A turn. Of an answer only the feedback can be changed.
 
     Sources and citations that may not be read any more have lost their words (``is_gone``), and
@@ -142,7 +142,7 @@ class MessageBody(StrictRow):
     def to_representation(self, row: models.Message) -> dict[str, Any]:
         """Return the turn with what may still be read of its evidence."""
         data: dict[str, Any] = super().to_representation(row)
-        evidence = self.context.get("evidence") or visible_evidence(
+        evidence = self.context.get("evidence") or redact_unreadable(
             messages=[row], scope=self.context["caller"].scope
         )
         shown = evidence[row.pk]
@@ -153,15 +153,15 @@ class MessageBody(StrictRow):
         """Return why an answer failed, in the reader's language."""
         if not row.error:
             return None
-        told: dict[str, Any] = worded({"error": row.error}, get_language() or "en")["error"]
+        told: dict[str, Any] = localize_error({"error": row.error}, get_language() or "en")["error"]
         return told
 
     def get_notices(self, row: models.Message) -> list[dict[str, Any]]:
         """Return what the reader should know, in their language."""
-        return [worded(notice, get_language() or "en") for notice in row.notices]
+        return [localize_error(notice, get_language() or "en") for notice in row.notices]
 
 
-class MemoryBody(StrictRow):
+class MemoryBody(StrictModelSerializer):
     """What is remembered of oneself: a fact, or a question with its answer.
 
     The answer is empty, and ``is_answer_gone`` true, where it rests on what one may not read any

@@ -1,4 +1,4 @@
-"""Sessions and messages by DRF. In: HTTP. Out: one service's result."""
+"""Sessions and messages by DRF."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from rest_framework.response import Response
 
 from agents import models
 from agents.api.chat.serializers import MessageBody, SessionBody
-from agents.api.http.views import PROBLEMS, OwnList, OwnViews
-from agents.chat.answers.sessions import branch_from, change_session, delete_session, give_feedback
-from agents.chat.history.evidence import visible_evidence
+from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
+from agents.chat.answers.sessions import (
+    branch_from,
+    delete_session,
+    record_feedback,
+    rename_session,
+)
+from agents.chat.history.evidence import redact_unreadable
 from agents.chat.history.messages import MAX_TURNS, session_path
 from agents.chat.history.quotes import cited_text
 from rag.api.http.fields import StrictSerializer
 
 
-class SessionList(OwnList):
+class SessionList(OwnedList):
     """Which sessions."""
 
     agent = serializers.CharField(required=False, max_length=64, help_text="The agent's name.")
@@ -71,7 +76,7 @@ class SessionEnd(StrictSerializer):
         responses={204: None, **PROBLEMS},
     ),
 )
-class SessionViews(OwnViews):
+class SessionViews(OwnedViews):
     """One's own conversations; they begin by asking an agent."""
 
     queryset = models.Session.objects.select_related("agent", "head")
@@ -82,7 +87,7 @@ class SessionViews(OwnViews):
         """Rename a session."""
         row = self.get_object()
         values = self.checked(SessionBody, row)
-        return self.one(change_session(session=row, title=values.get("title", row.title)))
+        return self.one(rename_session(session=row, title=values.get("title", row.title)))
 
     def destroy(self, request: Any, pk: str) -> Response:
         """Delete a session."""
@@ -107,7 +112,7 @@ class SessionViews(OwnViews):
             session=self.get_object(), until=str(part.get("until", "")), limit=part["limit"]
         )
         rows = [turn.message for turn in turns]
-        evidence = visible_evidence(messages=rows, scope=self.scope)
+        evidence = redact_unreadable(messages=rows, scope=self.scope)
         context = {**self.get_serializer_context(), "evidence": evidence}
         return Response(
             [
@@ -120,7 +125,7 @@ class SessionViews(OwnViews):
         )
 
 
-class MessageList(OwnList):
+class MessageList(OwnedList):
     """Which messages."""
 
     ordering = serializers.ChoiceField(["-id", "id"], default="-id")
@@ -144,7 +149,7 @@ class MessageList(OwnList):
         summary="Give feedback to an answer", responses={200: MessageBody, **PROBLEMS}
     ),
 )
-class MessageViews(OwnViews):
+class MessageViews(OwnedViews):
     """The turns of one's own sessions."""
 
     queryset = models.Message.objects.select_related("session", "parent")
@@ -158,7 +163,7 @@ class MessageViews(OwnViews):
         if not rows:
             return MessageBody(**values)
         given = rows[0] if values.get("many") else rows
-        evidence = visible_evidence(messages=given, scope=self.scope)
+        evidence = redact_unreadable(messages=given, scope=self.scope)
         context = {**self.get_serializer_context(), "evidence": evidence}
         return MessageBody(*rows, context=context, **values)
 
@@ -168,7 +173,7 @@ class MessageViews(OwnViews):
         values = self.checked(MessageBody, row)
         feedback = values.get("feedback", row.feedback)
         comment = values.get("feedback_comment", row.feedback_comment)
-        return self.one(give_feedback(message=row, feedback=feedback, comment=comment))
+        return self.one(record_feedback(message=row, feedback=feedback, comment=comment))
 
     @extend_schema(
         summary="Go on from this message", request=None, responses={200: SessionBody, **PROBLEMS}

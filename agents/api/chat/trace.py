@@ -1,4 +1,4 @@
-"""HTTP for the decisions of an answer. In: its key. Out: JSON."""
+"""Answer trace by django-ninja: the decisions that led to an answer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from ninja import Router, Schema
 
-from agents.api.http.callers import caller_with
-from agents.api.http.schemas import Problem
-from agents.chat.answers.trace import trace_of
+from agents.api.http.callers import require_caller
+from agents.chat.answers.trace import answer_trace
+from rag.api.http.schemas import Problem
 
 router = Router(tags=["agents"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
@@ -43,4 +43,4 @@ def trace(request: Any, key: uuid.UUID) -> dict[str, Any]:
 
     Only for whose conversation it is; 404 for everybody else.
     """
-    return trace_of(key=str(key), scope=caller_with(request, "read").scope)
+    return answer_trace(key=str(key), scope=require_caller(request, "read").scope)

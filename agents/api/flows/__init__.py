@@ -1,1 +1,1 @@
-"""To be written."""
+"""Flows API: definitions, versions, runs."""

@@ -1,4 +1,4 @@
-"""Flows by DRF; running them is in ``flows``. In: HTTP. Out: one service's result."""
+"""Flows by DRF: definitions, files, checks."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ from agents.api.flows.serializers import (
     FlowBody,
     FlowFilesBody,
     ZipParser,
-    worded_findings,
+    localize_findings,
 )
-from agents.api.http.views import PROBLEMS, OwnList, OwnViews
-from agents.flows.definition.archive import FlowFiles, from_texts, to_texts, write_archive
-from agents.flows.versions.load import read_flow_text
-from agents.flows.versions.settings import (
-    change_flow,
-    check_may_edit,
+from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
+from agents.flows.definition.archive import (
+    FlowFiles,
+    files_from_texts,
+    files_to_texts,
+    write_flow_zip,
+)
+from agents.flows.versions.load import load_flow
+from agents.flows.versions.manage import (
     delete_flow,
     find_flow,
     find_version,
+    require_flow_editor,
+    update_flow,
 )
-from agents.flows.versions.versions import activate_version, check_files, save_flow_version
+from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 _FILES = {"application/json": FlowFilesBody, "application/zip": OpenApiTypes.BINARY}
@@ -42,7 +47,7 @@ _FORMS = ("json", "zip")
 _CHECKED = {200: FindingBody(many=True), **PROBLEMS}
 
 
-class FlowList(OwnList):
+class FlowList(OwnedList):
     """Which flows."""
 
     ordering = serializers.ChoiceField(
@@ -64,7 +69,7 @@ class FlowList(OwnList):
         summary="Delete a flow with its versions and runs", responses={204: None, **PROBLEMS}
     ),
 )
-class FlowViews(OwnViews):
+class FlowViews(OwnedViews):
     """Flows by name. Changing needs the permissions that the admin asks for too."""
 
     queryset = models.Flow.objects.select_related("owner").prefetch_related(
@@ -97,7 +102,7 @@ class FlowViews(OwnViews):
         told: dict[str, Any] = {"inputs": {}, "fault": None}
         try:
             if active:
-                flow = read_flow_text(yaml=active.yaml, prompts=active.prompts)
+                flow = load_flow(yaml=active.yaml, prompts=active.prompts)
                 told["inputs"] = flow.definition.inputs
         except RAGError as error:
             told["fault"] = error.localized(gettext)
@@ -115,17 +120,17 @@ class FlowViews(OwnViews):
         stays).
         """
         values = self.checked(FlowFilesBody)
-        files = from_texts(values["files"])
+        files = files_from_texts(values["files"])
         version = save_flow_version(files=files, scope=self.scope, note=values["note"])
         if values["activate"]:
             findings = activate_version(version=version, scope=self.scope)
         else:
-            findings = check_files(files=files, scope=self.scope)
+            findings = check_flow_files(files=files, scope=self.scope)
         told = {
             "flow": version.flow.name,
             "version": version.number,
             "is_active": version.is_active,
-            "findings": worded_findings(findings),
+            "findings": localize_findings(findings),
         }
         return Response(told, status=201)
 
@@ -133,7 +138,7 @@ class FlowViews(OwnViews):
         """Change title, groups and publicity."""
         row = self.get_object()
         values = self.checked(FlowBody, row)
-        change_flow(flow=row, scope=self.scope, values=values)
+        update_flow(flow=row, scope=self.scope, values=values)
         return self.one(self.get_queryset().get(pk=row.pk))
 
     def destroy(self, request: HttpRequest, pk: str) -> Response:
@@ -145,8 +150,8 @@ class FlowViews(OwnViews):
     @action(detail=True, methods=["post"], pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
     def check(self, request: HttpRequest, pk: str) -> Response:
         """Return what is wrong or doubtful in a folder; the flow need not be there yet."""
-        files = from_texts(self.checked(FlowFilesBody)["files"])
-        return Response(worded_findings(check_files(files=files, scope=self.scope)))
+        files = files_from_texts(self.checked(FlowFilesBody)["files"])
+        return Response(localize_findings(check_flow_files(files=files, scope=self.scope)))
 
     @extend_schema(
         summary="Export a flow",
@@ -164,7 +169,7 @@ class FlowViews(OwnViews):
     def export(self, request: Any, pk: str) -> Response | HttpResponse:
         """Return YAML and prompts, as JSON that can be posted again or as a zip."""
         row = self.get_object()
-        check_may_edit(flow=row, scope=self.scope)
+        require_flow_editor(flow=row, scope=self.scope)
         number = whole(request.query_params.get("version"), "version")
         version = find_version(flow=row, number=number)
         files = FlowFiles(version.yaml, version.prompts)
@@ -172,8 +177,8 @@ class FlowViews(OwnViews):
         if form not in _FORMS:
             raise UnknownNameError("form of a flow", form, _FORMS)
         if form == "json":
-            return Response({"files": to_texts(files), "note": version.note})
-        answer = HttpResponse(write_archive(files), content_type="application/zip")
+            return Response({"files": files_to_texts(files), "note": version.note})
+        answer = HttpResponse(write_flow_zip(files), content_type="application/zip")
         name = f"{row.name}-{version.number}.zip"
         answer["Content-Disposition"] = f'attachment; filename="{name}"'
         return answer

@@ -1,4 +1,4 @@
-"""Addresses of flows, their versions and runs, below ``/api/``."""
+"""URL routes of flows, their versions and runs, below ``/api/``."""
 
 from __future__ import annotations
 

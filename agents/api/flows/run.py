@@ -1,4 +1,4 @@
-"""Running flows by django-ninja. In: a message. Out: server-sent events, or one JSON."""
+"""Flow runs by django-ninja: start one; server-sent events or JSON."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from django.http import HttpRequest
 from ninja import Router
 
 from agents import models
+from agents.api.flows.run_status import PROBLEMS, RUN_RESPONSES, STREAM, run_events, run_status
 from agents.api.flows.schemas import RunBody, StreamBody
-from agents.api.flows.standing import PROBLEMS, STANDING, STREAM, sent_events, standing
-from agents.api.http.callers import caller_with
-from agents.api.http.sse import streamed
-from agents.flows.runs.resume import begin_run
-from agents.flows.runs.start import RunRequest, start_run
-from agents.flows.versions.settings import find_flow, find_version
+from agents.api.http.callers import require_caller
+from agents.api.http.sse import sse_response
+from agents.flows.runs.resume import run_in_background
+from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.versions.manage import find_flow, find_version
 from agents.runtime.db import in_db
 from rag.core.access import Scope
 
 router = Router(tags=["flows"])
 
 
-@router.post("/{name}/run", response=STANDING, summary="Run a flow")
+@router.post("/{name}/run", response=RUN_RESPONSES, summary="Run a flow")
 async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
     """Run a flow and return how the run stands: `done`, `paused`, `error` or `cancelled`.
 
     With 202 it is still `running`: look at it again, or follow its events. A run goes on when
     nobody waits for it any more.
     """
-    scope = caller_with(request, "read").scope
+    scope = require_caller(request, "read").scope
     row = await in_db(_started, name, scope, body)
-    await begin_run(run=row)
-    return await standing(row, scope, body.wait_s)
+    await run_in_background(run=row)
+    return await run_status(row, scope, body.wait_s)
 
 
 @router.post(
@@ -50,16 +50,16 @@ async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     what it answered in the end is the `response_content` of its `node_finished`. Whoever loses the
     connection asks for the rest below `runs`.
     """
-    scope = caller_with(request, "read").scope
+    scope = require_caller(request, "read").scope
     row = await in_db(_started, name, scope, body)
-    await begin_run(run=row)
-    return streamed(sent_events(row.pk, 0))
+    await run_in_background(run=row)
+    return sse_response(run_events(row.pk, 0))
 
 
 def _started(name: str, scope: Scope, body: StreamBody) -> models.FlowRun:
     flow = find_flow(name=name, scope=scope)
     version = None if body.version is None else find_version(flow=flow, number=body.version)
-    return start_run(
+    return create_run(
         request=RunRequest(
             flow=flow,
             scope=scope,

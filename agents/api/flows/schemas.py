@@ -1,7 +1,4 @@
-"""The shapes of what flows are asked and told. In: JSON. Out: JSON.
-
-The shape of what is told of a run. In: a service's summary. Out: JSON.
-"""
+"""Schemas of flow runs: requests, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ class ReplayBody(Schema):
     wait_s: float = Field(60, ge=0, le=MAX_WAIT_S)
 
 
-class NodeTold(Schema):
+class FlowNodeOut(Schema):
     """One visit to a node. `status`: running, waiting, done, failed, or ended before it was."""
 
     node: str
@@ -97,7 +94,7 @@ class NodeTold(Schema):
     variables: dict[str, Any] = {}
 
 
-class RunTold(Schema):
+class FlowRunOut(Schema):
     """How a run stands. What it was told and found is null for all but its user and operators."""
 
     key: str
@@ -119,4 +116,4 @@ class RunTold(Schema):
     started_at: str
     ended_at: str | None
     duration_ms: float | None
-    nodes: list[NodeTold]
+    nodes: list[FlowNodeOut]

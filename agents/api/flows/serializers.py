@@ -1,8 +1,6 @@
-"""Flows and their versions as JSON. In: rows, or posted values. Out: JSON, or checked values.
+"""Serializers of flows and versions, and localized errors and findings of flows.
 
 Nothing is saved here: the views hand the values to services.
-
-Errors and findings of flows as sentences. In: JSON of services. Out: the request's language.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 
 from agents import models
-from agents.api.http.sse import worded
-from agents.api.http.views import StrictRow
-from agents.flows.definition.archive import MAX_ARCHIVE, read_archive, to_texts
-from agents.flows.definition.finding import Finding
+from agents.api.http.sse import localize_error
+from agents.api.http.views import StrictModelSerializer
+from agents.flows.definition.archive import MAX_ARCHIVE, files_to_texts, read_flow_zip
+from agents.flows.definition.findings import FlowFinding
 from rag.api.http.fields import GroupsField, StrictSerializer
 from rag.core.access import may_edit
 from rag.core.errors import LimitError
 
 
-class FlowBody(StrictRow):
+class FlowBody(StrictModelSerializer):
     """A flow whose ``versions`` are read as far as active. Owner and groups are for editors."""
 
     owner = serializers.SlugRelatedField("username", read_only=True)
@@ -108,23 +106,23 @@ class ZipParser(BaseParser):  # type: ignore[misc]  # DRF has no types
         raw = stream.read(MAX_ARCHIVE + 1)
         if len(raw) > MAX_ARCHIVE:
             raise LimitError("The archive has more than {limit} bytes.", limit=MAX_ARCHIVE)
-        return {"files": to_texts(read_archive(raw))}
+        return {"files": files_to_texts(read_flow_zip(raw))}
 
 
-def worded_run(told: Mapping[str, Any]) -> dict[str, Any]:
+def localize_run(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return a run with its own error and those of its nodes as sentences."""
-    run = worded(told, _language())
+    run = localize_error(told, _language())
     if "nodes" in run:
-        run["nodes"] = [worded(node, _language()) for node in run["nodes"]]
+        run["nodes"] = [localize_error(node, _language()) for node in run["nodes"]]
     return run
 
 
-def worded_findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def localize_findings(findings: Sequence[FlowFinding]) -> list[dict[str, Any]]:
     """Return findings as level, line, column and a sentence."""
     told = []
     for one in findings:
         error = {"message": one.message, "hint": one.hint, "params": one.params}
-        said = worded({"error": error}, _language())["error"]
+        said = localize_error({"error": error}, _language())["error"]
         told.append(
             {
                 "level": one.level,

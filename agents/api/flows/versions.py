@@ -1,4 +1,4 @@
-"""Versions and runs of flows by DRF. In: HTTP. Out: one service's result."""
+"""Versions and runs of flows by DRF."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rest_framework.settings import api_settings
 
 from agents import models
 from agents.api.flows.flows import whole
-from agents.api.flows.serializers import VersionBody, worded_run
-from agents.api.http.views import PROBLEMS, OwnPermission
-from agents.flows.definition.archive import FlowFiles, to_texts
+from agents.api.flows.serializers import VersionBody, localize_run
+from agents.api.http.views import PROBLEMS, OwnerPermission
+from agents.flows.definition.archive import FlowFiles, files_to_texts
 from agents.flows.runs.read import find_run, listed_runs, run_summary
-from agents.flows.versions.settings import check_may_edit, find_flow, find_version
-from agents.flows.versions.versions import activate_version, diff_versions, roll_back
+from agents.flows.versions.manage import find_flow, find_version, require_flow_editor
+from agents.flows.versions.versions import activate_version, diff_flow_versions, roll_back_flow
 from rag.api.http.fields import StrictSerializer
 from rag.core.access import Scope
 
@@ -61,7 +61,7 @@ class VersionList(StrictSerializer):
     cursor = serializers.CharField(required=False, max_length=2000)
 
 
-class RunList(VersionList):
+class FlowRunList(VersionList):
     """Which runs."""
 
     ordering = serializers.ChoiceField(["-id", "id"], default="-id")
@@ -80,7 +80,7 @@ class VersionViews(_InFlow):
     def flow(self) -> models.Flow:
         """Return the flow of the address; raise ForbiddenError for all but its editors."""
         flow = super().flow
-        check_may_edit(flow=flow, scope=self.scope)
+        require_flow_editor(flow=flow, scope=self.scope)
         return flow
 
     @extend_schema(
@@ -98,7 +98,7 @@ class VersionViews(_InFlow):
     def retrieve(self, request: HttpRequest, flow: str, number: int) -> Response:
         """Return a version with its texts by path, under `files`."""
         row = find_version(flow=self.flow, number=number)
-        texts = to_texts(FlowFiles(row.yaml, row.prompts))
+        texts = files_to_texts(FlowFiles(row.yaml, row.prompts))
         return Response({**VersionBody(row).data, "files": texts})
 
     @extend_schema(
@@ -119,7 +119,7 @@ class VersionViews(_InFlow):
     )
     def rollback(self, request: HttpRequest, flow: str) -> Response:
         """Activate the version before the active one; 409 without any."""
-        return Response(VersionBody(roll_back(flow=self.flow, scope=self.scope)).data)
+        return Response(VersionBody(roll_back_flow(flow=self.flow, scope=self.scope)).data)
 
     @extend_schema(
         summary="Compare two versions",
@@ -131,7 +131,7 @@ class VersionViews(_InFlow):
         found = self.flow
         against = whole(request.query_params.get("against"), "against")
         old, new = (find_version(flow=found, number=one) for one in (against, number))
-        told = {"old": old.number, "new": new.number, "diff": diff_versions(old=old, new=new)}
+        told = {"old": old.number, "new": new.number, "diff": diff_flow_versions(old=old, new=new)}
         return Response(told)
 
 
@@ -139,25 +139,25 @@ class RunViews(_InFlow):
     """Runs of a flow: one's own, for editors of the flow all, without others' words."""
 
     queryset = models.FlowRun.objects.all()
-    permission_classes = (OwnPermission,)
+    permission_classes = (OwnerPermission,)
 
     @extend_schema(
         summary="List runs",
-        parameters=[RunList],
+        parameters=[FlowRunList],
         operation_id="flows_runs_list",
         responses={200: OpenApiTypes.OBJECT, **PROBLEMS},
     )
     def list(self, request: HttpRequest, flow: str) -> Response:
         """Return runs, newest first, without their nodes."""
-        rows = self.page(listed_runs(flow=self.flow, scope=self.scope), RunList)
-        told = [self._told(row, has_nodes=False) for row in rows]
+        rows = self.page(listed_runs(flow=self.flow, scope=self.scope), FlowRunList)
+        told = [self._serialize(row, has_nodes=False) for row in rows]
         return self.get_paginated_response(told)
 
     @extend_schema(summary="Read a run", responses={200: OpenApiTypes.OBJECT, **PROBLEMS})
     def retrieve(self, request: HttpRequest, flow: str, key: str) -> Response:
         """Return a run: each visit to a node with times, tokens, route and error; the end state."""
         row = find_run(flow=self.flow, key=key, scope=self.scope)
-        return Response(self._told(row, is_whole=True))
+        return Response(self._serialize(row, is_whole=True))
 
-    def _told(self, row: models.FlowRun, **which: bool) -> dict[str, Any]:
-        return worded_run(run_summary(run=row, scope=self.scope, **which))
+    def _serialize(self, row: models.FlowRun, **which: bool) -> dict[str, Any]:
+        return localize_run(run_summary(run=row, scope=self.scope, **which))

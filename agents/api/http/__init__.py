@@ -1,1 +1,1 @@
-"""To be written."""
+"""HTTP plumbing of the agents' API: caller, server-sent events, base views."""

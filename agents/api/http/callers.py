@@ -1,4 +1,4 @@
-"""Who calls. In: a request that was authenticated. Out: its caller, who has the right."""
+"""Caller of an authenticated request, with the right that the route needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rag.core.errors import ForbiddenError
 from rag.services.access.callers import Caller
 
 
-def caller_with(request: Any, right: str) -> Caller:
+def require_caller(request: Any, right: str) -> Caller:
     """Return the caller; raise ForbiddenError when its key lacks ``read`` or ``write``."""
     caller: Caller = request.auth
     if right not in caller.rights:

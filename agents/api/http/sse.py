@@ -1,9 +1,6 @@
-"""Events as server-sent events. In: events with a number, a kind, data. Out: a response.
+"""Server-sent events: a stream of numbered events as a response, with pings in between.
 
-Each event has an id, a name and JSON; ``ping`` comes when nothing else does, so that a proxy
-keeps the connection. Nothing is held back.
-
-Signs of life between events that are long in coming. In: events. Out: the same, None between.
+Each event has an id, a name and JSON. Nothing is buffered, so that a proxy keeps the connection.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import get_language, gettext, override
 
-from agents.chat.answers.follow import hear_chat
+from agents.chat.answers.replay import subscribe
 from rag.core.errors import InvalidInputError, RAGError
 
 T = TypeVar("T")
@@ -53,7 +50,7 @@ async def with_pings(
 RETRY_MS = 2000
 
 
-class Sent(Protocol):
+class ServerSentEvent(Protocol):
     """What can be sent; ``seq`` is the id to go on after."""
 
     @property
@@ -66,12 +63,12 @@ class Sent(Protocol):
     def data(self) -> Mapping[str, Any]: ...
 
 
-def event_stream(message_id: int, after: int = 0) -> StreamingHttpResponse:
+def answer_events(message_id: int, after: int = 0) -> StreamingHttpResponse:
     """Return an answer's events from ``after`` on, worded in the request's language."""
-    return streamed(hear_chat(message_id=message_id, after=after))
+    return sse_response(subscribe(message_id=message_id, after=after))
 
 
-def streamed(events: AsyncGenerator[Sent, None]) -> StreamingHttpResponse:
+def sse_response(events: AsyncGenerator[ServerSentEvent, None]) -> StreamingHttpResponse:
     """Return events as they come, worded in the request's language, with pings in between."""
     body = _encoded(events, get_language() or settings.LANGUAGE_CODE)
     response = StreamingHttpResponse(body, content_type="text/event-stream; charset=utf-8")
@@ -81,7 +78,7 @@ def streamed(events: AsyncGenerator[Sent, None]) -> StreamingHttpResponse:
     return response
 
 
-def last_seen(request: HttpRequest, after: int) -> int:
+def last_event_id(request: HttpRequest, after: int) -> int:
     """Return the number in ``Last-Event-ID``, else ``after``; raise InvalidInputError."""
     given = request.headers.get("Last-Event-ID", "").strip()
     if not given:
@@ -91,7 +88,7 @@ def last_seen(request: HttpRequest, after: int) -> int:
     return int(given)
 
 
-def worded(data: Mapping[str, Any], language: str) -> dict[str, Any]:
+def localize_error(data: Mapping[str, Any], language: str) -> dict[str, Any]:
     """Return an event's data with its error as sentences of a language."""
     stored = data.get("error")
     if not isinstance(stored, Mapping):
@@ -109,13 +106,17 @@ def worded(data: Mapping[str, Any], language: str) -> dict[str, Any]:
     return {**data, "error": {**code, **told}}
 
 
-async def _encoded(events: AsyncGenerator[Sent, None], language: str) -> AsyncIterator[bytes]:
+async def _encoded(
+    events: AsyncGenerator[ServerSentEvent, None], language: str
+) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
     async with aclosing(with_pings(events, float(settings.AGENTS["PING_S"]))) as told:
         async for event in told:
             yield b"event: ping\ndata: {}\n\n" if event is None else _text(event, language)
 
 
-def _text(event: Sent, language: str) -> bytes:
-    data = json.dumps(worded(event.data, language), ensure_ascii=False, separators=(",", ":"))
+def _text(event: ServerSentEvent, language: str) -> bytes:
+    data = json.dumps(
+        localize_error(event.data, language), ensure_ascii=False, separators=(",", ":")
+    )
     return f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode("utf-8", "replace")

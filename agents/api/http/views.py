@@ -1,4 +1,4 @@
-"""What the resources of agents share. In: a request with its caller. Out: rows, pages, refusals."""
+"""Base viewset of rows that belong to the caller: permissions, filters, strict serializers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
-from agents.api.http.callers import caller_with
-from agents.runtime.scopes import is_key
+from agents.api.http.callers import require_caller
+from agents.runtime.scopes import is_uuid
 from rag.api.http import views as readable_views
 from rag.api.http.fields import StrictSerializer
-from rag.api.http.views import Problem, ReadableViews
+from rag.api.http.views import ProblemSerializer, ReadableViews
 from rag.services.access.callers import Caller
 
 _TIMES = ["-updated_at", "updated_at", "-created_at", "created_at", "-id", "id"]
 PROBLEMS = {
     **readable_views.PROBLEMS,
-    409: OpenApiResponse(Problem, "Taken, or being written at this moment."),
+    409: OpenApiResponse(ProblemSerializer, "Taken, or being written at this moment."),
 }
 
 
-class OwnList(StrictSerializer):
+class OwnedList(StrictSerializer):
     """In which order, how many, from where on."""
 
     ordering = serializers.ChoiceField(_TIMES, default="-updated_at")
@@ -37,7 +37,7 @@ class OwnList(StrictSerializer):
         return rows
 
 
-class OwnPermission(BasePermission):  # type: ignore[misc]  # DRF has no types
+class OwnerPermission(BasePermission):  # type: ignore[misc]  # DRF has no types
     """The key's right alone: what is one's own needs no permission of a model.
 
     ``read`` is enough to talk, ``write`` is needed to rename and delete.
@@ -48,15 +48,15 @@ class OwnPermission(BasePermission):  # type: ignore[misc]  # DRF has no types
         if not isinstance(request.auth, Caller):
             return False
         is_reading = request.method in SAFE_METHODS or view.action in view.talking
-        caller_with(request, "read" if is_reading else "write")
+        require_caller(request, "read" if is_reading else "write")
         return True
 
 
-class OwnViews(ReadableViews):
+class OwnedViews(ReadableViews):
     """A resource by its key, of whoever calls."""
 
-    list_filter: type[OwnList] = OwnList
-    permission_classes = (OwnPermission,)
+    list_filter: type[OwnedList] = OwnedList
+    permission_classes = (OwnerPermission,)
     # Actions for which the right to read is enough.
     talking: tuple[str, ...] = ()
     lookup_value_regex = "[0-9a-fA-F-]{36}"
@@ -64,10 +64,10 @@ class OwnViews(ReadableViews):
     def get_object(self) -> Any:
         """Return the row of the address; what may not be read is not there."""
         key = self.kwargs["pk"]
-        return self.readable_row(**({"key": key} if is_key(key) else {}))
+        return self.readable_row(**({"key": key} if is_uuid(key) else {}))
 
 
-class StrictRow(StrictSerializer, serializers.ModelSerializer):  # type: ignore[misc]
+class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer):  # type: ignore[misc]
     """A row, of which nothing is set that is not there or not to be set."""
 
     def get_fields(self) -> dict[str, Any]:

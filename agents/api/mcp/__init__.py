@@ -1,1 +1,1 @@
-"""To be written."""
+"""MCP over HTTP: the protocol server."""

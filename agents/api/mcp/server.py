@@ -1,7 +1,6 @@
-"""The MCP server. In: an HTTP request whose caller is known. Out: its answer.
+"""MCP server: stateless streamable HTTP for an authenticated caller.
 
-Nothing is kept between two requests: any process may answer each of them. Imported by the first
-request alone, since the SDK is heavy.
+Any process may answer each request. Imported by the first request alone, since the SDK is heavy.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from agents.chat.mcp.catalogue import Offered, offered_tools, run_tool
+from agents.chat.mcp.catalogue import OfferedTool, offered_tools, run_tool
 from rag.core.access import Scope
 from rag.core.errors import RAGError, UnknownNameError
 
@@ -78,22 +77,22 @@ async def _call_tool(
             answer = await run_tool(name=params.name, arguments=params.arguments or {}, scope=scope)
         except UnknownNameError as error:
             if params.name not in offered_tools():
-                raise MCPError(types.INVALID_PARAMS, _told(error)) from error
-            return _result(_told(error), is_error=True)
+                raise MCPError(types.INVALID_PARAMS, _sentence(error)) from error
+            return _result(_sentence(error), is_error=True)
         except RAGError as error:
-            return _result(_told(error), is_error=True)
+            return _result(_sentence(error), is_error=True)
         except Exception:
             # An edge: without it the SDK would tell the caller what the exception holds.
             logger.exception(
                 "the tool %s failed for user %s, key %s", params.name, scope.user_id, scope.key_id
             )
             fault = RAGError("Something went wrong here.", hint="The server's log says what.")
-            return _result(_told(fault), is_error=True)
+            return _result(_sentence(fault), is_error=True)
     text = answer["answer"] if params.name == "ask" else json.dumps(answer, ensure_ascii=False)
     return _result(text, answer)
 
 
-def _described(tool: Offered) -> types.Tool:
+def _described(tool: OfferedTool) -> types.Tool:
     spec = tool.spec
     is_reading = spec.name in _READ_ONLY or None
     title = gettext(str(tool.label))
@@ -121,7 +120,7 @@ def _input_schema(name: str) -> Mapping[str, Any] | None:
     return found[name].spec.parameters if name in found else None
 
 
-def _told(error: RAGError) -> str:
+def _sentence(error: RAGError) -> str:
     return error.localized(gettext)
 
 

@@ -1,1 +1,1 @@
-"""To be written."""
+"""OpenAI-compatible API: models, chat completions, embeddings."""

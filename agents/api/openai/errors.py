@@ -1,4 +1,4 @@
-"""Errors as OpenAI's clients read them. In: an error of the API. Out: status, body, headers."""
+"""Errors in the form of OpenAI's clients: status, body, retry headers."""
 
 from __future__ import annotations
 

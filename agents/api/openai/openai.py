@@ -1,4 +1,4 @@
-"""OpenAI's protocol by django-ninja, below ``/v1/``. In: its requests. Out: its answers."""
+"""OpenAI-compatible routes by django-ninja, below ``/v1/``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.http import HttpRequest
 from django.utils.translation import get_language
 from ninja import Router
 
-from agents.api.http.callers import caller_with
-from agents.api.openai.schemas import ChatCompletionBody, EmbeddingsBody, read_parameters
-from agents.api.openai.stream import Completion, streamed_answer, whole_answer
-from agents.chat.answers.chat import begin_chat
+from agents.api.http.callers import require_caller
+from agents.api.openai.schemas import ChatCompletionBody, EmbeddingsBody, ignored_parameters
+from agents.api.openai.stream import Completion, completion_response, completion_stream
+from agents.chat.answers.control import start_answer
 from agents.chat.openai.answer import OpenAIAnswer
-from agents.chat.openai.models import NamedModel, embed_texts, find_model, list_models, texts_of
-from agents.chat.openai.order import order_of
-from agents.runtime.threads import in_waits
+from agents.chat.openai.completion_request import message_request
+from agents.chat.openai.models import NamedModel, embed_texts, find_model, list_models, parse_texts
+from agents.runtime.threads import run_external
 
 router = Router(tags=["openai"])
 _EMBEDDING_TUNING = frozenset({"user", "truncate"})
@@ -27,14 +27,14 @@ _EMBEDDING_TUNING = frozenset({"user", "truncate"})
 @router.get("/models", summary="List agents and embedding models")
 def models(request: HttpRequest) -> dict[str, Any]:
     """Return what may be named as `model`: agents for chat, embedding models for embeddings."""
-    scope = caller_with(request, "read").scope
+    scope = require_caller(request, "read").scope
     return {"object": "list", "data": [_shown(one) for one in list_models(scope=scope)]}
 
 
 @router.get("/models/{path:name}", summary="Show an agent or embedding model")
 def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """Return one of the list; 404 for any other."""
-    return _shown(find_model(name=name, scope=caller_with(request, "read").scope))
+    return _shown(find_model(name=name, scope=require_caller(request, "read").scope))
 
 
 @router.post("/chat/completions", summary="Ask an agent")
@@ -46,10 +46,10 @@ async def chat_completions(request: HttpRequest, body: ChatCompletionBody) -> An
     and `citable`: outcome, confidence, sources, notices, and the parameters that had no effect.
     `citable` in the request chooses stores and asks for footnotes.
     """
-    scope = caller_with(request, "read").scope
-    ignored = read_parameters(body.model_extra or {})
+    scope = require_caller(request, "read").scope
+    ignored = ignored_parameters(body.model_extra or {})
     asked, stops = body.asked(), body.stops
-    started = await begin_chat(order=partial(order_of, asked=asked, scope=scope))
+    started = await start_answer(order=partial(message_request, asked=asked, scope=scope))
     agent = started.order.agent
     # A stream cannot take back what it sent: answers that may be repaired wait for their end.
     is_repaired = agent.config.get("citation_failure") == "repair"
@@ -64,8 +64,8 @@ async def chat_completions(request: HttpRequest, body: ChatCompletionBody) -> An
     )
     if body.stream:
         has_usage = bool(body.stream_options and body.stream_options.include_usage)
-        return streamed_answer(completion, has_usage)
-    return await whole_answer(completion)
+        return completion_stream(completion, has_usage)
+    return await completion_response(completion)
 
 
 @router.post("/embeddings", summary="Embed texts")
@@ -75,12 +75,12 @@ async def embeddings(request: HttpRequest, body: EmbeddingsBody) -> dict[str, An
     `input_type` `query` embeds as a question is embedded, `passage` (the default) as a document.
     Up to 2,048 texts and 300,000 tokens.
     """
-    scope = caller_with(request, "read").scope
-    read_parameters(body.model_extra or {}, _EMBEDDING_TUNING)
-    found = await in_waits(
+    scope = require_caller(request, "read").scope
+    ignored_parameters(body.model_extra or {}, _EMBEDDING_TUNING)
+    found = await run_external(
         embed_texts,
         model=body.model,
-        texts=texts_of(given=body.input),
+        texts=parse_texts(given=body.input),
         scope=scope,
         dimensions=body.dimensions,
         is_query=body.input_type == "query",

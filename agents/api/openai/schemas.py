@@ -1,7 +1,4 @@
-"""The bodies of OpenAI's protocol that are taken. In: JSON. Out: what is asked, what is ignored.
-
-Parameters of OpenAI's protocol that no field reads. In: them. Out: those ignored, or a refusal.
-"""
+"""Schemas of OpenAI's requests, and which of its parameters are ignored or refused."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from agents.chat.openai.order import Asked
+from agents.chat.openai.completion_request import CompletionRequest
 from agents.core.state import Turn
 from rag.core.errors import InvalidInputError
 
@@ -44,7 +41,7 @@ class ChatMessage(BaseModel):
     content: Annotated[str | list[dict[str, Any]] | None, _PARTS] = None
 
 
-class Wishes(BaseModel):
+class CitableOptions(BaseModel):
     """What only this server understands, under the name ``citable``."""
 
     model_config = ConfigDict(extra="forbid")
@@ -87,7 +84,7 @@ class ChatCompletionBody(BaseModel):
     max_tokens: int | None = Field(None, ge=1, le=65536)
     max_completion_tokens: int | None = Field(None, ge=1, le=65536)
     stop: Annotated[_Stop | list[_Stop] | None, _STOPS] = None
-    citable: Wishes = Field(default_factory=Wishes)
+    citable: CitableOptions = Field(default_factory=CitableOptions)
 
     @property
     def stops(self) -> list[str]:
@@ -103,7 +100,7 @@ class ChatCompletionBody(BaseModel):
             )
         return found
 
-    def asked(self) -> Asked:
+    def asked(self) -> CompletionRequest:
         """Return question, turns before it and wishes; raise InvalidInputError."""
         turns, said = list[Turn](), list[str]()
         for place, message in enumerate(self.messages):
@@ -119,7 +116,7 @@ class ChatCompletionBody(BaseModel):
                 param="messages",
             )
         limit = self.max_completion_tokens or self.max_tokens
-        return Asked(
+        return CompletionRequest(
             model=self.model,
             turns=turns,
             instructions="\n\n".join(filter(None, said)),
@@ -220,7 +217,7 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
 }
 
 
-def read_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -> list[str]:
+def ignored_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -> list[str]:
     """Return the names of what has no effect; raise InvalidInputError for what cannot be done."""
     ignored = []
     for name, value in given.items():

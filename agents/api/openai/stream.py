@@ -1,4 +1,4 @@
-"""An answer in OpenAI's form. In: the events of an answer. Out: chunks, or one JSON."""
+"""Chat completions: an answer's events as one JSON or as streamed chunks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.conf import settings
 from django.http import StreamingHttpResponse
 
 from agents import models
-from agents.api.http.sse import with_pings, worded
+from agents.api.http.sse import localize_error, with_pings
 from agents.api.openai.errors import openai_error
-from agents.chat.answers.follow import hear_chat, stop_here
+from agents.chat.answers.replay import cancel_local, subscribe
 from agents.chat.openai.answer import OpenAIAnswer
-from agents.runtime.error_codes import error_of_event
+from agents.runtime.error_codes import error_from_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +40,18 @@ class Completion:
     def extras(self) -> dict[str, Any]:
         """Return the fields that OpenAI's own answers lack."""
         about = self.answer.about(self.ignored)
-        about["notices"] = [worded(notice, self.language) for notice in about["notices"]]
+        about["notices"] = [localize_error(notice, self.language) for notice in about["notices"]]
         return {"citations": self.answer.citations, "citable": about}
 
 
-async def whole_answer(completion: Completion) -> dict[str, Any]:
+async def completion_response(completion: Completion) -> dict[str, Any]:
     """Return the completion at its end; raise the RAGError that it failed with."""
     answer = completion.answer
     async with aclosing(_heard(completion)) as texts:
         async for _ in texts:
             pass
     if answer.error is not None:
-        raise error_of_event(answer.error)
+        raise error_from_event(answer.error)
     said = {"role": "assistant", "content": answer.shown, "refusal": None}
     choice = {
         "index": 0,
@@ -68,7 +68,7 @@ async def whole_answer(completion: Completion) -> dict[str, Any]:
     }
 
 
-def streamed_answer(completion: Completion, has_usage: bool) -> StreamingHttpResponse:
+def completion_stream(completion: Completion, has_usage: bool) -> StreamingHttpResponse:
     """Return the completion as chunks while it is written; ``has_usage`` adds the tokens."""
     body = _encoded(completion, has_usage)
     response = StreamingHttpResponse(body, content_type="text/event-stream; charset=utf-8")
@@ -102,7 +102,7 @@ async def _chunks(
         async for text in texts:
             yield chunk({"content": text})
     if answer.error is not None:
-        told = worded(answer.error, completion.language)
+        told = localize_error(answer.error, completion.language)
         yield openai_error(500, {"code": told.get("code", "error"), **told["error"]})[1]
         return
     yield {**chunk({}, answer.finish_reason), **completion.extras}
@@ -113,12 +113,12 @@ async def _chunks(
 async def _heard(completion: Completion) -> AsyncGenerator[str, None]:
     """Yield the texts to show; the model is stopped where a stop sequence ends them."""
     answer, is_stopped = completion.answer, False
-    async with aclosing(hear_chat(message_id=completion.message.pk)) as events:
+    async with aclosing(subscribe(message_id=completion.message.pk)) as events:
         async for event in events:
             if text := answer.take(event):
                 yield text
             if answer.is_cut and not is_stopped:
-                stop_here(message_id=completion.message.pk)
+                cancel_local(message_id=completion.message.pk)
                 is_stopped = True
     if answer.error is None and (rest := answer.finish()):
         yield rest

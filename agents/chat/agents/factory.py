@@ -1,7 +1,4 @@
-"""The agent of a row, whatever its type. In: a row, who asks, where. Out: the one interface.
-
-The agent of type supervisor: it asks other agents. In: a question. Out: events.
-"""
+"""Agent factory: the rag, react or supervisor agent of a row, and its graph as SVG."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from agents.chat.agents.team import AgentTeam, MakeAgent, team_of
 from agents.core.agent import Team
 from agents.core.draw_graph import END, START, GraphEdge, GraphNode, draw_graph
 from agents.core.pipeline import Pipeline
-from agents.runtime.threads import in_rows
+from agents.runtime.threads import run_db
 from rag.core.access import Scope
 
 
@@ -45,7 +42,7 @@ class SupervisorAgent(RAGAgent):
         return {name: own.get(name, 0) + members.get(name, 0) for name in {**own, **members}}
 
     async def _team(self) -> Team:
-        self._members = await in_rows(
+        self._members = await run_db(
             team_of,
             agent=self._agent,
             scope=self._scope,
@@ -77,7 +74,7 @@ def agent_for(
     return RAGAgent(agent, scope, stores)
 
 
-def agent_picture(*, agent: models.Agent) -> str:
+def render_agent_graph(*, agent: models.Agent) -> str:
     """Return what happens inside an agent."""
     made = agent_for(agent=agent, scope=Scope.anonymous(), stores=())
     graph: Any = made.export_graph("json")

@@ -1,4 +1,4 @@
-"""Agents by name, and where they look. In: who asks. Out: rows, or an error that says why not."""
+"""Agent look-up by name, and the stores that an agent searches, by access scope."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_agent(*, name: str, scope: Scope) -> models.Agent:
     return found
 
 
-def stores_of(*, agent: models.Agent, scope: Scope, names: Sequence[str] = ()) -> list[Any]:
+def agent_stores(*, agent: models.Agent, scope: Scope, names: Sequence[str] = ()) -> list[Any]:
     """Return the stores where the agent looks for ``scope``: never more than these may be read.
 
     ``names`` choose among the agent's own stores, or among all where it has none. Without names it

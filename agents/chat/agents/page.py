@@ -1,9 +1,7 @@
-"""What a page sends along, read. In: a PageContext, a question. Out: hits that can be cited.
+"""Page context: selected text and documents of the page a person looks at, as hits to be cited.
 
-Documents come by the guarded fetch and are read like files; what fails is a failure of its own and
-not of the answer. The budget is shared: half for the selected text, the rest by the documents.
-
-Selected text and entities of a page. In: a PageContext, a budget. Out: hits, and lines.
+Documents come by the guarded fetch and are parsed like files; a failure there is none of the
+answer. The token budget is shared: half for the selected text, the rest for the documents.
 """
 
 from __future__ import annotations
@@ -15,13 +13,13 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from agents.core.page_context import PageContext, PageRead
-from agents.runtime.threads import in_waits
+from agents.runtime.threads import run_external
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
 from rag.services.answers.fetch import fetch_page
-from rag.services.search.confidence import word_share
+from rag.services.search.confidence import lexical_overlap
 from rag.services.tokens import count_tokens
 from rag.stages.prompting.context import build_context
 
@@ -29,13 +27,15 @@ PIECE = 1500
 _BREAK = re.compile(r"\n\s*\n|(?<=[。！？!?])|(?<=\.)\s+|\n")
 
 
-def selected_hits(page: PageContext, query: str, max_tokens: int) -> list[Hit]:
+def selection_hits(page: PageContext, query: str, max_tokens: int) -> list[Hit]:
     """Return the selected text in pieces within a budget, in order.
 
     Of a text that is too long the pieces that share words with the question are kept first.
     """
     pieces = _pieces(page.text)
-    order = sorted(range(len(pieces)), key=lambda n: -word_share(query=query, text=pieces[n][1]))
+    order = sorted(
+        range(len(pieces)), key=lambda n: -lexical_overlap(query=query, text=pieces[n][1])
+    )
     if sum(count_tokens(text) for _, text in pieces) <= max_tokens:
         order = list(range(len(pieces)))
     kept, left = [], max_tokens
@@ -59,7 +59,7 @@ def selected_hits(page: PageContext, query: str, max_tokens: int) -> list[Hit]:
     ]
 
 
-def about_page(page: PageContext, max_tokens: int) -> str:
+def describe_page(page: PageContext, max_tokens: int) -> str:
     """Return lines on the page and its entities within a budget."""
     lines = []
     if page.title.strip() or page.url:
@@ -101,10 +101,10 @@ async def read_page(
 ) -> PageRead:
     """Return what there is within ``max_tokens``; documents that failed or were late are told."""
     deadline = Deadline(_MARGIN * timeout_s)
-    about = about_page(page, max_tokens // 4)
-    selected = selected_hits(page, query, max_tokens // (2 if page.urls else 1))
+    about = describe_page(page, max_tokens // 4)
+    selected = selection_hits(page, query, max_tokens // (2 if page.urls else 1))
     jobs = {
-        asyncio.ensure_future(in_waits(_document, url, query, scope, deadline)): url
+        asyncio.ensure_future(run_external(_document, url, query, scope, deadline)): url
         for url in dict.fromkeys(page.urls[:MAX_URLS])
     }
     try:
@@ -122,7 +122,7 @@ async def read_page(
 
 
 def _document(url: str, query: str, scope: Scope, deadline: Deadline) -> list[Hit] | RAGError:
-    shown = shown_url(url)
+    shown = display_url(url)
     name = shown.rstrip("/").rpartition("/")[2] or shown
     try:
         hits = fetch_page(url=url, name=name, question=query, scope=scope, deadline=deadline)
@@ -151,7 +151,7 @@ def _within(hits: Sequence[Hit], max_tokens: int) -> list[Hit]:
     return cut
 
 
-def shown_url(url: str) -> str:
+def display_url(url: str) -> str:
     """Return an address as it may be shown: its query may hold a key."""
     try:
         parts = urlsplit(url)
@@ -166,6 +166,6 @@ def _late(url: str, timeout_s: float) -> RAGError:
     return ProviderTimeoutError(
         "“{name}” was not read within {timeout_s} s.",
         hint="Try again, or leave it out.",
-        name=shown_url(url),
+        name=display_url(url),
         timeout_s=f"{timeout_s:g}",
     )

@@ -1,7 +1,4 @@
-"""The agent of type rag: the pipeline, with one person's rights. In: a question. Out: events.
-
-What runs a pipeline, by the setting AGENT_ENGINE. In: a pipeline. Out: an engine.
-"""
+"""RAG agent: runs its pipeline on the configured engine with one person's rights."""
 
 from __future__ import annotations
 
@@ -14,20 +11,20 @@ from typing import Any, Protocol
 from django.conf import settings
 
 from agents import models
-from agents.chat.agents.event_queue import events_of
-from agents.chat.agents.run import ChatRun
+from agents.chat.agents.answer_context import AnswerContext
+from agents.chat.agents.event_stream import stream_events
 from agents.chat.agents.tools import AgentTools
-from agents.chat.agents.values import NoTeam, RAGAnswer, told_row
+from agents.chat.agents.values import EmptyTeam, RAGAnswer, serialize_agent
 from agents.chat.engine.plain import PlainEngine
-from agents.chat.memory.keep import project_of
+from agents.chat.memory.save import project_of
 from agents.core.agent import Emit, History, Team
-from agents.core.chat import ChatEvent, Transcript
+from agents.core.chat_events import ChatEvent, Transcript
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
-from agents.core.extend_pipeline import extended
+from agents.core.extend_pipeline import with_extensions
 from agents.core.page_context import PageContext, PageRead
 from agents.core.pipeline import Pipeline, PipelineRun, PipelineState
 from agents.core.state import Turn
-from agents.runtime.threads import in_threads
+from agents.runtime.threads import run_blocking
 from rag.core.access import Scope
 from rag.core.errors import UnknownNameError
 from rag.core.ports import ChatModel
@@ -93,7 +90,7 @@ def agent_engine(kind: str, name: str) -> Engine:
     """Return the engine of a type of agents, made once a process, with what plugins added."""
     # Its steps count tokens on the event loop, which would wait a second for the vocabulary.
     count_tokens("")
-    return engine_for(extended(kind, _pipeline(kind)), name)
+    return engine_for(with_extensions(kind, _pipeline(kind)), name)
 
 
 def _pipeline(kind: str) -> Pipeline:
@@ -128,7 +125,7 @@ class RAGAgent:
     ) -> None:
         self._agent, self._scope, self._stores = agent, scope, stores
         self._pipeline = pipeline
-        self.run: ChatRun | None = None
+        self.run: AnswerContext | None = None
         self.page: PageContext | PageRead = PageContext()
         self.person = scope
 
@@ -144,9 +141,9 @@ class RAGAgent:
 
     async def answer(self, query: str, history: History, emit: Emit) -> PipelineState:
         """Run the pipeline once, telling its events; return the state at its end."""
-        engine, chat = await in_threads(self._made)
+        engine, chat = await run_blocking(self._made)
         read, given = (history, ()) if callable(history) else (None, history)
-        self.run = ChatRun(
+        self.run = AnswerContext(
             config=self._agent.settings,
             chat=chat,
             scope=self._scope,
@@ -162,20 +159,20 @@ class RAGAgent:
             team=await self._team(),
             tools=AgentTools(self._agent, chat, self._scope, self._stores, self.person),
         )
-        return await engine.run(self.run.opened(query, given), self.run)
+        return await engine.run(self.run.initial_state(query, given), self.run)
 
     async def generate(self, query: str, history: Sequence[Turn] = ()) -> RAGAnswer:
         """Return the whole answer; raise RAGError."""
-        told = Transcript()
+        transcript = Transcript()
 
         async def emit(kind: str, data: Any) -> None:
-            told.add(kind, data)
+            transcript.add(kind, data)
 
         end = await self.answer(query, history, emit)
         return RAGAnswer(
-            told.text,
-            told.citations,
-            told.sources,
+            transcript.text,
+            transcript.citations,
+            transcript.sources,
             end.get("outcome", ""),
             end.get("confidence"),
             dict(self.usage),
@@ -190,14 +187,14 @@ class RAGAgent:
             last = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
             return {**last, "text": end.get("final_answer", "")}
 
-        events: Any = events_of(work)
+        events: Any = stream_events(work)
         async with aclosing(events):
             async for event in events:
                 yield event
 
     def get_config(self) -> dict[str, Any]:
         """Return the agent's row as JSON, the config with its defaults."""
-        return told_row(self._agent)
+        return serialize_agent(self._agent)
 
     def export_graph(self, form: str = "mermaid") -> str | dict[str, Any]:
         """Return the pipeline as mermaid text or JSON; UnknownNameError for another form."""
@@ -208,7 +205,7 @@ class RAGAgent:
         return found
 
     async def _team(self) -> Team:
-        return NoTeam()
+        return EmptyTeam()
 
     def _made(self) -> tuple[Engine, ChatModel]:
         # On another thread, since the first of each are heavy.

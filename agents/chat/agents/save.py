@@ -1,8 +1,6 @@
-"""Whether an agent could ever answer. In: its config, who saves it. Out: nothing, or what is wrong.
+"""Agents created, changed, validated and deleted.
 
 Each name that nobody knows is an error that lists the known ones.
-
-Agents made and changed. In: values, who asks. Out: the row, or an error that says why not.
 """
 
 from __future__ import annotations
@@ -13,10 +11,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from agents import models
-from agents.chat.agents.sources import sources_in
+from agents.chat.agents.sources import agent_sources
 from agents.core.agent_config import AgentConfig
 from agents.core.source_configs import DataSourceConfig
-from agents.flows.versions.environment import surroundings_of
+from agents.flows.versions.environment import flow_environment
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, UnknownNameError
 from rag.services.stores.lifecycle import find_stores
@@ -31,10 +29,10 @@ def check_agent(*, name: str, kind: str, config: AgentConfig, scope: Scope) -> N
     Stores of sources and the agents that a supervisor asks must be readable for ``scope``, and
     none of these agents may ask it.
     """
-    house = surroundings_of(scope=scope)
+    house = flow_environment(scope=scope)
     for tool in config.tools:
         house.check_tool(tool)
-    for source in sources_in(config=config).values():
+    for source in agent_sources(config=config).values():
         given = DataSourceConfig.model_construct(type=source.call.plugin, **source.call.options)
         house.check_source(given)
     if kind == _SUPERVISOR:

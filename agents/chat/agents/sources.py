@@ -1,7 +1,7 @@
-"""Data sources that a model may ask. In: an agent's config. Out: tools; from a call, hits.
+"""Data sources of an agent as tools that its model may call.
 
-A source runs with the rights of the person who asks the agent, and with options that its editor
-chose: a model chooses the question alone.
+A source runs with the rights of the person who asks, with options that the agent's editor chose: a
+model chooses the question alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery
 from rag.core.tools import ToolSpec
 from rag.services.plugins import make_plugin
-from rag.services.search.confidence import judge_hits
+from rag.services.search.confidence import filter_by_threshold
 from rag.services.sources.calls import SourceCall
 from rag.services.sources.ports import HousePorts
 from rag.services.sources.run import ask_source
@@ -46,7 +46,7 @@ class AgentSource:
     description: str
 
 
-def sources_in(*, config: AgentConfig) -> dict[str, AgentSource]:
+def agent_sources(*, config: AgentConfig) -> dict[str, AgentSource]:
     """Return the sources of a config; raise for one that could never be asked.
 
     UnknownNameError lists the plugins or options there are; InvalidInputError says what is wrong.
@@ -61,12 +61,12 @@ def sources_in(*, config: AgentConfig) -> dict[str, AgentSource]:
     return {name: _source(name, values, config) for name, values in config.sources.items()}
 
 
-def spec_of_source(*, source: AgentSource) -> ToolSpec:
+def source_tool_spec(*, source: AgentSource) -> ToolSpec:
     """Return what a model is told of a source."""
     return ToolSpec(source.call.name, source.description, _PARAMETERS)
 
 
-def ask_as_tool(
+def call_source_tool(
     *, source: AgentSource, arguments: Mapping[str, Any], scope: Scope, deadline: Deadline
 ) -> ToolResult:
     """Return what a source has on a model's question; raise RAGError."""
@@ -82,7 +82,7 @@ def ask_as_tool(
     notes = {"notes": list(outcome.notes)} if outcome.notes else {}
     if not outcome.hits:
         return ToolResult({**notes, "results": []})
-    judged = judge_hits(query=query, hits=outcome.hits)
+    judged = filter_by_threshold(query=query, hits=outcome.hits)
     return ToolResult({**notes, "confidence": judged.confidence}, outcome.hits)
 
 

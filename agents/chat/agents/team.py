@@ -1,4 +1,4 @@
-"""The agents that a supervisor may ask for one person. In: its config, who asks. Out: answers.
+"""Team of a supervisor: the agents that it may ask for one person.
 
 Nobody is asked whom the person could not ask, and nobody on whose behalf the question came: there
 is no circle.
@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from agents import models
-from agents.chat.agents.find import stores_of
+from agents.chat.agents.find import agent_stores
 from agents.chat.agents.rag_agent import RAGAgent
 from agents.chat.agents.values import RAGAnswer
 from agents.core.agent import Emit, Member
-from agents.core.chat import Transcript
+from agents.core.chat_events import Transcript
 from agents.core.page_context import PageRead
 from agents.core.state import Turn
-from agents.runtime.threads import in_rows
+from agents.runtime.threads import run_db
 from rag.core.access import Scope
 from rag.core.errors import UnknownNameError
 
@@ -75,21 +75,21 @@ class AgentTeam:
         row = self._rows.get(name)
         if row is None:
             raise UnknownNameError("agent", name, self._rows)
-        stores = await in_rows(stores_of, agent=row, scope=self._scope)
+        stores = await run_db(agent_stores, agent=row, scope=self._scope)
         agent = self._make(agent=row, scope=self._scope, stores=stores, path=self._path)
         agent.person, agent.page = self.person, page
         self._asked.append(agent)
-        told = Transcript()
+        transcript = Transcript()
 
         async def tell(kind: str, data: Mapping[str, Any]) -> None:
-            told.add(kind, data)
+            transcript.add(kind, data)
             await emit(kind, data)
 
         end = await agent.answer(question, list(history), tell)
         return RAGAnswer(
-            told.text,
-            told.citations,
-            told.sources,
+            transcript.text,
+            transcript.citations,
+            transcript.sources,
             end.get("outcome", ""),
             end.get("confidence"),
             dict(agent.usage),

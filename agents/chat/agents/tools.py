@@ -1,9 +1,6 @@
-"""Tool plugins as an agent's model sees and calls them. In: a name. Out: its spec, its answer.
+"""Tools of a ReAct agent: specs offered to the model, calls, results.
 
 What a plugin lists as ``house_arguments`` is not for a model to choose.
-
-What came of a call of a tool. In: its answer, or a fault of it. Out: hits, JSON, an error.
-The tools of a react agent in one run. In: its config, who asks, where. Out: results of calls.
 """
 
 from __future__ import annotations
@@ -17,9 +14,14 @@ from typing import Any
 
 from agents import models
 from agents.chat.agents.find import SEARCH
-from agents.chat.agents.sources import AgentSource, ask_as_tool, sources_in, spec_of_source
+from agents.chat.agents.sources import (
+    AgentSource,
+    agent_sources,
+    call_source_tool,
+    source_tool_spec,
+)
 from agents.core.react import ToolResult
-from agents.runtime.threads import waited
+from agents.runtime.threads import wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, RAGError, UnknownNameError
@@ -33,7 +35,7 @@ from rag.services.sources.ports import HousePorts
 log = logging.getLogger(__name__)
 
 
-def cited_result(answer: Mapping[str, Any]) -> ToolResult:
+def tool_result(answer: Mapping[str, Any]) -> ToolResult:
     """Return a tool's answer with its ``results`` as hits, where these are passages with texts."""
     results = answer.get("results")
     is_cited = isinstance(results, list) and all(
@@ -45,7 +47,7 @@ def cited_result(answer: Mapping[str, Any]) -> ToolResult:
     return ToolResult(rest, [Hit.from_dict(one) for one in results])
 
 
-def fault_of_tool(name: str, fault: BaseException) -> RAGError:
+def tool_error(name: str, fault: BaseException) -> RAGError:
     """Return how a tool's fault is told: a RAGError as it is, any other by its kind alone."""
     if isinstance(fault, RAGError):
         return fault
@@ -58,7 +60,7 @@ def fault_of_tool(name: str, fault: BaseException) -> RAGError:
     )
 
 
-def offered_tool(*, name: str) -> ToolSpec:
+def offered_tool_spec(*, name: str) -> ToolSpec:
     """Return what a model is told of a tool; raise UnknownNameError."""
     tool = PLUGINS.get("tool", name)
     spec, hidden = spec_of(tool), getattr(tool, "house_arguments", ())
@@ -67,7 +69,7 @@ def offered_tool(*, name: str) -> ToolSpec:
     return ToolSpec(spec.name, spec.description, {**spec.parameters, "properties": shown})
 
 
-def call_plugin(
+def run_tool_plugin(
     *, name: str, arguments: Mapping[str, object], model: str, scope: Scope, deadline: Deadline
 ) -> ToolResult:
     """Return what came of a model's call; raise what the tool raises.
@@ -79,12 +81,12 @@ def call_plugin(
     given = {key: value for key, value in arguments.items() if key not in hidden}
     given |= {"model": model} if model and "model" in hidden else {}
     call = partial(call_tool, scope=scope, deadline=deadline, ports=HousePorts())
-    return cited_result(call(tool, given))
+    return tool_result(call(tool, given))
 
 
-MEMORY = "memory_retrieve"
+MEMORY_TOOL = "memory_retrieve"
 # Tools that work on what the stores hold, and know nothing else.
-OF_STORES = frozenset({SEARCH, "grade", "rerank", "query_rewrite"})
+STORE_TOOLS = frozenset({SEARCH, "grade", "rerank", "query_rewrite"})
 # How each model's server turned out to take calls, found by its refusals.
 _learnt: dict[str, str] = {}
 
@@ -105,25 +107,25 @@ class AgentTools:
         self.deadline = Deadline(config.run_timeout_s)
         self._narrow = replace(scope, only_store_ids=frozenset(store.pk for store in stores))
         self.searches_stores = SEARCH in config.tools and bool(stores)
-        self.knows_more = bool(config.sources) or not OF_STORES.issuperset(config.tools)
+        self.knows_more = bool(config.sources) or not STORE_TOOLS.issuperset(config.tools)
 
     @cached_property
     def specs(self) -> Sequence[ToolSpec]:
         """Return what the model is told of its tools; raise UnknownNameError for one not there."""
-        tools = [offered_tool(name=name) for name in dict.fromkeys(self._config.tools)]
-        return [*tools, *(spec_of_source(source=one) for one in self._sources.values())]
+        tools = [offered_tool_spec(name=name) for name in dict.fromkeys(self._config.tools)]
+        return [*tools, *(source_tool_spec(source=one) for one in self._sources.values())]
 
     @cached_property
     def _sources(self) -> dict[str, AgentSource]:
-        return sources_in(config=self._config)
+        return agent_sources(config=self._config)
 
     @property
     def calling(self) -> str:
         """Return how the model calls tools: as the config says, else as its server took it."""
-        wish, learnt = self._config.tool_calling, _learnt.get(self._chat.id, "")
-        if wish == "native":
+        calling, learnt = self._config.tool_calling, _learnt.get(self._chat.id, "")
+        if calling == "native":
             return "native"
-        if wish == "auto" and getattr(self._chat, "has_tools", False):
+        if calling == "auto" and getattr(self._chat, "has_tools", False):
             return learnt or "native"
         return learnt if learnt == "text" else "form"
 
@@ -139,9 +141,9 @@ class AgentTools:
         deadline = Deadline(self._time_of(name))
         try:
             work = self._work(name, arguments, deadline)
-            done = await waited(work, name=name, deadline=deadline)
+            done = await wait_until_deadline(work, name=name, deadline=deadline)
             fault = done.exception()
-            result = ToolResult(error=fault_of_tool(name, fault)) if fault else done.result()
+            result = ToolResult(error=tool_error(name, fault)) if fault else done.result()
         except RAGError as error:
             result = ToolResult(error=error)
         return replace(result, duration_ms=(time.perf_counter() - started) * 1e3)
@@ -156,7 +158,7 @@ class AgentTools:
     ) -> Callable[[], ToolResult]:
         if name in self._sources:
             return partial(
-                ask_as_tool,
+                call_source_tool,
                 source=self._sources[name],
                 arguments=arguments,
                 scope=self._scope,
@@ -165,9 +167,9 @@ class AgentTools:
         if name not in self._config.tools:
             raise UnknownNameError("tool", name, [spec.name for spec in self.specs])
         # What is remembered belongs to the person, whatever stores they ask in.
-        scope = self._person if name == MEMORY else self._narrow
+        scope = self._person if name == MEMORY_TOOL else self._narrow
         return partial(
-            call_plugin,
+            run_tool_plugin,
             name=name,
             arguments=arguments,
             model=self._model,

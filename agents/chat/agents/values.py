@@ -1,4 +1,4 @@
-"""What agents give beside events. In: rows, values. Out: answers, configs, a team of nobody."""
+"""Values of agents: a whole answer, an empty team, an agent serialized."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RAGAnswer:
     model: str = ""
 
 
-class NoTeam:
+class EmptyTeam:
     """The team of an agent that asks no others."""
 
     @property
@@ -55,7 +55,7 @@ class NoTeam:
         raise UnknownNameError("agent", name, ())
 
 
-def told_row(row: models.Agent) -> dict[str, Any]:
+def serialize_agent(row: models.Agent) -> dict[str, Any]:
     """Return an agent's row as JSON, the config with its defaults."""
     plain = {name: getattr(row, name) for name in _PLAIN}
     return {"id": row.pk, **plain, "config": row.settings.as_dict()}

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Answers of agents: creating, generating, streaming, stopping and reading them."""

@@ -1,9 +1,6 @@
-"""The events of one answer: told at once, stored soon after. In: events. Out: the same, anywhere.
+"""Event log of an answer: events are published at once and stored in batches ten times a second.
 
-Nobody waits for the database between two words: rows are written together, ten times a second.
-Whoever comes back with the last number they saw gets the rest, in this process or another.
-
-The events of one answer in memory, for whoever listens here. In: events. Out: the same, live.
+Whoever reconnects with the last number they saw gets the rest, in this process or another.
 """
 
 from __future__ import annotations
@@ -15,15 +12,15 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError
 
-from agents.chat.answers.store_events import store_events
-from agents.core.chat import LAST_KINDS, ChatEvent, Transcript
-from agents.core.json_state import storable
-from agents.runtime.threads import in_rows
-from rag.services.usage.ledger import Later
+from agents.chat.answers.persist import persist_events
+from agents.core.chat_events import LAST_KINDS, ChatEvent, Transcript
+from agents.core.json_state import to_storable
+from agents.runtime.threads import run_db
+from rag.services.usage.ledger import DeferredUsage
 
 
-class ToldEvents:
-    """Events numbered from 1 as they are told. For one event loop."""
+class LiveEvents:
+    """Events numbered from 1 as they are published. For one event loop."""
 
     def __init__(self) -> None:
         self._events: list[ChatEvent] = []
@@ -32,11 +29,11 @@ class ToldEvents:
 
     @property
     def n(self) -> int:
-        """Return how many have been told."""
+        """Return how many have been published."""
         return len(self._events)
 
-    def tell(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell an event to all who follow."""
+    def publish(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Publish an event to all who follow."""
         self._events.append(ChatEvent(len(self._events) + 1, kind, data))
         self._wake()
 
@@ -71,12 +68,12 @@ class ToldEvents:
 
 
 WRITE_S = 0.1
-# So many events may be told before they are stored; who tells more waits.
+# So many events may be published before they are stored; who publishes more waits.
 MAX_AHEAD = 400
 log = logging.getLogger(__name__)
 
 
-class ChatLog:
+class AnswerEventLog:
     """Events of an answer while it is written. For the event loop that made it.
 
     What models have cost waits in ``calls`` and is written with the events; once the log is closed,
@@ -84,12 +81,12 @@ class ChatLog:
     """
 
     def __init__(self, message_id: int) -> None:
-        self.transcript, self.calls = Transcript(), Later()
+        self.transcript, self.calls = Transcript(), DeferredUsage()
         self._message_id = message_id
-        self._told, self._n_stored = ToldEvents(), 0
+        self._live, self._n_stored = LiveEvents(), 0
         self._loop = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
-        self._writer = asyncio.create_task(self._write_along())
+        self._writer = asyncio.create_task(self._write_loop())
 
     @property
     def is_here(self) -> bool:
@@ -97,34 +94,35 @@ class ChatLog:
         return asyncio.get_running_loop() is self._loop
 
     async def append(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell an event at once; it is stored within a tenth of a second."""
-        clean = storable(data)
+        """Publish an event at once; it is stored within a tenth of a second."""
+        clean = to_storable(data)
         self.transcript.add(kind, clean)
-        self._told.tell(kind, clean)
-        if self._told.n - self._n_stored > MAX_AHEAD:
+        self._live.publish(kind, clean)
+        if self._live.n - self._n_stored > MAX_AHEAD:
             await self._store()
 
     async def close(
-        self, kind: str, data: Mapping[str, Any], along: Callable[[], bool] | None = None
+        self, kind: str, data: Mapping[str, Any], guard: Callable[[], bool] | None = None
     ) -> bool:
-        """Store the last event with all before it, and ``along``, in one transaction; then tell it.
+        """Store the last event with all before it, in one transaction; then publish it.
 
-        When ``along`` returns False the answer is another's: nothing is stored or told.
+        ``guard`` is called in that transaction; when it returns False the answer is another's:
+        nothing is stored or published.
         """
         self._writer.cancel()
-        last = ChatEvent(self._told.n + 1, kind, storable(data))
+        last = ChatEvent(self._live.n + 1, kind, to_storable(data))
         try:
-            return await self._store(last, along)
+            return await self._store(last, guard)
         finally:
-            self._told.close()
+            self._live.close()
             if rest := self.calls.take(is_last=True):
-                await in_rows(store_events, self._message_id, (), None, rest)
+                await run_db(persist_events, self._message_id, (), None, rest)
 
     def follow(self, after: int) -> AsyncIterator[ChatEvent]:
         """Yield the events with a number above ``after``, as they come, until the last one."""
-        return self._told.follow(after)
+        return self._live.follow(after)
 
-    async def _write_along(self) -> None:
+    async def _write_loop(self) -> None:
         while await asyncio.sleep(WRITE_S, True):
             try:
                 await self._store()
@@ -135,19 +133,19 @@ class ChatLog:
                 log.error("events of message %s are not stored yet: %s", self._message_id, kind)
 
     async def _store(
-        self, last: ChatEvent | None = None, along: Callable[[], bool] | None = None
+        self, last: ChatEvent | None = None, guard: Callable[[], bool] | None = None
     ) -> bool:
         # A write that was begun ends, or its rows would be written twice.
-        return await asyncio.shield(asyncio.ensure_future(self._store_now(last, along)))
+        return await asyncio.shield(asyncio.ensure_future(self._store_now(last, guard)))
 
-    async def _store_now(self, last: ChatEvent | None, along: Callable[[], bool] | None) -> bool:
+    async def _store_now(self, last: ChatEvent | None, guard: Callable[[], bool] | None) -> bool:
         async with self._lock:
-            events = self._told.after(self._n_stored) + ([last] if last else [])
+            events = self._live.after(self._n_stored) + ([last] if last else [])
             calls = self.calls.take()
             if not events and not calls:
                 return False
             try:
-                is_ours = await in_rows(store_events, self._message_id, events, along, calls)
+                is_ours = await run_db(persist_events, self._message_id, events, guard, calls)
             except (DatabaseError, InterfaceError):
                 for call in calls:
                     self.calls.add(call)
@@ -156,5 +154,5 @@ class ChatLog:
                 return False
             self._n_stored += len(events)
             if last:
-                self._told.tell(last.kind, last.data)
+                self._live.publish(last.kind, last.data)
             return True

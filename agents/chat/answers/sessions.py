@@ -1,20 +1,20 @@
-"""What people do with their conversations. In: a row, who asks, values. Out: the row, changed."""
+"""Session operations: rename, branch, feedback, delete."""
 
 from __future__ import annotations
 
 from django.db import transaction
 
 from agents import models
-from agents.chat.answers.claim import end_abandoned
-from agents.chat.answers.worker import AT_WORK
+from agents.chat.answers.lease import fail_abandoned
+from agents.chat.answers.worker import ACTIVE_ANSWERS
 from rag.core.errors import ConflictError, InvalidInputError
-from rag.services.search.query_log import forget_queries
+from rag.services.search.query_log import purge_queries
 
 MAX_TITLE, MAX_COMMENT = 200, 2000
 _STATUS = models.Message.Status
 
 
-def change_session(*, session: models.Session, title: str) -> models.Session:
+def rename_session(*, session: models.Session, title: str) -> models.Session:
     """Give a session another title; raise InvalidInputError for an empty one."""
     title = " ".join(title.replace("\0", "").split())
     if not title or len(title) > MAX_TITLE:
@@ -31,7 +31,7 @@ def branch_from(*, message: models.Message) -> models.Session:
 
     Raises ConflictError while it is being written.
     """
-    end_abandoned(message_id=message.pk)
+    fail_abandoned(message_id=message.pk)
     with transaction.atomic():
         session = models.Session.objects.select_for_update().get(pk=message.session_id)
         message.refresh_from_db(fields=["status"])
@@ -44,7 +44,7 @@ def branch_from(*, message: models.Message) -> models.Session:
     return session
 
 
-def give_feedback(
+def record_feedback(
     *, message: models.Message, feedback: int | None, comment: str = ""
 ) -> models.Message:
     """Keep what somebody thinks of an answer: 1, -1 or None, with a comment.
@@ -72,7 +72,7 @@ def delete_session(*, session: models.Session, keeps_memories: bool = False) -> 
     and loses the words.
     """
     running = session.messages.filter(status=_STATUS.RUNNING).values_list("pk", flat=True)
-    for worker in filter(None, (AT_WORK.get(pk) for pk in running)):
+    for worker in filter(None, (ACTIVE_ANSWERS.get(pk) for pk in running)):
         worker.stop()
     with transaction.atomic():
         # The session first, as who ends an answer does, or both would wait for each other.
@@ -85,4 +85,4 @@ def delete_session(*, session: models.Session, keeps_memories: bool = False) -> 
         session.delete()
         if session.user_id is not None:
             words = [text for pair in said for text in pair]
-            forget_queries(user_id=session.user_id, queries=words)
+            purge_queries(user_id=session.user_id, queries=words)

@@ -1,19 +1,19 @@
-"""How an answer came about. In: its key and who asks. Out: decisions, calls of models, cost."""
+"""Trace of an answer: its decisions, model calls and cost as JSON."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from agents.chat.history.messages import message_called
+from agents.chat.history.messages import find_message
 from rag.core.access import Scope
-from rag.services.usage.report import calls_of_run
+from rag.services.usage.report import run_calls
 
 
-def trace_of(*, key: str, scope: Scope) -> dict[str, Any]:
+def answer_trace(*, key: str, scope: Scope) -> dict[str, Any]:
     """Return what one's own answer decided, JSON-safe; raise NotFoundError for another's."""
-    message = message_called(key=key, scope=scope)
+    message = find_message(key=key, scope=scope)
     fields = ("seq", "kind", "name", "outcome", "duration_ms", "data", "at")
-    calls = calls_of_run(run=str(message.key), scope=scope)
+    calls = run_calls(run=str(message.key), scope=scope)
     cost: dict[str, Any] = {}
     for call in calls:
         if call["cost"] is not None:

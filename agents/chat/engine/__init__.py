@@ -1,1 +1,1 @@
-"""To be written."""
+"""Pipeline engines: LangGraph, and a plain loop without it."""

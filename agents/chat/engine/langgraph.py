@@ -1,4 +1,4 @@
-"""A pipeline as a LangGraph graph. In: a pipeline, a state. Out: the state at its end."""
+"""LangGraph engine: runs a pipeline as a compiled graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langsmith import tracing_context
 
-from agents.chat.engine.plain import MAX_STAGES, run_stage, too_many_stages
+from agents.chat.engine.plain import MAX_STAGES, run_stage, stage_limit_error
 from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
-from agents.core.pipeline_run import is_decided, way_on, ways_from
+from agents.core.pipeline_run import is_decided, next_stage, possible_next
 
 
 def _changed(old: Any, new: Any) -> Any:
@@ -43,7 +43,7 @@ class GraphEngine:
                     {"fields": state}, {"recursion_limit": MAX_STAGES}, context=run
                 )
         except GraphRecursionError:
-            raise too_many_stages() from None
+            raise stage_limit_error() from None
         found: PipelineState = end["fields"]
         return found
 
@@ -54,7 +54,7 @@ def _graph(pipeline: Pipeline) -> Any:
     for name, stage in zip(names, pipeline.stages, strict=False):
         graph.add_node(name, _node(stage))
     for number, name in enumerate([START, *names[:-1]], start=-1):
-        ways = ways_from(pipeline, number)
+        ways = possible_next(pipeline, number)
         if is_decided(pipeline, number):
             found = {way: names[way] for way in ways}
             graph.add_conditional_edges(name, _choice(pipeline, number), found)
@@ -75,6 +75,6 @@ def _node(stage: tuple[Step, ...]) -> Callable[..., Awaitable[Any]]:
 def _choice(pipeline: Pipeline, number: int) -> Callable[[Any], Awaitable[int]]:
     # What is not awaitable the engine calls on another thread.
     async def choose(state: Any) -> int:
-        return way_on(pipeline, number, state["fields"])
+        return next_stage(pipeline, number, state["fields"])
 
     return choose

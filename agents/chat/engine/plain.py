@@ -1,4 +1,4 @@
-"""A pipeline run by a plain loop. In: a pipeline, a state. Out: the state at its end.
+"""Plain engine: runs a pipeline by a loop.
 
 It runs the same steps as ``agents.chat.engine.langgraph`` and needs no graph engine.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
-from agents.core.pipeline_run import run_step, way_on
+from agents.core.pipeline_run import next_stage, run_step
 from rag.core.errors import LimitError
 
 # A loop of tools takes two stages a turn, and has 50 turns at most.
@@ -25,13 +25,13 @@ class PlainEngine:
 
     async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
         """Return the state at the end; raise what a step without a fallback raises."""
-        stages, number = self.pipeline.stages, way_on(self.pipeline, -1, state)
+        stages, number = self.pipeline.stages, next_stage(self.pipeline, -1, state)
         for _ in range(MAX_STAGES):
             if number == len(stages):
                 return state
             state = {**state, **await run_stage(stages[number], state, run)}
-            number = way_on(self.pipeline, number, state)
-        raise too_many_stages()
+            number = next_stage(self.pipeline, number, state)
+        raise stage_limit_error()
 
 
 async def run_stage(
@@ -52,7 +52,7 @@ async def run_stage(
     return changed
 
 
-def too_many_stages() -> LimitError:
+def stage_limit_error() -> LimitError:
     """Return the error of a pipeline whose branches lead in a circle."""
     return LimitError(
         "The pipeline ran more than {limit} stages.",

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Conversation history: branches, evidence that may still be read, quotes, retention."""

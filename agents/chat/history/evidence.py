@@ -1,6 +1,6 @@
-"""What answers rest on, as far as it may be read today. In: messages, who asks. Out: without words.
+"""Evidence of answers (text, sources, citations), redacted to what may be read today.
 
-The words of a passage go with the right to read it, and so do those of an answer that cite it.
+The text of a passage goes with the right to read it, and so does what an answer said from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.answers.fetch import own_path
+from rag.services.answers.fetch import own_file_path
 
 # In place of what an answer said from a passage.
 GONE = "[…]"
@@ -33,31 +33,31 @@ class Evidence:
     citations: list[dict[str, Any]]
 
 
-def visible_evidence(*, messages: Sequence[models.Message], scope: Scope) -> dict[int, Evidence]:
+def redact_unreadable(*, messages: Sequence[models.Message], scope: Scope) -> dict[int, Evidence]:
     """Return the evidence of each message by its id.
 
     Sources and citations of chunks that are gone, or that ``scope`` may not read any more, are
     empty and marked ``is_gone``; what the answer said from them is ``[…]``.
     """
-    readable = readable_chunks((pk for message in messages for pk in chunks_of(message)), scope)
+    readable = readable_chunks((pk for message in messages for pk in chunk_ids_of(message)), scope)
     return {message.pk: _evidence(message, readable, scope) for message in messages}
 
 
-def chunks_of(message: models.Message) -> Iterable[int]:
+def chunk_ids_of(message: models.Message) -> Iterable[int]:
     """Return the chunks that an answer looked at or cites."""
     for one in (*message.sources, *message.citations):
         if (pk := one.get("chunk_id")) is not None:
             yield pk
 
 
-def may_open(*, hit: Hit, scope: Scope) -> bool:
+def can_open_source(*, hit: Hit, scope: Scope) -> bool:
     """Return False for what a page sent along out of a file of ours that is not readable now."""
     address = hit.external_id
     is_file = hit.source == "page" and hit.content_type == "url"
     if not is_file or address.startswith(("http://", "https://")):
         return True
     try:
-        own_path(address, scope, ())
+        own_file_path(address, scope, ())
     except (InvalidInputError, NotFoundError):
         return False
     return True
@@ -67,7 +67,7 @@ def _evidence(message: models.Message, readable: frozenset[int], scope: Scope) -
     gone = {
         one.get("doc_id")
         for one in message.sources
-        if one.get("chunk_id") is None and not may_open(hit=Hit.from_dict(one), scope=scope)
+        if one.get("chunk_id") is None and not can_open_source(hit=Hit.from_dict(one), scope=scope)
     }
 
     def shown(kind: str) -> list[dict[str, Any]]:

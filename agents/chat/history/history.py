@@ -1,8 +1,7 @@
-"""What was said before. In: a message. Out: turns, oldest first, and a summary of what was earlier.
+"""Chat history for the model: turns of one branch, oldest first, and the summary before them.
 
-Only the branch that leads to the message counts: what was said in another one was never said here.
-What an answer said from passages that are gone, or not its owner's to read any more, is told to no
-model either, and a summary that may hold it counts for nothing.
+Other branches never count. What an answer said from passages that are deleted or no longer its
+owner's to read is shown to no model, and a summary that may hold it counts for nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents import models
-from agents.chat.history.evidence import visible_evidence
+from agents.chat.history.evidence import redact_unreadable
 from agents.core.state import Turn
 from agents.runtime.scopes import owner_scope
 
@@ -21,7 +20,7 @@ _ANSWER = models.Message.Role.ASSISTANT
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class BranchTurn:
     """One turn of a branch, with its row."""
 
     message_id: int
@@ -29,7 +28,7 @@ class Said:
     summary: str = ""
 
 
-def branch_of(*, message: models.Message) -> list[Said]:
+def branch_turns(*, message: models.Message) -> list[BranchTurn]:
     """Return the turns up to a message, itself included, oldest first, at most 200.
 
     What was never finished stands with what there is of it; empty turns are left out.
@@ -37,13 +36,13 @@ def branch_of(*, message: models.Message) -> list[Said]:
     # Answers that failed are empty: there may be as many of them.
     rows = list(models.Message.objects.branch(message.pk, 2 * MAX_TURNS).values_list(*_FIELDS))
     today = _today([pk for pk, role, *_ in rows if role == _ANSWER])
-    found: list[Said] = []
+    found: list[BranchTurn] = []
     has_lost = False
     for pk, role, content, summary in rows:
         has_lost = has_lost or pk in today
         if content.strip():
             turn: Turn = {"role": role, "content": today.get(pk, content)}
-            found.append(Said(pk, turn, "" if has_lost else summary))
+            found.append(BranchTurn(pk, turn, "" if has_lost else summary))
     return found[-MAX_TURNS:]
 
 
@@ -54,7 +53,7 @@ def _today(answer_ids: list[int]) -> dict[int, str]:
     if not answers:
         return {}
     scope = owner_scope(session=answers[0].session)
-    evidence = visible_evidence(messages=answers, scope=scope)
+    evidence = redact_unreadable(messages=answers, scope=scope)
     return {
         one.pk: evidence[one.pk].content
         for one in answers
@@ -67,7 +66,7 @@ def history_before(*, message: models.Message, is_included: bool = False) -> tup
 
     ``is_included`` counts the message itself among them.
     """
-    said = branch_of(message=message)
+    said = branch_turns(message=message)
     if not is_included and said and said[-1].message_id == message.pk:
         said.pop()
     for number in range(len(said) - 1, -1, -1):

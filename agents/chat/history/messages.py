@@ -1,22 +1,19 @@
-"""Messages by their key. In: who asks. Out: the row, if it is their own.
-
-A conversation as it is read. In: a session. Out: its turns, up to where it goes on.
-"""
+"""Message look-up by key, and the branch of a session as it is displayed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from agents import models
-from agents.runtime.scopes import is_key
+from agents.runtime.scopes import is_uuid
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 
 
-def message_called(*, key: str, scope: Scope) -> models.Message:
+def find_message(*, key: str, scope: Scope) -> models.Message:
     """Return one's own message by its key; raise NotFoundError."""
     found = models.Message.objects.readable(scope).select_related("session__agent", "parent")
-    message = found.filter(key=key).first() if is_key(key) else None
+    message = found.filter(key=key).first() if is_uuid(key) else None
     if message is None:
         raise NotFoundError("There is no message “{key}”.", key=key)
     return message
@@ -26,14 +23,16 @@ MAX_TURNS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PathTurn:
     """One message of the branch that a session goes on with, and all that share its place."""
 
     message: models.Message
     alternatives: tuple[str, ...] = ()
 
 
-def session_path(*, session: models.Session, until: str = "", limit: int = MAX_TURNS) -> list[Turn]:
+def session_path(
+    *, session: models.Session, until: str = "", limit: int = MAX_TURNS
+) -> list[PathTurn]:
     """Return the last ``limit`` messages up to where the session goes on, with their alternatives.
 
     ``until`` is the key of another message to end with, such as the parent of the first one of a
@@ -54,4 +53,4 @@ def session_path(*, session: models.Session, until: str = "", limit: int = MAX_T
         beside |= session.messages.filter(parent_id=None)
     for parent_id, key in beside.order_by("pk").values_list("parent_id", "key"):
         places.setdefault(parent_id, []).append(str(key))
-    return [Turn(row, tuple(places[row.parent_id])) for row in path]
+    return [PathTurn(row, tuple(places[row.parent_id])) for row in path]

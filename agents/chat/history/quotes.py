@@ -1,7 +1,4 @@
-"""What an answer quoted, as it stood then. In: an answer, a number. Out: the text it pinned.
-
-Where an answer's quote or source stands. In: an answer, a number. Out: its page, its picture.
-"""
+"""Quotes of an answer: the pinned text of a citation, its page and the page's image."""
 
 from __future__ import annotations
 
@@ -10,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from agents import models
-from agents.chat.history.evidence import may_open
+from agents.chat.history.evidence import can_open_source
 from rag.core.access import Scope
-from rag.core.drawn_page import DrawnPage
+from rag.core.documents import PageImage
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.answers.citations import pinned_hits
-from rag.services.answers.quote_page import PageText, page_image, page_text
+from rag.services.answers.citations import pin_hits
+from rag.services.answers.page_view import PageText, page_image, page_text
 
 
 def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[str, Any]:
@@ -34,7 +31,7 @@ def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[st
     if not hit.text:
         raise NotFoundError("The text that was quoted cannot be read.", number=number)
     words = cited.get("found") or cited.get("quote") or ""
-    start = _place(hit.text, words, (cited.get("char_start") or 0) - hit.char_start)
+    start = _find_nearest(hit.text, words, (cited.get("char_start") or 0) - hit.char_start)
     return {
         **cited,
         "text": hit.text,
@@ -47,7 +44,7 @@ def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[st
 
 def _pinned(cited: Mapping[str, Any], scope: Scope) -> Hit:
     hit = Hit(text="", rank=1, chunk_id=cited["chunk_id"], revision=cited.get("revision"))
-    (pinned,) = pinned_hits(hits=[hit], scope=scope)
+    (pinned,) = pin_hits(hits=[hit], scope=scope)
     return pinned
 
 
@@ -56,11 +53,11 @@ def _sent_along(message: models.Message, cited: Mapping[str, Any], scope: Scope)
     for source in message.sources:
         if source.get("doc_id") == cited.get("doc_id") and source.get("chunk_id") is None:
             hit = Hit.from_dict(source)
-            return hit if may_open(hit=hit, scope=scope) else Hit(text="", rank=1)
+            return hit if can_open_source(hit=hit, scope=scope) else Hit(text="", rank=1)
     return Hit(text="", rank=1)
 
 
-def _place(text: str, words: str, near: int) -> int | None:
+def _find_nearest(text: str, words: str, near: int) -> int | None:
     """Return where words stand, of several places the one nearest to ``near``."""
     places, at = [], text.find(words) if words else -1
     while at >= 0:
@@ -81,13 +78,13 @@ def quote_page(
     cited = _cited(message, number, of)
     page = _page(cited, scope)
     facts = ("quote", "verdict", "claim", "found", "distance", "doc_id", "score")
-    told = {name: cited.get(name) for name in facts}
-    return {**told, **asdict(page), "number": number}
+    fields = {name: cited.get(name) for name in facts}
+    return {**fields, **asdict(page), "number": number}
 
 
 def quote_image(
     *, message: models.Message, number: int, scope: Scope, of: str = "citations"
-) -> DrawnPage:
+) -> PageImage:
     """Return the picture of the page with the boxes of the quote on it; see ``quote_page``.
 
     Raises InvalidInputError where the format has no pages to draw, or where the file has changed.

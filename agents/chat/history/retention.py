@@ -1,4 +1,4 @@
-"""Conversations and runs that are too old. In: days. Out: they are gone, and all they held."""
+"""Retention: deletes sessions and flow runs after the configured days."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RUN = models.FlowRun.Status
 _BUSY = models.Message.Status.RUNNING
 
 
-def clear_sessions(*, older_than_days: float) -> int:
+def purge_sessions(*, older_than_days: float) -> int:
     """Delete sessions in which nothing was said for so long, 0 for never; return how many.
 
     Messages, events and what was remembered from them go with them.
@@ -26,7 +26,7 @@ def clear_sessions(*, older_than_days: float) -> int:
     return _in_batches(old.exclude(messages__status=_BUSY))
 
 
-def clear_runs(*, older_than_days: float) -> int:
+def purge_runs(*, older_than_days: float) -> int:
     """Delete runs of flows that ended so long ago, 0 for never; return how many.
 
     Runs that work or wait for a person stay.

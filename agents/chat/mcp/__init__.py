@@ -1,1 +1,1 @@
-"""To be written."""
+"""MCP without HTTP: the tools and their catalogue."""

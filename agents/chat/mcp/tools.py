@@ -1,8 +1,4 @@
-"""A question of a program to an agent. In: tool arguments, who asks. Out: a whole cited answer.
-
-The search of programs over MCP. In: a question, stores. Out: passages and where they stand.
-What programs may see over MCP: stores, documents. In: arguments. Out: JSON.
-"""
+"""MCP tools: ask an agent, search, list stores, fetch a document."""
 
 from __future__ import annotations
 
@@ -16,23 +12,23 @@ from django.db.models import Count
 from django.utils.translation import gettext_noop
 
 from agents.chat.agents.find import find_agent
-from agents.chat.answers.chat import begin_chat
-from agents.chat.answers.follow import hear_chat
-from agents.chat.answers.order import ChatOrder
+from agents.chat.answers.control import start_answer
+from agents.chat.answers.replay import subscribe
+from agents.chat.answers.request import MessageRequest
 from agents.chat.openai.answer import OpenAIAnswer
-from agents.runtime.error_codes import error_of_event
+from agents.runtime.error_codes import error_from_event
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.options import option, read_options
 from rag.core.tools import ToolCall
 from rag.services.files.content import MAX_CHARACTERS, document_text
-from rag.services.search.retrieve import retrieve
+from rag.services.search.retrieval import retrieve
 from rag.services.stores.lifecycle import find_stores
 from rag.services.stores.readable import readable_stores
 
 
-class Ask:
+class AskTool:
     """The tool ``ask`` as it is described; ``ask_agent`` runs it, since answers come slowly."""
 
     name = "ask"
@@ -57,13 +53,13 @@ async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, 
 
     Who cancels stops the answer, unless ``AGENT_FINISHES_ALONE`` is set. Raises RAGError.
     """
-    started = await begin_chat(order=partial(_order, arguments, scope))
+    started = await start_answer(order=partial(_order, arguments, scope))
     answer = OpenAIAnswer(has_footnotes=True, holds=True)
-    async with aclosing(hear_chat(message_id=started.answer.pk)) as events:
+    async with aclosing(subscribe(message_id=started.answer.pk)) as events:
         async for event in events:
             answer.take(event)
     if answer.error is not None:
-        raise error_of_event(answer.error)
+        raise error_from_event(answer.error)
     answer.finish()
     about = answer.about(())
     kept = ("outcome", "confidence", "session", "message", "sources")
@@ -74,9 +70,9 @@ async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, 
     }
 
 
-def _order(arguments: Mapping[str, Any], scope: Scope) -> ChatOrder:
-    asked = read_options(Ask.Options, arguments, of=Ask.name)
-    return ChatOrder(
+def _order(arguments: Mapping[str, Any], scope: Scope) -> MessageRequest:
+    asked = read_options(AskTool.Options, arguments, of=AskTool.name)
+    return MessageRequest(
         agent=find_agent(name=asked.agent, scope=scope),
         scope=scope,
         message=asked.question,
@@ -85,7 +81,7 @@ def _order(arguments: Mapping[str, Any], scope: Scope) -> ChatOrder:
     )
 
 
-class Search:
+class SearchTool:
     """``rag.core.tools.Tool``: passages, by the stores' own settings."""
 
     name = "search"
@@ -129,11 +125,11 @@ class Search:
         )
         call.deadline.check()
         slugs = {store.pk: store.slug for store in stores}
-        results = [_told(hit, slugs.get(hit.store_id or 0, "")) for hit in found.hits]
+        results = [_serialize_hit(hit, slugs.get(hit.store_id or 0, "")) for hit in found.hits]
         return {"results": results, "mode": found.metadata["mode"]}
 
 
-def _told(hit: Hit, store: str) -> dict[str, Any]:
+def _serialize_hit(hit: Hit, store: str) -> dict[str, Any]:
     return {
         "document": hit.document_id,
         "file": hit.file_name,
@@ -152,7 +148,7 @@ def _told(hit: Hit, store: str) -> dict[str, Any]:
 MAX_STORES = 200
 
 
-class ListStores:
+class ListStoresTool:
     """``rag.core.tools.Tool``: what there is to search."""
 
     name = "list_stores"
@@ -181,7 +177,7 @@ class ListStores:
         return {"stores": stores}
 
 
-class FetchDocument:
+class FetchDocumentTool:
     """``rag.core.tools.Tool``: a document's text, piece by piece."""
 
     name = "fetch_document"

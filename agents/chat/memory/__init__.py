@@ -1,1 +1,1 @@
-"""To be written."""
+"""Agent memory: session summary, episodic memories (exchanges) and semantic memories (facts)."""

@@ -1,7 +1,4 @@
-"""What an agent remembers of one person, behind one door. In: exchanges. Out: what bears on more.
-
-Three kinds: the session's summary, past questions with their answers, facts the person told.
-"""
+"""Agent memory facade: summary, recall and storage of one person's memories."""
 
 from __future__ import annotations
 
@@ -13,16 +10,16 @@ from django.db.models import Q
 
 from agents import models
 from agents.chat.history.history import history_before
-from agents.chat.memory.episodic import episode_of
-from agents.chat.memory.facts import Fact, facts_by_rules, tells_of_oneself
-from agents.chat.memory.keep import Origin, keep_episode, keep_facts, own_memories
-from agents.chat.memory.recall import may_remember, recall
-from agents.chat.memory.semantic import facts_prompt, read_facts
-from agents.chat.memory.session import Ask, Budget, roll_summary
+from agents.chat.memory.episodic import make_episode
+from agents.chat.memory.facts import Fact, extract_facts, states_fact
+from agents.chat.memory.recall import may_remember, recall_memories
+from agents.chat.memory.save import MemoryOrigin, own_memories, save_episode, save_facts
+from agents.chat.memory.semantic import facts_prompt, parse_facts
+from agents.chat.memory.summary import Ask, SummaryBudget, roll_summary
 from agents.core.prompts import prompt_file
-from agents.core.remembered import SEMANTIC, Remembered
+from agents.core.recalled_memory import SEMANTIC, RecalledMemory
 from agents.core.state import Turn
-from agents.runtime.threads import in_rows, in_threads
+from agents.runtime.threads import run_blocking, run_db
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
 from rag.services.tokens import count_tokens
@@ -47,22 +44,26 @@ class RAGAgentMemory:
         ask: Ask | None = None,
     ) -> None:
         self._ask = ask
-        self._origin = Origin(
+        self._origin = MemoryOrigin(
             scope, project, message.pk if message else None, message.session_id if message else None
         )
 
     async def get_session_summary(self, project_id: str = "") -> str:
         """Return what the session, else the newest of the project, was about; empty for none."""
-        turns, summary = await in_rows(_newest_talk, self._of(project_id))
+        turns, summary = await run_db(_newest_talk, self._of(project_id))
         prompts = (prompt_file("summary_zh"), prompt_file("summary_en"))
-        return await roll_summary(summary, turns, Budget(SUMMARY_TOKENS, count_tokens), prompts)
+        return await roll_summary(
+            summary, turns, SummaryBudget(SUMMARY_TOKENS, count_tokens), prompts
+        )
 
     async def retrieve_relevant_memories(
         self, query: str, project_id: str = ""
-    ) -> list[Remembered]:
+    ) -> list[RecalledMemory]:
         """Return facts and exchanges that bear on ``query``; raise RAGError."""
         origin = self._of(project_id)
-        return await in_threads(recall, query=query, scope=origin.scope, project=origin.project)
+        return await run_blocking(
+            recall_memories, query=query, scope=origin.scope, project=origin.project
+        )
 
     async def store_interaction(
         self, question: str, answer: str, project_id: str = "", *, chunk_ids: Sequence[int] = ()
@@ -72,23 +73,23 @@ class RAGAgentMemory:
         Without an ``answer`` only the facts. Nothing for somebody unknown, or who does not want it.
         """
         origin = self._of(project_id)
-        if not await in_rows(may_remember, origin.scope):
+        if not await run_db(may_remember, origin.scope):
             return
-        episode = episode_of(question, answer) if answer.strip() else None
+        episode = make_episode(question, answer) if answer.strip() else None
         if episode:
-            await in_threads(keep_episode, origin, episode, chunk_ids)
+            await run_blocking(save_episode, origin, episode, chunk_ids)
         facts, outdated = await self._facts(origin, question)
         if facts or outdated:
-            await in_threads(keep_facts, origin, facts, outdated)
+            await run_blocking(save_facts, origin, facts, outdated)
 
-    async def _facts(self, origin: Origin, said: str) -> tuple[list[Fact], list[int]]:
-        if not tells_of_oneself(said):
+    async def _facts(self, origin: MemoryOrigin, said: str) -> tuple[list[Fact], list[int]]:
+        if not states_fact(said):
             return [], []
         if self._ask is not None:
-            known = await in_rows(_known, origin)
+            known = await run_db(_known, origin)
             system, data = facts_prompt(said, [(subject, text) for _, subject, text in known])
             try:
-                read = read_facts(await self._ask(system, data), len(known))
+                read = parse_facts(await self._ask(system, data), len(known))
             except ProviderError as error:
                 log.warning("Facts are found by rules: %s", error)
                 read = None
@@ -99,18 +100,18 @@ class RAGAgentMemory:
                     for one in read[0]
                 ]
                 return facts, [keys[n - 1] for n in read[1]]
-        return facts_by_rules(said), []
+        return extract_facts(said), []
 
-    def _of(self, project_id: str) -> Origin:
+    def _of(self, project_id: str) -> MemoryOrigin:
         return replace(self._origin, project=project_id) if project_id else self._origin
 
 
-def _known(origin: Origin) -> list[tuple[int, str, str]]:
+def _known(origin: MemoryOrigin) -> list[tuple[int, str, str]]:
     rows = own_memories(origin, SEMANTIC).values_list("pk", "subject", "text")
     return list(rows[:MAX_KNOWN])
 
 
-def _newest_talk(origin: Origin) -> tuple[list[Turn], str]:
+def _newest_talk(origin: MemoryOrigin) -> tuple[list[Turn], str]:
     mine = models.Session.objects.readable(origin.scope).exclude(head=None)
     if origin.session_id is not None:
         mine = mine.filter(pk=origin.session_id)

@@ -1,4 +1,4 @@
-"""What people do with what is remembered of them. In: who asks, values. Out: rows, changed."""
+"""Memory editing by the person: add, change, delete, switch memory off."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents import models
-from agents.chat.memory.facts import Fact, facts_by_rules, plain, subject_of
-from agents.chat.memory.keep import Origin, keep_facts
-from agents.chat.memory.vectors import embed_memories
-from agents.core.remembered import EPISODIC, SEMANTIC
+from agents.chat.memory.embeddings import embed_memories
+from agents.chat.memory.facts import Fact, extract_facts, memory_key, storable_text
+from agents.chat.memory.save import MemoryOrigin, save_facts
+from agents.core.recalled_memory import EPISODIC, SEMANTIC
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError
 
@@ -20,8 +20,8 @@ MAX_TEXT, MAX_PROJECT = 2000, 200
 def add_fact(*, scope: Scope, text: str, project: str = "") -> models.Memory:
     """Remember what somebody writes down themselves, instead of an earlier fact in these words."""
     checked = _checked(text)
-    origin = Origin(scope, plain(project).strip()[:MAX_PROJECT], is_by_hand=True)
-    (row,) = keep_facts(origin, [Fact(_subject(checked), checked)])
+    origin = MemoryOrigin(scope, storable_text(project).strip()[:MAX_PROJECT], is_by_hand=True)
+    (row,) = save_facts(origin, [Fact(_subject(checked), checked)])
     return row
 
 
@@ -36,8 +36,8 @@ def edit_memory(
     text = memory.text if text is None else _checked(text)
     if memory.kind == SEMANTIC and answer:
         raise InvalidInputError("A fact has no answer.", hint="Change its text.")
-    answer = memory.answer if answer is None else plain(answer).strip()[:MAX_TEXT]
-    subject = _subject(text, memory.subject) if memory.kind == SEMANTIC else subject_of(text)
+    answer = memory.answer if answer is None else storable_text(answer).strip()[:MAX_TEXT]
+    subject = _subject(text, memory.subject) if memory.kind == SEMANTIC else memory_key(text)
     twins = models.Memory.objects.filter(
         user_id=memory.user_id,
         project=memory.project,
@@ -76,12 +76,12 @@ def _known_already() -> ConflictError:
     return ConflictError("This is remembered already.", hint="Change or delete the other one.")
 
 
-def forget(*, memories: QuerySet[models.Memory]) -> int:
+def delete_memories(*, memories: QuerySet[models.Memory]) -> int:
     """Delete memories; return how many there were."""
     return memories.delete()[0]
 
 
-def choose_memory(*, scope: Scope, is_on: bool) -> bool:
+def set_memory_choice(*, scope: Scope, is_on: bool) -> bool:
     """Let agents remember somebody or not from now on; what is remembered stays until deleted."""
     if scope.user_id is None:
         raise ForbiddenError("Nothing is remembered of somebody unknown.", hint="Sign in.")
@@ -91,16 +91,16 @@ def choose_memory(*, scope: Scope, is_on: bool) -> bool:
 
 def _subject(text: str, before: str = "") -> str:
     """Return what a fact is about: as rules find it, as before if that is named, else its words."""
-    told = facts_by_rules(text)
-    words = subject_of(text)
+    told = extract_facts(text)
+    words = memory_key(text)
     if len(told) == 1:
         return told[0].subject
     return before if before and before in words else words
 
 
 def _checked(text: str) -> str:
-    text = plain(text).strip()
-    if not subject_of(text) or len(text) > MAX_TEXT:
+    text = storable_text(text).strip()
+    if not memory_key(text) or len(text) > MAX_TEXT:
         raise InvalidInputError(
             "A memory has 1 to {limit} characters, with words.",
             hint="Give another.",

@@ -1,11 +1,11 @@
-"""What is kept of a question and its answer. In: both as they were. Out: both, cut and clean."""
+"""Episodic memory: a question and its answer, cleaned and cut to what is stored."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from agents.chat.memory.facts import is_secret, plain, subject_of
+from agents.chat.memory.facts import memory_key, mentions_secret, storable_text
 
 MAX_QUESTION, MAX_ANSWER = 1000, 1500
 _MARK = re.compile(r"\[\d{1,3}\]")
@@ -25,11 +25,11 @@ class Episode:
         return f"{self.question}\n{self.answer[:300]}".strip()
 
 
-def episode_of(question: str, answer: str) -> Episode | None:
+def make_episode(question: str, answer: str) -> Episode | None:
     """Return what is kept, each part cut; None for a question without words or with a secret."""
-    question = " ".join(plain(question).split())[:MAX_QUESTION]
-    answer = _MARK.sub("", plain(answer)).strip()
-    subject = subject_of(question)
-    if not subject or is_secret(question) or is_secret(answer):
+    question = " ".join(storable_text(question).split())[:MAX_QUESTION]
+    answer = _MARK.sub("", storable_text(answer)).strip()
+    subject = memory_key(question)
+    if not subject or mentions_secret(question) or mentions_secret(answer):
         return None
     return Episode(subject, question, answer[:MAX_ANSWER])

@@ -1,7 +1,4 @@
-"""What a memory is about, so that there is one of each. In: a text. Out: a short folded key.
-
-What a message says outright of its writer. In: their words. Out: facts, found by rules.
-"""
+"""Fact extraction by rules, and the key that keeps one memory per subject."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ MAX_CHARACTERS = 200
 _UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def plain(text: str) -> str:
+def storable_text(text: str) -> str:
     """Return a text that a database and XML can hold."""
     return _UNSTORABLE.sub("", text)
 
 
-def subject_of(text: str) -> str:
+def memory_key(text: str) -> str:
     """Return the words of a text, folded; of a long one a digest; empty when it has no words."""
-    folded = unicodedata.normalize("NFKC", plain(text)).casefold()
+    folded = unicodedata.normalize("NFKC", storable_text(text)).casefold()
     words = " ".join(re.findall(r"\w+", folded))
     if len(words) <= MAX_CHARACTERS:
         return words
@@ -87,12 +84,12 @@ class Fact:
     replaces: tuple[int, ...] = ()
 
 
-def is_secret(text: str) -> bool:
+def mentions_secret(text: str) -> bool:
     """Return whether a text speaks of passwords, keys, card numbers and the like."""
     return bool(_SECRET.search(text))
 
 
-def tells_of_oneself(text: str) -> bool:
+def states_fact(text: str) -> bool:
     """Return whether a message states anything about who wrote it, and does not only ask."""
     return any(
         _ASKS_TO_KEEP.search(one) or (_OF_ONESELF.search(one) and not _QUESTION.search(one))
@@ -100,14 +97,14 @@ def tells_of_oneself(text: str) -> bool:
     )
 
 
-def facts_by_rules(text: str) -> list[Fact]:
+def extract_facts(text: str) -> list[Fact]:
     """Return what a message says outright: “my pump is an HX-400”, «记住…»; the last five."""
     found: dict[str, Fact] = {}
     for sentence in _sentences(text):
         asked = _ASKS_TO_KEEP.search(sentence)
         said = sentence[asked.end() :].strip() if asked else sentence
         subject = _subject(said, bool(asked))
-        if subject and len(said) <= MAX_FACT_CHARACTERS and not is_secret(said):
+        if subject and len(said) <= MAX_FACT_CHARACTERS and not mentions_secret(said):
             found[subject] = Fact(subject, said)
     return list(found.values())[-MAX_FACTS:]
 
@@ -115,12 +112,14 @@ def facts_by_rules(text: str) -> list[Fact]:
 def _subject(said: str, is_asked: bool) -> str:
     for pattern, name in () if _QUESTION.search(said) else _RULES:
         if match := pattern.search(said):
-            subject = name or subject_of(match.groupdict().get("s") or said)
+            subject = name or memory_key(match.groupdict().get("s") or said)
             if subject not in _NO_SUBJECTS:
                 return subject
-    return subject_of(said) if is_asked else ""
+    return memory_key(said) if is_asked else ""
 
 
 def _sentences(text: str) -> list[str]:
-    whole = (match.strip(" \u3000\t.。!！;；\n") for match in _SENTENCE.findall(plain(text)))
+    whole = (
+        match.strip(" \u3000\t.。!！;；\n") for match in _SENTENCE.findall(storable_text(text))
+    )
     return [one for one in whole if one]

@@ -1,7 +1,7 @@
-"""What is remembered that bears on a question. In: who asks what. Out: facts and exchanges.
+"""Memory recall: the asker's own facts and exchanges that bear on a question.
 
-Only the asker's own memories are looked at. An exchange whose answer rests on passages that the
-asker may not read any more, or that are gone, is not told.
+An exchange whose answer rests on chunks that the asker may not read any more, or that are gone, is
+left out.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents import models
-from agents.chat.memory.facts import plain
-from agents.chat.memory.vectors import embed_asked, space_now
-from agents.core.remembered import EPISODIC, SEMANTIC, Remembered
+from agents.chat.memory.embeddings import current_memory_space, embed_memory_question
+from agents.chat.memory.facts import storable_text
+from agents.core.recalled_memory import EPISODIC, SEMANTIC, RecalledMemory
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
-from rag.services.search.confidence import likeness
+from rag.services.search.confidence import calibrated_similarity
 from rag.services.wiring import registry as wiring
 
 MAX_FACTS, MAX_EPISODES = 8, 3
@@ -23,26 +23,26 @@ LIKE_ENOUGH = 0.65
 _WIDER = 3
 
 
-def recall(
+def recall_memories(
     *,
     query: str,
     scope: Scope,
     project: str | None = None,
     kinds: Sequence[str] = (),
     top_k: int | None = None,
-) -> list[Remembered]:
+) -> list[RecalledMemory]:
     """Return facts, then exchanges, each the likest first, at most ``top_k`` of a kind.
 
     ``project`` None looks into all of the person's projects. Nothing is returned to somebody
     unknown or who switched memory off. Raises RAGError when the embedding model fails.
     """
-    query = plain(query).strip()
+    query = storable_text(query).strip()
     rows = models.Memory.objects.readable(scope).defer("embedding")
-    rows = rows if project is None else rows.filter(project=plain(project))
+    rows = rows if project is None else rows.filter(project=storable_text(project))
     if not query or not may_remember(scope) or not rows.exists():
         return []
-    vector, space = embed_asked(query), space_now()
-    found: list[Remembered] = []
+    vector, space = embed_memory_question(query), current_memory_space()
+    found: list[RecalledMemory] = []
     if SEMANTIC in (kinds or (SEMANTIC,)):
         limit = top_k or MAX_FACTS
         facts = rows.filter(kind=SEMANTIC)
@@ -66,11 +66,11 @@ def may_remember(scope: Scope) -> bool:
     return not models.MemoryChoice.objects.filter(user_id=scope.user_id, is_on=False).exists()
 
 
-def _told(row: models.Memory) -> Remembered:
+def _told(row: models.Memory) -> RecalledMemory:
     distance = getattr(row, "distance", None)
     model = wiring.embedder().id
-    score = 0.0 if distance is None else likeness(model=model, cosine=1.0 - distance)
-    return Remembered(
+    score = 0.0 if distance is None else calibrated_similarity(model=model, cosine=1.0 - distance)
+    return RecalledMemory(
         str(row.key),
         row.kind,
         row.text,

@@ -1,4 +1,4 @@
-"""Facts that a model reads from a person's words. In: these, known facts. Out: new, outdated ones.
+"""Fact extraction by a model: the prompt, and the new and outdated facts of its answer.
 
 Only what the person said is read, never an answer or a document: nothing that a document claims
 can become a memory. What looks like a secret is not kept.
@@ -10,10 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-from agents.chat.memory.facts import HAN, MAX_FACTS, Fact, is_secret, plain, subject_of
+from agents.chat.memory.facts import (
+    HAN,
+    MAX_FACTS,
+    Fact,
+    memory_key,
+    mentions_secret,
+    storable_text,
+)
 from agents.chat.memory.facts import MAX_FACT_CHARACTERS as MAX_CHARACTERS
+from agents.core.parse_output import find_json_objects
 from agents.core.prompts import prompt_file
-from agents.core.read_output import find_objects
 
 MAX_SAID = 4000
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
@@ -43,12 +50,14 @@ def facts_prompt(said: str, known: Sequence[tuple[str, str]]) -> tuple[str, str]
     return prompt_file(f"facts_{'zh' if HAN.search(said) else 'en'}"), data
 
 
-def read_facts(answer: str, n_known: int) -> tuple[list[Fact], tuple[int, ...]] | None:
+def parse_facts(answer: str, n_known: int) -> tuple[list[Fact], tuple[int, ...]] | None:
     """Return the facts of a model's answer and the numbers of those outdated; None: it has none.
 
     What does not fit the schema is left out, and so is what looks like a secret.
     """
-    whole = next((one for one in find_objects(answer) if isinstance(one.get("facts"), list)), None)
+    whole = next(
+        (one for one in find_json_objects(answer) if isinstance(one.get("facts"), list)), None
+    )
     if whole is None:
         return None
     read = (_fact(one, n_known) for one in whole["facts"][:MAX_FACTS])
@@ -57,16 +66,16 @@ def read_facts(answer: str, n_known: int) -> tuple[list[Fact], tuple[int, ...]] 
 
 def _fact(one: Any, n_known: int) -> Fact | None:
     text = one.get("text") if isinstance(one, Mapping) else None
-    if not isinstance(text, str) or len(text) > MAX_CHARACTERS or is_secret(text):
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS or mentions_secret(text):
         return None
     given = one.get("subject")
-    subject = subject_of(given if isinstance(given, str) and given.strip() else text)
-    kept = " ".join(plain(text).split())
+    subject = memory_key(given if isinstance(given, str) and given.strip() else text)
+    kept = " ".join(storable_text(text).split())
     return Fact(subject, kept, _numbers(one.get("replaces"), n_known)) if subject and kept else None
 
 
 def _data(text: str) -> str:
-    return escape(plain(text), {'"': "&quot;"})
+    return escape(storable_text(text), {'"': "&quot;"})
 
 
 def _numbers(values: Any, limit: int) -> tuple[int, ...]:

@@ -1,1 +1,1 @@
-"""To be written."""
+"""OpenAI's protocol without HTTP: models, conversations, answers."""

@@ -1,8 +1,4 @@
-"""An answer as OpenAI's clients are told it. In: its events. Out: text and what goes along.
-
-Where a client wants the text to end. In: pieces, stop sequences. Out: what comes before.
-Citations as lines below a text, for who shows nothing else. In: citations. Out: lines.
-"""
+"""Completion text: an answer's events with stop sequences, footnotes and token counts."""
 
 from __future__ import annotations
 
@@ -11,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.core.chat import ChatEvent, Transcript
+from agents.core.chat_events import ChatEvent, Transcript
 from rag.services.tokens import count_tokens
 
 
-class StopCut:
+class StopSequences:
     """Ends a text before the first stop sequence that is complete, in whatever pieces it comes."""
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
@@ -60,7 +56,7 @@ def footnotes(*, citations: Sequence[Mapping[str, Any]], text: str) -> str:
     return _RULE + "\n".join(lines) if lines else ""
 
 
-def without_footnotes(*, text: str) -> str:
+def strip_footnotes(*, text: str) -> str:
     """Return a text as it was before ``footnotes`` were added."""
     return _BLOCK.sub("", text)
 
@@ -97,16 +93,16 @@ class OpenAIAnswer:
     stops: Sequence[str] = ()
     has_footnotes: bool = False
     holds: bool = False
-    told: Transcript = field(default_factory=Transcript)
+    transcript: Transcript = field(default_factory=Transcript)
     shown: str = ""
-    begun: Mapping[str, Any] = field(default_factory=dict)
-    ended: Mapping[str, Any] = field(default_factory=dict)
+    started: Mapping[str, Any] = field(default_factory=dict)
+    finished: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
     _usage: Mapping[str, Any] = field(default_factory=dict)
-    _cut: StopCut = field(default_factory=StopCut)
+    _cut: StopSequences = field(default_factory=StopSequences)
 
     def __post_init__(self) -> None:
-        self._cut = StopCut(self.stops)
+        self._cut = StopSequences(self.stops)
 
     @property
     def is_cut(self) -> bool:
@@ -116,13 +112,13 @@ class OpenAIAnswer:
     def take(self, event: ChatEvent) -> str:
         """Take in an event; return the text that it adds to what is shown."""
         if not self.is_cut:
-            self.told.add(event.kind, event.data)
+            self.transcript.add(event.kind, event.data)
         if event.kind == "start":
-            self.begun = event.data
+            self.started = event.data
         elif event.kind == "usage":
             self._usage = event.data
         elif event.kind in ("done", "stopped"):
-            self.ended = event.data
+            self.finished = event.data
         elif event.kind == "error":
             self.error = event.data
         if self.holds or self.is_cut or event.kind not in ("delta", "replace"):
@@ -132,7 +128,7 @@ class OpenAIAnswer:
 
     def finish(self) -> str:
         """Return the rest of the text, with the footnotes if these were asked for."""
-        rest = self._cut.feed(self.told.text) if self.holds else ""
+        rest = self._cut.feed(self.transcript.text) if self.holds else ""
         rest += self._cut.finish()
         shown = self._show(rest)
         if not self.has_footnotes:
@@ -142,8 +138,8 @@ class OpenAIAnswer:
     @property
     def citations(self) -> list[dict[str, Any]]:
         """Return the citations of what is shown."""
-        told, shown = self.told.citations, self.shown
-        return [one for one in told if not self.is_cut or f"[{one['number']}]" in shown]
+        citations, shown = self.transcript.citations, self.shown
+        return [one for one in citations if not self.is_cut or f"[{one['number']}]" in shown]
 
     @property
     def finish_reason(self) -> str:
@@ -164,20 +160,20 @@ class OpenAIAnswer:
         ``text`` is there when the answer was replaced after its text had been sent.
         """
         about = {
-            "message": self.begun.get("message"),
-            "session": self.begun.get("session"),
-            "outcome": self.ended.get("outcome"),
-            "confidence": self.ended.get("confidence"),
-            "sources": [_place(one) for one in self.told.sources],
-            "notices": self.told.notices,
+            "message": self.started.get("message"),
+            "session": self.started.get("session"),
+            "outcome": self.finished.get("outcome"),
+            "confidence": self.finished.get("confidence"),
+            "sources": [_serialize_source(one) for one in self.transcript.sources],
+            "notices": self.transcript.notices,
             "ignored": list(ignored),
         }
-        is_other = not self.is_cut and not self.shown.startswith(self.told.text)
-        return {**about, "text": self.told.text} if is_other else about
+        is_other = not self.is_cut and not self.shown.startswith(self.transcript.text)
+        return {**about, "text": self.transcript.text} if is_other else about
 
     def _instead(self, text: str) -> str:
         """Return what to add where a text takes the place of one that cannot be taken back."""
-        self._cut = StopCut(self.stops)
+        self._cut = StopSequences(self.stops)
         if text.startswith(self.shown):
             return text[len(self.shown) :]
         return f"\n\n{text}"
@@ -187,6 +183,6 @@ class OpenAIAnswer:
         return text
 
 
-def _place(source: Mapping[str, Any]) -> dict[str, Any]:
+def _serialize_source(source: Mapping[str, Any]) -> dict[str, Any]:
     name = (source.get("source") or {}).get("name", "")
     return {"name": name, **{key: source.get(key) for key in _PLACE}}

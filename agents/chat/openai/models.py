@@ -1,7 +1,4 @@
-"""Texts to vectors for other programs. In: a model's name, texts. Out: vectors, tokens.
-
-What OpenAI's clients may name as ``model``. In: who asks. Out: agents, embedding models.
-"""
+"""Models by OpenAI's names: agents and embedding models, and embeddings of texts."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from agents import models
 from agents.chat.agents.find import find_agent
 from agents.runtime.db import release
 from rag.core.access import Scope
-from rag.core.account import on_account
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+from rag.core.request_context import use_account
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import embedding_models
 
@@ -47,7 +44,7 @@ def find_model(*, name: str, scope: Scope) -> NamedModel:
     raise _unknown(name)
 
 
-def agent_called(*, name: str, scope: Scope) -> models.Agent:
+def model_agent(*, name: str, scope: Scope) -> models.Agent:
     """Return an agent that can be asked; one that is hidden or switched off is none here."""
     try:
         return find_agent(name=name, scope=scope)
@@ -55,7 +52,7 @@ def agent_called(*, name: str, scope: Scope) -> models.Agent:
         raise _unknown(name) from error
 
 
-def embedding_model_called(*, name: str, scope: Scope) -> str:
+def check_embedding_model(*, name: str, scope: Scope) -> str:
     """Return the name of an embedding model that may be used; raise NotFoundError."""
     if name not in embedding_models(scope=scope):
         raise _unknown(name)
@@ -74,14 +71,14 @@ MAX_TEXTS, MAX_TOKENS = 2048, 300_000
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedTexts:
     """Float32 vectors [n, dim] in the order of the texts, and how many tokens these had."""
 
     vectors: Any
     n_tokens: int
 
 
-def texts_of(*, given: Any) -> list[str]:
+def parse_texts(*, given: Any) -> list[str]:
     """Return the texts of a request's ``input``; raise InvalidInputError for anything else."""
     listed = [given] if isinstance(given, str) else given
     if not isinstance(listed, list) or not listed:
@@ -120,12 +117,12 @@ def embed_texts(
     scope: Scope,
     dimensions: int | None = None,
     is_query: bool = False,
-) -> Embedded:
+) -> EmbeddedTexts:
     """Return the vectors of a model that ``scope`` may use; NotFoundError for another.
 
     Raises InvalidInputError for more than 300,000 tokens and for other dimensions than the model's.
     """
-    embedder = wiring.embedder(embedding_model_called(name=model, scope=scope))
+    embedder = wiring.embedder(check_embedding_model(name=model, scope=scope))
     # No connection is held while the model works.
     release()
     if dimensions not in (None, embedder.dim):
@@ -146,7 +143,7 @@ def embed_texts(
                 limit=MAX_TOKENS,
                 param="input",
             )
-    with on_account(scope):
+    with use_account(scope):
         if is_query:
-            return Embedded([embedder.embed_query(text) for text in texts], n_tokens)
-        return Embedded(embedder.embed_passages(texts), n_tokens)
+            return EmbeddedTexts([embedder.embed_query(text) for text in texts], n_tokens)
+        return EmbeddedTexts(embedder.embed_passages(texts), n_tokens)

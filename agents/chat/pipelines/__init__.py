@@ -1,1 +1,1 @@
-"""To be written."""
+"""Agent pipelines: the steps of rag, react and supervisor agents and their order."""

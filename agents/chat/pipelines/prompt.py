@@ -1,7 +1,4 @@
-"""Texts of people and documents as data of a prompt. In: a text. Out: it, kept in its place.
-
-What the model is told. In: an agent's words, a state, sources. Out: the messages of a request.
-"""
+"""Prompts of agents: messages with persona, history and sources; data never leaves its element."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ def language_of(text: str) -> str:
     return "zh" if n_han and n_han >= 0.3 * len(_LETTER.findall(text)) else "en"
 
 
-def data(text: str) -> str:
+def escape_data(text: str) -> str:
     """Return a text that stays inside its element, whatever it holds."""
     return escape(_FORBIDDEN.sub("", text))
 
 
-def attribute(text: str) -> str:
+def quote_attribute(text: str) -> str:
     """Return a text as the quoted value of an attribute, whatever it holds."""
     return quoteattr(_FORBIDDEN.sub("", text), {"\n": " ", "\r": " ", "\t": " "})
 
@@ -54,12 +51,12 @@ def answer_messages(state: PipelineState, context: Context, run: PipelineRun) ->
     system = fill_prompt(
         prompt_file(f"answer_{language}"),
         {
-            "persona": data(run.prompt.strip()),
+            "persona": escape_data(run.prompt.strip()),
             "citation_rules": prompt_file(f"{rules}_{language}").strip(),
         },
     )
     asked = question_text(state, context.text)
-    return [Message("system", system), *turns_before(state, run), Message("user", asked)]
+    return [Message("system", system), *history_messages(state, run), Message("user", asked)]
 
 
 def question_text(state: PipelineState, documents: str) -> str:
@@ -67,17 +64,17 @@ def question_text(state: PipelineState, documents: str) -> str:
     parts = [documents] if documents else []
     for element, field in _BESIDE.items():
         if text := str(state.get(field) or ""):
-            parts.append(f"<{element}>\n{data(text)}\n</{element}>")
-    return "\n".join([*parts, f"<question>{data(_asked(state))}</question>"])
+            parts.append(f"<{element}>\n{escape_data(text)}\n</{element}>")
+    return "\n".join([*parts, f"<question>{escape_data(_asked(state))}</question>"])
 
 
 def small_talk_messages(state: PipelineState, run: PipelineRun) -> list[Message]:
     """Return the messages of a friendly word."""
     text = prompt_file(f"small_talk_{language_of(state['query'])}")
-    system = fill_prompt(text, {"persona": data(run.prompt.strip())})
+    system = fill_prompt(text, {"persona": escape_data(run.prompt.strip())})
     return [
         Message("system", system),
-        Message("user", f"<question>{data(state['query'])}</question>"),
+        Message("user", f"<question>{escape_data(state['query'])}</question>"),
     ]
 
 
@@ -86,8 +83,8 @@ def repair_messages(
 ) -> list[Message]:
     """Return the request for the same answer with quotes that hold."""
     listed = "\n".join(
-        f"- doc_id={attribute(one.doc_id)} quote={attribute(one.quote)}"
-        + (f" → {data(one.found)}" if one.found else "")
+        f"- doc_id={quote_attribute(one.doc_id)} quote={quote_attribute(one.quote)}"
+        + (f" → {escape_data(one.found)}" if one.found else "")
         for one in failed
     )
     text = fill_prompt(prompt_file(f"repair_citations_{language}"), {"failed": listed})
@@ -99,13 +96,13 @@ def _asked(state: PipelineState) -> str:
     return query if rewritten in ("", query) else f"{query}\n({rewritten})"
 
 
-def turns_before(state: PipelineState, run: PipelineRun) -> list[Message]:
+def history_messages(state: PipelineState, run: PipelineRun) -> list[Message]:
     """Return the turns before the question that the config allows, as data."""
     limit = 2 * run.config.history_turns
     turns: Sequence[Turn] = (state.get("history") or [])[-limit:] if limit else []
     # Marks of earlier answers number other sources than those shown now.
     return [
-        Message(turn["role"], data(_MARK.sub("", turn["content"][:_SHOWN_CHARACTERS])))
+        Message(turn["role"], escape_data(_MARK.sub("", turn["content"][:_SHOWN_CHARACTERS])))
         for turn in turns
         if turn["role"] in ("user", "assistant") and turn["content"].strip()
     ]

@@ -1,6 +1,6 @@
-"""Step Act. In: the calls that a model wants. Out: their results, as it is told them.
+"""Step Act: the tool calls of one turn, run concurrently, with their results for the model.
 
-Calls of one turn run side by side; what fails is told to the model, which can do better.
+What fails is told to the model, which can do better.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agents.chat.pipelines.prompt import attribute, data
-from agents.chat.pipelines.react_documents import shelve, sources_of
+from agents.chat.pipelines.prompt import escape_data, quote_attribute
+from agents.chat.pipelines.react_documents import number_documents, serialize_sources
+from agents.core.gather import gather_or_cancel
 from agents.core.pipeline import PipelineRun, PipelineState
-from agents.core.react import ToolResult, same_call
-from agents.core.side_by_side import side_by_side
+from agents.core.react import ToolResult, call_key
 from rag.core.errors import ConflictError, InvalidInputError, LimitError, RAGError
 from rag.core.types import Message, ToolUse
 
@@ -21,7 +21,7 @@ MAX_RESULT_CHARACTERS = 20_000
 _SUMMARY_CHARACTERS = 200
 
 
-async def act(state: PipelineState, run: PipelineRun) -> PipelineState:
+async def act_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return the results in ``agent_scratchpad`` and ``passages``, and the calls as they went.
 
     A call that was made before is not made again; a turn of nothing else ends the loop, and so
@@ -29,7 +29,7 @@ async def act(state: PipelineState, run: PipelineRun) -> PipelineState:
     """
     made, wanted = list(state.get("tool_calls") or []), state["wanted"]
     refusals = _refusals(made, wanted, run.config.max_tool_calls)
-    results = await side_by_side(
+    results = await gather_or_cancel(
         _called(call, f"{state['n_rounds']}.{number}", refusal, run)
         for number, (call, refusal) in enumerate(zip(wanted, refusals, strict=True), start=1)
     )
@@ -37,13 +37,13 @@ async def act(state: PipelineState, run: PipelineRun) -> PipelineState:
     n_before = len(passages)
     for number, (call, result) in enumerate(zip(wanted, results, strict=True), start=1):
         known = len(passages)
-        passages, documents = shelve(passages, result.hits, run, state["query"])
+        passages, documents = number_documents(passages, result.hits, run, state["query"])
         told.append(_text(call, result, documents))
         names = [passage.doc_id for passage in passages[known:]]
         made.append(_record(call, result, f"{state['n_rounds']}.{number}", names))
         await run.emit("tool_result", made[-1])
     if len(passages) > n_before:
-        await run.emit("sources", {"sources": sources_of(passages)})
+        await run.emit("sources", {"sources": serialize_sources(passages)})
     update: PipelineState = {
         "agent_scratchpad": [*state["agent_scratchpad"], *_turns(state, told)],
         "tool_calls": made,
@@ -61,11 +61,11 @@ def _refusals(
     made: Sequence[dict[str, Any]], wanted: Sequence[ToolUse], most: int
 ) -> list[RAGError | None]:
     """Return for each call why it is not made, None where it is."""
-    seen = {same_call(one["tool"], one["arguments"]) for one in made if not one["is_error"]}
+    seen = {call_key(one["tool"], one["arguments"]) for one in made if not one["is_error"]}
     n_made = sum(one["is_made"] for one in made)
     refusals: list[RAGError | None] = []
     for call in wanted:
-        name = same_call(call.name, call.arguments)
+        name = call_key(call.name, call.arguments)
         if call.fault:
             refusals.append(
                 InvalidInputError(
@@ -99,8 +99,8 @@ def _text(call: ToolUse, result: ToolResult, documents: str) -> str:
     text = json.dumps(rest, ensure_ascii=False, default=str) if rest else ""
     if len(text) > MAX_RESULT_CHARACTERS:
         text = f"{text[:MAX_RESULT_CHARACTERS]}…"
-    inside = "\n".join(filter(None, [documents, data(text)])) or "{}"
-    return f"<tool_result tool={attribute(call.name[:64])}>\n{inside}\n</tool_result>"
+    inside = "\n".join(filter(None, [documents, escape_data(text)])) or "{}"
+    return f"<tool_result tool={quote_attribute(call.name[:64])}>\n{inside}\n</tool_result>"
 
 
 def _turns(state: PipelineState, told: Sequence[str]) -> list[Message]:

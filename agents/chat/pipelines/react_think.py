@@ -1,7 +1,4 @@
-"""Steps Think and Answer. In: what is known. Out: the next calls of tools, or the answer.
-
-Whether an answer rests on anything. In: a state, what the model wrote. Out: yes or no.
-"""
+"""Steps Think and Answer: the next tool calls, or an answer that is grounded."""
 
 from __future__ import annotations
 
@@ -10,33 +7,33 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.chat.pipelines.generate import (
-    SHARE_OF_REST,
-    Teller,
-    done,
-    is_remembered,
-    request_of,
-    settle,
-    write,
+from agents.chat.pipelines.canned_texts import limit_text, unknown_text
+from agents.chat.pipelines.generate_answer import (
+    REPAIR_TIME_SHARE,
+    AnswerStream,
+    answer_request,
+    apply_citation_policy,
+    final_state,
+    is_answered_by_memory,
+    stream_answer,
 )
-from agents.chat.pipelines.prompt import data, language_of, question_text, turns_before
-from agents.chat.pipelines.react_documents import shelve, sources_of
-from agents.chat.pipelines.react_round import Round, ask_round
-from agents.chat.pipelines.texts import limit_text, unknown_text
+from agents.chat.pipelines.prompt import escape_data, history_messages, language_of, question_text
+from agents.chat.pipelines.react_documents import number_documents, serialize_sources
+from agents.chat.pipelines.react_turn import ModelTurn, run_turn
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, prompt_file
 from rag.core.types import Message
-from rag.services.answers.cited_answer import HOLDS
+from rag.services.answers.cited_answer import HOLDING_VERDICTS
 from rag.stages.prompting.context import Passage
 
 
 def has_grounds(state: PipelineState, run: PipelineRun) -> bool:
     """Return whether there is anything to answer from: documents, memories, a tool's result."""
-    is_known = bool(state.get("passages")) or is_remembered(state, run)
+    is_known = bool(state.get("passages")) or is_answered_by_memory(state, run)
     return is_known or _has_worked_out(state) or not _looks_up(run)
 
 
-def rests_on_something(teller: Teller, state: PipelineState, run: PipelineRun) -> bool:
+def is_grounded(answer_stream: AnswerStream, state: PipelineState, run: PipelineRun) -> bool:
     """Return whether an answer may stand.
 
     It does by a quote that holds, by what a tool worked out, by memories where the question is
@@ -45,9 +42,9 @@ def rests_on_something(teller: Teller, state: PipelineState, run: PipelineRun) -
     """
     if not _looks_up(run) or not run.config.enable_source_citation or _has_worked_out(state):
         return True
-    if is_remembered(state, run):
+    if is_answered_by_memory(state, run):
         return True
-    if any(citation.verdict in HOLDS for citation in teller.citations):
+    if any(citation.verdict in HOLDING_VERDICTS for citation in answer_stream.citations):
         return True
     is_sure = (state.get("confidence") or 0.0) >= run.config.min_confidence_score
     return is_sure and bool(state.get("passages"))
@@ -62,10 +59,10 @@ def _looks_up(run: PipelineRun) -> bool:
     return run.tools.searches_stores or bool(run.config.sources)
 
 
-async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
+async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return the calls that the model wants (``wanted``), or the answer that it gave.
 
-    A limit that is met ends the loop: ``limit`` names it, and ``answer`` follows.
+    A limit that is met ends the loop: ``limit`` names it, and ``answer_step`` follows.
     """
     state = state if state.get("agent_scratchpad") else await _opened(state, run)
     begun: PipelineState = {
@@ -75,63 +72,69 @@ async def think(state: PipelineState, run: PipelineRun) -> PipelineState:
     }
     if limit := _limit_met(state, run):
         return {**begun, "limit": limit}
-    teller = Teller(state["passages"], run)
+    answer_stream = AnswerStream(state["passages"], run)
     asked = state.get("rewritten_query") or state["query"]
-    request = request_of(state["agent_scratchpad"], asked, state["passages"], run)
+    request = answer_request(state["agent_scratchpad"], asked, state["passages"], run)
     try:
         async with asyncio.timeout(run.tools.deadline.remaining_s):
-            said = await ask_round(request, teller, run)
+            turn = await run_turn(request, answer_stream, run)
     except TimeoutError:
-        await teller.take_back()
+        await answer_stream.retract()
         return {**begun, "limit": "time"}
     counted: PipelineState = {
         "n_rounds": state.get("n_rounds", 0) + 1,
-        "spent_tokens": state.get("spent_tokens", 0) + said.tokens,
+        "spent_tokens": state.get("spent_tokens", 0) + turn.tokens,
     }
-    if said.calls is None and not rests_on_something(teller, state, run):
-        await teller.take_back()
-        return {**begun, **counted, **await _unknown(teller, state)}
-    if said.calls is None:
+    if turn.calls is None and not is_grounded(answer_stream, state, run):
+        await answer_stream.retract()
+        return {**begun, **counted, **await _unknown(answer_stream, state)}
+    if turn.calls is None:
         # A repair has what is left of the time; what was written stands without it.
         left_s = min(request.timeout_s, run.tools.deadline.remaining_s)
         asked_again = replace(request, timeout_s=left_s)
-        return {**begun, **counted, **await settle(asked_again, teller, state["query"], run)}
-    if said.calls:
-        begun["agent_scratchpad"] = [*state["agent_scratchpad"], _turn(said)]
-    return {**begun, **counted, "wanted": list(said.calls)}
+        return {
+            **begun,
+            **counted,
+            **await apply_citation_policy(asked_again, answer_stream, state["query"], run),
+        }
+    if turn.calls:
+        begun["agent_scratchpad"] = [*state["agent_scratchpad"], _turn(turn)]
+    return {**begun, **counted, "wanted": list(turn.calls)}
 
 
-async def answer(state: PipelineState, run: PipelineRun) -> PipelineState:
+async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return an answer from what was found so far; one that a limit cut short says so."""
     query, limit, passages = state["query"], state.get("limit") or "", state["passages"]
-    teller = Teller(passages, run)
+    answer_stream = AnswerStream(passages, run)
     if limit:
         await run.emit("notice", {"step": "answer", "limit": limit})
-        await teller.say(limit_text(query, limit))
+        await answer_stream.emit_own(limit_text(query, limit))
     if not has_grounds(state, run):
-        return await _unknown(teller, state)
+        return await _unknown(answer_stream, state)
     language = language_of(query)
     messages = _asked_again(
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
     )
-    request = request_of(messages, state.get("rewritten_query") or query, passages, run)
+    request = answer_request(messages, state.get("rewritten_query") or query, passages, run)
     started = time.monotonic()
     # A model that only wants to call more has nothing to say.
-    await write(request, teller, run, may_be_empty=True)
-    if not teller.raw.strip() or not rests_on_something(teller, state, run):
-        await teller.take_back()
-        return await _unknown(teller, state)
+    await stream_answer(request, answer_stream, run, may_be_empty=True)
+    if not answer_stream.raw.strip() or not is_grounded(answer_stream, state, run):
+        await answer_stream.retract()
+        return await _unknown(answer_stream, state)
     # A repair has what is left of the step's time, which would take the answer with it.
-    left_s = SHARE_OF_REST * (request.timeout_s - time.monotonic() + started)
-    end = await settle(replace(request, timeout_s=max(0.0, left_s)), teller, query, run)
+    left_s = REPAIR_TIME_SHARE * (request.timeout_s - time.monotonic() + started)
+    end = await apply_citation_policy(
+        replace(request, timeout_s=max(0.0, left_s)), answer_stream, query, run
+    )
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
 
 
-async def _unknown(teller: Teller, state: PipelineState) -> PipelineState:
+async def _unknown(answer_stream: AnswerStream, state: PipelineState) -> PipelineState:
     """Say that it is not known, and what was looked at."""
     looked_at = [passage.hit for passage in state.get("passages") or []]
-    await teller.say(unknown_text(state["query"], looked_at))
-    return done(teller.text, "unknown")
+    await answer_stream.emit_own(unknown_text(state["query"], looked_at))
+    return final_state(answer_stream.text, "unknown")
 
 
 async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:
@@ -140,17 +143,17 @@ async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:
     system = fill_prompt(
         prompt_file(f"react_{language}"),
         {
-            "persona": data(run.prompt.strip()),
+            "persona": escape_data(run.prompt.strip()),
             "citation_rules": prompt_file(f"{rules}_{language}").strip(),
         },
     )
     no_passages: list[Passage] = []
     hits = [*(state.get("page_hits") or []), *(state.get("reranked_results") or [])]
-    passages, documents = shelve(no_passages, hits, run, state["query"])
+    passages, documents = number_documents(no_passages, hits, run, state["query"])
     if passages:
-        await run.emit("sources", {"sources": sources_of(passages)})
+        await run.emit("sources", {"sources": serialize_sources(passages)})
     asked = Message("user", question_text(state, documents))
-    messages = [Message("system", system), *turns_before(state, run), asked]
+    messages = [Message("system", system), *history_messages(state, run), asked]
     return {**state, "agent_scratchpad": messages, "passages": passages}
 
 
@@ -164,9 +167,9 @@ def _limit_met(state: PipelineState, run: PipelineRun) -> str:
     return "iterations" if state.get("n_rounds", 0) >= run.max_iterations else ""
 
 
-def _turn(said: Round) -> Message:
-    calls = said.calls if said.is_native and said.calls else ()
-    return Message("assistant", said.text, calls)
+def _turn(turn: ModelTurn) -> Message:
+    calls = turn.calls if turn.is_native and turn.calls else ()
+    return Message("assistant", turn.text, calls)
 
 
 def _asked_again(messages: Sequence[Message], text: str) -> list[Message]:

@@ -1,12 +1,12 @@
-"""The pipeline of a supervisor: who is asked, what they say, and one answer made of it."""
+"""Supervisor pipeline: plan, ask agents, merge their answers."""
 
 from __future__ import annotations
 
-from agents.chat.pipelines.generate import generate
-from agents.chat.pipelines.rag import first_stages, routed
-from agents.chat.pipelines.react import BY_DEADLINE_S
-from agents.chat.pipelines.supervisor_merge import ANSWERED, ask, merge
-from agents.chat.pipelines.supervisor_plan import plan
+from agents.chat.pipelines.generate_answer import generate_step
+from agents.chat.pipelines.rag import opening_stages, with_routing
+from agents.chat.pipelines.react import BACKSTOP_TIMEOUT_S
+from agents.chat.pipelines.supervisor_merge import ANSWERED, ask_agents_step, merge_step
+from agents.chat.pipelines.supervisor_plan import plan_step
 from agents.core.pipeline import END, Branch, Pipeline, PipelineState, Step
 
 
@@ -17,15 +17,15 @@ def supervisor_pipeline() -> Pipeline:
     """
     steps = Pipeline(
         stages=(
-            *first_stages(),
-            (Step("plan", plan, BY_DEADLINE_S),),
-            (Step("ask", ask, BY_DEADLINE_S),),
-            (Step("merge", merge, BY_DEADLINE_S),),
-            (Step("generate", generate, "generate_timeout_s"),),
+            *opening_stages(),
+            (Step("plan", plan_step, BACKSTOP_TIMEOUT_S),),
+            (Step("ask", ask_agents_step, BACKSTOP_TIMEOUT_S),),
+            (Step("merge", merge_step, BACKSTOP_TIMEOUT_S),),
+            (Step("generate", generate_step, "generate_timeout_s"),),
         )
     )
     return (
-        routed(steps)
+        with_routing(steps)
         .with_branch("plan", Branch(_after_planning, ("ask", "merge")))
         .with_branch("ask", Branch(_after_asking, ("plan", "merge", END)))
         .with_branch("merge", Branch(lambda state: END, (END,)))

@@ -1,8 +1,7 @@
-"""Step Merge of a supervisor. In: answers of agents. Out: one answer, its citations numbered anew.
+"""Steps Ask and Merge of a supervisor: agents asked concurrently, one answer of theirs.
 
-By the model, whose quotes are checked again; without one the answers stand one after another.
-
-Step Ask of a supervisor. In: orders. Out: what the agents answered, or how they failed.
+The model merges and its quotes are verified again; without a model the answers stand one after
+another, their citations renumbered.
 """
 
 from __future__ import annotations
@@ -14,14 +13,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from agents.chat.pipelines.generate import Teller, request_of, said, settle, write
-from agents.chat.pipelines.prompt import attribute, data, language_of, question_text, turns_before
-from agents.chat.pipelines.react_documents import doc_name, place_of, shelve, sources_of
-from agents.chat.pipelines.texts import nobody_text, unavailable_text, unknown_text
+from agents.chat.pipelines.canned_texts import no_agent_text, unavailable_text, unknown_text
+from agents.chat.pipelines.generate_answer import (
+    AnswerStream,
+    answer_request,
+    apply_citation_policy,
+    emit_answer,
+    stream_answer,
+)
+from agents.chat.pipelines.prompt import (
+    escape_data,
+    history_messages,
+    language_of,
+    question_text,
+    quote_attribute,
+)
+from agents.chat.pipelines.react_documents import (
+    doc_id_of,
+    number_documents,
+    passage_key,
+    serialize_sources,
+)
+from agents.core.gather import gather_or_cancel
 from agents.core.page_context import PageRead
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, prompt_file
-from agents.core.side_by_side import side_by_side
 from rag.core.errors import ProviderError, ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
@@ -38,11 +54,11 @@ _TOLD = frozenset({"tool_call", "tool_result", "agent_call", "agent_result", "no
 _SUMMARY_CHARACTERS = 200
 
 
-async def ask(state: PipelineState, run: PipelineRun) -> PipelineState:
+async def ask_agents_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return all ``answers`` so far; where one agent alone answered, that is the final answer."""
     before, orders = list(state.get("answers") or []), state["orders"]
     is_alone = len(orders) == 1 and not any(one["outcome"] in ANSWERED for one in before)
-    found = await side_by_side(
+    found = await gather_or_cancel(
         _answer(order, f"{state['n_rounds']}.{number}", is_alone, state, run)
         for number, order in enumerate(orders, start=1)
     )
@@ -88,13 +104,13 @@ async def _answer(
     try:
         async with asyncio.timeout(share * run.tools.deadline.remaining_s):
             history, page = state.get("history") or [], _page_of(state)
-            said = await run.team.ask(name, order["question"], history, page, pass_on)
-        outcome = said.outcome
+            reply = await run.team.ask(name, order["question"], history, page, pass_on)
+        outcome = reply.outcome
         answer = {
-            "text": said.text,
-            "citations": said.citations,
-            "sources": said.sources,
-            "confidence": said.confidence,
+            "text": reply.text,
+            "citations": reply.citations,
+            "sources": reply.sources,
+            "confidence": reply.confidence,
         }
     except TimeoutError:
         error = ProviderTimeoutError(
@@ -121,7 +137,7 @@ _MARK = re.compile(r"\[(\d{1,3})\]")
 _FIELDS = tuple(field.name for field in fields(Citation))
 
 
-async def merge(state: PipelineState, run: PipelineRun) -> PipelineState:
+async def merge_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return ``final_answer``, ``citations`` and ``outcome`` of all that was answered.
 
     A model that has not merged when the run's time is over is not waited for.
@@ -131,27 +147,31 @@ async def merge(state: PipelineState, run: PipelineRun) -> PipelineState:
     if not good:
         return await _without_answer(state, answers, run)
     passages, documents = _gathered(good, run, state["query"])
-    await run.emit("sources", {"sources": sources_of(passages)})
+    await run.emit("sources", {"sources": serialize_sources(passages)})
     numbered = _numbered(good, passages)
     if len(good) == 1 or not run.can_write or not _left_s(run):
         return await _in_a_row(numbered, run)
-    request = request_of(_messages(state, numbered, documents, run), state["query"], passages, run)
-    teller = Teller(passages, run)
+    request = answer_request(
+        _messages(state, numbered, documents, run), state["query"], passages, run
+    )
+    answer_stream = AnswerStream(passages, run)
     try:
-        await _written(replace(request, timeout_s=_left_s(run)), teller, run)
+        await _written(replace(request, timeout_s=_left_s(run)), answer_stream, run)
     except ProviderError as error:
         # What the agents said is there, whoever cannot merge it.
         await run.emit("notice", {"step": "merge", "error": error.as_dict()})
-        await teller.take_back()
+        await answer_stream.retract()
         return await _in_a_row(numbered, run)
     # A repair has what is left of the time; what was written stands without it.
-    return await settle(replace(request, timeout_s=_left_s(run)), teller, state["query"], run)
+    return await apply_citation_policy(
+        replace(request, timeout_s=_left_s(run)), answer_stream, state["query"], run
+    )
 
 
-async def _written(request: ChatRequest, teller: Teller, run: PipelineRun) -> None:
+async def _written(request: ChatRequest, answer_stream: AnswerStream, run: PipelineRun) -> None:
     try:
         async with asyncio.timeout(request.timeout_s):
-            await write(request, teller, run)
+            await stream_answer(request, answer_stream, run)
     except TimeoutError:
         raise ProviderTimeoutError(
             "The model {model} did not answer within {timeout_s} s.",
@@ -174,15 +194,15 @@ async def _without_answer(
             "There was no time left to ask an agent.", hint="Allow more by run_timeout_s."
         )
     if not answers:
-        return await said(nobody_text(query), "unknown", run)
+        return await emit_answer(no_agent_text(query), "unknown", run)
     errors = [one["error"] for one in answers if one["error"] is not None]
     if len(errors) == len(answers):
         # Nobody could so much as look: that is a failure, and no answer.
         raise errors[-1]
     looked_at = [Hit.from_dict(one) for answer in answers for one in answer["sources"]]
     if looked_at or any(one["outcome"] == "unknown" for one in answers):
-        return await said(unknown_text(query, looked_at), "unknown", run)
-    return await said(unavailable_text(query), "unavailable", run)
+        return await emit_answer(unknown_text(query, looked_at), "unknown", run)
+    return await emit_answer(unavailable_text(query), "unavailable", run)
 
 
 def _gathered(
@@ -196,12 +216,12 @@ def _gathered(
     for answer in answers:
         cited = {citation["doc_id"] for citation in answer["citations"]}
         found = [Hit.from_dict(one) for one in answer["sources"] if one.get("doc_id") in cited]
-        hits |= {place_of(hit): hit for hit in found if place_of(hit) not in hits}
-    passages, documents = shelve([], list(hits.values()), run, query)
-    shown = {place_of(passage.hit) for passage in passages}
+        hits |= {passage_key(hit): hit for hit in found if passage_key(hit) not in hits}
+    passages, documents = number_documents([], list(hits.values()), run, query)
+    shown = {passage_key(passage.hit) for passage in passages}
     rest = [hit for place, hit in hits.items() if place not in shown]
     for number, hit in enumerate(rest, start=len(passages) + 1):
-        passages.append(Passage(doc_name(number), hit, hit.text))
+        passages.append(Passage(doc_id_of(number), hit, hit.text))
     return passages, documents
 
 
@@ -209,11 +229,11 @@ def _numbered(
     answers: Sequence[Mapping[str, Any]], passages: Sequence[Passage]
 ) -> list[dict[str, Any]]:
     """Return the answers with their marks and citations numbered through all of them."""
-    ids = {place_of(passage.hit): passage.doc_id for passage in passages}
+    ids = {passage_key(passage.hit): passage.doc_id for passage in passages}
     found, n = [], 0
     for answer in answers:
         new_ids = {
-            str(one.get("doc_id")): ids.get(place_of(Hit.from_dict(one)), "")
+            str(one.get("doc_id")): ids.get(passage_key(Hit.from_dict(one)), "")
             for one in answer["sources"]
         }
         numbers: dict[int, int] = {}
@@ -265,16 +285,16 @@ def _messages(
     system = fill_prompt(
         prompt_file(f"supervisor_merge_{language}"),
         {
-            "persona": data(run.prompt.strip()),
+            "persona": escape_data(run.prompt.strip()),
             "citation_rules": prompt_file(f"{rules}_{language}").strip(),
         },
     )
     told = "\n".join(
-        f"<answer agent={attribute(one['agent'])}>\n{data(_with_ids(one))}\n</answer>"
+        f"<answer agent={quote_attribute(one['agent'])}>\n{escape_data(_with_ids(one))}\n</answer>"
         for one in answers
     )
     asked = question_text(state, f"{documents}\n<answers>\n{told}\n</answers>".strip())
-    return [Message("system", system), *turns_before(state, run), Message("user", asked)]
+    return [Message("system", system), *history_messages(state, run), Message("user", asked)]
 
 
 def _with_ids(answer: Mapping[str, Any]) -> str:

@@ -1,20 +1,20 @@
-"""Step Plan of a supervisor. In: a question, who can be asked. Out: who is asked what next."""
+"""Step Plan of a supervisor: which agents are asked next, and what."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from agents.chat.pipelines.prompt import attribute, data, language_of
+from agents.chat.pipelines.prompt import escape_data, language_of, quote_attribute
 from agents.core.agent import Member
 from agents.core.model_options import model_options
+from agents.core.parse_output import find_json_objects
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import prompt_file
-from agents.core.read_output import find_objects
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services.search.confidence import word_share
+from rag.services.search.confidence import lexical_overlap
 
 MAX_AT_ONCE, MAX_QUESTION = 4, 2000
 _SHOWN = 1200
@@ -25,7 +25,7 @@ _REFUSED = (400, 422)
 Order = dict[str, str]
 
 
-async def plan(state: PipelineState, run: PipelineRun) -> PipelineState:
+async def plan_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return ``orders``: agents that were not asked yet, each with its question; none: it is over.
 
     The model chooses; without one, or when it fails, the words that agents' descriptions share
@@ -71,7 +71,7 @@ async def _by_model(
         options=options,
     )
     reply = await _asked(request, run)
-    for found in find_objects(reply.text):
+    for found in find_json_objects(reply.text):
         calls = found.get("calls")
         if isinstance(calls, list):
             read = [_order(call, names, state["query"]) for call in calls]
@@ -99,24 +99,27 @@ async def _asked(request: ChatRequest, run: PipelineRun) -> ChatReply:
 
 def _messages(state: PipelineState, free: Sequence[Member]) -> list[Message]:
     told = "\n".join(
-        f"<agent name={attribute(member.name)} role={attribute(member.role)}>"
-        f"{data(member.description)}</agent>"
+        f"<agent name={quote_attribute(member.name)} role={quote_attribute(member.role)}>"
+        f"{escape_data(member.description)}</agent>"
         for member in free
     )
     turns = "\n".join(
-        f'<turn role="{turn["role"]}">{data(turn["content"][:_SHOWN])}</turn>'
+        f'<turn role="{turn["role"]}">{escape_data(turn["content"][:_SHOWN])}</turn>'
         for turn in (state.get("history") or [])[-6:]
     )
     answers = "\n".join(
-        f"<answer agent={attribute(one['agent'])}>{data(one['text'][:_SHOWN])}</answer>"
+        f"<answer agent={quote_attribute(one['agent'])}>"
+        f"{escape_data(one['text'][:_SHOWN])}</answer>"
         for one in state.get("answers") or []
     )
     parts = [f"<agents>\n{told}\n</agents>"]
     parts += [f"<conversation>\n{turns}\n</conversation>"] if turns else []
     parts += [f"<answers>\n{answers}\n</answers>"] if answers else []
     beside = {"memories": state.get("memories"), "page_context": state.get("page_context")}
-    parts += [f"<{name}>\n{data(text)}\n</{name}>" for name, text in beside.items() if text]
-    parts.append(f"<question>{data(state.get('rewritten_query') or state['query'])}</question>")
+    parts += [f"<{name}>\n{escape_data(text)}\n</{name}>" for name, text in beside.items() if text]
+    parts.append(
+        f"<question>{escape_data(state.get('rewritten_query') or state['query'])}</question>"
+    )
     system = prompt_file(f"supervisor_{language_of(state['query'])}")
     return [Message("system", system), Message("user", "\n".join(parts))]
 
@@ -147,5 +150,5 @@ def _order(call: Any, names: Sequence[str], query: str) -> Order | None:
 
 def _by_words(question: str, free: Sequence[Member]) -> str:
     """Return the agent whose description shares most with the question, the first of equals."""
-    shares = [word_share(query=question, text=f"{one.name} {one.description}") for one in free]
+    shares = [lexical_overlap(query=question, text=f"{one.name} {one.description}") for one in free]
     return free[shares.index(max(shares))].name

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Flow definitions: YAML, static checks, CEL conditions, flow state; no database, no LangGraph."""

@@ -1,7 +1,4 @@
-"""A flow's folder as one thing. In: a zip, or texts by path. Out: its files, and back.
-
-A flow as a folder. In: flow.yaml with texts beside it. Out: both as texts, and back.
-"""
+"""Flow folders and zip archives: flow.yaml with its prompt files, read and written."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from rag.core.errors import InvalidInputError, NotFoundError
-from rag.core.zip_name import zip_name
+from rag.core.zip_entries import decode_entry_name
 
 FLOW_FILE = "flow.yaml"
 # What lies here fills the flow's stores and is no prompt.
@@ -34,7 +31,7 @@ class FlowFiles:
     prompts: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_folder(path: Path) -> FlowFiles:
+def read_flow_folder(path: Path) -> FlowFiles:
     """Return what lies in a folder, or around a YAML file: it and all .md and .txt files.
 
     What lies below ``documents/`` is for the flow's stores and left alone.
@@ -53,13 +50,13 @@ def read_folder(path: Path) -> FlowFiles:
                 raise InvalidInputError(
                     "“{path}” holds more than {limit} texts.", path=folder, limit=MAX_FILES
                 )
-            prompts[one.relative_to(folder).as_posix()] = read_text(one)
-    return FlowFiles(read_text(file), prompts)
+            prompts[one.relative_to(folder).as_posix()] = read_flow_text_file(one)
+    return FlowFiles(read_flow_text_file(file), prompts)
 
 
-def write_folder(path: Path, files: FlowFiles) -> list[Path]:
+def write_flow_folder(path: Path, files: FlowFiles) -> list[Path]:
     """Write a flow into a folder, made when it is not there; return the files written."""
-    check_prompts(files.prompts)
+    check_prompt_paths(files.prompts)
     written = []
     for name, text in {FLOW_FILE: files.yaml, **files.prompts}.items():
         file = path / PurePosixPath(name)
@@ -69,7 +66,7 @@ def write_folder(path: Path, files: FlowFiles) -> list[Path]:
     return written
 
 
-def check_prompts(prompts: Mapping[str, str]) -> None:
+def check_prompt_paths(prompts: Mapping[str, str]) -> None:
     """Raise InvalidInputError for a prompt whose path leads out, or that no database keeps."""
     for name, text in prompts.items():
         parts = PurePosixPath(name).parts
@@ -95,7 +92,7 @@ def _is_document(file: Path, folder: Path) -> bool:
     return file.relative_to(folder).parts[0] == DOCUMENTS
 
 
-def read_text(file: Path) -> str:
+def read_flow_text_file(file: Path) -> str:
     """Return a file's text; raise InvalidInputError for one too large, or no UTF-8."""
     if file.stat().st_size > MAX_BYTES:
         raise InvalidInputError(
@@ -116,7 +113,7 @@ _UNREADABLE = (lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, OSEr
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def read_archive(data: bytes) -> FlowFiles:
+def read_flow_zip(data: bytes) -> FlowFiles:
     """Return the flow of a zip whose flow.yaml lies at its top or in its one folder.
 
     Other files than .md and .txt beside it are left alone. Raises InvalidInputError for what is no
@@ -124,7 +121,7 @@ def read_archive(data: bytes) -> FlowFiles:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return from_texts(_texts(archive))
+            return files_from_texts(_texts(archive))
     except (zipfile.BadZipFile, zlib.error, *_UNREADABLE) as error:
         raise InvalidInputError(
             "The archive cannot be read: {reason}.",
@@ -133,18 +130,18 @@ def read_archive(data: bytes) -> FlowFiles:
         ) from error
 
 
-def write_archive(files: FlowFiles) -> bytes:
+def write_flow_zip(files: FlowFiles) -> bytes:
     """Return the files as a zip; the same files are the same bytes."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in to_texts(files).items():
+        for name, text in files_to_texts(files).items():
             archive.writestr(
                 zipfile.ZipInfo(name, _DATE), text.encode("utf-8"), zipfile.ZIP_DEFLATED
             )
     return written.getvalue()
 
 
-def from_texts(texts: Mapping[str, str]) -> FlowFiles:
+def files_from_texts(texts: Mapping[str, str]) -> FlowFiles:
     """Return the flow of texts by path; raise NotFoundError without a flow.yaml.
 
     Raises InvalidInputError for a path that leads out, too many and too long texts.
@@ -159,22 +156,24 @@ def from_texts(texts: Mapping[str, str]) -> FlowFiles:
         _check_size(name, len(text.encode("utf-8", "surrogatepass")))
     plain = {name: _plain(text) for name, text in texts.items()}
     prompts = {name: text for name, text in plain.items() if name != FLOW_FILE}
-    check_prompts(prompts)
+    check_prompt_paths(prompts)
     return FlowFiles(plain[FLOW_FILE], prompts)
 
 
-def to_texts(files: FlowFiles) -> dict[str, str]:
+def files_to_texts(files: FlowFiles) -> dict[str, str]:
     """Return the files' texts by path."""
     return {FLOW_FILE: files.yaml, **files.prompts}
 
 
 def _texts(archive: zipfile.ZipFile) -> dict[str, str]:
-    names = [PurePosixPath(zip_name(one)) for one in archive.infolist() if not one.is_dir()]
+    names = [
+        PurePosixPath(decode_entry_name(one)) for one in archive.infolist() if not one.is_dir()
+    ]
     roots = [name.parent for name in names if name.name == FLOW_FILE]
     root = min(roots, key=lambda one: len(one.parts), default=PurePosixPath())
     found: dict[str, str] = {}
     for one in archive.infolist():
-        name = PurePosixPath(zip_name(one))
+        name = PurePosixPath(decode_entry_name(one))
         is_text = name == root / FLOW_FILE or name.suffix in TEXTS
         if one.is_dir() or not is_text or not name.is_relative_to(root):
             continue

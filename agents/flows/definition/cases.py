@@ -1,4 +1,4 @@
-"""Cases beside a flow. In: a folder. Out: typed cases, and the answers that they share.
+"""Flow test cases: cases.yaml beside a flow, read as typed cases.
 
 ``cases.yaml`` holds ``cases`` and perhaps ``answers``, ``script`` (a file with answers) and
 ``default``, as scripted models take them. A case has a message and may have state, sources (their
@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agents.flows.definition.archive import read_text
-from agents.flows.definition.read_yaml import read_yaml
+from agents.flows.definition.archive import read_flow_text_file
+from agents.flows.definition.yaml_positions import parse_yaml
 from rag.core.errors import InvalidInputError, NotFoundError
 
 CASES_FILE = "cases.yaml"
@@ -25,7 +25,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Expected(_Strict):
+class ExpectedOutcome(_Strict):
     """What a case must come to; only what is given is compared."""
 
     route: list[str] | None = None
@@ -35,7 +35,7 @@ class Expected(_Strict):
     error: str = ""
 
 
-class Case(_Strict):
+class FlowCase(_Strict):
     """One message with all that the flow would be told from outside."""
 
     name: str
@@ -44,19 +44,19 @@ class Case(_Strict):
     sources: dict[str, Any] = {}
     decisions: dict[str, str] = {}
     answers: list[dict[str, Any]] = []
-    expect: Expected = Expected()
+    expect: ExpectedOutcome = ExpectedOutcome()
 
 
-class CaseFile(_Strict):
+class FlowCaseFile(_Strict):
     """All cases; ``answers`` are those of every case, after its own."""
 
-    cases: list[Case] = Field(min_length=1, max_length=1000)
+    cases: list[FlowCase] = Field(min_length=1, max_length=1000)
     answers: list[dict[str, Any]] = []
     script: str = ""
     default: Any = None
 
 
-def read_cases(path: Path) -> CaseFile:
+def read_cases(path: Path) -> FlowCaseFile:
     """Return the cases of a flow's folder, or of the folder around its YAML, script included.
 
     Raises NotFoundError without cases, InvalidInputError for wrong ones, with their place.
@@ -65,9 +65,9 @@ def read_cases(path: Path) -> CaseFile:
     file = folder / CASES_FILE
     if not file.is_file():
         raise NotFoundError("There are no cases at “{path}”.", path=file)
-    located = read_yaml(read_text(file), name=CASES_FILE)
+    located = parse_yaml(read_flow_text_file(file), name=CASES_FILE)
     try:
-        found = CaseFile.model_validate(located.data)
+        found = FlowCaseFile.model_validate(located.data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = located.place(first["loc"])
@@ -81,11 +81,11 @@ def read_cases(path: Path) -> CaseFile:
     return _with_script(found, folder) if found.script else found
 
 
-def _with_script(found: CaseFile, folder: Path) -> CaseFile:
+def _with_script(found: FlowCaseFile, folder: Path) -> FlowCaseFile:
     file = folder / found.script
     if not file.is_file():
         raise NotFoundError("There is no script at “{path}”.", path=file)
-    data = read_yaml(read_text(file), name=found.script).data
+    data = parse_yaml(read_flow_text_file(file), name=found.script).data
     if not isinstance(data, dict) or not isinstance(data.get("answers", []), list):
         raise InvalidInputError(
             "The script “{name}” is wrong: {reason}.",

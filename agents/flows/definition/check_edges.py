@@ -1,7 +1,4 @@
-"""Whether a node's edges are a clear choice. In: a definition. Out: findings.
-
-Whether two conditions can hold at once. In: conditions. Out: values for which both do.
-"""
+"""Static check of a node's edges: unreadable, repeated, overlapping and unreachable conditions."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 
 from agents.flows.definition.conditions import ALWAYS, Condition, compile_condition
 from agents.flows.definition.definition import DEFAULT, EdgeDefinition, FlowDefinition
-from agents.flows.definition.finding import Findings
+from agents.flows.definition.findings import FlowFindings
 from rag.core.errors import RAGError
 
 MAX_TRIES = 3000
@@ -52,7 +49,7 @@ _Key = tuple[str | int, ...]
 _Tried = dict[tuple[str, str], Mapping[str, Any] | None]
 
 
-def check_edges(flow: FlowDefinition, found: Findings) -> None:
+def check_edges(flow: FlowDefinition, found: FlowFindings) -> None:
     """Report unreadable, repeated, overlapping and never reached conditions, node by node."""
     by_source: dict[str, list[tuple[int, EdgeDefinition]]] = {}
     tried: _Tried = {}
@@ -63,7 +60,7 @@ def check_edges(flow: FlowDefinition, found: Findings) -> None:
         _check_overlaps(edges, tried, found)
 
 
-def _check_order(edges: _Numbered, found: Findings) -> None:
+def _check_order(edges: _Numbered, found: FlowFindings) -> None:
     name = edges[0][1].source
     n_defaults, is_decided = 0, False
     for number, edge in edges:
@@ -90,7 +87,7 @@ def _check_order(edges: _Numbered, found: Findings) -> None:
         )
 
 
-def _check_overlaps(edges: _Numbered, tried: _Tried, found: Findings) -> None:
+def _check_overlaps(edges: _Numbered, tried: _Tried, found: FlowFindings) -> None:
     conditions: list[tuple[int, Condition]] = []
     for number, edge in edges:
         if edge.condition.strip() in (ALWAYS, DEFAULT):
@@ -108,7 +105,7 @@ def _check_overlaps(edges: _Numbered, tried: _Tried, found: Findings) -> None:
 
 
 def _compare(
-    condition: Condition, before: Iterable[Condition], tried: _Tried, key: _Key, found: Findings
+    condition: Condition, before: Iterable[Condition], tried: _Tried, key: _Key, found: FlowFindings
 ) -> None:
     """Report the first of the earlier conditions that may hold together with this one."""
     for other in before:

@@ -1,18 +1,15 @@
-"""Whether a flow's graph leads from its entry to its end. In: a definition. Out: findings.
-
-Which nodes a node must wait for. In: a definition. Out: pairs, one strictly before the other.
-"""
+"""Static check of a flow's graph: unreachable nodes, dead ends, unbounded cycles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from agents.flows.definition.definition import END, FlowDefinition
-from agents.flows.definition.finding import Findings
+from agents.flows.definition.findings import FlowFindings
 from rag.core.errors import RAGError
 
 
-def check_graph(flow: FlowDefinition, found: Findings) -> bool:
+def check_graph(flow: FlowDefinition, found: FlowFindings) -> bool:
     """Report unknown names, unreachable nodes, dead ends and unbounded cycles.
 
     Return whether all names are known, so that paths mean something.
@@ -34,13 +31,13 @@ def check_graph(flow: FlowDefinition, found: Findings) -> bool:
     return is_sound
 
 
-def upstream_of(flow: FlowDefinition) -> dict[str, set[str]]:
+def ancestors_of(flow: FlowDefinition) -> dict[str, set[str]]:
     """Return for each node itself and all nodes from which a path leads to it."""
     sources = _neighbours((target, edge.source) for edge in flow.edges for target in edge.targets)
     return {node.name: _reached([node.name], sources) for node in flow.nodes}
 
 
-def _check_paths(flow: FlowDefinition, found: Findings) -> None:
+def _check_paths(flow: FlowDefinition, found: FlowFindings) -> None:
     targets = _neighbours((edge.source, target) for edge in flow.edges for target in edge.targets)
     sources = _neighbours((target, edge.source) for edge in flow.edges for target in edge.targets)
     reachable = _reached([flow.entry_node], targets)
@@ -88,13 +85,13 @@ def _reached(starts: Iterable[str], neighbours: Mapping[str, list[str]]) -> set[
     return reached
 
 
-def strictly_before(flow: FlowDefinition) -> Mapping[str, frozenset[str]]:
+def strict_ancestors_of(flow: FlowDefinition) -> Mapping[str, frozenset[str]]:
     """Return for each node those from which a path leads to it, but none back.
 
     While one of these is still at work, it may yet come to the node: a node where branches join
     waits for it. Nodes on one cycle never wait for each other.
     """
-    before = upstream_of(flow)
+    before = ancestors_of(flow)
     return {
         name: frozenset(other for other in names - {name} if name not in before[other])
         for name, names in before.items()

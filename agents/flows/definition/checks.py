@@ -1,4 +1,4 @@
-"""What is wrong with a flow before it runs. In: a flow, what there is. Out: findings in order."""
+"""Flow linter: runs all static checks of a flow and returns findings in file order."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
 from agents.flows.definition.check_edges import check_edges
 from agents.flows.definition.check_graph import check_graph
-from agents.flows.definition.check_names import check_names
+from agents.flows.definition.check_variables import check_variables
 from agents.flows.definition.definition import Flow
-from agents.flows.definition.finding import Finding, Findings
+from agents.flows.definition.findings import FlowFinding, FlowFindings
 from agents.flows.definition.node_configs import AgentNodeConfig, RagFilesConfig
 from rag.core.errors import RAGError
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FlowEnvironment:
     """What a flow may rely on: each raises a RAGError for what is not there."""
 
     check_source: Callable[[DataSourceConfig], None]
@@ -25,23 +25,23 @@ class Surroundings:
     check_files: Callable[[RagFilesConfig], None]
 
 
-def check_flow(flow: Flow, surroundings: Surroundings) -> list[Finding]:
+def check_flow(flow: Flow, surroundings: FlowEnvironment) -> list[FlowFinding]:
     """Return all findings, errors and warnings, by their place in the file.
 
     A flow with errors must not be activated.
     """
-    found = Findings(flow.located)
+    found = FlowFindings(flow.located)
     is_sound = check_graph(flow.definition, found)
     check_edges(flow.definition, found)
     for number, node in enumerate(flow.definition.nodes):
         _check_node(flow, number, flow.configs[node.name], found, surroundings)
     if is_sound:
-        check_names(flow, found)
+        check_variables(flow, found)
     return found.in_order()
 
 
 def _check_node(
-    flow: Flow, number: int, config: object, found: Findings, surroundings: Surroundings
+    flow: Flow, number: int, config: object, found: FlowFindings, surroundings: FlowEnvironment
 ) -> None:
     key = ("nodes", number, "config")
     if isinstance(config, AgentNodeConfig):
@@ -64,7 +64,7 @@ def _check_node(
             surroundings.check_files(config)
 
 
-def _check_prompt(flow: Flow, path: str, key: tuple[str | int, ...], found: Findings) -> None:
+def _check_prompt(flow: Flow, path: str, key: tuple[str | int, ...], found: FlowFindings) -> None:
     if path not in flow.prompts:
         known = ", ".join(sorted(flow.prompts)) or "none"
         found.error(

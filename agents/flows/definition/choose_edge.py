@@ -1,4 +1,4 @@
-"""Where a run goes on after a node. In: the node's edges and values. Out: the first that holds."""
+"""Edge routing: the first edge of a node whose condition holds decides where a run goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class EdgeChoice:
     """The edge that was taken; ``missing`` variables and ``mistakes`` made comparisons false."""
 
     targets: tuple[str, ...]
@@ -27,14 +27,16 @@ class Route:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
 
-def choose_edge(node: str, edges: Sequence[EdgeDefinition], values: Mapping[str, Any]) -> Route:
+def choose_edge(
+    node: str, edges: Sequence[EdgeDefinition], values: Mapping[str, Any]
+) -> EdgeChoice:
     """Return the route of the first edge in the file's order whose condition holds.
 
     ``default`` holds when no other does, wherever it stands; without any edge a node is a last
     one. Raises InvalidInputError naming values and conditions when none holds.
     """
     if not edges:
-        return Route((END,), ALWAYS)
+        return EdgeChoice((END,), ALWAYS)
     missing: dict[str, None] = {}
     mistakes: dict[str, None] = {}
     default: EdgeDefinition | None = None
@@ -47,9 +49,9 @@ def choose_edge(node: str, edges: Sequence[EdgeDefinition], values: Mapping[str,
         missing.update(dict.fromkeys(verdict.missing))
         mistakes.update(dict.fromkeys(verdict.mistakes))
         if verdict.is_true:
-            return Route(_targets(edge), text, tuple(missing), tuple(mistakes))
+            return EdgeChoice(_targets(edge), text, tuple(missing), tuple(mistakes))
     if default is not None:
-        return Route(_targets(default), DEFAULT, tuple(missing), tuple(mistakes))
+        return EdgeChoice(_targets(default), DEFAULT, tuple(missing), tuple(mistakes))
     raise InvalidInputError(
         "After “{node}” no condition holds: {conditions}. The values are: {values}.",
         hint="Add an edge with the condition default.",

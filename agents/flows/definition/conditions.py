@@ -1,7 +1,7 @@
-"""Conditions of edges. In: CEL over a state's variables. Out: true or false, never an exception.
+"""CEL conditions of edges, evaluated to true or false, never to an exception.
 
-The common expression language (github.com/google/cel-spec), each comparison on its own: one that
-needs a missing variable, or compares what cannot be compared, is false and is reported.
+Common Expression Language (github.com/google/cel-spec), each comparison on its own: one that needs
+a missing variable, or compares what cannot be compared, is false and is reported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from typing import Any
 
 import cel
 
-from agents.flows.definition.condition_tree import Branch, Token, read_condition, shortened
+from agents.flows.definition.condition_parser import (
+    ConditionNode,
+    ConditionToken,
+    abbreviate,
+    parse_condition,
+)
 from rag.core.errors import InvalidInputError, UnknownNameError
 
 ALWAYS = "always"
@@ -58,7 +63,7 @@ _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionResult:
     """Whether a condition holds; ``missing`` variables and ``mistakes`` made comparisons false."""
 
     is_true: bool
@@ -86,7 +91,7 @@ class Condition:
         self.text = text.strip()
         self.is_always = self.text == ALWAYS
         self._atoms: dict[int, _Atom] = {}
-        self._tree = Branch("and") if self.is_always else read_condition(self.text)
+        self._tree = ConditionNode("and") if self.is_always else parse_condition(self.text)
         self._prepare(self._tree)
 
     @property
@@ -99,19 +104,19 @@ class Condition:
         """Return of how many comparisons it consists."""
         return len(self._atoms)
 
-    def evaluate(self, values: Mapping[str, Any]) -> Verdict:
+    def evaluate(self, values: Mapping[str, Any]) -> ConditionResult:
         """Return the verdict on ``values``; what && and || need not look at is not reported."""
         report = _Report()
         is_true = self._ask(self._tree, values, report)
-        return Verdict(is_true, tuple(report.missing), tuple(report.mistakes))
+        return ConditionResult(is_true, tuple(report.missing), tuple(report.mistakes))
 
-    def _prepare(self, branch: Branch) -> None:
+    def _prepare(self, branch: ConditionNode) -> None:
         if branch.kind == "atom":
             self._atoms[id(branch)] = _compile(self.text, branch.tokens)
         for part in branch.parts:
             self._prepare(part)
 
-    def _ask(self, branch: Branch, values: Mapping[str, Any], report: _Report) -> bool:
+    def _ask(self, branch: ConditionNode, values: Mapping[str, Any], report: _Report) -> bool:
         if branch.kind == "atom":
             return _holds(self._atoms[id(branch)], values, report)
         answers = (self._ask(part, values, report) for part in branch.parts)
@@ -126,7 +131,7 @@ def compile_condition(text: str) -> Condition:
     return Condition(text)
 
 
-def _compile(whole: str, tokens: Sequence[Token]) -> _Atom:
+def _compile(whole: str, tokens: Sequence[ConditionToken]) -> _Atom:
     start, end = tokens[0].start, tokens[-1].start + len(tokens[-1].text)
     text = whole[start:end]
     names = _names(tokens)
@@ -136,7 +141,7 @@ def _compile(whole: str, tokens: Sequence[Token]) -> _Atom:
                 "“{name}” in the condition “{text}” goes through a list.",
                 hint="Use in, contains or size.",
                 name=token.text,
-                text=shortened(text),
+                text=abbreviate(text),
             )
         if token.text not in FUNCTIONS:
             raise UnknownNameError("function of a condition", token.text, FUNCTIONS)
@@ -147,7 +152,7 @@ def _compile(whole: str, tokens: Sequence[Token]) -> _Atom:
         raise InvalidInputError(
             "The condition “{text}” cannot be read: {reason}.",
             hint="Conditions are CEL, such as: {example}.",
-            text=shortened(text),
+            text=abbreviate(text),
             reason=reason.removeprefix("<input>:").partition("|")[0].strip(),
             example='analysis_result == "sufficient" && confidence >= 0.8',
         ) from error
@@ -164,15 +169,15 @@ def _holds(atom: _Atom, values: Mapping[str, Any], report: _Report) -> bool:
     except _FAILURES as error:
         reason = "No such key" if isinstance(error, LookupError) else str(error)
         reason = re.split(r"[.:]", reason)[0]
-        report.mistakes[f"{shortened(atom.text)}: {reason}"] = None
+        report.mistakes[f"{abbreviate(atom.text)}: {reason}"] = None
         return False
     if not isinstance(answer, bool):
-        report.mistakes[f"{shortened(atom.text)}: not true or false"] = None
+        report.mistakes[f"{abbreviate(atom.text)}: not true or false"] = None
         return False
     return answer
 
 
-def _names(tokens: Sequence[Token]) -> tuple[str, ...]:
+def _names(tokens: Sequence[ConditionToken]) -> tuple[str, ...]:
     """Return the variables: names that are neither fields, nor called, nor words of CEL."""
     found: dict[str, None] = {}
     for number, token in enumerate(tokens):
@@ -187,7 +192,7 @@ def _names(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_called(tokens: Sequence[Token], token: Token) -> bool:
+def _is_called(tokens: Sequence[ConditionToken], token: ConditionToken) -> bool:
     number = next(place for place, other in enumerate(tokens) if other is token)
     return (
         token.kind == "name"
@@ -197,7 +202,7 @@ def _is_called(tokens: Sequence[Token], token: Token) -> bool:
     )
 
 
-def _ascii(tokens: Sequence[Token]) -> str:
+def _ascii(tokens: Sequence[ConditionToken]) -> str:
     """Return the tokens as CEL can read them: its names are ASCII and none of its own words."""
     parts: list[str] = []
     for number, token in enumerate(tokens):

@@ -1,8 +1,6 @@
-"""A flow as its file says it. In: YAML with places. Out: typed nodes and edges.
+"""Flow schema: the YAML of a flow as pydantic models, errors with line and column.
 
-What a node's ``config`` may hold is the node type's own affair; see ``node_configs``.
-
-Which fields a place in a YAML file may have. In: a model, a path into it. Out: their names.
+The ``config`` of a node is the node type's own affair; see ``node_configs``.
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from agents.core.state import FIELDS
-from agents.flows.definition.read_yaml import Located, read_yaml
+from agents.flows.definition.yaml_positions import LocatedYaml, parse_yaml
 from rag.core.errors import InvalidInputError
 
 
-def known_fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
+def schema_fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
     """Return the names as the file writes them, empty where the path leads to no one model."""
     here: list[type[BaseModel]] = [model]
     for step in path:
@@ -125,11 +123,11 @@ class Flow:
 
     definition: FlowDefinition
     configs: Mapping[str, BaseModel]
-    located: Located
+    located: LocatedYaml
     prompts: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_flow(
+def parse_flow(
     text: str,
     node_configs: Mapping[str, type[BaseModel]],
     *,
@@ -141,7 +139,7 @@ def read_flow(
     Raises InvalidInputError for the first mistake, with file, line, column, field and what is
     allowed.
     """
-    located = read_yaml(text, name=name)
+    located = parse_yaml(text, name=name)
     if not isinstance(located.data, dict):
         raise InvalidInputError(
             "“{name}” holds no flow.", hint="Write name, nodes, edges.", name=name
@@ -170,7 +168,7 @@ def read_flow(
 def _mistake(
     error: ValidationError,
     model: type[BaseModel],
-    located: Located,
+    located: LocatedYaml,
     name: str,
     prefix: tuple[str | int, ...],
 ) -> InvalidInputError:
@@ -179,7 +177,7 @@ def _mistake(
     first = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])
     key = (*prefix, *first["loc"])
     reason = re.sub(r"^Value error, ", "", first["msg"])
-    known = known_fields(model, first["loc"][:-1])
+    known = schema_fields(model, first["loc"][:-1])
     if first["type"] == "extra_forbidden" and known:
         reason = f"there is no such field; known: {', '.join(known)}"
     if first["type"] == "string_type" and isinstance(first["input"], bool | int | float):
@@ -187,7 +185,9 @@ def _mistake(
     return _at(located, name, key, f"{'.'.join(map(str, key))}: {reason}")
 
 
-def _at(located: Located, name: str, key: tuple[str | int, ...], reason: str) -> InvalidInputError:
+def _at(
+    located: LocatedYaml, name: str, key: tuple[str | int, ...], reason: str
+) -> InvalidInputError:
     place = located.place(key)
     return InvalidInputError(
         "“{name}”, line {line}, column {column}: {reason}.",

@@ -1,7 +1,4 @@
-"""What each type of node may be told. In: the ``config`` of a node. Out: typed values.
-
-What a node that asks files may be told. In: the ``config`` of a node. Out: typed values.
-"""
+"""Node configurations: the pydantic schema of ``config`` for each type of node."""
 
 from __future__ import annotations
 

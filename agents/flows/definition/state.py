@@ -1,8 +1,4 @@
-"""What nodes gave, as templates of a builder's nodes look it up. In: updates. Out: outputs.
-
-What names stand for in a flow. In: a state. Out: values for conditions, prompts and sources.
-The state that a run begins with. In: a flow, a message, what is given. Out: a whole state.
-"""
+"""Flow state: its initial value, and the variables that conditions and prompts read from it."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agents.core.json_state import storable
+from agents.core.json_state import to_storable
 from agents.core.state import EMPTY, FIELDS, IDENTITY, Replace
 from agents.flows.definition.definition import FlowDefinition
 from rag.core.errors import InvalidInputError, UnknownNameError
@@ -80,7 +76,7 @@ START_LABEL = "用户输入"
 META = "_meta"
 
 
-def outputs_of(
+def node_outputs(
     updates: Iterable[tuple[str, Mapping[str, Any]]],
 ) -> dict[str, Mapping[str, Any]]:
     """Return the last output of each node, in the order in which they ran."""
@@ -127,7 +123,7 @@ MAX_MESSAGE = 100_000
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-def start_state(
+def initial_state(
     flow: FlowDefinition, message: str, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the state of a run that was told ``message``.
@@ -157,7 +153,7 @@ def start_state(
     # An input that nobody gave is None, and empty in a prompt.
     state["prompt_vars"] = {**dict.fromkeys(flow.inputs), **state["prompt_vars"], **inputs}
     state["current_message"] = {"role": "user", "content": message}
-    return storable(state)
+    return to_storable(state)
 
 
 def _checked(name: str, value: Any) -> Any:

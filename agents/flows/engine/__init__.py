@@ -1,1 +1,1 @@
-"""To be written."""
+"""Flow engine: a flow compiled to a LangGraph graph. The only flow code that imports LangGraph."""

@@ -1,4 +1,4 @@
-"""A flow as a graph that runs. In: a flow. Out: a graph; from a state and a log, the end state."""
+"""Flow graph: compiles a flow to a LangGraph graph and runs it on a state and a log."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from langsmith import tracing_context
 
 from agents.core.nodes import RunLog, node_type
 from agents.core.source_configs import RagNodeConfig
-from agents.core.state import REDUCERS, collected
-from agents.flows.definition.check_graph import strictly_before
+from agents.core.state import REDUCERS, merge_results
+from agents.flows.definition.check_graph import strict_ancestors_of
 from agents.flows.definition.definition import Flow
-from agents.flows.engine.visit import STEP, Plan, RunContext, Step, Visit, next_step, too_many
+from agents.flows.engine.visit import (
+    STEP,
+    FrontierStep,
+    GraphContext,
+    GraphPlan,
+    NodeVisit,
+    merge_steps,
+    node_limit_error,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +49,19 @@ class FlowGraph:
         """
         definition = self.flow.definition
         empty: dict[str, Any] = {key: {} for key in self._keys}
-        step = {STEP: Step(0, (definition.entry_node,))}
+        step = {STEP: FrontierStep(0, (definition.entry_node,))}
         try:
             # What the environment says about tracing must not send a state to anybody.
             with tracing_context(enabled=False):
                 end = await self._compiled.ainvoke(
                     {**empty, **state, **step},
                     {"recursion_limit": definition.max_steps + 2},
-                    context=RunContext(log),
+                    context=GraphContext(log),
                 )
         except GraphRecursionError:
             # Nodes are counted one by one; this is the engine's own bound behind that.
-            raise too_many(definition) from None
-        paused = cast(Step, end[STEP]).paused
+            raise node_limit_error(definition) from None
+        paused = cast(FrontierStep, end[STEP]).paused
         return FlowEnd({key: end[key] for key in end if key != STEP}, paused)
 
 
@@ -70,17 +78,17 @@ class GraphBuilder:
 
     def build(self) -> FlowGraph:
         """Return the graph; raise UnknownNameError for a type of node that is not there."""
-        reducers = {**REDUCERS, **dict.fromkeys(self._keys, collected)}
+        reducers = {**REDUCERS, **dict.fromkeys(self._keys, merge_results)}
         # Any, so that the engine makes up no first values.
         fields: dict[str, Any] = {
             name: Annotated[Any, reducer] for name, reducer in reducers.items()
         }
-        fields[STEP] = Annotated[Any, next_step]
+        fields[STEP] = Annotated[Any, merge_steps]
         schema = TypedDict("State", fields, total=False)  # type: ignore[misc]
-        graph: Any = StateGraph(schema, context_schema=RunContext)
-        plan = Plan(self._ids, reducers, strictly_before(self._flow.definition))
+        graph: Any = StateGraph(schema, context_schema=GraphContext)
+        plan = GraphPlan(self._ids, reducers, strict_ancestors_of(self._flow.definition))
         for node in self._flow.definition.nodes:
-            visit = Visit(self._flow, node.name, node_type(node.type)(), plan)
+            visit = NodeVisit(self._flow, node.name, node_type(node.type)(), plan)
             graph.add_node(self._ids[node.name], visit.run)
         graph.add_edge(START, self._ids[self._flow.definition.entry_node])
         return FlowGraph(self._flow, graph.compile(), self._keys)

@@ -1,7 +1,4 @@
-"""A node as the engine runs it: waits where branches join, records, chooses the next edge.
-
-Where a run stands between two steps of its engine. In: what nodes say. Out: it, merged.
-"""
+"""Node visit: joins branches, runs a node or takes its recorded update, chooses the next edge."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from agents.core.json_state import storable
+from agents.core.json_state import to_storable
 from agents.core.nodes import Node, Pause, RunLog
 from agents.flows.definition.choose_edge import choose_edge
 from agents.flows.definition.definition import END, Flow, FlowDefinition
@@ -26,7 +23,7 @@ STEP = "#step"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FrontierStep:
     """Which nodes are at work in a step, and which wait for a person."""
 
     number: int
@@ -34,15 +31,15 @@ class Step:
     paused: tuple[str, ...] = ()
 
 
-def next_step(old: Step | None, new: Step) -> Step:
+def merge_steps(old: FrontierStep | None, new: FrontierStep) -> FrontierStep:
     if old is None or new.number > old.number:
         return new
     paused = dict.fromkeys((*old.paused, *new.paused))
-    return Step(new.number, tuple(dict.fromkeys((*old.active, *new.active))), tuple(paused))
+    return FrontierStep(new.number, tuple(dict.fromkeys((*old.active, *new.active))), tuple(paused))
 
 
 @dataclass(slots=True)
-class RunContext:
+class GraphContext:
     """What one run carries through the graph besides its state."""
 
     log: RunLog
@@ -50,7 +47,7 @@ class RunContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GraphPlan:
     """The engine's names of nodes, the state's reducers, and what each node waits for."""
 
     ids: Mapping[str, str]
@@ -58,21 +55,21 @@ class Plan:
     before: Mapping[str, frozenset[str]]
 
 
-class Visit:
+class NodeVisit:
     """One node of one graph, for any number of runs."""
 
-    def __init__(self, flow: Flow, name: str, node: Node, plan: Plan) -> None:
+    def __init__(self, flow: Flow, name: str, node: Node, plan: GraphPlan) -> None:
         self._flow, self._name, self._node = flow, name, node
         self._ids, self._reducers, self._before = plan.ids, plan.reducers, plan.before[name]
         self._edges = [edge for edge in flow.definition.edges if edge.source == name]
 
-    async def run(self, state: dict[str, Any], runtime: Runtime[RunContext]) -> Command[Any]:
+    async def run(self, state: dict[str, Any], runtime: Runtime[GraphContext]) -> Command[Any]:
         """Return the node's update and where the run goes on."""
         # The engine disassembles this method for every node: the shorter, the faster it compiles.
         return await self._go(state, runtime.context)
 
-    async def _go(self, state: dict[str, Any], context: RunContext) -> Command[Any]:
-        step: Step = state.pop(STEP)
+    async def _go(self, state: dict[str, Any], context: GraphContext) -> Command[Any]:
+        step: FrontierStep = state.pop(STEP)
         if self._before.intersection(step.active):
             return self._command(step, {}, (self._name,))
         if self._before.intersection(step.paused):
@@ -80,7 +77,7 @@ class Visit:
             return self._command(step, {}, ())
         context.visits[self._name] += 1
         if context.visits.total() > self._flow.definition.max_steps:
-            raise too_many(self._flow.definition)
+            raise node_limit_error(self._flow.definition)
         visit = context.visits[self._name]
         is_known, update = await self._result(state, context.log, visit)
         if isinstance(update, Pause):
@@ -133,7 +130,7 @@ class Visit:
                     name=self._name,
                     key=key,
                 )
-        return storable(update)
+        return to_storable(update)
 
     def _with(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
         changed = {key: self._reducers[key](state.get(key), one) for key, one in update.items()}
@@ -141,17 +138,17 @@ class Visit:
 
     def _command(
         self,
-        step: Step,
+        step: FrontierStep,
         update: Mapping[str, Any],
         targets: tuple[str, ...],
         paused: tuple[str, ...] = (),
     ) -> Command[Any]:
-        following = Step(step.number + 1, targets, (*step.paused, *paused))
+        following = FrontierStep(step.number + 1, targets, (*step.paused, *paused))
         goto = [self._ids[target] for target in targets]
         return Command(update={**update, STEP: following}, goto=goto)
 
 
-def too_many(flow: FlowDefinition) -> LimitError:
+def node_limit_error(flow: FlowDefinition) -> LimitError:
     return LimitError(
         "The flow “{name}” ran more than {limit} nodes.",
         hint="Raise max_steps, or end its cycle.",

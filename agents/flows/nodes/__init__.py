@@ -1,4 +1,4 @@
-"""The types of nodes that ship; importing this files them. Each is one module."""
+"""Built-in node types; importing this registers them. Each is one module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Asks a model. In: a state and a prompt. Out: the answer for people, variables for edges.
-
-A model that may call tools before it answers. In: a request, names of tools. Out: its answer.
-"""
+"""Agent node: asks a model, with a tool-calling loop, and reads JSON variables from its answer."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from django.utils.translation import gettext_noop
 
 from agents.core.model_options import ModelConfig, model_options
 from agents.core.nodes import NodeRun, register_node
+from agents.core.parse_output import ModelOutput, find_json_objects, parse_output, schema_error
 from agents.core.prompts import fill_prompt, placeholders, prompt_file
-from agents.core.read_output import Output, find_objects, read_output, schema_fault
 from agents.core.state import FIELDS
 from agents.flows.definition.node_configs import AgentNodeConfig
-from agents.flows.definition.results import format_results
+from agents.flows.definition.source_results import format_results
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
 from agents.flows.nodes.toolbox import Toolbox
 from rag.core.errors import LimitError, NotFoundError, ProviderError
@@ -32,14 +29,16 @@ _FORM = ("response_format", "response_mime_type", "response_json_schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelAnswer:
     """An answer's text and the request that led to it, all tool calls included."""
 
     text: str
     request: ChatRequest
 
 
-async def ask_with_tools(name: str, request: ChatRequest, tools: Toolbox, run: NodeRun) -> Asked:
+async def run_tool_loop(
+    name: str, request: ChatRequest, tools: Toolbox, run: NodeRun
+) -> ModelAnswer:
     """Return the first answer that calls no tool.
 
     A call that fails is told to the model. Raises LimitError after eight calls.
@@ -48,7 +47,7 @@ async def ask_with_tools(name: str, request: ChatRequest, tools: Toolbox, run: N
         # The form of the final answer does not allow for calls.
         request = _without_form(request)
     for _ in range(MAX_CALLS + 1):
-        asked = await ask_once(name, request, run)
+        asked = await ask_model_once(name, request, run)
         call = _tool_call(asked.text, tools.names)
         if call is None:
             return asked
@@ -63,15 +62,15 @@ async def ask_with_tools(name: str, request: ChatRequest, tools: Toolbox, run: N
     )
 
 
-async def ask_once(name: str, request: ChatRequest, run: NodeRun) -> Asked:
+async def ask_model_once(name: str, request: ChatRequest, run: NodeRun) -> ModelAnswer:
     """Return one answer; a server that refuses the wished form is asked without it."""
     try:
-        return Asked((await run.ask_model(name, request)).text, request)
+        return ModelAnswer((await run.ask_model(name, request)).text, request)
     except ProviderError as error:
         plain = _without_form(request)
         if error.params.get("status") not in _REFUSED or plain == request:
             raise
-        return Asked((await run.ask_model(name, plain)).text, plain)
+        return ModelAnswer((await run.ask_model(name, plain)).text, plain)
 
 
 def _without_form(request: ChatRequest) -> ChatRequest:
@@ -85,7 +84,7 @@ def _without_form(request: ChatRequest) -> ChatRequest:
 def _tool_call(text: str, tools: Sequence[str]) -> tuple[str, Mapping[str, Any]] | None:
     if not tools:
         return None
-    for found in find_objects(text):
+    for found in find_json_objects(text):
         arguments = found.get("arguments", {})
         if found.keys() <= {"tool", "arguments"} and found.get("tool") in tools:
             return found["tool"], arguments if isinstance(arguments, dict) else {}
@@ -117,20 +116,20 @@ class AgentNode:
         """
         name = config.model.id if config.model else ""
         tools = Toolbox(config.tools, run, source_values(state))
-        asked = await ask_with_tools(name, _request(state, config, run, tools), tools, run)
+        asked = await run_tool_loop(name, _request(state, config, run, tools), tools, run)
         if not _asks_for_json(config, run):
-            return _update(Output(asked.text.strip()), {}, tools)
-        output = read_output(asked.text)
+            return _update(ModelOutput(asked.text.strip()), {}, tools)
+        output = parse_output(asked.text)
         fault = _fault(config, output)
         if fault:
-            asked = await ask_once(name, _again(asked, fault), run)
-            repaired = read_output(asked.text)
+            asked = await ask_model_once(name, _again(asked, fault), run)
+            repaired = parse_output(asked.text)
             fault = _fault(config, repaired)
             output = repaired if repaired.is_parsed else output
         return _update(output, {"parse_error": bool(fault)}, tools)
 
 
-def _update(output: Output, extra: Mapping[str, Any], tools: Toolbox) -> dict[str, Any]:
+def _update(output: ModelOutput, extra: Mapping[str, Any], tools: Toolbox) -> dict[str, Any]:
     variables = {**output.variables, **extra}
     turn = {"role": "assistant", "content": output.response_content}
     return {
@@ -151,17 +150,17 @@ def _prompt(config: AgentNodeConfig, run: NodeRun) -> str:
     return run.prompts[config.prompt]
 
 
-def _fault(config: AgentNodeConfig, output: Output) -> str:
+def _fault(config: AgentNodeConfig, output: ModelOutput) -> str:
     if not output.is_parsed:
         return "it holds no JSON object."
     texts = {"response_content": output.response_content}
     if output.reasoning_summary:
         texts["reasoning_summary"] = output.reasoning_summary
     given = {key: one for key, one in texts.items() if one}
-    return schema_fault(config.output_schema or {}, {**output.variables, **given})
+    return schema_error(config.output_schema or {}, {**output.variables, **given})
 
 
-def _again(asked: Asked, fault: str) -> ChatRequest:
+def _again(asked: ModelAnswer, fault: str) -> ChatRequest:
     question = fill_prompt(prompt_file("repair_json"), {"reason": fault})
     turns = [Message("assistant", asked.text or "-"), Message("user", question)]
     return replace(asked.request, messages=[*asked.request.messages, *turns])

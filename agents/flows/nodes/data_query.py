@@ -1,4 +1,4 @@
-"""Asks databases and APIs. In: a state and their configs. Out: rows and items by source."""
+"""Data query node: rows and items from databases and APIs, by source."""
 
 from __future__ import annotations
 

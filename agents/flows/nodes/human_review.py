@@ -1,4 +1,4 @@
-"""Waits for a person. In: a state. Out: a pause, and once there is a decision, the decision."""
+"""Human review node: pauses the run until somebody decides, then yields the decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks several data sources. In: a state and their configs. Out: results by source, what was asked.
+"""Retrieval node: queries several data sources and keeps results by source within a token limit.
 
 A source that fails is recorded and, with ``on_error: continue``, costs the others nothing.
 """
@@ -12,18 +12,18 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from agents.core.nodes import NodeRun, SourcesAsked, register_node
+from agents.core.nodes import NodeRun, SourceQueries, register_node
 from agents.core.prompts import fill_prompt
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
 from agents.core.state import Replace
-from agents.flows.definition.results import fitted, follow_up_values, shaped
+from agents.flows.definition.source_results import dependent_values, fit_results, shape_results
 from agents.flows.definition.state import source_values, user_query
 from rag.core.errors import InvalidInputError, ProviderError, RAGError
 from rag.services.sources.calls import SourceCall, SourceOutcome
 
 
 @dataclass(slots=True)
-class _Found:
+class _SourceResults:
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     durations_ms: dict[str, float] = field(default_factory=dict)
     errors: dict[str, RAGError] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class RagNode:
         text = fill_prompt(config.query, values).strip() if config.query else user_query(state)
         if not text:
             raise InvalidInputError("The node “{name}” has no query.", name=run.node)
-        found = _Found()
+        found = _SourceResults()
         if config.query_strategy == "parallel":
             await _ask(config.data_sources, config, _Question(run, text, values), found)
         else:
             await _ask_in_turn(config, _Question(run, text, values), found)
-        kept, cut = fitted(found.results, config.max_tokens, run.count_tokens)
+        kept, cut = fit_results(found.results, config.max_tokens, run.count_tokens)
         for name in cut:
             found.notes.append(
                 f"{name}: {len(kept[name])} of {len(found.results[name])} results kept within "
@@ -89,7 +89,10 @@ class _Question:
 
 
 async def _ask(
-    sources: Sequence[DataSourceConfig], config: RagNodeConfig, question: _Question, found: _Found
+    sources: Sequence[DataSourceConfig],
+    config: RagNodeConfig,
+    question: _Question,
+    found: _SourceResults,
 ) -> None:
     calls = [
         SourceCall(
@@ -102,13 +105,13 @@ async def _ask(
         for source in sources
     ]
     ttls = {source.key: source.cache_ttl for source in sources if source.cache_ttl}
-    asked = SourcesAsked(calls, question.text, question.values, ttls)
+    asked = SourceQueries(calls, question.text, question.values, ttls)
     outcomes = await question.run.ask_sources(asked)
     for source, outcome in zip(sources, outcomes, strict=True):
         _note(source, outcome, config, found)
 
 
-async def _ask_in_turn(config: RagNodeConfig, question: _Question, found: _Found) -> None:
+async def _ask_in_turn(config: RagNodeConfig, question: _Question, found: _SourceResults) -> None:
     """Ask each source when those that it depends on have answered, else in the file's order."""
     waiting = list(config.data_sources)
     values = dict(question.values)
@@ -125,14 +128,14 @@ async def _ask_in_turn(config: RagNodeConfig, question: _Question, found: _Found
             )
             continue
         await _ask([source], config, _Question(question.run, question.text, values), found)
-        values = {**values, **follow_up_values(source.key, found.results[source.key])}
+        values = {**values, **dependent_values(source.key, found.results[source.key])}
 
 
 def _note(
-    source: DataSourceConfig, outcome: SourceOutcome, config: RagNodeConfig, found: _Found
+    source: DataSourceConfig, outcome: SourceOutcome, config: RagNodeConfig, found: _SourceResults
 ) -> None:
     found.durations_ms[source.key] = round(outcome.duration_ms, 1)
-    found.results[source.key] = shaped(outcome.hits, config.result_format)
+    found.results[source.key] = shape_results(outcome.hits, config.result_format)
     found.notes += [f"{source.key}: {note}" for note in outcome.notes]
     if outcome.error is None:
         return
@@ -150,7 +153,7 @@ def _context(
     node: str,
     text: str,
     config: RagNodeConfig,
-    found: _Found,
+    found: _SourceResults,
     kept: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
     counts = {name: len(results) for name, results in kept.items()}

@@ -1,6 +1,6 @@
-"""Asks a store of files, or files by their addresses. In: a state, templates. Out: an answer.
+"""File RAG node: answers from a store of files, or from files by their addresses.
 
-It is the RAG node of a builder: fileSearch and multimodal, with the same names.
+It is the RAG node of the graph builder, fileSearch and multimodal, with the same field names.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from agents.core.nodes import FilesAsked, NodeRun, register_node
+from agents.core.nodes import FileQuery, NodeRun, register_node
 from agents.flows.definition.node_configs import RagFilesConfig
-from agents.flows.definition.results import fitted
+from agents.flows.definition.source_results import fit_results
 from agents.flows.definition.state import template_context
 from rag.core.errors import CancelledError, ConfigurationError, RAGError
 
@@ -32,14 +32,14 @@ class RagFilesNode:
     ) -> dict[str, Any]:
         """Return the answer as a turn, its documents as results, its facts under the node's name.
 
-        With ``on_error: continue`` what fails is told under the node's name as ``error``.
+        With ``on_error: continue`` what fails is reported under the node's name as ``error``.
         """
         context = template_context(state, run.outputs())
         started = monotonic()
         faults: dict[str, Any] = {}
         try:
             output = await run.ask_files(
-                FilesAsked(config.data, context, config.node_id, config.timeout)
+                FileQuery(config.data, context, config.node_id, config.timeout)
             )
         except (CancelledError, ConfigurationError):
             raise
@@ -49,7 +49,7 @@ class RagFilesNode:
             output = {"error": str(error), "documents": [], "documentCount": 0}
             faults = {run.node: error.as_dict()}
         found = {run.node: _results(output)}
-        kept, cut = fitted(found, config.max_tokens, run.count_tokens)
+        kept, cut = fit_results(found, config.max_tokens, run.count_tokens)
         described = _described(config, run, output, len(kept[run.node]))
         described["durations_ms"] = {run.node: round((monotonic() - started) * 1e3, 1)}
         if cut:

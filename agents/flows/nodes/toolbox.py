@@ -1,4 +1,4 @@
-"""What a model may call: tool plugins and data sources. In: a call. Out: JSON for the model."""
+"""Tools of a model in a flow: tool plugins and data sources, their specification and calls."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.core.nodes import NodeRun, SourcesAsked
+from agents.core.nodes import NodeRun, SourceQueries
 from agents.core.prompts import prompt_file
 from agents.core.source_configs import SourceToolConfig
-from agents.flows.definition.results import shaped
+from agents.flows.definition.source_results import shape_results
 from rag.core.errors import ConfigurationError, InvalidInputError, ProviderError, RAGError
 from rag.core.tools import ToolSpec
 from rag.services.sources.calls import SourceCall
@@ -86,13 +86,13 @@ class Toolbox:
         )
         ttls = {source.name: source.cache_ttl} if source.cache_ttl else {}
         values = {**self._values, "user_query": text}
-        (outcome,) = await self._run.ask_sources(SourcesAsked([call], text, values, ttls))
+        (outcome,) = await self._run.ask_sources(SourceQueries([call], text, values, ttls))
         if outcome.error is not None:
             raise ProviderError(
                 "The source “{name}” failed: {reason}", name=source.name, reason=outcome.message
             ) from outcome.error
-        results = shaped(outcome.hits, "structured")
+        results = shape_results(outcome.hits, "structured")
         self.found[source.name] = [*self.found.get(source.name, []), *results]
-        told = {"tool": source.name, "arguments": {"query": text}, "answer": {"results": results}}
-        await self._run.emit("tool", told)
+        event = {"tool": source.name, "arguments": {"query": text}, "answer": {"results": results}}
+        await self._run.emit("tool", event)
         return {"results": results}

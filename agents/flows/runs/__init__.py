@@ -1,1 +1,1 @@
-"""To be written."""
+"""Flow runs: creating, executing, replaying, controlling and reading them."""

@@ -1,7 +1,6 @@
-"""Words of runs that nobody follows any more. In: an age. Out: rows gone.
+"""Event log of a flow run: appends events in batches, publishes them, knows what is done already.
 
-Events of many runs, written together. In: a row. Out: nothing, once it is stored.
-The log of one run: what it did, told to all who follow, and what need not be done again.
+Also deletes the streamed tokens of runs that ended long ago.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from django.db import Error, IntegrityError, transaction
 from django.utils import timezone
 
 from agents import models
-from agents.core.events import FlowEvent
-from agents.core.json_state import packed, storable, unpacked
+from agents.core.flow_events import FlowEvent
+from agents.core.json_state import pack_update, to_storable, unpack_update
 from agents.runtime.db import in_db_patiently
 
 
-def clear_tokens(*, older_than_h: float) -> int:
+def purge_tokens(*, older_than_h: float) -> int:
     """Delete the single words of answers in runs that ended so long ago; return how many went.
 
     Everything else of a run stays, its answers too: it can be looked at and replayed.
@@ -38,34 +37,34 @@ def clear_tokens(*, older_than_h: float) -> int:
 
 
 @dataclass(slots=True)
-class _Desk:
+class _WriteQueue:
     """What waits to be written on one event loop, and who writes it."""
 
     waiting: list[tuple[models.RunEvent, asyncio.Future[None]]] = field(default_factory=list)
     writer: asyncio.Task[None] | None = None
 
 
-_DESKS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Desk] = WeakKeyDictionary()
+_QUEUES: WeakKeyDictionary[asyncio.AbstractEventLoop, _WriteQueue] = WeakKeyDictionary()
 
 
-async def write_event(row: models.RunEvent) -> None:
+async def persist_event(row: models.RunEvent) -> None:
     """Return when the row is committed; raise IntegrityError when its number is taken.
 
     Raises what the database says when it is gone for longer than ``in_db_patiently`` waits.
     """
     loop = asyncio.get_running_loop()
-    desk = _DESKS.setdefault(loop, _Desk())
+    queue = _QUEUES.setdefault(loop, _WriteQueue())
     future: asyncio.Future[None] = loop.create_future()
-    desk.waiting.append((row, future))
-    if desk.writer is None or desk.writer.done():
+    queue.waiting.append((row, future))
+    if queue.writer is None or queue.writer.done():
         # It writes for others too, after the request is over whose run came first.
-        desk.writer = loop.create_task(_write(desk), context=contextvars.Context())
+        queue.writer = loop.create_task(_write(queue), context=contextvars.Context())
     await future
 
 
-async def _write(desk: _Desk) -> None:
-    while desk.waiting:
-        batch, desk.waiting = desk.waiting, []
+async def _write(queue: _WriteQueue) -> None:
+    while queue.waiting:
+        batch, queue.waiting = queue.waiting, []
         faults: Sequence[Error | None]
         try:
             faults = await in_db_patiently(_save_events, [row for row, _ in batch])
@@ -74,10 +73,10 @@ async def _write(desk: _Desk) -> None:
             faults = [error] * len(batch)
         except BaseException as error:
             # Each of those who wait must hear of it, or would wait for ever.
-            for _, future in batch + desk.waiting:
+            for _, future in batch + queue.waiting:
                 if not future.done():
                     future.set_exception(error)
-            desk.waiting = []
+            queue.waiting = []
             raise
         for (_, future), fault in zip(batch, faults, strict=True):
             if future.done():
@@ -116,7 +115,7 @@ def _is_stored(row: models.RunEvent) -> bool:
 _Visit = tuple[str, int]
 
 
-class EventLog:
+class RunEventLog:
     """Appends to the events of a run and knows its past. For one event loop."""
 
     def __init__(self, run: models.FlowRun, publish: Callable[[FlowEvent], None]) -> None:
@@ -157,30 +156,30 @@ class EventLog:
         *,
         data: Mapping[str, Any] | None = None,
         record: Mapping[str, Any] | None = None,
-        along: Callable[[], bool] | None = None,
+        guard: Callable[[], bool] | None = None,
     ) -> None:
-        """Store an event and tell of it; ``data`` is public JSON, ``record`` for the log alone.
+        """Store an event and publish it; ``data`` is public JSON, ``record`` for the log alone.
 
-        ``along`` is done in the same transaction; when it returns False there is no event.
+        ``guard`` is called in the same transaction; when it returns False there is no event.
         """
         row = models.RunEvent(
             run=self.run,
             kind=kind,
             node=node,
             visit=visit,
-            data=storable(data or {}),
+            data=to_storable(data or {}),
             record=None if record is None else _text(record),
             at=timezone.now(),
         )
         # Whoever is cancelled here has stored the event and must know its number.
-        await asyncio.shield(self._store(row, along))
+        await asyncio.shield(self._store(row, guard))
 
-    async def _store(self, row: models.RunEvent, along: Callable[[], bool] | None) -> None:
+    async def _store(self, row: models.RunEvent, guard: Callable[[], bool] | None) -> None:
         async with self._lock:
             row.seq = self._seq + 1
-            if along is None:
-                await write_event(row)
-            elif not await in_db_patiently(_save, row, along):
+            if guard is None:
+                await persist_event(row)
+            elif not await in_db_patiently(_save, row, guard):
                 return
             self._seq = row.seq
             self._remember(row)
@@ -191,7 +190,7 @@ class EventLog:
         visit = (row.node, row.visit)
         if row.record is None:
             return
-        record = unpacked(json.loads(row.record))
+        record = unpack_update(json.loads(row.record))
         if row.kind == "node_finished":
             self.updates[visit] = record
         elif row.kind == "model_answer":
@@ -208,12 +207,12 @@ class EventLog:
 
 
 def _text(record: Mapping[str, Any]) -> str:
-    return json.dumps(packed(storable(record)), ensure_ascii=False)
+    return json.dumps(pack_update(to_storable(record)), ensure_ascii=False)
 
 
-def _save(row: models.RunEvent, along: Callable[[], bool]) -> bool:
+def _save(row: models.RunEvent, guard: Callable[[], bool]) -> bool:
     with transaction.atomic():
-        if not along():
+        if not guard():
             return False
         row.save(force_insert=True)
     return True

@@ -1,4 +1,4 @@
-"""A run's log as its graph talks to it. In: what nodes do. Out: events, what is known already."""
+"""Run log as the graph engine sees it: node events in, recorded updates out."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from agents import models
 from agents.core.nodes import Pause
-from agents.flows.runs.event_log import EventLog
-from agents.flows.runs.node_context import LentRun
-from rag.core import watch
+from agents.flows.runs.event_log import RunEventLog
+from agents.flows.runs.node_context import FlowNodeContext
+from rag.core import metrics
 from rag.core.access import Scope
-from rag.core.account import open_account
 from rag.core.deadline import Deadline
+from rag.core.request_context import set_account
 
 
 class GraphLog:
     """``agents.core.nodes.RunLog`` on the stored events of a run."""
 
-    def __init__(self, events: EventLog, scope: Scope, deadline: Deadline) -> None:
+    def __init__(self, events: RunEventLog, scope: Scope, deadline: Deadline) -> None:
         self.reviews: list[dict[str, Any]] = []
         self._events, self._scope, self._deadline = events, scope, deadline
         self._prompts: Mapping[str, str] = events.run.version.prompts
@@ -29,11 +29,11 @@ class GraphLog:
         """Return the update of a visit that an earlier worker has finished."""
         return self._events.updates.get((node, visit))
 
-    def node_run(self, node: str, visit: int) -> LentRun:
+    def node_run(self, node: str, visit: int) -> FlowNodeContext:
         """Return what a node is lent, with the decision that was made for this visit."""
         run: models.FlowRun = self._events.run
-        open_account(self._scope, kind="flow", agent=run.version.flow.name, run=str(run.key))
-        return LentRun(
+        set_account(self._scope, kind="flow", agent=run.version.flow.name, run=str(run.key))
+        return FlowNodeContext(
             node,
             visit,
             self._scope,
@@ -53,7 +53,7 @@ class GraphLog:
         """Store a visit's update, from which other workers go on."""
         turns = update.get("flow_msgs") or []
         spent_s, flow = self._since(node, visit) / 1e3, self._events.run.version.flow.name
-        watch.took("node", spent_s, flow=flow, node=node, outcome="ok")
+        metrics.observe("node", spent_s, flow=flow, node=node, outcome="ok")
         data = {
             "visit": visit,
             "duration_ms": self._since(node, visit),
@@ -81,7 +81,7 @@ class GraphLog:
         """Store where a run broke off."""
         data = {"visit": visit, "duration_ms": self._since(node, visit)}
         flow = self._events.run.version.flow.name
-        watch.took("node", data["duration_ms"] / 1e3, flow=flow, node=node, outcome="failed")
+        metrics.observe("node", data["duration_ms"] / 1e3, flow=flow, node=node, outcome="failed")
         await self._events.append("node_failed", node, visit, data=data)
 
     def _since(self, node: str, visit: int) -> float:

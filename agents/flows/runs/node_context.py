@@ -1,8 +1,7 @@
-"""Sources of a flow, asked or remembered. In: calls, who asks. Out: one outcome per call.
+"""Node context: the models, sources, files, tools and events that a node of a run may use.
 
-Files asked by a flow. In: a builder's node, what it refers to, who asks. Out: what it gives.
-A model's answer, told while it comes. In: a model, a request. Out: the whole answer.
-What the house lends a node of a run: models, sources, tools, events.
+Answers of sources are cached by rights, question and options; model answers of an earlier worker
+are taken from the log and not asked for again.
 """
 
 from __future__ import annotations
@@ -16,22 +15,29 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from agents.core.nodes import FilesAsked, SourcesAsked
-from agents.flows.definition.state import outputs_of
-from agents.flows.runs.event_log import EventLog
-from agents.runtime.threads import run_apart, run_tool
+from agents.core.nodes import FileQuery, SourceQueries
+from agents.flows.definition.state import node_outputs
+from agents.flows.runs.event_log import RunEventLog
+from agents.runtime.threads import run_apart
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
 from rag.core.hits import Hit
-from rag.core.node import RAGNodeData
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, ChatRequest
-from rag.core.tools import ToolSpec, spec_of
+from rag.core.rag_node import RAGNodeData
+from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.core.types import ChatReply
-from rag.services.answers.rag_node import NodeRun, execute_node, find_node, keep_results
-from rag.services.search.cache import place_of
+from rag.services.answers.rag_node import (
+    RagNodeRequest,
+    execute_rag_node,
+    find_rag_node,
+    save_rag_node_results,
+)
+from rag.services.plugins import make_plugin
+from rag.services.search.cache_regions import cache_region
 from rag.services.sources.calls import SourceCall, SourceOutcome
+from rag.services.sources.ports import HousePorts
 from rag.services.sources.run import run_sources
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
@@ -40,7 +46,7 @@ from rag.services.wiring.accounts import chat_for
 _NAMED = re.compile(r"\{([^\W\d]\w*)\}")
 
 
-def ask_sources(*, asked: SourcesAsked, scope: Scope, deadline: Deadline) -> list[SourceOutcome]:
+def query_sources(*, asked: SourceQueries, scope: Scope, deadline: Deadline) -> list[SourceOutcome]:
     """Return outcomes in the order of the calls; only what succeeded is remembered.
 
     What is remembered is found again by the same rights, question, options and named values
@@ -51,7 +57,7 @@ def ask_sources(*, asked: SourcesAsked, scope: Scope, deadline: Deadline) -> lis
     }
     found: dict[str, SourceOutcome] = {}
     for call in asked.calls:
-        kept = place_of("results").find(names[call.name]) if call.name in names else None
+        kept = cache_region("results").find(names[call.name]) if call.name in names else None
         if kept is not None:
             found[call.name] = _outcome(call, json.loads(kept))
     calls = [call for call in asked.calls if call.name not in found]
@@ -65,13 +71,13 @@ def ask_sources(*, asked: SourcesAsked, scope: Scope, deadline: Deadline) -> lis
     for outcome in fresh:
         found[outcome.name] = outcome
         if outcome.error is None and outcome.name in names:
-            place_of("results").keep(
+            cache_region("results").keep(
                 names[outcome.name], _bytes(outcome), asked.ttls_s[outcome.name]
             )
     return [found[call.name] for call in asked.calls]
 
 
-def _name(call: SourceCall, asked: SourcesAsked, scope: Scope) -> str:
+def _name(call: SourceCall, asked: SourceQueries, scope: Scope) -> str:
     options = json.dumps(call.options, sort_keys=True, ensure_ascii=False, default=str)
     # For whom is asked counts always, also where a source looks it up without naming it.
     names = {*_NAMED.findall(options), "token_id"}
@@ -85,7 +91,7 @@ def _name(call: SourceCall, asked: SourcesAsked, scope: Scope) -> str:
         "scope": scope.fingerprint,
     }
     raw = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
-    return place_of("results").seal.name(raw.encode("utf-8", "surrogatepass"))
+    return cache_region("results").seal.name(raw.encode("utf-8", "surrogatepass"))
 
 
 def _bytes(outcome: SourceOutcome) -> bytes:
@@ -105,21 +111,21 @@ def _outcome(call: SourceCall, kept: Mapping[str, Any]) -> SourceOutcome:
     )
 
 
-def run_files(*, asked: FilesAsked, scope: Scope, deadline: Deadline) -> dict[str, Any]:
+def answer_from_files(*, asked: FileQuery, scope: Scope, deadline: Deadline) -> dict[str, Any]:
     """Return query, documents, documentCount, mode, answer and perhaps citations.
 
     A saved node must be of whoever ``scope`` is, and keeps what was asked last. Raises RAGError.
     """
-    node = find_node(scope=scope, node_id=asked.node_id) if asked.node_id else None
+    node = find_rag_node(scope=scope, node_id=asked.node_id) if asked.node_id else None
     saved: Mapping[str, Any] = node.node_data.as_wire() if node else {}
     data = RAGNodeData.from_wire(_joined(saved, asked.data))
     own = Deadline(min(asked.timeout_s, max(0.001, deadline.remaining_s)))
     with deadline.on_cancel(own.cancel):
-        output = execute_node(
-            run=NodeRun(data=data, context=asked.context), scope=scope, deadline=own
+        output = execute_rag_node(
+            run=RagNodeRequest(data=data, context=asked.context), scope=scope, deadline=own
         )
     if node:
-        keep_results(node=node, query=output["query"], documents=output["documents"])
+        save_rag_node_results(node=node, query=output["query"], documents=output["documents"])
     return output
 
 
@@ -134,10 +140,10 @@ def _joined(saved: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
 PIECE_S = 0.1
 
 
-async def stream_answer(
-    model: ChatModel, request: ChatRequest, tell: Callable[[str], Awaitable[None]]
+async def stream_reply(
+    model: ChatModel, request: ChatRequest, emit: Callable[[str], Awaitable[None]]
 ) -> ChatReply:
-    """Return the answer; ``tell`` is given its text, the first piece at once, then by tenths."""
+    """Return the answer; ``emit`` is given its text, the first piece at once, then by tenths."""
     stream: Any = model.stream(request)
     texts, waiting, last, told_at = [], "", ChatReply(""), 0.0
     async with aclosing(stream):
@@ -145,10 +151,10 @@ async def stream_answer(
             texts.append(last.text)
             waiting += last.text
             if waiting and time.monotonic() - told_at >= PIECE_S:
-                await tell(waiting)
+                await emit(waiting)
                 waiting, told_at = "", time.monotonic()
     if waiting:
-        await tell(waiting)
+        await emit(waiting)
     return ChatReply(
         "".join(texts),
         last.model or model.id,
@@ -159,11 +165,11 @@ async def stream_answer(
     )
 
 
-_TOLD = ("model", "input_tokens", "output_tokens", "notice")
+_PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 
 
 @dataclass(slots=True)
-class LentRun:
+class FlowNodeContext:
     """``agents.core.nodes.NodeRun`` on our own services; answers of the past are used again."""
 
     node: str
@@ -171,7 +177,7 @@ class LentRun:
     scope: Scope
     deadline: Deadline
     prompts: Mapping[str, str]
-    log: EventLog
+    log: RunEventLog
     model: str = ""
     decision: str | None = None
     _n_asked: int = field(default=0)
@@ -200,7 +206,7 @@ class LentRun:
                 model = await asyncio.to_thread(
                     chat_for, scope=self.scope, kind="flow", model=self.model or name
                 )
-                reply = await stream_answer(model, request, self._tell)
+                reply = await stream_reply(model, request, self._emit_token)
         except TimeoutError:
             raise ProviderTimeoutError(
                 "The model of “{node}” did not answer within {timeout_s} s.",
@@ -208,22 +214,24 @@ class LentRun:
                 node=self.node,
                 timeout_s=f"{request.timeout_s:g}",
             ) from None
-        told = asdict(reply)
-        data = {key: told[key] for key in _TOLD}
+        record = asdict(reply)
+        data = {key: record[key] for key in _PUBLIC}
         data["duration_ms"] = round((time.monotonic() - started) * 1e3, 1)
-        await self.log.append("model_answer", self.node, self.visit, data=data, record=told)
+        await self.log.append("model_answer", self.node, self.visit, data=data, record=record)
         return reply
 
-    async def ask_sources(self, asked: SourcesAsked) -> list[SourceOutcome]:
+    async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return one outcome per call, asked on other threads."""
-        return await run_apart(ask_sources, asked=asked, scope=self.scope, deadline=self.deadline)
+        return await run_apart(query_sources, asked=asked, scope=self.scope, deadline=self.deadline)
 
-    async def ask_files(self, asked: FilesAsked) -> dict[str, Any]:
+    async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return what the files say, asked on another thread; a recorded answer is used again."""
         if known := self.log.answers[self.node, self.visit]:
             return dict(known[0]["output"])
         started = time.monotonic()
-        output = await run_apart(run_files, asked=asked, scope=self.scope, deadline=self.deadline)
+        output = await run_apart(
+            answer_from_files, asked=asked, scope=self.scope, deadline=self.deadline
+        )
         data = {"mode": output["mode"], "duration_ms": round((time.monotonic() - started) * 1e3, 1)}
         await self.log.append(
             "model_answer", self.node, self.visit, data=data, record={"output": output}
@@ -232,7 +240,7 @@ class LentRun:
 
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what each node has given in this run so far."""
-        return outputs_of((node, one) for (node, _), one in self.log.updates.items())
+        return node_outputs((node, one) for (node, _), one in self.log.updates.items())
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what a model is told of a tool plugin."""
@@ -241,10 +249,22 @@ class LentRun:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer, worked out on another thread for the run's own scope."""
         answer = await run_apart(
-            run_tool, name=name, arguments=arguments, scope=self.scope, deadline=self.deadline
+            call_flow_tool,
+            name=name,
+            arguments=arguments,
+            scope=self.scope,
+            deadline=self.deadline,
         )
         await self.emit("tool", {"tool": name, "arguments": dict(arguments), "answer": answer})
         return answer
 
-    async def _tell(self, text: str) -> None:
+    async def _emit_token(self, text: str) -> None:
         await self.emit("token", {"text": text})
+
+
+def call_flow_tool(
+    *, name: str, arguments: Mapping[str, Any], scope: Scope, deadline: Deadline
+) -> dict[str, Any]:
+    """Return a tool plugin's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
+    tool = make_plugin(kind="tool", name=name)
+    return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=HousePorts())

@@ -1,7 +1,4 @@
-"""Runs by their key. In: a flow, who asks. Out: rows that they may see or steer.
-
-How a run went. In: a run. Out: JSON with its nodes' times, tokens, routes and errors.
-"""
+"""Reading flow runs: look-up by key, lists, JSON summary with times, tokens and errors of nodes."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from typing import Any
 from django.db.models import QuerySet
 
 from agents import models
-from agents.flows.runs.redact import visible_passages
-from agents.runtime.scopes import check_may_steer, is_key, may_read_run, scope_of_run
+from agents.flows.runs.redact import redact_hits
+from agents.runtime.scopes import check_may_control, is_uuid, may_read_run, run_scope
 from rag.core.access import Scope, may_edit
 from rag.core.errors import NotFoundError
 
@@ -22,14 +19,14 @@ def find_run(*, flow: models.Flow, key: str, scope: Scope) -> models.FlowRun:
 
     Raises NotFoundError alike for none and for one that is hidden.
     """
-    found = flow_runs(flow=flow).filter(key=key).first() if is_key(key) else None
+    found = flow_runs(flow=flow).filter(key=key).first() if is_uuid(key) else None
     if found is None:
         raise NotFoundError("There is no run “{key}”.", key=key)
-    check_may_steer(run=found, scope=scope)
+    check_may_control(run=found, scope=scope)
     return found
 
 
-def own_run(*, flow: models.Flow, key: str, scope: Scope) -> models.FlowRun:
+def find_readable_run(*, flow: models.Flow, key: str, scope: Scope) -> models.FlowRun:
     """Return a run whose words and results ``scope`` may see; raise NotFoundError."""
     found = find_run(flow=flow, key=key, scope=scope)
     if not may_read_run(run=found, scope=scope):
@@ -48,10 +45,10 @@ def listed_runs(*, flow: models.Flow, scope: Scope) -> QuerySet[models.FlowRun]:
 
 
 def flow_runs(*, flow: models.Flow) -> models.run.FlowRunQuerySet:
-    """Return the runs of all versions of a flow, with what is told of them: not their texts."""
+    """Return the runs of all versions of a flow, with what is shown of them: not their texts."""
     rows = models.FlowRun.objects.filter(version__flow=flow)
-    told = rows.select_related("version__flow", "user", "replay_of")
-    return told.defer("version__yaml", "version__prompts", "replay_of__state", "replay_of__start")
+    joined = rows.select_related("version__flow", "user", "replay_of")
+    return joined.defer("version__yaml", "version__prompts", "replay_of__state", "replay_of__start")
 
 
 _STATUS = models.FlowRun.Status
@@ -76,7 +73,7 @@ def run_summary(
     Whoever steers another's run gets None for message, answer, variables and state.
     """
     state = run.state or {}
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "key": str(run.key),
         "flow": run.version.flow.name,
         "version": run.version.number,
@@ -99,12 +96,12 @@ def run_summary(
     }
     is_theirs = may_read_run(run=run, scope=scope)
     if is_whole:
-        told["state"] = visible_passages(values=[run.state], scope=scope_of_run(run=run))[0]
+        summary["state"] = redact_hits(values=[run.state], scope=run_scope(run=run))[0]
     if not is_theirs:
-        told |= {name: None for name in _PRIVATE if name in told}
+        summary |= {name: None for name in _PRIVATE if name in summary}
     if has_nodes:
-        told["nodes"] = _nodes(run, is_theirs)
-    return told
+        summary["nodes"] = _nodes(run, is_theirs)
+    return summary
 
 
 def _answer(run: models.FlowRun) -> str:
@@ -122,7 +119,7 @@ def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
     """Return one entry per visit, in the order in which they began."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for row in run.events.filter(kind__in=_KINDS).order_by("seq"):
-        told = found.setdefault(
+        entry = found.setdefault(
             (row.node, row.visit),
             {
                 "node": row.node,
@@ -141,37 +138,37 @@ def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
                 "error": None,
             },
         )
-        _add(told, row.kind, row.data, row.at.isoformat())
+        _add(entry, row.kind, row.data, row.at.isoformat())
         if row.kind == "node_finished" and is_theirs:
-            told["variables"] = row.data.get("variables") or {}
+            entry["variables"] = row.data.get("variables") or {}
         if row.kind == "node_failed":
-            told["error"] = run.error
+            entry["error"] = run.error
     waiting = {(one["node"], one["visit"]) for one in run.reviews}
-    for place, told in found.items():
-        if told["status"] == "running" and place in waiting:
-            told["status"] = "waiting"
-        elif told["status"] == "running" and run.ended_at is not None:
-            told["status"] = "ended"
+    for key, entry in found.items():
+        if entry["status"] == "running" and key in waiting:
+            entry["status"] = "waiting"
+        elif entry["status"] == "running" and run.ended_at is not None:
+            entry["status"] = "ended"
     return list(found.values())
 
 
-def _add(told: dict[str, Any], kind: str, data: Mapping[str, Any], at: str) -> None:
+def _add(entry: dict[str, Any], kind: str, data: Mapping[str, Any], at: str) -> None:
     if kind == "node_started":
-        told |= {"status": "running", "started_at": at, "error": None}
+        entry |= {"status": "running", "started_at": at, "error": None}
     elif kind == "model_answer":
-        told["input_tokens"] += data.get("input_tokens") or 0
-        told["output_tokens"] += data.get("output_tokens") or 0
-        if data.get("model") and data["model"] not in told["models"]:
-            told["models"].append(data["model"])
+        entry["input_tokens"] += data.get("input_tokens") or 0
+        entry["output_tokens"] += data.get("output_tokens") or 0
+        if data.get("model") and data["model"] not in entry["models"]:
+            entry["models"].append(data["model"])
     elif kind == "tool":
-        told["n_tools"] += 1
+        entry["n_tools"] += 1
     elif kind == "rag_results":
-        told["n_results"] = sum((data.get("counts") or {}).values())
-        told["source_errors"] = data.get("errors") or {}
-        told["source_faults"] = data.get("faults") or {}
+        entry["n_results"] = sum((data.get("counts") or {}).values())
+        entry["source_errors"] = data.get("errors") or {}
+        entry["source_faults"] = data.get("faults") or {}
     elif kind == "route":
-        told["route"] = dict(data)
+        entry["route"] = dict(data)
     elif kind == "node_finished":
-        told |= {"status": "done", "duration_ms": data.get("duration_ms")}
+        entry |= {"status": "done", "duration_ms": data.get("duration_ms")}
     elif kind == "node_failed":
-        told |= {"status": "failed", "duration_ms": data.get("duration_ms")}
+        entry |= {"status": "failed", "duration_ms": data.get("duration_ms")}

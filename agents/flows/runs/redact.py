@@ -1,6 +1,6 @@
-"""Passages in what a run has found, as far as they may be read today. In: JSON. Out: the same.
+"""Redaction of run results: hits of chunks that are deleted or no longer readable lose their text.
 
-Wherever a hit lies in it, its words go with its chunk, or with the right to read that.
+Hits are found wherever they lie in nested JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rag.core.access import Scope
 _EMPTY = {"content": "", "highlights": [], "is_gone": True}
 
 
-def visible_passages(*, values: Sequence[Any], scope: Scope) -> list[Any]:
+def redact_hits(*, values: Sequence[Any], scope: Scope) -> list[Any]:
     """Return the values; hits of chunks that are gone or hidden are empty and ``is_gone``."""
     found = frozenset(_chunk_ids(list(values)))
     if not found:

@@ -1,4 +1,4 @@
-"""A run that its process cannot finish. In: a run. Out: it is free, and a job goes on with it."""
+"""Release of a run's lease: the run is free, and a queue job resumes it in another process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from procrastinate.jobs import JobDeferrer
 from procrastinate.manager import JobManager
 
 from agents import models
-from agents.flows.runs.claim import finish
+from agents.flows.runs.lease import close_run
 
 # On Django's connection: a queue worker that ends has closed its own when it leaves its runs.
 _JOBS = JobManager(DjangoConnector())
 
 
-def leave_run(*, run: models.FlowRun) -> None:
+def release_lease(*, run: models.FlowRun) -> None:
     """Give a run up as it stands, for another process to go on with; nothing if it has one."""
     with transaction.atomic():
-        if finish(run, {"status": models.FlowRun.Status.RUNNING}):
+        if close_run(run, {"status": models.FlowRun.Status.RUNNING}):
             enqueue_run(run_id=run.pk)
 
 

@@ -1,7 +1,4 @@
-"""Runs that nobody works on. In: nothing. Out: jobs that go on with them.
-
-A run from where it stands. In: a run. Out: the run as it ends, or at once while it goes on.
-"""
+"""Running and resuming flow runs in this process, and queueing jobs for abandoned ones."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ import contextvars
 import logging
 
 from agents import models
-from agents.flows.runs.claim import abandoned_run_ids, claim
+from agents.flows.runs.lease import abandoned_run_ids, acquire_lease
 from agents.flows.runs.release import enqueue_run
-from agents.flows.runs.worker import AT_WORK, Worker
+from agents.flows.runs.worker import ACTIVE_RUNS, FlowWorker
 from agents.runtime.db import in_db
 from rag.core.errors import ConflictError
 
@@ -21,32 +18,32 @@ _TASKS: set[asyncio.Task[models.FlowRun]] = set()
 LEAVE_S = 5.0
 
 
-async def begin_run(*, run: models.FlowRun) -> None:
+async def run_in_background(*, run: models.FlowRun) -> None:
     """Let a run go on in this process while the caller does something else.
 
     Raises ConflictError while it is at work elsewhere.
     """
-    worker = Worker(await in_db(claim, run=run))
+    worker = FlowWorker(await in_db(acquire_lease, run=run))
     # Without the request's context: its threads end before the run may.
     task = asyncio.create_task(worker.work(), context=contextvars.Context())
     _TASKS.add(task)
     task.add_done_callback(_ended)
 
 
-async def continue_run(*, run: models.FlowRun) -> models.FlowRun:
+async def run_to_end(*, run: models.FlowRun) -> models.FlowRun:
     """Work a run off from where it stands and return it; finished nodes are not repeated."""
-    return await Worker(await in_db(claim, run=run)).work()
+    return await FlowWorker(await in_db(acquire_lease, run=run)).work()
 
 
-def leave_runs() -> None:
+def release_all() -> None:
     """Give up all runs of this process as they stand, from any thread; others go on with them."""
-    for worker in list(AT_WORK.values()):
+    for worker in list(ACTIVE_RUNS.values()):
         worker.stop(is_cancelled=False)
 
 
-async def runs_left() -> None:
-    """Do what ``leave_runs`` does and return when it is done, after five seconds at latest."""
-    leave_runs()
+async def release_all_and_wait() -> None:
+    """Do what ``release_all`` does and return when it is done, after five seconds at latest."""
+    release_all()
     if _TASKS:
         await asyncio.wait(_TASKS, timeout=LEAVE_S)
 
@@ -65,7 +62,7 @@ def enqueue_abandoned_runs() -> int:
     return len(ids)
 
 
-async def adopt_run(*, run_id: int) -> bool:
+async def resume_abandoned(*, run_id: int) -> bool:
     """Let a run go on in this process; return False when it needs nobody any more.
 
     It goes on beside the caller's next jobs: a run mostly waits for its models.
@@ -74,7 +71,7 @@ async def adopt_run(*, run_id: int) -> bool:
     if run is None:
         return False
     try:
-        await begin_run(run=run)
+        await run_in_background(run=run)
     except ConflictError:
         return False
     return True

@@ -1,7 +1,4 @@
-"""Runs of flows. In: a flow, a message, who asks. Out: the run as it ends, or its events.
-
-A new run. In: a flow, a message, who asks. Out: its row, to be continued by somebody.
-"""
+"""Starting flow runs: creates the row, then runs it to its end or streams its events."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from agents import models
-from agents.core.events import FlowEvent
-from agents.flows.definition.state import start_state
-from agents.flows.runs.follow import follow_run
-from agents.flows.runs.resume import begin_run, continue_run
-from agents.flows.versions.load import graph_of
-from agents.flows.versions.settings import active_version
+from agents.core.flow_events import FlowEvent
+from agents.flows.definition.state import initial_state
+from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.resume import run_in_background, run_to_end
+from agents.flows.versions.load import compiled_graph
+from agents.flows.versions.manage import active_version
 from agents.runtime.db import in_db
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ForbiddenError, NotFoundError
@@ -41,7 +38,7 @@ class RunRequest:
     model: str = ""
 
 
-def start_run(*, request: RunRequest) -> models.FlowRun:
+def create_run(*, request: RunRequest) -> models.FlowRun:
     """Return a new run, to be continued; raise for wrong input, none is made then."""
     scope, facts = request.scope, request.flow.facts
     if not may_read(scope, facts):
@@ -59,9 +56,9 @@ def start_run(*, request: RunRequest) -> models.FlowRun:
     if request.model:
         # A model that nobody knows is told before there is a run.
         wiring.chat_model(request.model)
-    graph = graph_of(version=version)
+    graph = compiled_graph(version=version)
     whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
-    start = start_state(graph.flow.definition, request.message, {**whom, **request.given})
+    start = initial_state(graph.flow.definition, request.message, {**whom, **request.given})
     return models.FlowRun.objects.create(
         version=version,
         user_id=scope.user_id,
@@ -75,8 +72,8 @@ def start_run(*, request: RunRequest) -> models.FlowRun:
 
 async def arun_flow(*, request: RunRequest) -> models.FlowRun:
     """Return the run when it is done, paused, failed or cancelled; ``error`` says what failed."""
-    run = await in_db(start_run, request=request)
-    return await continue_run(run=run)
+    run = await in_db(create_run, request=request)
+    return await run_to_end(run=run)
 
 
 def run_flow(*, request: RunRequest) -> models.FlowRun:
@@ -89,7 +86,7 @@ async def stream_flow(*, request: RunRequest) -> AsyncIterator[FlowEvent]:
 
     Raises before the first event for wrong input; what fails later is the event ``error``.
     """
-    run = await in_db(start_run, request=request)
-    await begin_run(run=run)
-    async for event in follow_run(run_id=run.pk):
+    run = await in_db(create_run, request=request)
+    await run_in_background(run=run)
+    async for event in replay_run_events(run_id=run.pk):
         yield event

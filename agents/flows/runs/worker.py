@@ -1,7 +1,4 @@
-"""Works a run off in this process. In: a claimed run. Out: its events, and the row as it ends.
-
-How a run begins and stands when its worker leaves it. In: values. Out: event and row.
-"""
+"""Flow worker: executes one leased run in this process, writes its events and its outcome."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from agents import models
-from agents.core.events import FlowEvent
-from agents.flows.runs.claim import finish, keep_alive, let_go
-from agents.flows.runs.event_log import EventLog
+from agents.core.flow_events import FlowEvent
+from agents.flows.runs.event_log import RunEventLog
 from agents.flows.runs.graph_log import GraphLog
-from agents.flows.runs.release import leave_run
-from agents.flows.versions.load import graph_of
+from agents.flows.runs.lease import close_run, start_heartbeat, stop_heartbeat
+from agents.flows.runs.release import release_lease
+from agents.flows.versions.load import compiled_graph
 from agents.runtime.db import in_db
 from agents.runtime.error_codes import error_code
-from agents.runtime.scopes import scope_of_run
+from agents.runtime.scopes import run_scope
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import RAGError
@@ -30,14 +27,14 @@ if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph
 
 
-def beginning(run: models.FlowRun) -> dict[str, Any]:
+def run_started(run: models.FlowRun) -> dict[str, Any]:
     """Return what the first event tells: which run of what it is."""
     version = run.version
     return {"run": str(run.key), "flow": version.flow.name, "version": version.number}
 
 
-def ending(
-    kind: str, status: str, log: EventLog, values: Mapping[str, Any]
+def run_finished(
+    kind: str, status: str, log: RunEventLog, values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what the last event tells and what the run's row keeps."""
     row = {
@@ -58,7 +55,7 @@ def ending(
     return dict(values), row
 
 
-def fault_of(error: BaseException) -> dict[str, Any]:
+def run_error(error: BaseException) -> dict[str, Any]:
     """Return how an error is told; of one that is no RAGError its kind, and nothing it holds."""
     if isinstance(error, RAGError):
         return {**error.as_dict(), "code": error_code(error)}
@@ -72,21 +69,21 @@ def fault_of(error: BaseException) -> dict[str, Any]:
 
 _STATUS = models.FlowRun.Status
 # The runs that are at work here, for those who follow or cancel them.
-AT_WORK: dict[int, Worker] = {}
+ACTIVE_RUNS: dict[int, FlowWorker] = {}
 
 
-class Worker:
+class FlowWorker:
     """One run at work, on the event loop that made it."""
 
     def __init__(self, run: models.FlowRun) -> None:
         self.run = run
-        self._log = EventLog(run, self._publish)
+        self._log = RunEventLog(run, self._publish)
         self.followers: list[asyncio.Queue[FlowEvent | None]] = []
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
         self._deadline: Deadline | None = None
         self._is_cancelled = False
-        AT_WORK[run.pk] = self
+        ACTIVE_RUNS[run.pk] = self
 
     def follow(self) -> asyncio.Queue[FlowEvent | None] | None:
         """Return a queue of the events from now on, ended by None; nothing for another loop."""
@@ -106,25 +103,25 @@ class Worker:
         What is no RAGError is a fault of ours: the row says so, and it is raised on.
         """
         self._task = asyncio.current_task()
-        keep_alive(self.run, self._lost)
+        start_heartbeat(self.run, self._lost)
         try:
             await self._run()
         except RAGError as error:
-            await self._end("error", _STATUS.ERROR, error=fault_of(error))
+            await self._end("error", _STATUS.ERROR, error=run_error(error))
         except asyncio.CancelledError:
             if not self._is_cancelled:
                 # The process ends: another one goes on with the run as it stands.
-                await in_db(leave_run, run=self.run)
+                await in_db(release_lease, run=self.run)
                 raise
             asyncio.current_task().uncancel()  # type: ignore[union-attr]
             await self._end("cancelled", _STATUS.CANCELLED)
         except BaseException as error:
             # A fault of ours: who follows is told its kind; the task's end logs it.
-            await self._end("error", _STATUS.ERROR, error=fault_of(error))
+            await self._end("error", _STATUS.ERROR, error=run_error(error))
             raise
         finally:
-            let_go(self.run)
-            AT_WORK.pop(self.run.pk, None)
+            stop_heartbeat(self.run)
+            ACTIVE_RUNS.pop(self.run.pk, None)
             for queue in self.followers:
                 queue.put_nowait(None)
         return await in_db(
@@ -135,7 +132,7 @@ class Worker:
         graph, scope = await in_db(self._prepare)
         self._deadline = Deadline(graph.flow.definition.timeout_s)
         kind = "continued" if self._log.n_events else "run_started"
-        await self._log.append(kind, data=beginning(self.run))
+        await self._log.append(kind, data=run_started(self.run))
         log = GraphLog(self._log, scope, self._deadline)
         end = await graph.run(self.run.start, log)
         if end.paused:
@@ -145,12 +142,12 @@ class Worker:
 
     def _prepare(self) -> tuple[FlowGraph, Scope]:
         self._log.load()
-        return graph_of(version=self.run.version), scope_of_run(run=self.run)
+        return compiled_graph(version=self.run.version), run_scope(run=self.run)
 
     async def _end(self, kind: str, status: str, **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if the run was lost."""
-        told, row = ending(kind, status, self._log, values)
-        await self._log.append(kind, data=told, along=partial(finish, self.run, row))
+        data, row = run_finished(kind, status, self._log, values)
+        await self._log.append(kind, data=data, guard=partial(close_run, self.run, row))
 
     def _lost(self, is_cancelled: bool) -> None:
         self._is_cancelled = self._is_cancelled or is_cancelled

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Versions of flows: saved, checked, activated, imported, exported, rendered and tried on cases."""

@@ -1,11 +1,11 @@
-"""What a flow may rely on here. In: who asks. Out: checks of its sources, models and tools."""
+"""Environment of the flow linter: the sources, models, tools and stores of a caller."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from agents.core.source_configs import DataSourceConfig
-from agents.flows.definition.checks import Surroundings
+from agents.flows.definition.checks import FlowEnvironment
 from agents.flows.definition.node_configs import RagFilesConfig
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
@@ -20,9 +20,9 @@ from rag.services.wiring import registry as wiring
 _STORES = {"vector_store": ("collection", "collections"), "gemini_file_search": ("store", "stores")}
 
 
-def surroundings_of(*, scope: Scope) -> Surroundings:
+def flow_environment(*, scope: Scope) -> FlowEnvironment:
     """Return the checks of this installation; stores must be readable by ``scope``."""
-    return Surroundings(
+    return FlowEnvironment(
         partial(_check_source, scope), _check_model, _check_tool, partial(_check_files, scope)
     )
 

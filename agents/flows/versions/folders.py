@@ -1,11 +1,11 @@
-"""Flows in and out of folders. In: a path. Out: an active version; from a version: files."""
+"""Import and export of a flow version from and to a folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from agents import models
-from agents.flows.definition.archive import FlowFiles, read_folder, write_folder
+from agents.flows.definition.archive import FlowFiles, read_flow_folder, write_flow_folder
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 
@@ -17,7 +17,7 @@ def import_flow(
 
     Raises what ``save_flow_version`` and ``activate_version`` raise; what was saved stays.
     """
-    version = save_flow_version(files=read_folder(path), scope=scope, note=note)
+    version = save_flow_version(files=read_flow_folder(path), scope=scope, note=note)
     if is_activated:
         activate_version(version=version, scope=scope)
     return version
@@ -25,4 +25,4 @@ def import_flow(
 
 def export_flow(*, version: models.FlowVersion, path: Path) -> list[Path]:
     """Write a version's YAML and prompts into a folder and return the files."""
-    return write_folder(path, FlowFiles(version.yaml, version.prompts))
+    return write_flow_folder(path, FlowFiles(version.yaml, version.prompts))

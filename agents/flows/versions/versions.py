@@ -1,7 +1,4 @@
-"""Whether a flow's version can be kept. In: its files, a note. Out: nothing, or what is wrong.
-
-Versions of flows. In: YAML and prompts, who saves. Out: rows; one with errors never runs.
-"""
+"""Flow versions: check, save, activate, roll back and diff; a version with errors never runs."""
 
 from __future__ import annotations
 
@@ -14,19 +11,19 @@ from django.db import transaction
 from django.db.models import Max
 
 from agents import models
-from agents.flows.definition.archive import FlowFiles, check_prompts
+from agents.flows.definition.archive import FlowFiles, check_prompt_paths
 from agents.flows.definition.checks import check_flow
-from agents.flows.definition.finding import Finding
-from agents.flows.versions.environment import surroundings_of
-from agents.flows.versions.load import read_flow_text
-from agents.flows.versions.settings import active_version
+from agents.flows.definition.findings import FlowFinding
+from agents.flows.versions.environment import flow_environment
+from agents.flows.versions.load import load_flow
+from agents.flows.versions.manage import active_version
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError
 
 
 def check_version(*, files: FlowFiles, note: str) -> None:
     """Raise InvalidInputError for a path, a text or a note that has no place in the database."""
-    check_prompts(files.prompts)
+    check_prompt_paths(files.prompts)
     limit = models.FlowVersion._meta.get_field("note").max_length or 0
     if len(note) > limit:
         raise InvalidInputError(
@@ -37,10 +34,10 @@ def check_version(*, files: FlowFiles, note: str) -> None:
 FLOW_FILE = "flow.yaml"
 
 
-def check_files(*, files: FlowFiles, scope: Scope, name: str = FLOW_FILE) -> list[Finding]:
+def check_flow_files(*, files: FlowFiles, scope: Scope, name: str = FLOW_FILE) -> list[FlowFinding]:
     """Return what is wrong or doubtful; raise InvalidInputError where the YAML says no flow."""
-    flow = read_flow_text(yaml=files.yaml, prompts=files.prompts, name=name)
-    return check_flow(flow, surroundings_of(scope=scope))
+    flow = load_flow(yaml=files.yaml, prompts=files.prompts, name=name)
+    return check_flow(flow, flow_environment(scope=scope))
 
 
 def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> models.FlowVersion:
@@ -50,7 +47,7 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
     Raises InvalidInputError where the YAML says no flow, ForbiddenError for another's flow.
     """
     check_version(files=files, note=note)
-    flow = read_flow_text(yaml=files.yaml, prompts=files.prompts)
+    flow = load_flow(yaml=files.yaml, prompts=files.prompts)
     digest = _digest(files)
     if scope.user_id is None and not scope.is_operator:
         raise ForbiddenError("Only people who are signed in may save flows.")
@@ -79,7 +76,7 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
         )
 
 
-def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[Finding]:
+def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[FlowFinding]:
     """Let new runs take this version and return its warnings.
 
     Raises InvalidInputError with the first error of its check, ForbiddenError for all but editors.
@@ -87,7 +84,7 @@ def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[Findi
     if not may_edit(scope, version.flow.facts):
         raise ForbiddenError("Only editors may change the flow “{name}”.", name=version.flow.name)
     files = FlowFiles(version.yaml, version.prompts)
-    findings = check_files(files=files, scope=scope)
+    findings = check_flow_files(files=files, scope=scope)
     errors = [found for found in findings if found.level == "error"]
     if errors:
         raise InvalidInputError(
@@ -107,7 +104,7 @@ def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[Findi
     return findings
 
 
-def roll_back(*, flow: models.Flow, scope: Scope) -> models.FlowVersion:
+def roll_back_flow(*, flow: models.Flow, scope: Scope) -> models.FlowVersion:
     """Activate the version before the active one and return it; raise ConflictError for none."""
     active = active_version(flow=flow)
     number = flow.versions.filter(number__lt=active.number).aggregate(n=Max("number"))["n"]
@@ -118,7 +115,7 @@ def roll_back(*, flow: models.Flow, scope: Scope) -> models.FlowVersion:
     return version
 
 
-def diff_versions(*, old: models.FlowVersion, new: models.FlowVersion) -> str:
+def diff_flow_versions(*, old: models.FlowVersion, new: models.FlowVersion) -> str:
     """Return what changed as a unified diff over the YAML and all prompts, empty for nothing."""
     before, after = _texts(old), _texts(new)
     parts: list[str] = []

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.flows.definition.archive import read_folder
-from agents.flows.versions.versions import check_files
+from agents.flows.definition.archive import read_flow_folder
+from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 
@@ -29,7 +29,9 @@ class Command(BaseCommand):
         """Run the command."""
         path: Path = options["path"]
         try:
-            found = check_files(files=read_folder(path), scope=Scope.operator(), name=str(path))
+            found = check_flow_files(
+                files=read_flow_folder(path), scope=Scope.operator(), name=str(path)
+            )
         except RAGError as error:
             if options["json"]:
                 told = {"is_sound": False, "message": str(error), "findings": []}

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.flows.versions.run_cases import CaseResult, run_cases
+from agents.flows.versions.dry_run import CaseResult, run_cases
 from rag.core.errors import RAGError
 
 

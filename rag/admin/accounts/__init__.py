@@ -1,1 +1,1 @@
-"""To be written."""
+"""Admin of accounts: users, groups and API keys, without a way to raise one's own rights."""

@@ -1,7 +1,4 @@
-"""Keys of applications: made for oneself, shown once, revoked.
-
-The form of a new key. In: what a person chose. Out: values that the service will accept.
-"""
+"""API keys in the admin: created, shown once, revoked."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.access.api_keys import check_key, make_key, revoke_key
+from rag.services.access.api_keys import create_key, revoke_key, validate_key
 
 if TYPE_CHECKING:
     from django.forms import CheckboxSelectMultiple
@@ -52,7 +49,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.errors or not self.instance._state.adding:
             return cleaned
         try:
-            check_key(
+            validate_key(
                 user=cleaned.get("user") or self.requester,
                 name=cleaned["name"],
                 rights=cleaned["rights"],
@@ -98,7 +95,7 @@ class ApiKeyAdmin(ScopedAdmin):
         return self.readable(queryset, scope)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields that this person may fill in, and a key's facts."""
+        """Return the fields that this user may set, and the facts of an existing key."""
         by_superuser = ["user"] if scope_for(request).is_operator or obj else []
         limits = ["requests_per_minute"] if scope_for(request).is_operator or obj else []
         fields = ["name", *by_superuser, "rights", "stores", "expires_at", *limits]
@@ -127,7 +124,7 @@ class ApiKeyAdmin(ScopedAdmin):
             return
         chosen: dict[str, Any] = form.cleaned_data
         user: Any = chosen.get("user") or request.user
-        key, secret = make_key(
+        key, secret = create_key(
             user=user,
             name=chosen["name"],
             rights=chosen["rights"],

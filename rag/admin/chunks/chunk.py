@@ -1,7 +1,4 @@
-"""Chunks: what will be found, word for word; edited, added, switched off and on, deleted.
-
-List filters of chunks: which revision, and what people did to them.
-"""
+"""Chunk admin: lexical search, filters, enabling, deletion, and links to the editing pages."""
 
 from __future__ import annotations
 
@@ -21,11 +18,12 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from rag import models
-from rag.admin.chunks.pages import AddChunk, EditText, Revisions
-from rag.admin.files.preview import PreviewPage
+from rag.admin.chunks.pages import AddChunkPage, ChunkRevisionsPage, EditChunkPage
+from rag.admin.files.chunk_preview import ChunkPreviewPage
 from rag.admin.ui.cells import label, page_link, pages_text
-from rag.admin.ui.filters import FileFilter, StoreFilter
-from rag.admin.ui.paginator import REACH, asked_number
+from rag.admin.ui.filters import FileListFilter, StoreListFilter
+from rag.admin.ui.paginator import MAX_LISTED_ROWS
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.services.chunks.add import delete_chunks
@@ -34,7 +32,7 @@ from rag.services.files.edit import set_chunks_enabled
 from rag.services.files.visibility import visible_chunks, visible_files
 
 
-class LiveFilter(SimpleListFilter):
+class RevisionFilter(SimpleListFilter):
     """Chunks of the files' current revisions, unless one asks for those before."""
 
     title = _("revision")
@@ -49,14 +47,14 @@ class LiveFilter(SimpleListFilter):
         return queryset.filter(is_live=self.value() != "no")
 
 
-class TouchedFilter(SimpleListFilter):
-    """Chunks that people edited, added or switched off: few, and found by an index of their own."""
+class EditedFilter(SimpleListFilter):
+    """Chunks that people edited, added or disabled: few, and found by a partial index."""
 
     title = _("changed by people")
     parameter_name = "touched"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
-        """Return what people can do to a chunk."""
+        """Return edited, added and disabled."""
         origins = models.Chunk.Origin
         edited, added = (origins.EDITED, origins.EDITED.label), (origins.ADDED, origins.ADDED.label)
         return [edited, added, ("off", _("switched off"))]
@@ -70,7 +68,15 @@ class TouchedFilter(SimpleListFilter):
 
 
 PREVIEW = 240
-HEAVY_OF_FILE = ("canonical_text", "pages", "blocks", "metadata", "warnings", "progress", "error")
+HEAVY_FILE_FIELDS = (
+    "canonical_text",
+    "pages",
+    "blocks",
+    "metadata",
+    "warnings",
+    "progress",
+    "error",
+)
 
 
 @admin.register(models.Chunk)
@@ -88,7 +94,7 @@ class ChunkAdmin(ScopedAdmin):
         "state",
     )
     list_select_related = ("file", "store")
-    list_filter = (StoreFilter, FileFilter, "enabled", TouchedFilter, LiveFilter)
+    list_filter = (StoreListFilter, FileListFilter, "enabled", EditedFilter, RevisionFilter)
     search_fields = ("text",)
     search_help_text = _("All words must be in the chunk.")
     # Store by store: an index is in this order, and starts at any of them.
@@ -114,14 +120,14 @@ class ChunkAdmin(ScopedAdmin):
         "edited_by",
     )
     readonly_fields = fields[1:]
-    list_before_template = "admin/rag/chunk_ways.html"
-    change_form_outer_before_template = "admin/rag/chunk_desk.html"
+    list_before_template = "admin/rag/chunk_links.html"
+    change_form_outer_before_template = "admin/rag/chunk_overview.html"
 
     class Media:
         css = {"all": ("rag/admin/chunks.css",)}
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the facts; who may edit the text has it in a field above them."""
+        """Return the fields; editors have the text in an editor above them."""
         in_field = obj is not None and obj.is_live and self.has_change_permission(request, obj)
         return [name for name in self.fields if not (in_field and name == "whole_text")]
 
@@ -131,7 +137,7 @@ class ChunkAdmin(ScopedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return readable chunks without their texts: lists fetch only the beginnings."""
-        heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
+        heavy = [f"file__{name}" for name in HEAVY_FILE_FIELDS]
         rows = super().get_queryset(request).select_related("file", "store")
         return rows.defer("text", "context", *heavy)
 
@@ -141,18 +147,20 @@ class ChunkAdmin(ScopedAdmin):
         """Return the chunks with all the words, by the lexical index."""
         if request.path.endswith("/autocomplete/"):
             # A choice of chunks is named by its words; there are few of them on a page.
-            heavy = [f"file__{name}" for name in HEAVY_OF_FILE]
+            heavy = [f"file__{name}" for name in HEAVY_FILE_FIELDS]
             queryset = queryset.defer(None).defer("context", *heavy)
         if not search_term.strip():
             return queryset, False
         readable = models.Store.objects.readable(scope_for(request))
-        if chosen := asked_number(request.GET.get("store")):
+        if chosen := parse_int(request.GET.get("store")):
             readable = readable.filter(pk=chosen)
         # What a newer revision replaced is in no index, and is read.
-        is_live = request.GET.get(LiveFilter.parameter_name) != "no"
+        is_live = request.GET.get(RevisionFilter.parameter_name) != "no"
         stores = list(readable.order_by("pk").values_list("pk", flat=True)) if is_live else []
-        # One more than is shown tells that there are more.
-        few = find_first_chunks(chunks=queryset, stores=stores, words=search_term, limit=REACH + 1)
+        # One row more than is shown means that there are more.
+        few = find_first_chunks(
+            chunks=queryset, stores=stores, words=search_term, limit=MAX_LISTED_ROWS + 1
+        )
         return few, False
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -179,46 +187,46 @@ class ChunkAdmin(ScopedAdmin):
         """Return the admin's addresses with the pages of a chunk and of its file before them."""
         wrap = self.admin_site.admin_view
         pages = (
-            ("<int:pk>/text/", EditText, "rag_chunk_text"),
-            ("<int:pk>/revisions/", Revisions, "rag_chunk_revisions"),
-            ("file/<int:pk>/add/", AddChunk, "rag_chunk_add_to"),
-            ("store/<int:pk>/preview/", PreviewPage, "rag_chunk_preview"),
+            ("<int:pk>/text/", EditChunkPage, "rag_chunk_text"),
+            ("<int:pk>/revisions/", ChunkRevisionsPage, "rag_chunk_revisions"),
+            ("file/<int:pk>/add/", AddChunkPage, "rag_chunk_add_to"),
+            ("store/<int:pk>/preview/", ChunkPreviewPage, "rag_chunk_preview"),
         )
         return [
             *(
-                path(way, wrap(page.as_view(model_admin=self)), name=name)
-                for way, page, name in pages
+                path(route, wrap(page.as_view(model_admin=self)), name=name)
+                for route, page, name in pages
             ),
             *super().get_urls(),
         ]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show the list; of one file or store with the ways to what can be done there."""
-        file, number = models.File.objects.light(), asked_number(request.GET.get("file"))
+        """Show the list; for one file or store with links to its actions."""
+        file, number = models.File.objects.light(), parse_int(request.GET.get("file"))
         readable = visible_files(scope=scope_for(request), rows=file.filter(pk=number))
         chosen = readable.first() if number else None
-        ways = {
+        links = {
             "file": chosen,
-            "store_id": chosen.store_id if chosen else asked_number(request.GET.get("store")),
+            "store_id": chosen.store_id if chosen else parse_int(request.GET.get("store")),
             "may_add": chosen is not None and self._may_add(request, chosen),
             "has_conflicts": chosen is not None and chosen.conflicts.exists(),
         }
-        return super().changelist_view(request, {**(extra_context or {}), "ways": ways})
+        return super().changelist_view(request, {**(extra_context or {}), "links": links})
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Show the chunk's page: its text to be edited above its facts."""
+        """Show the chunk's page: its text in an editor above its fields."""
         chunk = self.get_object(request, object_id)
         if chunk is not None:
-            desk = {
+            overview = {
                 "chunk": chunk,
                 "may_edit": chunk.is_live and self.has_change_permission(request, chunk),
                 "may_add": chunk.is_live and self._may_add(request, chunk.file),
                 "has_revisions": chunk.revision > 1,
                 "conflict": models.ChunkConflict.objects.filter(chunk=chunk).first(),
             }
-            extra_context = {**(extra_context or {}), "desk": desk}
+            extra_context = {**(extra_context or {}), "overview": overview}
         return super().change_view(request, object_id, form_url, extra_context)
 
     def _may_add(self, request: HttpRequest, file: models.File) -> bool:
@@ -296,6 +304,6 @@ class ChunkAdmin(ScopedAdmin):
 
     @admin.display(description=_("span"))
     def span(self, chunk: models.Chunk) -> SafeString:
-        """Return where the chunk lies in its file's text, the way to it."""
+        """Return the chunk's span in its file's text, with a link."""
         start, end = chunk.char_start, chunk.char_end
         return page_link("rag_file_text", chunk.file_id, f"{start}–{end}", at=f"{start}-{end}")

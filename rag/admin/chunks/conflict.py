@@ -1,4 +1,4 @@
-"""Conflicts: people's texts that found no place when a file was read anew, and what to do."""
+"""Conflict resolution: edits that found no place in a new reading are kept, moved or discarded."""
 
 from __future__ import annotations
 
@@ -17,20 +17,33 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from rag import models
+from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.cells import label, list_link, page_link
-from rag.admin.ui.filters import FileFilter
+from rag.admin.ui.filters import FileListFilter
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import RowPage
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.models.file import file_readable_by
 from rag.models.store import editable_by
-from rag.services.chunks.conflicts import drop_conflict, keep_conflict, neighbour, put_conflict
+from rag.services.chunks.conflicts import (
+    discard_conflict,
+    keep_conflict,
+    move_conflict,
+    neighbour_chunk,
+)
 from rag.stages.chunking.diff_texts import diff_texts
 
-HEAVY = ("canonical_text", "pages", "blocks", "metadata", "warnings", "progress", "error")
+HEAVY_FILE_FIELDS = (
+    "canonical_text",
+    "pages",
+    "blocks",
+    "metadata",
+    "warnings",
+    "progress",
+    "error",
+)
 _DONE = {
     "keep": gettext_lazy("The text is a chunk of its own now and is found."),
     "put": gettext_lazy("The text took the other chunk's place and is found."),
@@ -42,16 +55,16 @@ _DONE = {
 class ChunkConflictAdmin(ReadOnlyAdmin):
     """Conflicts of readable files; each is decided on a page of its own."""
 
-    list_display = ("preview", "kind", "file_name", "created_at", "ways")
+    list_display = ("preview", "kind", "file_name", "created_at", "links")
     list_display_links = None
     list_select_related = ("chunk", "file")
-    list_filter = (FileFilter,)
+    list_filter = (FileListFilter,)
     sortable_by = ()
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the conflicts of files that ``scope`` may read, without the files' texts."""
         rows = queryset.filter(file_readable_by(scope, "file__")).select_related("chunk", "file")
-        return rows.defer("chunk__context", *(f"file__{name}" for name in HEAVY))
+        return rows.defer("chunk__context", *(f"file__{name}" for name in HEAVY_FILE_FIELDS))
 
     def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the conflicts of stores that ``scope`` may change."""
@@ -64,27 +77,27 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("what was done"))
     def kind(self, conflict: models.ChunkConflict) -> SafeString:
-        """Return what somebody had done to the chunk."""
-        return kind_label(conflict.chunk)
+        """Return whether the chunk was edited, added or disabled."""
+        return origin_label(conflict.chunk)
 
     @admin.display(description=gettext_lazy("file"))
     def file_name(self, conflict: models.ChunkConflict) -> SafeString:
-        """Return the file, the way to its chunks."""
+        """Return the file, with a link to its chunks."""
         return list_link("chunk", conflict.file.name, file=conflict.file_id)
 
     @admin.display(description=gettext_lazy("go to"))
-    def ways(self, conflict: models.ChunkConflict) -> SafeString:
-        """Return the way to the page where it is decided."""
+    def links(self, conflict: models.ChunkConflict) -> SafeString:
+        """Return the link to the page where it is resolved."""
         return page_link("rag_conflict_decide", conflict.pk, _("Decide"))
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with the page of a decision before them."""
-        view = self.admin_site.admin_view(Decide.as_view(model_admin=self))
+        """Return the admin's URLs with the resolution page first."""
+        view = self.admin_site.admin_view(ConflictPage.as_view(model_admin=self))
         return [path("<int:pk>/decide/", view, name="rag_conflict_decide"), *super().get_urls()]
 
 
-class Decide(RowPage):
-    """A text without a place beside what stands there now, and the ways out."""
+class ConflictPage(ObjectPage):
+    """Shows an edit that found no place beside the current chunk; keep, move or discard it."""
 
     template_name = "admin/rag/chunk_conflict.html"
     permission_required = ("rag.view_chunkconflict", "rag.view_chunk")
@@ -93,13 +106,13 @@ class Decide(RowPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the text and the chunk that lies where it may belong."""
         conflict: models.ChunkConflict = self.row
-        near = neighbour(conflict=conflict)
+        near = neighbour_chunk(conflict=conflict)
         return super().get_context_data(
             **{
                 "conflict": conflict,
                 "chunk": conflict.chunk,
                 "near": near,
-                "kind": kind_label(conflict.chunk),
+                "kind": origin_label(conflict.chunk),
                 "may_edit": self._may_edit(),
                 "diff": diff_texts(near.text, conflict.chunk.text) if near else (),
                 **kwargs,
@@ -107,7 +120,7 @@ class Decide(RowPage):
         )
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
-        """Do what was decided and go back to the file's chunks."""
+        """Resolve the conflict and return to the file's chunks."""
         if not self._may_edit():
             raise PermissionDenied
         deed = request.POST.get("deed", "")
@@ -121,10 +134,10 @@ class Decide(RowPage):
             if deed == "keep":
                 keep_conflict(**values)
             elif deed == "put":
-                near, seen = (asked_number(request.POST.get(name, "")) for name in ("near", "seen"))
-                put_conflict(chunk_id=near, expected_revision=seen, **values)
+                near, seen = (parse_int(request.POST.get(name, "")) for name in ("near", "seen"))
+                move_conflict(chunk_id=near, expected_revision=seen, **values)
             elif deed == "drop":
-                drop_conflict(**values)
+                discard_conflict(**values)
             else:
                 return self.render_to_response(self.get_context_data())
         except RAGError as error:
@@ -140,8 +153,8 @@ class Decide(RowPage):
         )
 
 
-def kind_label(chunk: models.Chunk) -> SafeString:
-    """Return what somebody did to a chunk, as a label."""
+def origin_label(chunk: models.Chunk) -> SafeString:
+    """Return a badge: edited, added or disabled."""
     if chunk.origin == models.Chunk.Origin.PARSED:
         return label(_("switched off"), "bad")
     return label(models.Chunk.Origin(chunk.origin).label, "warn")

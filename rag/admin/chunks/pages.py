@@ -1,4 +1,4 @@
-"""Pages of one chunk: its text to be edited, its revisions, and a new one behind it."""
+"""Chunk pages: edit the text, compare and restore revisions, add a chunk."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from rag import models
+from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import RowPage
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.services.chunks.add import add_chunk
@@ -27,7 +27,7 @@ from rag.services.chunks.revisions import chunk_revisions
 from rag.stages.chunking.diff_texts import diff_texts
 
 
-class _ChunkPage(RowPage):
+class _ChunkPage(ObjectPage):
     permission_required: tuple[str, ...] = ("rag.view_chunk",)
 
     @property
@@ -36,7 +36,7 @@ class _ChunkPage(RowPage):
         return chunk
 
     def done(self, text: str, chunk_id: int | None = None) -> HttpResponse:
-        """Say what was done and go to the chunk; the way back leads to the list as it was."""
+        """Show a message and redirect to the chunk; the list's filters are kept."""
         messages.success(self.request, text)
         url = reverse("admin:rag_chunk_change", args=[chunk_id or self.chunk.pk])
         filters = self.request.GET.get("_changelist_filters", "")
@@ -48,7 +48,7 @@ class _ChunkPage(RowPage):
         return self.render_to_response(self.get_context_data(**context), status=422)
 
 
-class EditText(_ChunkPage):
+class EditChunkPage(_ChunkPage):
     """The text of a chunk in a field; saving it embeds it at once."""
 
     template_name = "admin/rag/chunk_text.html"
@@ -68,8 +68,8 @@ class EditText(_ChunkPage):
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Save the text; a mistake shows the page again with all that was typed."""
-        require_change(self, request)
-        typed, seen = request.POST.get("text", ""), asked_number(request.POST.get("seen", ""))
+        require_change_permission(self, request)
+        typed, seen = request.POST.get("text", ""), parse_int(request.POST.get("seen", ""))
         try:
             chunk = edit_chunk(
                 scope=scope_for(request),
@@ -88,8 +88,8 @@ class EditText(_ChunkPage):
         return self.done(_("The text was saved and is found by its new words from now on."))
 
 
-class Revisions(_ChunkPage):
-    """All texts of a chunk with what changed, and the way back to each."""
+class ChunkRevisionsPage(_ChunkPage):
+    """All revisions of a chunk with diffs, each of which can be restored."""
 
     template_name = "admin/rag/chunk_revisions.html"
     permission_required = ("rag.view_chunk", "rag.view_chunkrevision")
@@ -97,24 +97,24 @@ class Revisions(_ChunkPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the revisions, each with the change that led to it."""
-        told = chunk_revisions(scope=scope_for(self.request), chunk_id=self.chunk.pk)
+        revisions = chunk_revisions(scope=scope_for(self.request), chunk_id=self.chunk.pk)
         shown = [
             {"row": one, "diff": diff_texts(before.text, one.text) if before else None}
-            for one, before in zip(told, [*told[1:], None], strict=True)
+            for one, before in zip(revisions, [*revisions[1:], None], strict=True)
         ]
         may_edit = self.model_admin.has_change_permission(self.request, self.chunk)
         return super().get_context_data(**kwargs, chunk=self.chunk, shown=shown, may_edit=may_edit)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
-        """Bring a revision back as a new one."""
-        require_change(self, request)
+        """Restore a revision as a new one."""
+        require_change_permission(self, request)
         try:
             restore_revision(
                 scope=scope_for(request),
                 chunk_id=self.chunk.pk,
                 by=request.user,
-                revision=asked_number(request.POST.get("revision", "")),
-                expected_revision=asked_number(request.POST.get("seen", "")),
+                revision=parse_int(request.POST.get("revision", "")),
+                expected_revision=parse_int(request.POST.get("seen", "")),
             )
         except RAGError as error:
             self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
@@ -122,7 +122,7 @@ class Revisions(_ChunkPage):
         return self.done(_("The earlier text was brought back as a new revision."))
 
 
-class AddChunk(RowPage):
+class AddChunkPage(ObjectPage):
     """A new chunk in a file: behind the chunk ``after``, or at its beginning."""
 
     template_name = "admin/rag/chunk_add.html"
@@ -135,7 +135,7 @@ class AddChunk(RowPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the file and the chunk before the new one."""
-        after = asked_number(self.request.GET.get("after"))
+        after = parse_int(self.request.GET.get("after"))
         live = models.Chunk.objects.live().filter(file=self.row)
         context: dict[str, Any] = {
             "file": self.row,
@@ -154,7 +154,7 @@ class AddChunk(RowPage):
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Make the chunk."""
-        typed, after = request.POST.get("text", ""), asked_number(request.GET.get("after", ""))
+        typed, after = request.POST.get("text", ""), parse_int(request.GET.get("after", ""))
         try:
             chunk = add_chunk(
                 scope=scope_for(request),
@@ -170,7 +170,7 @@ class AddChunk(RowPage):
         return redirect(reverse("admin:rag_chunk_change", args=[chunk.pk]))
 
 
-def require_change(page: RowPage, request: HttpRequest) -> None:
+def require_change_permission(page: ObjectPage, request: HttpRequest) -> None:
     """Raise PermissionDenied to who may not change the page's row."""
     if not page.model_admin.has_change_permission(request, page.row):
         raise PermissionDenied

@@ -1,4 +1,4 @@
-"""Chunk revisions: what chunks said before they were edited."""
+"""Chunk revisions in the admin: earlier texts of edited chunks; read-only."""
 
 from __future__ import annotations
 

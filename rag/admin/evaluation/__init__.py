@@ -1,1 +1,1 @@
-"""To be written."""
+"""Admin of evaluation: golden questions, runs, progress, and the comparison of two runs."""

@@ -1,4 +1,4 @@
-"""Golden questions: written, switched, taken in and given out as CSV."""
+"""Golden questions in the admin: list, form with expected passages, CSV import and export."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from rag import models
-from rag.admin.evaluation.golden_form import GoldenForm, GoldenImport, TargetForm, TargetSet
+from rag.admin.evaluation.golden_form import (
+    GoldenImportPage,
+    GoldenQuestionForm,
+    GoldenTargetForm,
+    GoldenTargetFormSet,
+)
 from rag.admin.ui.cells import label, page_link
-from rag.admin.ui.filters import StoreFilter
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.filters import StoreListFilter
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.services.evaluation.golden_csv import export_questions
 from rag.services.files.content import stream_lines
@@ -31,8 +36,8 @@ else:
     from unfold.admin import TabularInline
 
 
-class ExpectsFilter(admin.SimpleListFilter):
-    """By whether anything is expected: chunks and files take their targets along."""
+class ExpectationFilter(admin.SimpleListFilter):
+    """By whether any passage is expected; deleted chunks and files take their targets along."""
 
     title = _("expected passages")
     parameter_name = "expects"
@@ -49,19 +54,19 @@ class ExpectsFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=expected) if self.value() == "some" else queryset
 
 
-class TargetInline(TabularInline):
-    """What must be found; rights are those of the question."""
+class GoldenTargetInline(TabularInline):
+    """The expected passages of a question, with the question's permissions."""
 
     model = models.GoldenTarget
-    form = TargetForm
-    formset = TargetSet
+    form = GoldenTargetForm
+    formset = GoldenTargetFormSet
     fields = ("chunk", "file", "grade", "seen")
     autocomplete_fields = ("chunk", "file")
     hide_title = True
     extra = 1
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; what the form showed is for who may send it back."""
+        """Return the fields; the state for the conflict check only with the right to change."""
         may = self.has_change_permission(request, obj)
         return [name for name in self.fields if may or name != "seen"]
 
@@ -87,8 +92,8 @@ class TargetInline(TabularInline):
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return the right to write questions."""
-        deed = "add" if obj is None else "change"
-        return request.user.has_perm(f"rag.{deed}_goldenquestion")
+        verb = "add" if obj is None else "change"
+        return request.user.has_perm(f"rag.{verb}_goldenquestion")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return the right to change the question."""
@@ -103,18 +108,18 @@ class TargetInline(TabularInline):
 class GoldenQuestionAdmin(ScopedAdmin):
     """Questions to the stores that one may edit."""
 
-    form = GoldenForm
-    change_form_before_template = "admin/rag/seen.html"
-    list_display = ("question", "store", "n_expected", "origin", "is_on", "updated_at", "ways")
+    form = GoldenQuestionForm
+    change_form_before_template = "admin/rag/seen_field.html"
+    list_display = ("question", "store", "n_expected", "origin", "is_on", "updated_at", "links")
     list_select_related = ("store",)
-    list_filter = (StoreFilter, ExpectsFilter, "enabled", "origin")
+    list_filter = (StoreListFilter, ExpectationFilter, "enabled", "origin")
     search_fields = ("query", "note")
     sortable_by = ("updated_at",)
     actions = ("enable", "disable", "export_chosen")
     fields = ("store", "query", "enabled", "note", "origin", "created_by", "created_at")
     readonly_fields = ("origin", "created_by", "created_at")
-    inlines = (TargetInline,)
-    list_before_template = "admin/rag/golden_ways.html"
+    inlines = (GoldenTargetInline,)
+    list_before_template = "admin/rag/golden_links.html"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what is fixed: a question stays with its store, where its passages are."""
@@ -144,7 +149,7 @@ class GoldenQuestionAdmin(ScopedAdmin):
     def get_urls(self) -> list[URLPattern]:
         """Return the admin's addresses with import and export before them."""
         wrap = self.admin_site.admin_view
-        take = wrap(GoldenImport.as_view(model_admin=self))
+        take = wrap(GoldenImportPage.as_view(model_admin=self))
         return [
             path("import/", take, name="rag_goldenquestion_import"),
             path("export/", wrap(self.export_view), name="rag_goldenquestion_export"),
@@ -157,7 +162,7 @@ class GoldenQuestionAdmin(ScopedAdmin):
             return HttpResponse(status=403)
         rows = self.get_queryset(request)
         if store := request.GET.get("store"):
-            rows = rows.filter(store=asked_number(store))
+            rows = rows.filter(store=parse_int(store))
         return _download(rows)
 
     @admin.action(description=_("Export as CSV"), permissions=["view"])
@@ -199,8 +204,8 @@ class GoldenQuestionAdmin(ScopedAdmin):
         return label(_("on"), "good") if row.enabled else label(_("off"), "idle")
 
     @admin.display(description=_("go to"))
-    def ways(self, row: models.GoldenQuestion) -> SafeString:
-        """Return the way to the hit test of the question."""
+    def links(self, row: models.GoldenQuestion) -> SafeString:
+        """Return the link to the hit test of the question."""
         return page_link("rag_store_search", row.store_id, _("Hit test"), q=row.query)
 
 

@@ -1,8 +1,6 @@
-"""A golden question as typed. In: a question, chunks and files. Out: targets of its store.
+"""Golden question forms: question, expected chunks or files with grades, and the CSV import page.
 
-The form of two people who have it open at once tells the second what the first one changed.
-
-Golden questions from a CSV file: each line is taken or refused on its own, with the reason.
+Whoever saves second is shown what changed meanwhile.
 """
 
 from __future__ import annotations
@@ -18,19 +16,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from rag import models
-from rag.admin.ui.conflict_form import SeenForm, rows_of_now
+from rag.admin.ui.admin_page import AdminPage
+from rag.admin.ui.conflict_form import ConflictCheckedForm, merge_inline_rows
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import DeskPage
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.services.evaluation.golden_csv import FIELDS, MAX_BYTES, import_questions
 
 
-class GoldenForm(SeenForm):
+class GoldenQuestionForm(ConflictCheckedForm):
     """The question itself, whether it is measured, and the note."""
 
 
-class TargetForm(SeenForm):
+class GoldenTargetForm(ConflictCheckedForm):
     """A chunk, whose file is known, or a file of which any chunk counts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -58,7 +56,7 @@ class TargetForm(SeenForm):
             self.add_error(None, _("This is expected already."))
 
 
-class TargetSet(BaseInlineFormSet):  # type: ignore[type-arg]
+class GoldenTargetFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
     """The targets of one question: all of its own store."""
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -66,7 +64,7 @@ class TargetSet(BaseInlineFormSet):  # type: ignore[type-arg]
         self.n_came = self.n_gone = 0
         if self.is_bound and self.instance.pk:
             rows = list(self.get_queryset())
-            found = rows_of_now(self.data, str(self.prefix), rows)
+            found = merge_inline_rows(self.data, str(self.prefix), rows)
             self.data, self.n_came, self.n_gone = found
 
     def clean(self) -> None:
@@ -92,7 +90,7 @@ class TargetSet(BaseInlineFormSet):  # type: ignore[type-arg]
             seen.add(key)
 
 
-class CsvForm(forms.Form):
+class GoldenCsvForm(forms.Form):
     """A store that one may change, and a file."""
 
     store = forms.ModelChoiceField(
@@ -107,8 +105,8 @@ class CsvForm(forms.Form):
         field.queryset = stores.filter(backend=models.Store.Backend.LOCAL)
 
 
-class GoldenImport(DeskPage):
-    """Takes a CSV file and says what became of its lines."""
+class GoldenImportPage(AdminPage):
+    """Imports a CSV file and shows the outcome of each line."""
 
     template_name = "admin/rag/golden_import.html"
     permission_required = ("rag.view_goldenquestion", "rag.add_goldenquestion")
@@ -116,12 +114,16 @@ class GoldenImport(DeskPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the admin's context with the form."""
-        context = {"columns": ", ".join(FIELDS), "form": CsvForm(request=self.request), **kwargs}
+        context = {
+            "columns": ", ".join(FIELDS),
+            "form": GoldenCsvForm(request=self.request),
+            **kwargs,
+        }
         return super().get_context_data(**context, opts=self.model_admin.opts)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Take the file."""
-        form = CsvForm(request.POST, request.FILES, request=request)
+        """Import the file."""
+        form = GoldenCsvForm(request.POST, request.FILES, request=request)
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form))
         try:
@@ -132,8 +134,8 @@ class GoldenImport(DeskPage):
                 by=request.user,
             )
         except RAGError as error:
-            told: dict[str, Any] = {"error": error_sentence(error)}
+            outcome: dict[str, Any] = {"error": error_sentence(error)}
         else:
             problems = [(line, error_sentence(error)) for line, error in taken.problems]
-            told = {"taken": taken, "problems": problems}
-        return self.render_to_response(self.get_context_data(form=form, **told))
+            outcome = {"taken": taken, "problems": problems}
+        return self.render_to_response(self.get_context_data(form=form, **outcome))

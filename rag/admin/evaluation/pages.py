@@ -1,4 +1,4 @@
-"""Pages of evaluation runs: how far one is, and two against each other."""
+"""Evaluation views: progress as JSON, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
+from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.cells import label
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import RowPage
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.services.evaluation.compare import compare_runs
 from rag.services.evaluation.jobs import cancel_evaluation
 
-COLOURS = {
+STATE_COLOURS = {
     "waiting": "idle",
     "running": "busy",
     "done": "good",
@@ -31,18 +31,18 @@ COLOURS = {
 }
 
 
-def run_state(run: models.EvaluationRun) -> SafeString:
-    """Return a run's state in colour, with how far it is while it is under way."""
-    told = label(run.get_state_display(), COLOURS.get(run.state, "idle"))
+def run_state_label(run: models.EvaluationRun) -> SafeString:
+    """Return a run's state as a badge, with its progress while it runs."""
+    state = label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
     if run.state != models.EvaluationRun.State.RUNNING:
-        return told
+        return state
     return format_html(
-        '{} <span class="desk-note">{} / {}</span>', told, run.n_done, run.n_questions
+        '{} <span class="desk-note">{} / {}</span>', state, run.n_done, run.n_questions
     )
 
 
-class RunProgress(RowPage):
-    """How far a run is, for the script of its page; POST stops it."""
+class EvaluationProgressView(ObjectPage):
+    """Progress of a run as JSON for its page's script; POST cancels it."""
 
     permission_required = ("rag.view_evaluationrun",)
 
@@ -52,7 +52,7 @@ class RunProgress(RowPage):
         return JsonResponse(
             {
                 "is_busy": run.state in models.EvaluationRun.BUSY,
-                "state": run_state(run),
+                "state": run_state_label(run),
                 "n_done": run.n_done,
                 "n_questions": run.n_questions,
             }
@@ -66,7 +66,7 @@ class RunProgress(RowPage):
         return HttpResponseRedirect(reverse("admin:rag_evaluationrun_change", args=[self.row.pk]))
 
 
-class RunDiff(RowPage):
+class CompareRunsPage(ObjectPage):
     """A run and the one of ``?before=``."""
 
     template_name = "admin/rag/run_diff.html"
@@ -76,18 +76,18 @@ class RunDiff(RowPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return both runs with what changed."""
         runs = self.model_admin.get_queryset(self.request)
-        before = runs.filter(pk=asked_number(self.request.GET.get("before"))).first()
+        before = runs.filter(pk=parse_int(self.request.GET.get("before"))).first()
         if before is None:
             raise Http404
         context: dict[str, Any] = {"before": before, "after": self.row}
         try:
-            told = compare_runs(before=before, after=self.row)
+            comparison = compare_runs(before=before, after=self.row)
         except RAGError as error:
             context["error"] = error_sentence(error)
         else:
             context |= {
-                "told": told,
-                "changed": [one for one in told.questions if one.difference],
+                "comparison": comparison,
+                "changed": [one for one in comparison.questions if one.difference],
                 "settings": _changed_settings(before, self.row),
             }
         return super().get_context_data(**kwargs, **context)

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Admin of files: list with live status, actions, text page, download, chunk preview."""

@@ -1,4 +1,4 @@
-"""Files: their status as it changes, what they hold, who may read them."""
+"""File admin: list with live status, metadata form, warnings, restriction to groups."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from rag import models
-from rag.admin.accounts.account import GroupSelect, limit_groups
-from rag.admin.files.bulk import FileBulk
+from rag.admin.files.actions import FileActions
 from rag.admin.files.form import FileForm
-from rag.admin.files.pages import FileText, original_view
 from rag.admin.files.status import is_busy, status_cell
+from rag.admin.files.text_page import FileTextPage, original_view
 from rag.admin.ui.cells import label, list_link, page_link
-from rag.admin.ui.filters import KindFilter, StoreFilter
+from rag.admin.ui.filters import FileKindFilter, StoreListFilter
+from rag.admin.ui.gemini import GeminiDeletion
+from rag.admin.ui.group_field import GroupSelect, limit_groups
 from rag.admin.ui.messages import error_sentence, warning_sentence
-from rag.admin.ui.remote import RemoteDeletion
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import cancel_files, update_file
-from rag.services.files.replace import read_as
+from rag.services.files.replace import set_encoding
 from rag.services.files.visibility import visible_files
 
 MAX_POLLED = 200
 
 
 @admin.register(models.File)
-class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
+class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
     """Files that one may read; they come by upload, so none is added here."""
 
     form = FileForm
-    change_form_before_template = "admin/rag/seen.html"
-    told_remote = "remote_name"
+    change_form_before_template = "admin/rag/seen_field.html"
+    remote_field = "remote_name"
     list_display = (
         "name",
         "store",
@@ -54,7 +54,7 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
         "updated_at",
     )
     list_select_related = ("store",)
-    list_filter = (StoreFilter, "status", KindFilter)
+    list_filter = (StoreListFilter, "status", FileKindFilter)
     search_fields = ("name",)
     sortable_by = ("name", "kind", "updated_at")
     actions = ("retry", "cancel", "vectors", "enable", "disable", "move", "export")
@@ -126,7 +126,7 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
             **values,
         )
         codec = form.cleaned_data["encoding_override"]
-        if read_as(scope=scope_for(request), file=obj, encoding=codec):
+        if set_encoding(scope=scope_for(request), file=obj, encoding=codec):
             self.message_user(request, _("The file is read and indexed again."), messages.SUCCESS)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -140,8 +140,8 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
         """Delete the chosen ones by the service."""
         delete_files(scope=scope_for(request), file_ids=_ids(queryset))
 
-    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
-        """Return the chunks that go with the files."""
+    def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
+        """Return the number of chunks that are deleted along."""
         return {models.Chunk._meta.verbose_name_plural: sum(row.n_chunks for row in rows)}
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -181,12 +181,12 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
 
     @admin.display(description=_("chunks"))
     def chunks(self, file: models.File) -> SafeString:
-        """Return the number of chunks, the way to them."""
+        """Return the number of chunks, with a link."""
         return list_link("chunk", file.n_chunks, file=file.pk)
 
     @admin.display(description=_("warnings"))
     def notes(self, file: models.File) -> SafeString | str:
-        """Return how many warnings there are, with their text at hand."""
+        """Return the number of warnings, with their text as a tooltip."""
         if not file.warnings:
             return ""
         text = "\n".join(warning_sentence(warning) for warning in file.warnings)
@@ -202,17 +202,19 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
 
     @admin.display(description=_("read"))
     def reading(self, file: models.File) -> SafeString:
-        """Return the ways to the text and the original."""
+        """Return links to the text and the original."""
         text = page_link("rag_file_text", file.pk, _("Text with pages"))
         original = page_link("rag_file_original", file.pk, _("Download the original"))
         return format_html("{} · {}", text, original)
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with those of a file's content before them."""
+        """Return the admin's URLs with those of the file's content first."""
         wrap = self.admin_site.admin_view
         return [
             path("progress/", wrap(self.progress_view), name="rag_file_progress"),
-            path("<int:pk>/text/", wrap(FileText.as_view(model_admin=self)), name="rag_file_text"),
+            path(
+                "<int:pk>/text/", wrap(FileTextPage.as_view(model_admin=self)), name="rag_file_text"
+            ),
             path("<int:pk>/original/", wrap(original_view(self)), name="rag_file_original"),
             *super().get_urls(),
         ]
@@ -239,7 +241,7 @@ class FileAdmin(FileBulk, RemoteDeletion, ScopedAdmin):
         return JsonResponse({"files": files, **words})
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Show or save the form; what a service refuses is a message, not a crash."""
+        """Show or save the form; a service's error becomes a message."""
         try:
             return super().changeform_view(request, *args, **kwargs)
         except RAGError as error:

@@ -1,4 +1,4 @@
-"""What a person may say about a file. In: what was typed. Out: values that the services accept."""
+"""File form: name, type, metadata, restriction to groups and text encoding."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from rag import models
-from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.core.errors import RAGError
 from rag.services.files.upload import clean_name
 from rag.stages.detect.encodings import USUAL
 
 
-class FileForm(SeenForm):
-    """Name, type, metadata and restriction of a file, and how a text is read."""
+class FileForm(ConflictCheckedForm):
+    """A file's name, type, metadata, restriction to groups, and text encoding."""
 
     audit_kinds = ("file", "file restriction")
 

@@ -1,4 +1,4 @@
-"""A file's status as escaped HTML, with its progress or its error."""
+"""File status as an HTML cell: state, progress or error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag import models
 from rag.admin.ui.cells import label
 from rag.admin.ui.messages import error_sentence
 
-COLOURS = {
+STATUS_COLOURS = {
     models.File.Status.IDLE: "idle",
     models.File.Status.UPLOADING: "busy",
     models.File.Status.PROCESSING: "busy",
@@ -23,7 +23,7 @@ COLOURS = {
 
 def status_cell(file: models.File) -> SafeString:
     """Return a file's status with its progress or its error; the page's script renews it."""
-    parts = [label(file.get_status_display(), COLOURS[models.File.Status(file.status)])]
+    parts = [label(file.get_status_display(), STATUS_COLOURS[models.File.Status(file.status)])]
     if is_busy(file):
         percent = round(100 * float(file.progress.get("share") or 0))
         parts.append(

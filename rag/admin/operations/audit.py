@@ -1,7 +1,4 @@
-"""The audit in the admin: who changed what. Nothing here can be changed, by nobody.
-
-The audit in words of people. In: kinds and columns as triggers write them. Out: words.
-"""
+"""Audit log in the admin: who changed what, with labels for kinds and columns; read-only."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from rag import models
 from rag.admin.ui.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
 
-KINDS = (
+AUDIT_KINDS = (
     gettext_noop("store"),
     gettext_noop("store readers"),
     gettext_noop("store editors"),
@@ -56,8 +53,8 @@ KINDS = (
 _MODELS = {"key": "apikey", "space": "embeddingspace"}
 
 
-def column_word(kind: str, column: str) -> str:
-    """Return what a column of a kind is called in its form; itself where it is in none."""
+def column_label(kind: str, column: str) -> str:
+    """Return the verbose name of an audited column; the column itself if it has none."""
     name = column.removesuffix("_id")
     model = _models().get(_MODELS.get(kind, kind.replace(" ", "")))
     try:
@@ -75,7 +72,7 @@ def _models() -> dict[str, Any]:
     return {str(model._meta.model_name): model for model in apps.get_models()}
 
 
-class KindFilter(admin.SimpleListFilter):
+class AuditKindFilter(admin.SimpleListFilter):
     """By what was changed."""
 
     title = _("kind")
@@ -83,7 +80,7 @@ class KindFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """Return all kinds: the table is not asked which of them it has."""
-        return [(kind, models.AuditEntry(kind=kind).what) for kind in KINDS]
+        return [(kind, models.AuditEntry(kind=kind).what) for kind in AUDIT_KINDS]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the changes of the chosen kind."""
@@ -95,7 +92,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     """All changes for superusers; others see those of stores that they may edit."""
 
     list_display = ("at", "action", "what", "label", "changed", "who", "edge", "address")
-    list_filter = ("action", KindFilter, "edge", "at")
+    list_filter = ("action", AuditKindFilter, "edge", "at")
     search_fields = ("label", "username", "request", "command")
     search_help_text = _("Part of a name or user, a request's id, or a command.")
     sortable_by = ("at",)
@@ -123,7 +120,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         css = {"all": ("rag/admin/insight.css",)}
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the entries that are no secret to ``scope``."""
+        """Return the entries that ``scope`` may see."""
         if scope.is_operator:
             return queryset
         stores = models.Store.objects.editable(scope).values("pk")
@@ -138,7 +135,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def changed(self, row: models.AuditEntry) -> str:
         """Return the names of the fields that differ."""
         names = sorted({*row.before, *row.after})
-        return Truncator(", ".join(column_word(row.kind, name) for name in names)).chars(80)
+        return Truncator(", ".join(column_label(row.kind, name) for name in names)).chars(80)
 
     @admin.display(description=_("user"))
     def who(self, row: models.AuditEntry) -> str:

@@ -1,4 +1,4 @@
-"""The first page: the stores at hand, what happens to their files, and how well they answer."""
+"""Dashboard: stores, files, jobs and query metrics on the admin's index page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from rag import models
-from rag.admin.files.status import COLOURS
-from rag.admin.operations.job import NAME_PLURAL, STATES
+from rag.admin.files.status import STATUS_COLOURS
+from rag.admin.operations.job import NAME_PLURAL, STATE_LABELS
 from rag.admin.stores.store import store_links
 from rag.admin.ui.charts import bar_chart, line_chart
 from rag.admin.ui.scoped import scope_for
-from rag.services.files.visibility import stalled_jobs, visible_files, visible_jobs
-from rag.services.operations.dashboard import DAYS, Figures, dashboard
+from rag.services.files.visibility import visible_files
+from rag.services.operations.dashboard import DAYS, DashboardFigures, dashboard
+from rag.services.operations.visibility import stalled_jobs, visible_jobs
 
 MAX_STORES = 6
 _SHOWN_JOBS = ("todo", "doing", "failed")
@@ -39,7 +40,7 @@ def fill_dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, A
             {
                 "status": state.value,
                 "label": state.label,
-                "colour": COLOURS[state],
+                "colour": STATUS_COLOURS[state],
                 "n": counts[state],
             }
             for state in models.File.Status
@@ -62,7 +63,12 @@ def _jobs(request: HttpRequest) -> list[dict[str, Any]]:
     ours = jobs.filter(status__in=_SHOWN_JOBS).exclude(queue_name="upkeep").order_by()
     counts = dict(ours.values_list("status").annotate(n=Count("pk")))
     found = [
-        {"n": counts[state], "label": STATES[state][0], "colour": STATES[state][1], "state": state}
+        {
+            "n": counts[state],
+            "label": STATE_LABELS[state][0],
+            "colour": STATE_LABELS[state][1],
+            "state": state,
+        }
         for state in _SHOWN_JOBS
         if counts.get(state)
     ]
@@ -71,7 +77,7 @@ def _jobs(request: HttpRequest) -> list[dict[str, Any]]:
     return found
 
 
-def _charts(figures: Figures) -> list[dict[str, Any]]:
+def _charts(figures: DashboardFigures) -> list[dict[str, Any]]:
     labels = [f"{day.day:%m-%d}" for day in figures.days]
     bad = [None if d.bad_share is None else round(100 * d.bad_share, 1) for d in figures.days]
     return [

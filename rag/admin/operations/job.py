@@ -1,7 +1,4 @@
-"""The queue's jobs: what waits, runs, failed or is stalled; taken out and begun again.
-
-Jobs in words of people: what is done, and to what. In: rows of the queue. Out: table cells.
-"""
+"""Job queue in the admin: states, targets and events of jobs, retry and cancel."""
 
 from __future__ import annotations
 
@@ -26,14 +23,14 @@ from rag import models
 from rag.admin.ui.cells import label
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
-from rag.services.files.visibility import stalled_jobs, visible_jobs
 from rag.services.operations.jobs import cancel_jobs, retry_jobs
+from rag.services.operations.visibility import stalled_jobs, visible_jobs
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
 
-TASKS = {
+TASK_LABELS = {
     "rag.index_file": _("read and index a file"),
     "rag.build_indexes": _("build the index of vectors"),
     "rag.reweigh_store": _("weigh the words of a store anew"),
@@ -51,7 +48,7 @@ TASKS = {
     "agents.drop_gone": _("upkeep: forget what was deleted"),
     "agents.embed_memories": _("upkeep: make memories searchable"),
 }
-EVENTS = {
+EVENT_LABELS = {
     "deferred": _("put into the queue"),
     "deferred_for_retry": _("put into the queue once more"),
     "retried": _("put into the queue once more"),
@@ -74,13 +71,13 @@ _RUNS = {
 }
 
 
-def task_words(name: str) -> SafeString:
-    """Return what a task does, its name at hand for who looks after the installation."""
-    return format_html('<span title="{}">{}</span>', name, TASKS.get(name, name))
+def task_label(name: str) -> SafeString:
+    """Return a task's label, with its technical name as a tooltip."""
+    return format_html('<span title="{}">{}</span>', name, TASK_LABELS.get(name, name))
 
 
-def names_of(jobs: list[Any]) -> dict[tuple[str, int], str]:
-    """Return the names of the files and stores that jobs work on: two queries at most."""
+def job_target_names(jobs: list[Any]) -> dict[tuple[str, int], str]:
+    """Return the names of the files and stores that jobs concern; two queries at most."""
     found: dict[tuple[str, int], str] = {}
     for key, (model, field, _name) in _ROWS.items():
         ids = {job.args[key] for job in jobs if isinstance(job.args.get(key), int)}
@@ -90,24 +87,24 @@ def names_of(jobs: list[Any]) -> dict[tuple[str, int], str]:
     return found
 
 
-def concerns(job: Any, names: Mapping[tuple[str, int], str]) -> SafeString | str:
-    """Return the way to what a job works on; a dash for the upkeep, or where it is gone."""
+def job_target(job: Any, names: Mapping[tuple[str, int], str]) -> SafeString | str:
+    """Return a link to the file, store or run of a job; a dash for maintenance or if deleted."""
     for key, (_model, _field, name) in _ROWS.items():
         pk = job.args.get(key)
         if (key, pk) in names:
-            return _way(name, pk, names[key, pk])
+            return _link(name, pk, names[key, pk])
     run = job.args.get("run_id")
     if job.task_name in _RUNS and isinstance(run, int):
-        return _way(_RUNS[job.task_name], run, _("run %(n)d") % {"n": run})
+        return _link(_RUNS[job.task_name], run, _("run %(n)d") % {"n": run})
     return "–"
 
 
-def _way(name: str, pk: int, text: Any) -> SafeString:
+def _link(name: str, pk: int, text: Any) -> SafeString:
     url = reverse(f"admin:{name}_change", args=[pk])
     return format_html('<a class="desk-link" href="{}">{}</a>', url, text)
 
 
-STATES = {
+STATE_LABELS = {
     "todo": (gettext_lazy("waiting"), "idle"),
     "doing": (gettext_lazy("running"), "busy"),
     "succeeded": (gettext_lazy("succeeded"), "good"),
@@ -123,25 +120,25 @@ admin.site.unregister(ProcrastinateJob)
 
 
 class StateFilter(admin.SimpleListFilter):
-    """By state, in words of ours."""
+    """By job state."""
 
     title = gettext_lazy("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """Return all states, and the one of jobs whose worker has died."""
-        states = [(state, text) for state, (text, _colour) in STATES.items()]
+        states = [(state, text) for state, (text, _colour) in STATE_LABELS.items()]
         return [*states, ("stalled", gettext_lazy("stalled"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the jobs of the chosen state."""
         if self.value() == "stalled":
             return stalled_jobs(jobs=queryset)
-        return queryset.filter(status=self.value()) if self.value() in STATES else queryset
+        return queryset.filter(status=self.value()) if self.value() in STATE_LABELS else queryset
 
 
 class UpkeepFilter(admin.SimpleListFilter):
-    """With what the installation does for itself every few seconds, or, as usual, without."""
+    """With or, by default, without the periodic maintenance jobs."""
 
     title = gettext_lazy("upkeep")
     parameter_name = "upkeep"
@@ -215,12 +212,12 @@ class JobAdmin(ReadOnlyAdmin):
         silent = set(stalled_jobs(jobs=stalled).values_list("pk", flat=True)) if doing else set()
         for row in rows:
             row.last_at, row.is_stalled = last.get(row.pk), row.pk in silent
-        names = names_of(rows)
+        names = job_target_names(rows)
         for row in rows:
             row.names = names
 
     def get_actions(self, request: HttpRequest) -> Any:
-        """Return the actions for who may index files, all others only look."""
+        """Return the actions, which need the right to change files."""
         actions = super().get_actions(request)
         may = request.user.has_perm("rag.change_file")
         return {name: a for name, a in actions.items() if may or name not in self.actions}
@@ -249,12 +246,12 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("task"))
     def task(self, job: Any) -> SafeString:
         """Return what the job does."""
-        return task_words(job.task_name)
+        return task_label(job.task_name)
 
     @admin.display(description=gettext_lazy("concerns"))
     def concerns(self, job: Any) -> SafeString | str:
-        """Return the way to the file, store or run."""
-        return concerns(job, names_of([job]) if not hasattr(job, "names") else job.names)
+        """Return a link to the file, store or run."""
+        return job_target(job, job_target_names([job]) if not hasattr(job, "names") else job.names)
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, job: Any) -> str:
@@ -266,7 +263,7 @@ class JobAdmin(ReadOnlyAdmin):
         """Return the state in colour."""
         if getattr(job, "is_stalled", False):
             return label(gettext("stalled"), "bad")
-        return label(*STATES.get(job.status, (job.status, "idle")))
+        return label(*STATE_LABELS.get(job.status, (job.status, "idle")))
 
     @admin.display(description=gettext_lazy("tries"))
     def tries(self, job: Any) -> int:
@@ -280,7 +277,7 @@ class JobAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("lock"))
     def held(self, job: Any) -> str:
-        """Return what no two jobs may work on at once."""
+        """Return the lock that no two jobs hold at once."""
         return job.lock or ""
 
     @admin.display(description=gettext_lazy("last change"))
@@ -293,7 +290,7 @@ class JobAdmin(ReadOnlyAdmin):
         """Return what happened, one line each."""
         rows = ProcrastinateEvent.objects.filter(job=job.pk).order_by("pk")
         lines = "\n".join(
-            f"{localtime(row.at):%Y-%m-%d %H:%M:%S} {EVENTS.get(row.type, row.type)}"
+            f"{localtime(row.at):%Y-%m-%d %H:%M:%S} {EVENT_LABELS.get(row.type, row.type)}"
             for row in rows
             if row.at
         )

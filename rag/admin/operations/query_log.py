@@ -1,8 +1,4 @@
-"""The query log: what was asked of the stores that one looks after, and what came of it.
-
-Filters of the query log: what went wrong with a question.
-What led to an answer, as its page shows it. In: a logged query. Out: a template's context.
-"""
+"""Query log in the admin: quality filters, the trace of a query, golden questions made from it."""
 
 from __future__ import annotations
 
@@ -23,24 +19,24 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from rag import models
-from rag.admin.stores.hit_test import STEPS
-from rag.admin.stores.settings_form import MODE_NAMES
+from rag.admin.stores.hit_test import STEP_LABELS
+from rag.admin.stores.settings_form import MODE_LABELS
 from rag.admin.ui.cells import label, pages_text
-from rag.admin.ui.filters import HitsFilter, StoreFilter
+from rag.admin.ui.filters import HitsFilter, StoreListFilter
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.evaluation.golden_questions import Wanted, save_question
-from rag.services.files.visibility import visible_queries
+from rag.services.evaluation.golden_questions import TargetSpec, save_question
 from rag.services.operations.dashboard import GOOD
+from rag.services.operations.visibility import visible_queries
 
-_BAD = ("altered", "wrong_document", "unknown")
+_BAD_VERDICTS = ("altered", "wrong_document", "unknown")
 
 
 class QualityFilter(SimpleListFilter):
-    """Queries that deserve a look."""
+    """By quality: doubtful hits, bad or missing citations."""
 
     title = _("quality")
     parameter_name = "quality"
@@ -57,7 +53,7 @@ class QualityFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the queries of the choice."""
         wrong = Q()
-        for verdict in _BAD:
+        for verdict in _BAD_VERDICTS:
             wrong |= Q(citations__contains=[{"verdict": verdict}])
         choices = {
             "low": Q(confidence__lt=GOOD),
@@ -69,7 +65,7 @@ class QualityFilter(SimpleListFilter):
         return queryset if chosen is None else queryset.filter(chosen)
 
 
-class AskedStoreFilter(StoreFilter):
+class AskedStoreFilter(StoreListFilter):
     """By store that was asked."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -83,7 +79,7 @@ class AskedStoreFilter(StoreFilter):
 
 
 PREVIEW = 400
-VERDICTS = {
+VERDICT_LABELS = {
     "verified": (_("word for word"), "good"),
     "altered": (_("altered"), "warn"),
     "wrong_document": (_("from another source"), "bad"),
@@ -91,7 +87,7 @@ VERDICTS = {
 }
 
 
-def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
+def query_trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
     """Return hits that ``scope`` may read now, citations with their verdicts, and times.
 
     A chunk that is gone, or may not be read any more, keeps its place without a text.
@@ -116,7 +112,9 @@ def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
         "citations": [
             {
                 **one,
-                "label": label(*VERDICTS.get(one.get("verdict"), (one.get("verdict"), "idle"))),
+                "label": label(
+                    *VERDICT_LABELS.get(one.get("verdict"), (one.get("verdict"), "idle"))
+                ),
                 "may_read": one.get("file_id") in names,
                 "file_name": one.get("file_name") or names.get(one.get("file_id"), ""),
             }
@@ -124,7 +122,7 @@ def trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
         ],
         "times": [
             {
-                "name": STEPS.get(name, name),
+                "name": STEP_LABELS.get(name, name),
                 "ms": float(ms),
                 "share": 100 * float(ms) / longest if longest else 0,
             }
@@ -151,9 +149,9 @@ class QueryLogAdmin(ReadOnlyAdmin):
     list_display = (
         "question",
         "kind",
-        "way",
+        "mode_label",
         "hits",
-        "sureness",
+        "confidence_label",
         "cited",
         "ms",
         "user",
@@ -168,15 +166,22 @@ class QueryLogAdmin(ReadOnlyAdmin):
         "kind",
         "user",
         "created_at",
-        "way",
+        "mode_label",
         "top_k",
         "searched_by",
         "hits",
         "score",
-        "sureness",
+        "confidence_label",
         "whole_answer",
     )
-    readonly_fields = ("way", "searched_by", "hits", "score", "sureness", "whole_answer")
+    readonly_fields = (
+        "mode_label",
+        "searched_by",
+        "hits",
+        "score",
+        "confidence_label",
+        "whole_answer",
+    )
     change_form_outer_before_template = "admin/rag/query_trace.html"
 
     class Media:
@@ -200,9 +205,9 @@ class QueryLogAdmin(ReadOnlyAdmin):
         """Show the trace of the query above its facts."""
         row = self.get_object(request, object_id)
         if row is not None:
-            desk = trace(row, scope_for(request))
-            desk["may_expect"] = request.user.has_perm("rag.add_goldenquestion")
-            extra_context = {**(extra_context or {}), "desk": desk}
+            overview = query_trace(row, scope_for(request))
+            overview["may_expect"] = request.user.has_perm("rag.add_goldenquestion")
+            extra_context = {**(extra_context or {}), "overview": overview}
         return super().change_view(request, object_id, form_url, extra_context)
 
     def golden_view(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -216,13 +221,13 @@ class QueryLogAdmin(ReadOnlyAdmin):
         row = get_object_or_404(self.get_queryset(request), pk=pk)
         scope, origins = scope_for(request), models.GoldenQuestion.Origin
         facts = {"note": row.answer[:2000], "created_by": request.user}
-        wanted: list[Wanted] = []
+        wanted: list[TargetSpec] = []
         store: models.Store | None
         if "chunk" in request.POST:
             chunks = models.Chunk.objects.readable(scope).filter(store__in=row.store_ids)
-            chunk_id = asked_number(request.POST["chunk"])
+            chunk_id = parse_int(request.POST["chunk"])
             chunk = get_object_or_404(chunks.select_related("store"), pk=chunk_id)
-            store, wanted = chunk.store, [Wanted(chunk_id=chunk.pk)]
+            store, wanted = chunk.store, [TargetSpec(chunk_id=chunk.pk)]
             facts["origin"] = origins.CORRECTED if row.answer else origins.PLAYGROUND
         else:
             store = models.Store.objects.editable(scope).filter(pk__in=row.store_ids).first()
@@ -250,9 +255,9 @@ class QueryLogAdmin(ReadOnlyAdmin):
         return Truncator(row.query).chars(100)
 
     @admin.display(description=_("mode"))
-    def way(self, row: models.QueryLog) -> Any:
-        """Return how it was searched, in words."""
-        return MODE_NAMES.get(row.mode, row.mode) or "–"
+    def mode_label(self, row: models.QueryLog) -> Any:
+        """Return the search mode."""
+        return MODE_LABELS.get(row.mode, row.mode) or "–"
 
     @admin.display(description=_("settings' hash"))
     def searched_by(self, row: models.QueryLog) -> str:
@@ -270,8 +275,8 @@ class QueryLogAdmin(ReadOnlyAdmin):
         return "–" if row.best_score is None else f"{row.best_score:.3f}"
 
     @admin.display(description=_("confidence"))
-    def sureness(self, row: models.QueryLog) -> SafeString | str:
-        """Return how sure the search was; a doubtful one is marked."""
+    def confidence_label(self, row: models.QueryLog) -> SafeString | str:
+        """Return the confidence, marked if low."""
         if row.confidence is None:
             return "–"
         return label(f"{row.confidence:.2f}", "good" if row.confidence >= GOOD else "warn")

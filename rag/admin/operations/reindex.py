@@ -1,4 +1,4 @@
-"""Reindex runs: ordered here or by command, looked at, steered."""
+"""Reindex runs in the admin: start, resume, cancel, swap, roll back, retire."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.reindex.move import force_run, roll_back_run
-from rag.services.reindex.move_end import cancel_run, retire_run
-from rag.services.reindex.runs import RunOptions, queue_run, start_run
-from rag.services.reindex.worker import resume_run
+from rag.services.reindex.migrate import force_swap, roll_back_space
+from rag.services.reindex.migrate_end import cancel_reindex, drop_old_space
+from rag.services.reindex.runs import ReindexOptions, queue_reindex, start_reindex
+from rag.services.reindex.worker import resume_reindex
 
-COLOURS = {
+STATE_COLOURS = {
     "waiting": "idle",
     "running": "busy",
     "ready": "warn",
@@ -38,8 +38,8 @@ COLOURS = {
 }
 
 
-class RunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """A store and what is made anew of it."""
+class ReindexRunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
+    """A store, the part of its index to rebuild, and the model to migrate to."""
 
     is_forced = forms.BooleanField(
         label=_("swap whatever the quality gate says"),
@@ -52,23 +52,23 @@ class RunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run 
         fields = ("store", "what", "model")
 
     def validate_unique(self) -> None:
-        """Leave it to the order itself, which knows when two are one."""
+        """Do nothing: the service joins a run that is already queued."""
 
     def validate_constraints(self) -> None:
-        """Leave it to the order itself."""
+        """Do nothing: the service checks the constraints."""
 
 
 @admin.register(models.ReindexRun)
 class ReindexRunAdmin(ScopedAdmin):
     """The runs of stores that one may change."""
 
-    form = RunForm
+    form = ReindexRunForm
     list_display = (
         "id",
         "store",
         "what",
         "model",
-        "told_state",
+        "state_label",
         "done",
         "created_by",
         "created_at",
@@ -77,12 +77,12 @@ class ReindexRunAdmin(ScopedAdmin):
     list_filter = ("state", "what")
     sortable_by = ()
     actions = ("resume", "cancel", "swap", "roll_back", "retire")
-    told = (
-        "told_state",
+    outcome_fields = (
+        "state_label",
         "stage",
         "done",
         "target",
-        "why",
+        "error_text",
         "facts",
         "created_by",
         "created_at",
@@ -97,11 +97,11 @@ class ReindexRunAdmin(ScopedAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the order's fields, and what became of it."""
-        return ["store", "what", "model", *(self.told if obj else ["is_forced"])]
+        return ["store", "what", "model", *(self.outcome_fields if obj else ["is_forced"])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return all fields of a run that was ordered."""
-        return ["store", "what", "model", *self.told] if obj else []
+        return ["store", "what", "model", *self.outcome_fields] if obj else []
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False: runs are kept."""
@@ -117,22 +117,22 @@ class ReindexRunAdmin(ScopedAdmin):
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
-        """Return a form that orders the run when all of it is valid."""
+        """Return a form that creates the run once all fields are valid."""
         made = super().get_form(request, obj, change, **kwargs)
 
-        class Ordering(made):  # type: ignore[misc, valid-type]
+        class StartingForm(made):  # type: ignore[misc, valid-type]
             def clean(self) -> Any:
                 values = super().clean()
                 if obj is None and values and not self.errors:
-                    self.ordered = _ordered(request, values)
+                    self.run = _start(request, values)
                 return values
 
-        return Ordering
+        return StartingForm
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Queue the run that the form has ordered."""
-        run = form.ordered
-        queue_run(run_id=run.pk)
+        """Queue the run that the form has created."""
+        run = form.run
+        queue_reindex(run_id=run.pk)
         obj.__dict__.update(run.__dict__)
 
     def save_related(self, *args: Any, **kwargs: Any) -> None:
@@ -141,42 +141,42 @@ class ReindexRunAdmin(ScopedAdmin):
     @admin.action(description=_("Go on with the failed run"), permissions=["change"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Queue failed runs again."""
-        self._each(request, queryset, lambda run: queue_run(run_id=resume_run(run=run).pk))
+        self._each(request, queryset, lambda run: queue_reindex(run_id=resume_reindex(run=run).pk))
 
     @admin.action(description=_("Cancel the run"), permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Stop runs; what a move has built is removed."""
-        self._each(request, queryset, lambda run: cancel_run(run=run))
+        self._each(request, queryset, lambda run: cancel_reindex(run=run))
 
     @admin.action(description=_("Swap to the new model, even if refused"), permissions=["change"])
     def swap(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Let the stores stand on their new spaces."""
-        self._each(request, queryset, lambda run: force_run(run=run, by=request.user))
+        """Switch the stores to their new spaces."""
+        self._each(request, queryset, lambda run: force_swap(run=run, by=request.user))
 
     @admin.action(description=_("Roll back to the old model"), permissions=["change"])
     def roll_back(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Let the stores stand on their old spaces again."""
-        self._each(request, queryset, lambda run: roll_back_run(run=run))
+        """Switch the stores back to their old spaces."""
+        self._each(request, queryset, lambda run: roll_back_space(run=run))
 
     @admin.action(description=_("Give the old model's vectors up"), permissions=["change"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Remove the old spaces, ten minutes after the swap at the earliest."""
-        self._each(request, queryset, lambda run: retire_run(run=run))
+        self._each(request, queryset, lambda run: drop_old_space(run=run))
 
     def _each(
-        self, request: HttpRequest, queryset: QuerySet[Any], deed: Callable[[Any], Any]
+        self, request: HttpRequest, queryset: QuerySet[Any], action: Callable[[Any], Any]
     ) -> None:
         runs = queryset.select_related("store", "source", "target", "created_by")
         for run in runs:
             try:
-                deed(run)
+                action(run)
             except RAGError as error:
                 self.message_user(request, error_sentence(error), messages.ERROR)
 
     @admin.display(description=_("state"))
-    def told_state(self, run: models.ReindexRun) -> SafeString:
+    def state_label(self, run: models.ReindexRun) -> SafeString:
         """Return the state in colour."""
-        return label(run.get_state_display(), COLOURS.get(run.state, "idle"))
+        return label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
 
     @admin.display(description=_("done"))
     def done(self, run: models.ReindexRun) -> str:
@@ -184,7 +184,7 @@ class ReindexRunAdmin(ScopedAdmin):
         return f"{run.n_done} / {run.n_total}" if run.n_total else "–"
 
     @admin.display(description=_("error"))
-    def why(self, run: models.ReindexRun) -> str:
+    def error_text(self, run: models.ReindexRun) -> str:
         """Return why a run failed or was refused."""
         return error_sentence(RAGError.from_dict(run.error)) if run.error else "–"
 
@@ -195,14 +195,14 @@ class ReindexRunAdmin(ScopedAdmin):
         return format_html('<pre class="desk-text">{}</pre>', text)
 
 
-def _ordered(request: HttpRequest, values: dict[str, Any]) -> models.ReindexRun:
+def _start(request: HttpRequest, values: dict[str, Any]) -> models.ReindexRun:
     try:
-        run, _is_new = start_run(
+        run, _is_new = start_reindex(
             scope=scope_for(request),
             store=values["store"],
             what=values["what"],
             model=values.get("model") or "",
-            options=RunOptions(is_forced=bool(values.get("is_forced"))),
+            options=ReindexOptions(is_forced=bool(values.get("is_forced"))),
         )
     except RAGError as error:
         raise ValidationError(error_sentence(error)) from error

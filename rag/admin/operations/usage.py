@@ -1,4 +1,4 @@
-"""The ledger: what models were used for, by day, model and person; and what keys may use up."""
+"""Usage ledger and budgets: tokens and cost by day, model and user, and limits of API keys."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.usage.admin import save_budget
-from rag.services.usage.report import UsageQuestion, usage_report
+from rag.services.usage.budgets import save_budget
+from rag.services.usage.report import UsageQuery, usage_report
 
 DAYS = 30
 GROUPS = (("day", _("day")), ("model", _("model")), ("user", _("user")))
@@ -162,7 +162,7 @@ class BudgetAdmin(ScopedAdmin):
 
 
 def _sums(name: str, scope: Scope, now: Any) -> list[dict[str, Any]]:
-    question = UsageQuestion(now - timedelta(days=DAYS), now + timedelta(days=1), [name])
+    question = UsageQuery(now - timedelta(days=DAYS), now + timedelta(days=1), [name])
     rows: list[dict[str, Any]] = usage_report(question=question, scope=scope)["rows"]
     rows = rows[::-1] if name == "day" else sorted(rows, key=lambda row: -row["calls"])
     return [

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Admin of stores: form, overview, hit test, upload, actions, and embedding spaces."""

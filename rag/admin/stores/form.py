@@ -1,4 +1,4 @@
-"""The form of a store. In: what a person typed. Out: values that the services will accept."""
+"""Store form: fields, retrieval settings, and the embedding model of a new store."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from rag import models
 from rag.admin.stores.settings_form import SettingsField
-from rag.admin.ui.conflict_form import SeenForm
+from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.services.stores.lifecycle import ensure_space
+from rag.services.index.spaces import ensure_space
 
 
-class StoreForm(SeenForm):
+class StoreForm(ConflictCheckedForm):
     """A store's own fields; a new store also chooses its embedding model."""
 
     audit_kinds = ("store", "store readers", "store editors")
@@ -51,7 +51,7 @@ class StoreForm(SeenForm):
             self.fields["display_name"].help_text = _("As readers see it. Empty: the name.")
 
     def clean_backend(self) -> str:
-        """Return where the store is kept, here when nothing was chosen."""
+        """Return the backend, the local one by default."""
         return str(self.cleaned_data["backend"] or models.Store.Backend.LOCAL)
 
     def clean_slug(self) -> str:
@@ -62,7 +62,7 @@ class StoreForm(SeenForm):
         )
 
     def clean(self) -> dict[str, Any] | None:
-        """Return all values; a new store's model must be at hand."""
+        """Return all values; a new store's embedding model must be available."""
         cleaned = super().clean()
         is_local = self.cleaned_data.get("backend") != "gemini"
         if not self.errors and self.instance._state.adding and is_local:

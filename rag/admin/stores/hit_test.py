@@ -1,7 +1,4 @@
-"""The hit test of a store: what applications and models get, and all that led to it.
-
-One trial of the hit test as its page shows it. In: a trial. Out: a template's context.
-"""
+"""Hit test page of a store: hits by one or two settings, query analysis, scores and timings."""
 
 from __future__ import annotations
 
@@ -17,21 +14,21 @@ from django.utils.translation import gettext, gettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.stores.settings_form import MODE_NAMES, SettingsForm, own_settings
+from rag.admin.stores.settings_form import MODE_LABELS, SettingsForm, settings_or_default
+from rag.admin.ui.admin_page import StorePage
 from rag.admin.ui.cells import pages_text
 from rag.admin.ui.highlight import split_matches
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import StorePage
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
-from rag.services.evaluation.golden_questions import Wanted, save_question
-from rag.services.evaluation.hit_test import Trial, try_settings
+from rag.services.evaluation.golden_questions import TargetSpec, save_question
+from rag.services.evaluation.hit_test import HitTest, run_hit_test
 from rag.services.stores.update import update_store
 
-STEPS = {
+STEP_LABELS = {
     "access": gettext_lazy("access"),
     "analyze": gettext_lazy("reading the query"),
     "embed": gettext_lazy("embedding the query"),
@@ -44,12 +41,12 @@ STEPS = {
     "cite": gettext_lazy("checking citations"),
     "total": gettext_lazy("in all"),
 }
-WAYS = {
+ROUTE_LABELS = {
     "exact": gettext_lazy("compared one by one"),
     "hnsw": gettext_lazy("by the index"),
     "partial": gettext_lazy("by the store's own index"),
 }
-INTENTS = {
+INTENT_LABELS = {
     "find_specific": gettext_lazy("find something named"),
     "lookup": gettext_lazy("look up"),
     "understand": gettext_lazy("understand"),
@@ -57,7 +54,7 @@ INTENTS = {
     "compare": gettext_lazy("compare"),
     "general": gettext_lazy("general"),
 }
-COMPLEXITIES = {
+COMPLEXITY_LABELS = {
     "simple": gettext_lazy("simple"),
     "medium": gettext_lazy("medium"),
     "complex": gettext_lazy("complex"),
@@ -70,8 +67,8 @@ _FALLBACKS = {
 }
 
 
-def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
-    """Return hits with words marked and their rank in ``others``, analysis, times, context."""
+def hit_test_context(trial: HitTest, *, others: Sequence[HitTest]) -> dict[str, Any]:
+    """Return a result's template context: hits with highlights and ranks in ``others``, timings."""
     retrieval, result = trial.retrieval, trial.retrieval.result
     analysis = retrieval.analysis
     found = {hit.chunk_id for hit in retrieval.hits}
@@ -80,12 +77,16 @@ def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
         "trial": trial,
         "result": result,
         "settings": trial.settings,
-        "hits": [_shown(hit, trial, others) for hit in retrieval.hits],
-        "mode": MODE_NAMES.get(result.mode, result.mode),
-        "times": [(STEPS.get(name, name), times[name]) for name in STEPS if name in times],
-        "route": ", ".join(str(WAYS.get(way, way)) for way in sorted(set(result.routes.values()))),
-        "intent": INTENTS.get(analysis.intent, analysis.intent),
-        "complexity": COMPLEXITIES.get(analysis.complexity, analysis.complexity),
+        "hits": [_hit_context(hit, trial, others) for hit in retrieval.hits],
+        "mode": MODE_LABELS.get(result.mode, result.mode),
+        "times": [
+            (STEP_LABELS.get(name, name), times[name]) for name in STEP_LABELS if name in times
+        ],
+        "route": ", ".join(
+            str(ROUTE_LABELS.get(way, way)) for way in sorted(set(result.routes.values()))
+        ),
+        "intent": INTENT_LABELS.get(analysis.intent, analysis.intent),
+        "complexity": COMPLEXITY_LABELS.get(analysis.complexity, analysis.complexity),
         "analysis": analysis,
         "metadata": retrieval.metadata,
         "fallbacks": ", ".join(
@@ -98,7 +99,7 @@ def shown_trial(trial: Trial, *, others: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def _shown(hit: Hit, trial: Trial, others: Sequence[Trial]) -> dict[str, Any]:
+def _hit_context(hit: Hit, trial: HitTest, others: Sequence[HitTest]) -> dict[str, Any]:
     pieces = split_matches(hit.text, hit.matched_terms)
     matched = dict.fromkeys(piece.casefold() for piece, is_match in pieces if is_match)
     return {
@@ -111,12 +112,12 @@ def _shown(hit: Hit, trial: Trial, others: Sequence[Trial]) -> dict[str, Any]:
             hit.file_id == one.file_id if one.chunk_ids is None else hit.chunk_id in one.chunk_ids
             for one in trial.expected
         ),
-        "elsewhere": _place_in(others[0], hit) if others else "",
+        "elsewhere": _rank_elsewhere(others[0], hit) if others else "",
     }
 
 
-def _place_in(other: Trial, hit: Hit) -> str:
-    """Return what the other settings made of a hit, in words."""
+def _rank_elsewhere(other: HitTest, hit: Hit) -> str:
+    """Return the rank of a hit under the other settings, in words."""
     for there in other.retrieval.hits:
         if there.chunk_id == hit.chunk_id:
             moved = there.rank - hit.rank
@@ -129,22 +130,22 @@ def _place_in(other: Trial, hit: Hit) -> str:
 
 
 class QuestionForm(forms.Form):
-    """What is asked."""
+    """The query of a hit test."""
 
     q = forms.CharField(label=_("Question or words"), max_length=4000, strip=True)
 
 
-class StoreSearch(StorePage):
-    """Asks a store by one or two settings; keeps settings and golden questions."""
+class HitTestPage(StorePage):
+    """Runs a query with one or two settings; saves settings and golden questions."""
 
     template_name = "admin/rag/store_search.html"
     permission_required = ("rag.view_store", "rag.view_file", "rag.view_chunk")
     title = _("Hit test")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return the forms and, when something was asked, what was found."""
+        """Return the forms and, for a query, the results."""
         asked = self.request.GET if "q" in self.request.GET else None
-        own = own_settings(self.store.retrieval)
+        own = settings_or_default(self.store.retrieval)
         is_two = self.request.GET.get("compare") == "1"
         question = QuestionForm(asked)
         forms_shown = [SettingsForm(asked, own=own)]
@@ -160,18 +161,18 @@ class StoreSearch(StorePage):
             "trials": [],
         }
         if asked is not None and all(form.is_valid() for form in (question, *forms_shown)):
-            context |= self._tried(question.cleaned_data["q"], forms_shown)
+            context |= self._results(question.cleaned_data["q"], forms_shown)
         return super().get_context_data(**kwargs, **context)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Keep what was posted and show the same question again."""
+        """Save settings or a golden question and show the same query again."""
         if not self._may_edit():
             raise PermissionDenied
         try:
             if "save" in request.POST:
                 self._save_settings(request)
             else:
-                self._expect(request)
+                self._save_golden_question(request)
         except RAGError as error:
             messages.error(request, error_sentence(error))
         return HttpResponseRedirect(request.get_full_path())
@@ -182,25 +183,26 @@ class StoreSearch(StorePage):
             and not self.store.is_remote
         )
 
-    def _tried(self, query: str, settings: list[SettingsForm]) -> dict[str, Any]:
+    def _results(self, query: str, settings: list[SettingsForm]) -> dict[str, Any]:
         try:
             # The store's own settings may be broken past its form; that is said here.
             RetrievalSettings.from_dict(self.store.retrieval)
-            trials = [self._try(query, form) for form in settings]
+            trials = [self._run(query, form) for form in settings]
         except RAGError as error:
             return {"error": error_sentence(error)}
         shown = [
-            shown_trial(trial, others=[o for o in trials if o is not trial]) for trial in trials
+            hit_test_context(trial, others=[o for o in trials if o is not trial])
+            for trial in trials
         ]
         return {"trials": shown, "result": trials[0].retrieval.result, "hits": shown[0]["hits"]}
 
-    def _try(self, query: str, form: SettingsForm) -> Trial:
-        return try_settings(
+    def _run(self, query: str, form: SettingsForm) -> HitTest:
+        return run_hit_test(
             query=query, scope=scope_for(self.request), store=self.store, settings=form.settings()
         )
 
     def _save_settings(self, request: HttpRequest) -> None:
-        own = own_settings(self.store.retrieval)
+        own = settings_or_default(self.store.retrieval)
         prefix = "b" if request.POST.get("save") == "b" else None
         form = SettingsForm(request.GET, own=own, prefix=prefix)
         if not form.is_valid():
@@ -211,11 +213,11 @@ class StoreSearch(StorePage):
         update_store(scope=scope_for(request), store=self.store, values=values)
         messages.success(request, _("The store searches by these settings from now on."))
 
-    def _expect(self, request: HttpRequest) -> None:
+    def _save_golden_question(self, request: HttpRequest) -> None:
         if not request.user.has_perm("rag.add_goldenquestion"):
             raise PermissionDenied
         query = request.GET.get("q", "")
-        wanted = Wanted(chunk_id=asked_number(request.POST.get("chunk")))
+        wanted = TargetSpec(chunk_id=parse_int(request.POST.get("chunk")))
         save_question(
             scope=scope_for(request),
             store=self.store,

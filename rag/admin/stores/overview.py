@@ -1,4 +1,4 @@
-"""A store at a glance: size, health, last queries, golden questions. In: a store. Out: context."""
+"""Store overview: size, health, latest queries and golden questions as a template's context."""
 
 from __future__ import annotations
 
@@ -13,40 +13,37 @@ from rag.admin.ui.cells import label, list_link
 from rag.admin.ui.scoped import scope_for
 from rag.conf import conf
 from rag.core.documents import KINDS
-from rag.services.files.visibility import visible_queries
-from rag.services.index.spaces import due_indexes
+from rag.services.index.spaces import pending_indexes
+from rag.services.operations.visibility import visible_queries
 
 N_QUERIES = 8
 
 
-def store_desk(request: HttpRequest, store: models.Store) -> dict[str, Any]:
-    """Return what the store's page says above its form, as far as this person may see it."""
+def store_overview(request: HttpRequest, store: models.Store) -> dict[str, Any]:
+    """Return the context shown above the store form, limited to what this person may see."""
     has = request.user.has_perm
-    desk: dict[str, Any] = {
+    overview: dict[str, Any] = {
         "limit_bytes": conf().max_file_bytes,
         "limit_mb": conf().max_file_bytes // 1024**2,
         "accept": ",".join([*(f".{kind}" for kind in KINDS), ".htm", ".zip"]),
     }
     if not store.is_remote:
-        desk |= _facts(store)
+        overview |= _size_and_health(store)
     if has("rag.view_querylog"):
         mine = visible_queries(scope=scope_for(request)).filter(store_ids__contains=[store.pk])
-        desk["queries"] = list(
+        overview["queries"] = list(
             mine.order_by("-pk").values("pk", "query", "confidence", "created_at")[:N_QUERIES]
         )
     if has("rag.view_goldenquestion"):
-        desk["n_golden"] = models.GoldenQuestion.objects.filter(store=store).count()
+        overview["n_golden"] = models.GoldenQuestion.objects.filter(store=store).count()
     if has("rag.view_evaluationrun"):
         runs = models.EvaluationRun.objects.readable(scope_for(request)).done().filter(store=store)
-        desk["last_run"] = runs.order_by("-pk").first()
-    return desk
+        overview["last_run"] = runs.order_by("-pk").first()
+    return overview
 
 
-def _facts(store: models.Store) -> dict[str, Any]:
-    """Return the size, and what asks for attention, each with the way to it, or that nothing does.
-
-    One pass over the files: they may be many.
-    """
+def _size_and_health(store: models.Store) -> dict[str, Any]:
+    """Return total bytes and a badge with a link for each problem; one pass over the files."""
     states = models.File.Status
     counts = models.File.objects.filter(store=store).aggregate(
         n_bytes=Sum("size"),
@@ -69,11 +66,11 @@ def _facts(store: models.Store) -> dict[str, Any]:
         ("file", counts["empty"], _("%(n)d without text"), "warn", {}),
         ("chunkconflict", n_conflicts, _("%(n)d texts without a place"), "warn", {}),
     ]
-    told = [
+    health = [
         list_link(model, label(text % {"n": n}, colour), store=store.pk, **query)
         for model, n, text, colour, query in found
         if n
     ]
-    if due_indexes(space_id=store.live_space_id):
-        told.append(label(_("vector index being built"), "busy"))
-    return {"n_bytes": counts["n_bytes"] or 0, "health": told or [label(_("healthy"), "good")]}
+    if pending_indexes(space_id=store.live_space_id):
+        health.append(label(_("vector index being built"), "busy"))
+    return {"n_bytes": counts["n_bytes"] or 0, "health": health or [label(_("healthy"), "good")]}

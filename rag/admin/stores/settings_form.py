@@ -1,7 +1,4 @@
-"""A form with every retrieval setting. In: the store's own. Out: what differs.
-
-A store's retrieval settings as one field of its form. In: stored JSON. Out: what differs.
-"""
+"""Retrieval settings form, and a model form field that holds all settings as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.core.errors import RAGError
 from rag.core.types import FUSIONS, MODES, RERANKS, RetrievalSettings
 
-MODE_NAMES = {
+MODE_LABELS = {
     "auto": _("automatic"),
     "semantic": _("by meaning"),
     "keyword": _("by words"),
@@ -39,7 +36,7 @@ _CONTEXT_NAMES = {
     "xml": _("XML"),
 }
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
-    "mode": (_("Search"), MODES, MODE_NAMES),
+    "mode": (_("Search"), MODES, MODE_LABELS),
     "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
     "rerank": (_("Ranked again by"), RERANKS, _RERANK_NAMES),
     "context_type": (_("Layout of the context"), tuple(_CONTEXT_NAMES), _CONTEXT_NAMES),
@@ -79,7 +76,7 @@ NAMES: tuple[str, ...] = tuple(field.name for field in fields_of(RetrievalSettin
 
 
 class SettingsForm(forms.Form):
-    """Every setting; one that is left empty is as in ``own``: a store's, or the default."""
+    """All retrieval settings; an empty field means the value in ``own``."""
 
     def __init__(
         self, *args: Any, own: RetrievalSettings, is_default: bool = False, **kwargs: Any
@@ -122,8 +119,8 @@ class SettingsForm(forms.Form):
         return self._own.but(**self.changes())
 
 
-def own_settings(retrieval: dict[str, Any]) -> RetrievalSettings:
-    """Return a store's settings, the defaults where they were broken past the forms."""
+def settings_or_default(retrieval: dict[str, Any]) -> RetrievalSettings:
+    """Return a store's settings; the defaults if the stored JSON is invalid."""
     try:
         return RetrievalSettings.from_dict(retrieval)
     except RAGError:
@@ -161,7 +158,7 @@ def _field(name: str, own: Any, empty: Any) -> forms.Field:
 
 
 class SettingsWidget(forms.Widget):
-    """Draws every setting with what it does; empty ones are as usual."""
+    """Renders all settings as a grid with help texts; empty fields are defaults."""
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> SettingsForm:
         """Return what was filled in, not yet checked."""
@@ -178,7 +175,7 @@ class SettingsWidget(forms.Widget):
 
 
 class SettingsField(forms.Field):
-    """Settings that every search will accept, as a JSON object of those that differ."""
+    """Valid retrieval settings as a JSON object of those that differ from the defaults."""
 
     widget = SettingsWidget
 
@@ -193,9 +190,9 @@ class SettingsField(forms.Field):
         if not form.is_valid():
             raise forms.ValidationError(
                 [
-                    f"{form[name].label}: {said}"
-                    for name, told in form.errors.items()
-                    for said in told
+                    f"{form[name].label}: {message}"
+                    for name, errors in form.errors.items()
+                    for message in errors
                 ]
             )
         try:
@@ -207,8 +204,10 @@ class SettingsField(forms.Field):
     def described(self, value: Any) -> str:
         """Return stored settings in words: each by its name in the form."""
         form = _form("", None, _stored(value))
-        shown = ((form.fields.get(name), said) for name, said in _stored(value).items())
-        return ", ".join(f"{field.label}: {_word(field, said)}" for field, said in shown if field)
+        shown = ((form.fields.get(name), value) for name, value in _stored(value).items())
+        return ", ".join(
+            f"{field.label}: {_value_label(field, value)}" for field, value in shown if field
+        )
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         """Return whether anything was filled in otherwise than it is stored."""
@@ -224,7 +223,7 @@ def _form(name: str, data: Any, stored: Mapping[str, Any] | None = None) -> Sett
     return SettingsForm(data, prefix=name, own=own, is_default=True, initial=initial)
 
 
-def _word(field: forms.Field, value: Any) -> Any:
+def _value_label(field: forms.Field, value: Any) -> Any:
     names = dict(field.choices) if isinstance(field, forms.ChoiceField) else {}  # type: ignore[arg-type]
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))

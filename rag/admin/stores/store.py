@@ -1,4 +1,4 @@
-"""Stores: made, described and opened to groups; the way to their files, chunks and search."""
+"""Store admin: list, form, access groups, deletion, links to files, chunks and search."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.accounts.account import GroupSelect, limit_groups
-from rag.admin.files.status import COLOURS
-from rag.admin.stores.bulk import StoreBulk
+from rag.admin.files.status import STATUS_COLOURS
+from rag.admin.stores.actions import StoreActions
 from rag.admin.stores.form import StoreForm
-from rag.admin.stores.hit_test import StoreSearch
-from rag.admin.stores.overview import store_desk
-from rag.admin.stores.upload import StoreUpload, upload_view
+from rag.admin.stores.hit_test import HitTestPage
+from rag.admin.stores.overview import store_overview
+from rag.admin.stores.upload import UploadPage, capped_upload_view
 from rag.admin.ui.cells import label, list_link, page_link
+from rag.admin.ui.gemini import GeminiStoreActions, gemini_state
+from rag.admin.ui.group_field import GroupSelect, limit_groups
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.remote import RemoteStores, remote_state
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.documents import ChunkRule
 from rag.core.errors import RAGError
 from rag.services.stores.lifecycle import create_store, delete_store
 
-MADE_BY_SERVICE = (
+SERVICE_FIELDS = (
     "name",
     "slug",
     "display_name",
@@ -43,11 +43,11 @@ MADE_BY_SERVICE = (
 
 
 @admin.register(models.Store)
-class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
+class StoreAdmin(StoreActions, GeminiStoreActions, ScopedAdmin):
     """The stores that one may read; what one may edit can be changed."""
 
     form = StoreForm
-    made_by_service = MADE_BY_SERVICE
+    service_fields = SERVICE_FIELDS
     list_display = (
         "name",
         "kept_at",
@@ -56,7 +56,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
         "chunks",
         "space",
         "updated_at",
-        "ways",
+        "links",
     )
     list_select_related = ("space",)
     search_fields = ("name", "slug", "display_name")
@@ -71,11 +71,11 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
         "created_at",
         "updated_at",
     )
-    change_form_before_template = "admin/rag/seen.html"
-    change_form_outer_before_template = "admin/rag/store_desk.html"
+    change_form_before_template = "admin/rag/seen_field.html"
+    change_form_outer_before_template = "admin/rag/store_overview.html"
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields in the order in which one thinks of them."""
+        """Return the fieldsets: identity, chunking, search, access, facts."""
         at_gemini = ["at_gemini"] if obj and obj.is_remote else ["space"]
         facts = ["backend", *at_gemini, "resource_name", "created_at", "updated_at"]
         model = [] if obj else ["embedding_model"]
@@ -100,9 +100,9 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return what this user may not set: only superusers give stores away."""
+        """Return the fields that are fixed; only superusers change the owner."""
         own = [] if scope_for(request).is_operator else ["owner"]
-        # Where a store is kept is chosen once.
+        # The backend is chosen once.
         fixed = [name for name in self.readonly_fields if obj or name != "backend"]
         return [*fixed, *own]
 
@@ -117,9 +117,9 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
         return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Make a store by the service, or save the changed one."""
+        """Create the store by the service, or save the changed fields."""
         if change:
-            obj.save(update_fields=[*MADE_BY_SERVICE, "updated_at"])
+            obj.save(update_fields=[*SERVICE_FIELDS, "updated_at"])
             if {"max_tokens_per_chunk", "max_overlap_tokens"} & set(form.changed_data):
                 self.message_user(
                     request,
@@ -128,7 +128,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
                 )
         else:
             obj.owner = obj.owner or request.user
-            values = {name: getattr(obj, name) for name in MADE_BY_SERVICE}
+            values = {name: getattr(obj, name) for name in SERVICE_FIELDS}
             model = form.cleaned_data.get("embedding_model", "")
             obj.__dict__.update(create_store(embedding_model=model, **values).__dict__)
         self._warn_of_overlap(request, obj.chunk_rule)
@@ -146,7 +146,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
             self.message_user(request, text % values, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete by the service, so that the bytes go too, and what is at Gemini."""
+        """Delete by the service, with the files' bytes and the store at Gemini."""
         delete_store(store=obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -157,7 +157,7 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
             except RAGError as error:
                 self.message_user(request, error_sentence(error), messages.ERROR)
 
-    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
+    def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
         """Return the files and chunks that go with the stores."""
         return {
             models.File._meta.verbose_name_plural: models.File.objects.filter(
@@ -182,14 +182,14 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
 
     @admin.display(description=_("files"))
     def files_by_status(self, store: Any) -> SafeString:
-        """Return a count for each status, each the way to those files."""
+        """Return the number of files by status, with links."""
         counts = getattr(store, "file_counts", {})
         states = [state for state in models.File.Status if counts.get(state)]
         cells = (
             (
                 list_link(
                     "file",
-                    label(f"{counts[s]} {s.label}", COLOURS[s]),
+                    label(f"{counts[s]} {s.label}", STATUS_COLOURS[s]),
                     store=store.pk,
                     status__exact=s,
                 ),
@@ -200,19 +200,19 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
 
     @admin.display(description=_("chunks"))
     def chunks(self, store: models.Store) -> SafeString:
-        """Return the number of chunks in the index, the way to them."""
+        """Return the number of chunks, with a link."""
         return list_link("chunk", store.n_chunks, store=store.pk)
 
     @admin.display(description=_("go to"))
-    def ways(self, store: models.Store) -> SafeString:
-        """Return the ways to the store's pages."""
+    def links(self, store: models.Store) -> SafeString:
+        """Return links to the store's pages."""
         return format_html_join(" ", "{}", ((link,) for link in store_links(store)))
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with the pages of a store before them."""
+        """Return the admin's URLs with the store's pages first."""
         wrap = self.admin_site.admin_view
-        search = StoreSearch.as_view(model_admin=self)
-        upload = upload_view(StoreUpload.as_view(model_admin=self))
+        search = HitTestPage.as_view(model_admin=self)
+        upload = capped_upload_view(UploadPage.as_view(model_admin=self))
         return [
             path("<int:pk>/search/", wrap(search), name="rag_store_search"),
             path("<int:pk>/upload/", wrap(upload), name="rag_store_upload"),
@@ -222,23 +222,23 @@ class StoreAdmin(StoreBulk, RemoteStores, ScopedAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Show the store's page: its counts and ways above its form."""
+        """Show the store's overview above its form."""
         store = self.get_object(request, object_id)
         if store is not None:
             self.complete_rows([store])
-            desk = {
+            overview = {
                 "store": store,
                 "files": self.files_by_status(store),
-                "at_gemini": remote_state(store),
+                "at_gemini": gemini_state(store),
                 "may_edit": self.has_change_permission(request, store),
-                **store_desk(request, store),
+                **store_overview(request, store),
             }
-            extra_context = {**(extra_context or {}), "desk": desk}
+            extra_context = {**(extra_context or {}), "overview": overview}
         return super().change_view(request, object_id, form_url, extra_context)
 
 
 def store_links(store: models.Store) -> list[SafeString]:
-    """Return the ways to a store's files, chunks, upload and search."""
+    """Return links to a store's files, chunks, upload and search."""
     return [
         list_link("file", _("Files"), store=store.pk),
         list_link("chunk", _("Chunks"), store=store.pk),

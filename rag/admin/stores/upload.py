@@ -1,4 +1,4 @@
-"""Many files into a store at once: each one is taken or refused on its own, with the reason."""
+"""Upload page of a store: many files at once, each accepted or refused with its reason."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
+from rag.admin.ui.admin_page import StorePage
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.page import StorePage
 from rag.admin.ui.upload_handler import CappedUploadHandler
 from rag.conf import conf
 from rag.core.documents import KINDS
 from rag.core.errors import RAGError
 from rag.services.files.archives import zip_items
-from rag.services.files.upload import ingest_file
+from rag.services.files.upload import upload_file
 from rag.stages.detect.encodings import USUAL
 
 View = Callable[..., HttpResponseBase]
 
 
-class StoreUpload(StorePage):
-    """Takes files for a store; answers a script in JSON and a plain form with the page."""
+class UploadPage(StorePage):
+    """Accepts files for a store; answers scripts with JSON and plain forms with the page."""
 
     template_name = "admin/rag/store_upload.html"
     permission_required = ("rag.view_store", "rag.add_file")
     title = gettext_lazy("Upload files")
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Refuse who may read the store but not add to it."""
+        """Require the right to add files to the store."""
         if self.has_permission():
             row = self.model_admin.get_queryset(request).filter(pk=kwargs["pk"]).first()
             if row is not None and not self.model_admin.may_edit(request, row):
@@ -43,7 +43,7 @@ class StoreUpload(StorePage):
         return super().dispatch(request, *args, **kwargs)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Take the posted files and say what became of each."""
+        """Ingest the posted files and return the outcome of each."""
         encoding = request.POST.get("encoding", "")
         results = [
             result
@@ -85,7 +85,7 @@ class StoreUpload(StorePage):
     ) -> dict[str, Any]:
         try:
             with open_content() as content:
-                taken = ingest_file(store=self.store, name=name, content=content, encoding=encoding)
+                taken = upload_file(store=self.store, name=name, content=content, encoding=encoding)
         except RAGError as error:
             return _refused(name, error)
         url = reverse("admin:rag_file_change", args=[taken.file.pk])
@@ -96,7 +96,7 @@ class StoreUpload(StorePage):
         return {**known, "outcome": "known", "text": text.format(name=taken.file.name)}
 
 
-def upload_view(view: View) -> View:
+def capped_upload_view(view: View) -> View:
     """Return ``view`` with capped uploads.
 
     The handlers must be set before anybody reads the form, so the check for forgery comes after.

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Parts of all admins: scoped ModelAdmins, pages, forms, list filters, table cells, charts."""

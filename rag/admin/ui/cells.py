@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 
 def label(text: Any, colour: str) -> SafeString:
-    """Return a coloured label; colours are idle, busy, good, warn and bad."""
+    """Return a coloured badge; colours are idle, busy, good, warn and bad."""
     return format_html('<span class="desk-label desk-{}">{}</span>', colour, text)
 
 

@@ -1,4 +1,4 @@
-"""Small charts as numbers for an SVG of our own. In: values by label. Out: a template's context."""
+"""SVG charts: line and bar charts as coordinates for a template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def line_chart(
     top: float | None = None,
     unit: str = "",
 ) -> dict[str, Any]:
-    """Return up to three lines over the labels; None is a gap; ``top`` None fits the values."""
+    """Return a chart of up to three series; None is a gap; ``top`` None scales to the values."""
     top = top or _round_up(max((v for row in series.values() for v in row if v), default=1.0))
     lines = [
         {"name": name, "class": kind, "points": _points(labels, row, top, unit)}

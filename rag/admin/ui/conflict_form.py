@@ -1,6 +1,6 @@
-"""Rows of an inline form, as sent and as stored since. In: a form's data, rows. Out: one list.
+"""Optimistic locking of forms: whoever saves second is shown what changed since it opened.
 
-Forms that two people may have open at once. In: what one saw and typed. Out: what changed since.
+Also merges the rows of an inline formset as sent with those as stored.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
 from rag import models
-from rag.admin.ui.paginator import asked_number
+from rag.admin.ui.query_params import parse_int
 
 NAMES = ("id", "chunk", "file", "grade", "seen", "DELETE")
 MAX_ROWS = 1000
 
 
-def rows_of_now(data: Any, prefix: str, rows: Sequence[Any]) -> tuple[Any, int, int]:
-    """Return the data with the stored rows in their order, how many came since, how many went.
+def merge_inline_rows(data: Any, prefix: str, rows: Sequence[Any]) -> tuple[Any, int, int]:
+    """Return formset data with the stored rows in order, and how many were added and deleted.
 
-    What was typed in a row that is there stays typed, and so do the new ones.
+    Values typed into rows that still exist are kept, and so are new rows.
     """
     n_had, n_all = (
-        min(asked_number(data.get(f"{prefix}-{name}_FORMS")), MAX_ROWS)
+        min(parse_int(data.get(f"{prefix}-{name}_FORMS")), MAX_ROWS)
         for name in ("INITIAL", "TOTAL")
     )
-    sent = [_sent(data, f"{prefix}-{n}-") for n in range(n_all)]
+    sent = [_posted_row(data, f"{prefix}-{n}-") for n in range(n_all)]
     had = {line.get("id", ""): line for line in sent[:n_had]}
     now = {str(row.pk): row for row in rows}
     if had.keys() == now.keys():
         return data, 0, 0
-    lines = [*(had.get(pk) or _stored(row) for pk, row in now.items()), *sent[n_had:]]
+    lines = [*(had.get(pk) or _stored_row(row) for pk, row in now.items()), *sent[n_had:]]
     merged = data.copy()
     for n in range(n_all):
         for name in NAMES:
@@ -48,18 +48,18 @@ def rows_of_now(data: Any, prefix: str, rows: Sequence[Any]) -> tuple[Any, int, 
     return merged, len(now.keys() - had.keys()), len(had.keys() - now.keys())
 
 
-def _sent(data: Any, start: str) -> dict[str, str]:
+def _posted_row(data: Any, start: str) -> dict[str, str]:
     return {name: data[start + name] for name in NAMES if start + name in data}
 
 
-def _stored(row: Any) -> dict[str, str]:
+def _stored_row(row: Any) -> dict[str, str]:
     values = {"chunk": row.chunk_id, "file": row.file_id, "grade": row.grade}
     sent = {name: str(value or "") for name, value in values.items()}
     return {"id": str(row.pk), **sent, "seen": json.dumps(values)}
 
 
-class SeenForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A form whose second saver is told what the first one changed; ``audit_kinds`` say who."""
+class ConflictCheckedForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A ModelForm with optimistic locking; ``audit_kinds`` find who changed the row meanwhile."""
 
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
     audit_kinds: tuple[str, ...] = ()
@@ -67,10 +67,10 @@ class SeenForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.instance._state.adding:
-            self.initial["seen"] = json.dumps(_plain(self.stored(self.instance)))
+            self.initial["seen"] = json.dumps(_jsonable(self.stored(self.instance)))
 
     def rows(self) -> QuerySet[Any]:
-        """Return the rows among which the form's own is looked up once more."""
+        """Return the queryset in which the form's row is locked and compared."""
         rows: QuerySet[Any] = type(self.instance)._default_manager.all()
         return rows
 
@@ -79,27 +79,27 @@ class SeenForm(forms.ModelForm):  # type: ignore[type-arg]
         return forms.models.model_to_dict(row, fields=[*self.fields])
 
     def clean(self) -> dict[str, Any] | None:
-        """Return all values; an error where somebody else changed what this form showed."""
+        """Return all values; an error beside each field that somebody else changed meanwhile."""
         cleaned = super().clean()
         if "seen" in self.fields and not self.instance._state.adding:
             seen = _read(self.data.get(self.add_prefix("seen")))
-            # Whoever saves at this moment is waited for, and waits for us.
+            # The row lock makes concurrent saves wait for each other.
             rows = self.rows().select_for_update(of=("self",))
             row = rows.filter(pk=self.instance.pk).first()
             if row is None:
                 raise forms.ValidationError(_("This was deleted meanwhile."))
-            self._compare(seen, _plain(self.stored(row)))
+            self._compare(seen, _jsonable(self.stored(row)))
         return cleaned
 
     def _compare(self, seen: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        told = False
+        is_stale = False
         for name, field in self.fields.items():
             if name == "seen" or name not in seen or seen[name] == now.get(name):
                 continue
             typed = self[name].data
             if not field.has_changed(now.get(name), typed):
                 continue
-            values = {"before": _said(field, seen[name]), "now": _said(field, now.get(name))}
+            values = {"before": _display(field, seen[name]), "now": _display(field, now.get(name))}
             if field.has_changed(seen[name], typed):
                 text = _(
                     "Changed meanwhile from “%(before)s” to “%(now)s”; what you typed stands here "
@@ -109,12 +109,12 @@ class SeenForm(forms.ModelForm):  # type: ignore[type-arg]
                 text = _("Changed meanwhile from “%(before)s” to “%(now)s”, which stands here now.")
                 _show(field, now.get(name))
             self.add_error(name, text % values)
-            told = True
-        if told:
-            self.add_error(None, self._who())
+            is_stale = True
+        if is_stale:
+            self.add_error(None, self._who_changed())
             _show(self.fields["seen"], json.dumps(now))
 
-    def _who(self) -> str:
+    def _who_changed(self) -> str:
         entries = models.AuditEntry.objects.filter(
             object_id=self.instance.pk, kind__in=self.audit_kinds
         )
@@ -145,20 +145,21 @@ def _read(text: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _jsonable(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values as JSON would give them back, rows by their numbers."""
     text = json.dumps(
-        {name: _numbers(value) for name, value in values.items() if name != "seen"}, default=str
+        {name: _primary_keys(value) for name, value in values.items() if name != "seen"},
+        default=str,
     )
     return dict(json.loads(text))
 
 
-def _numbers(value: Any) -> Any:
+def _primary_keys(value: Any) -> Any:
     is_rows = isinstance(value, list) and all(isinstance(one, Model) for one in value)
     return sorted(one.pk for one in value) if is_rows else value
 
 
-def _said(field: forms.Field, value: Any) -> str:
+def _display(field: forms.Field, value: Any) -> str:
     """Return a value as people read it."""
     if isinstance(value, bool):
         return _("yes") if value else _("no")

@@ -1,4 +1,4 @@
-"""List filters that offer nothing which the caller may not see."""
+"""List filters by store, file, kind and hits, whose choices stay within the caller's Scope."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rag.core.documents import KINDS
 MAX_CHOICES = 200
 
 
-class StoreFilter(SimpleListFilter):
+class StoreListFilter(SimpleListFilter):
     """By store: the readable ones."""
 
     title = _("store")
@@ -32,7 +32,7 @@ class StoreFilter(SimpleListFilter):
         return _by_id(queryset, "store_id", self.value())
 
 
-class FileFilter(SimpleListFilter):
+class FileListFilter(SimpleListFilter):
     """By file: set by links only, since a list of all files would be endless."""
 
     title = _("file")
@@ -57,7 +57,7 @@ class FileFilter(SimpleListFilter):
         return _by_id(queryset, "file_id", self.value())
 
 
-class KindFilter(SimpleListFilter):
+class FileKindFilter(SimpleListFilter):
     """By kind of document."""
 
     title = _("kind")

@@ -1,4 +1,4 @@
-"""Where a text holds the terms that were found. In: text and terms. Out: its pieces in order."""
+"""Highlighting: splits a text into pieces, matched words apart from the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored and raised errors as sentences in the reader's language."""
+"""Localized sentences of errors, raised or stored as JSON."""
 
 from __future__ import annotations
 

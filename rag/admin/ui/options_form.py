@@ -1,6 +1,6 @@
-"""A form for a plugin's options. In: a JSON schema. Out: a form class, and options from its input.
+"""Form class from the JSON schema of a plugin's options (``rag.core.options.schema_of``).
 
-The schema is what ``rag.core.options.schema_of`` returns; the form accepts what the schema does.
+The form accepts what the schema accepts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unfold import widgets
 
 from rag.admin.ui.messages import error_sentence
 from rag.conf import conf
-from rag.core.options import find_faults
+from rag.core.options import find_option_errors
 
 _EMPTY = "---------"
 # Help texts come from plugins: translated when shown, in the reader's language.
@@ -36,7 +36,7 @@ class OptionsForm(forms.Form):
                 field.keep(self.get_initial_for_field(field, name))
 
     def options(self) -> dict[str, Any]:
-        """Return the options of a valid form; what was left empty keeps its default."""
+        """Return the options of a valid form; empty fields keep their defaults."""
         return {
             name: value
             for name, value in self.cleaned_data.items()
@@ -44,10 +44,10 @@ class OptionsForm(forms.Form):
         }
 
     def clean(self) -> dict[str, Any]:
-        """Hold the input against the schema; a fault is shown beside its field."""
+        """Validate the input against the schema; errors are shown beside their fields."""
         cleaned = super().clean() or self.cleaned_data
         given = {name: value for name, value in self.options().items() if name not in self.errors}
-        for name, fault in find_faults(self.schema, given, of=gettext("the plugin")).items():
+        for name, fault in find_option_errors(self.schema, given, of=gettext("the plugin")).items():
             if name not in self.errors:
                 self.add_error(name, error_sentence(fault))
         return cleaned
@@ -65,7 +65,7 @@ class _LinesField(forms.CharField):
 
     def clean(self, value: Any) -> Any:
         lines = [line.strip() for line in super().clean(value).splitlines()]
-        makers: dict[str, Any] = {"integer": int, "number": float, "boolean": _truth}
+        makers: dict[str, Any] = {"integer": int, "number": float, "boolean": _parse_bool}
         found = []
         for line in filter(None, lines):
             try:
@@ -102,7 +102,7 @@ class _SecretField(forms.TypedChoiceField):
     """The name of a secret of this installation; never its value."""
 
     def keep(self, name: Any) -> None:
-        """Let a name stay that is no longer there, so that saving does not change it unseen."""
+        """Keep a stored name that no longer exists, so that saving does not change it unseen."""
         if name and not self.valid_value(name):
             gone = gettext("{name} (does not exist)").format(name=name)
             known: Any = self.choices
@@ -128,20 +128,20 @@ def _types(shape: Mapping[str, Any]) -> list[str]:
 def _field(name: str, shape: Mapping[str, Any], *, is_required: bool) -> forms.Field:
     kind = _types(shape)[0]
     is_nullable = "null" in _types(shape)
-    told: dict[str, Any] = {
+    common: dict[str, Any] = {
         "label": _later(pretty_name(name)),
         "help_text": _later(shape["description"]),
         "initial": shape.get("default"),
         "required": is_required and not is_nullable,
     }
     if "x-secret" in shape or "enum" in shape:
-        return _choice(shape, told, is_nullable=is_nullable)
+        return _choice(shape, common, is_nullable=is_nullable)
     if kind == "boolean":
         if is_nullable:
             widget = widgets.UnfoldAdminNullBooleanSelectWidget()
-            return forms.NullBooleanField(**told, widget=widget)
-        told["required"] = False
-        return forms.BooleanField(**told, widget=widgets.UnfoldBooleanSwitchWidget())
+            return forms.NullBooleanField(**common, widget=widget)
+        common["required"] = False
+        return forms.BooleanField(**common, widget=widgets.UnfoldBooleanSwitchWidget())
     if kind in ("integer", "number"):
         limits: dict[str, Any] = {
             "min_value": shape.get("minimum"),
@@ -149,30 +149,30 @@ def _field(name: str, shape: Mapping[str, Any], *, is_required: bool) -> forms.F
         }
         limits["widget"] = widgets.UnfoldAdminIntegerFieldWidget()
         if kind == "integer":
-            return forms.IntegerField(**told, **limits)
-        return forms.FloatField(**told, **limits)
+            return forms.IntegerField(**common, **limits)
+        return forms.FloatField(**common, **limits)
     if kind == "array":
-        return _LinesField(kind=shape["items"]["type"], **told)
+        return _LinesField(kind=shape["items"]["type"], **common)
     if kind == "object":
-        return _ObjectField(**told, widget=widgets.UnfoldAdminTextareaWidget({"rows": 4}))
+        return _ObjectField(**common, widget=widgets.UnfoldAdminTextareaWidget({"rows": 4}))
     empty: dict[str, Any] = {"empty_value": None if is_nullable else "", "strip": False}
-    return _TextField(**told, **empty, widget=widgets.UnfoldAdminExpandableTextareaWidget())
+    return _TextField(**common, **empty, widget=widgets.UnfoldAdminExpandableTextareaWidget())
 
 
 def _choice(
-    shape: Mapping[str, Any], told: dict[str, Any], *, is_nullable: bool
+    shape: Mapping[str, Any], common: dict[str, Any], *, is_nullable: bool
 ) -> forms.TypedChoiceField:
     is_secret = "x-secret" in shape
     names = sorted(conf().secrets) if is_secret else [one for one in shape["enum"] if one]
-    may_be_empty = is_nullable or (is_secret and not told["required"])
+    may_be_empty = is_nullable or (is_secret and not common["required"])
     if not may_be_empty:
-        told["required"] = True
-    blank = [("", _EMPTY)] if may_be_empty or told["initial"] is None else []
+        common["required"] = True
+    blank = [("", _EMPTY)] if may_be_empty or common["initial"] is None else []
     choices = [*blank, *((name, name) for name in names)]
-    told["empty_value"] = None if is_nullable else ""
+    common["empty_value"] = None if is_nullable else ""
     make = _SecretField if is_secret else forms.TypedChoiceField
-    return make(**told, choices=choices, widget=widgets.UnfoldAdminSelectWidget())
+    return make(**common, choices=choices, widget=widgets.UnfoldAdminSelectWidget())
 
 
-def _truth(line: str) -> bool:
+def _parse_bool(line: str) -> bool:
     return {"true": True, "false": False}[line.lower()]

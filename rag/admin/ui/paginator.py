@@ -1,7 +1,4 @@
-"""Pages of lists that may be huge. In: a queryset. Out: pages, counted while it is cheap.
-
-What an address or a form asks for. In: text. Out: a number that the database takes.
-"""
+"""Paginator of large tables: exact counts up to 5,000 rows, the planner's estimate beyond."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ else:
     Paginator = DjangoPaginator
 
 # Each page further back makes the database pass over all before it.
-REACH = 5_000
+MAX_LISTED_ROWS = 5_000
 
 
 class EstimatingPaginator(Paginator):
@@ -38,7 +35,7 @@ class EstimatingPaginator(Paginator):
     @cached_property
     def num_pages(self) -> int:
         """Return how many pages can be had, no more than the first 5,000 rows fill."""
-        return min(super().num_pages, max(1, REACH // self.per_page))
+        return min(super().num_pages, max(1, MAX_LISTED_ROWS // self.per_page))
 
     @property
     def n_shown(self) -> int:
@@ -51,8 +48,8 @@ class EstimatingPaginator(Paginator):
         rows = self.object_list
         if not isinstance(rows, QuerySet):
             return len(rows)
-        n_rows = rows.order_by()[: REACH + 1].count()
-        return n_rows if n_rows <= REACH else max(n_rows, _estimate(rows))
+        n_rows = rows.order_by()[: MAX_LISTED_ROWS + 1].count()
+        return n_rows if n_rows <= MAX_LISTED_ROWS else max(n_rows, _estimate(rows))
 
 
 def _estimate(rows: QuerySet[Any]) -> int:
@@ -62,9 +59,3 @@ def _estimate(rows: QuerySet[Any]) -> int:
         plan = cursor.fetchone()[0]
     plan = json.loads(plan) if isinstance(plan, str) else plan
     return int(plan[0]["Plan"]["Plan Rows"])
-
-
-def asked_number(text: str | None) -> int:
-    """Return a natural number of up to 18 digits, 0 for anything else."""
-    digits = text or ""
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else 0

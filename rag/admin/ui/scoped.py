@@ -1,4 +1,4 @@
-"""What all our admin pages share: the caller's Scope limits every queryset and permission.
+"""Scoped ModelAdmins: the caller's Scope limits every queryset and every object permission.
 
 Django's model permissions say what kind of thing a person may do, the Scope to which rows.
 """
@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminExpandableTextareaWidget
 
 from rag.admin.ui.paginator import EstimatingPaginator
-from rag.admin.ui.unique_form import SameMoment
+from rag.admin.ui.unique_form import UniqueOnSave
 from rag.core.access import Scope
 from rag.services.access.callers import scope_of
 
@@ -39,8 +39,8 @@ def scope_for(request: HttpRequest) -> Scope:
     return cast(Scope, known)
 
 
-class StorableChangeList(ChangeList):
-    """A list whose address may ask for no text that PostgreSQL cannot hold."""
+class NulSafeChangeList(ChangeList):
+    """A ChangeList that refuses NUL in its query parameters, which PostgreSQL cannot store."""
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
         """Return the filters; a NUL among them sends the visitor to the unfiltered list."""
@@ -50,8 +50,8 @@ class StorableChangeList(ChangeList):
         return asked
 
 
-class ScopedChangeList(StorableChangeList):
-    """A list whose rows get further facts with a query for the page, not one for each row."""
+class ScopedChangeList(NulSafeChangeList):
+    """A ChangeList that completes the rows of a page with one query, not one for each row."""
 
     def get_results(self, request: HttpRequest) -> None:
         """Fetch the page, then let the admin complete its rows."""
@@ -60,7 +60,7 @@ class ScopedChangeList(StorableChangeList):
         self.model_admin.complete_rows(self.result_list)  # type: ignore[attr-defined]
 
 
-class ScopedAdmin(SameMoment, ModelAdmin):
+class ScopedAdmin(UniqueOnSave, ModelAdmin):
     """A ModelAdmin that shows what the Scope may read and changes what it may edit.
 
     The model's queryset must have ``readable(scope)`` and ``editable(scope)``, or the subclass
@@ -72,7 +72,7 @@ class ScopedAdmin(SameMoment, ModelAdmin):
     # A count behind each choice reads the whole table once a choice.
     show_facets = ShowFacets.NEVER
     list_after_template = "admin/rag/list_end.html"
-    # As high as what is in it, and no higher than a line or two where that is nothing.
+    # Text areas that grow with their content.
     formfield_overrides = {
         TextField: {"widget": UnfoldAdminExpandableTextareaWidget},
         JSONField: {"widget": UnfoldAdminExpandableTextareaWidget},
@@ -122,7 +122,7 @@ class ScopedAdmin(SameMoment, ModelAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[Any], dict[Any, Any], set[Any], list[Any]]:
-        """Describe a deletion by counts; Django would read and print every row below."""
+        """Describe a deletion by counts; Django would load and print every related row."""
         rows = list(objs)
         editable = self.editable(self.model._default_manager.all(), scope_for(request))
         n_editable = editable.filter(pk__in=[row.pk for row in rows]).count()
@@ -131,11 +131,11 @@ class ScopedAdmin(SameMoment, ModelAdmin):
         if len(rows) > len(shown):
             n_more = len(rows) - len(shown)
             shown.append(ngettext("and %(n)d more", "and %(n)d more", n_more) % {"n": n_more})
-        counts = {self.opts.verbose_name_plural: len(rows)} | self.counts_below(rows)
+        counts = {self.opts.verbose_name_plural: len(rows)} | self.cascade_counts(rows)
         return shown, counts, needed, []
 
-    def counts_below(self, rows: list[Any]) -> dict[Any, Any]:
-        """Return what goes with ``rows``: names to numbers."""
+    def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
+        """Return what is deleted along with ``rows``: verbose names to numbers."""
         return {}
 
 

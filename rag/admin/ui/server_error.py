@@ -1,4 +1,4 @@
-"""The page for faults of ours. In: what was raised. Out: 507 with words when a disk is full."""
+"""Error page (``handler500``): 507 with a sentence when a disk is full, Django's own otherwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from django.views import defaults
 
-from rag.core.disk import is_full
+from rag.core.disk_full import is_disk_full
 from rag.core.errors import RAGError
 
 
@@ -18,13 +18,13 @@ def server_error(request: HttpRequest) -> HttpResponse:
     Uploads are read before any view is asked, so no view can tell of it.
     """
     error = sys.exc_info()[1]
-    if not is_full(error):
+    if not is_disk_full(error):
         return defaults.server_error(request)
-    told = (
+    shown = (
         error
         if isinstance(error, RAGError)
         else RAGError(
             "The server's disk is full; nothing was stored.", hint="Make room there, and try again."
         )
     )
-    return HttpResponse(told.localized(gettext), status=507, content_type="text/plain")
+    return HttpResponse(shown.localized(gettext), status=507, content_type="text/plain")

@@ -1,4 +1,4 @@
-"""Two forms that make the same thing at the same moment. In: a form. Out: it, or what is wrong."""
+"""Unique constraints on save: of two saves at once the second gets a field error, not a crash."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ else:
     _Admin = object
 
 
-class SameMoment(_Admin):
-    """A ModelAdmin whose second of two saves at one moment is told so beside the field."""
+class UniqueOnSave(_Admin):
+    """A ModelAdmin that turns the IntegrityError of a concurrent save into a field error."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Show or save the form; once more where a name was taken after the form was checked."""
+        """Show or save the form; validate once more if a unique value was taken meanwhile."""
         try:
             return super().changeform_view(request, *args, **kwargs)
         except (IntegrityError, ConflictError):
-            # Nothing of it was kept, and now the check of the form sees what was in the way.
+            # The transaction was rolled back; validation now sees the other row.
             return super().changeform_view(request, *args, **kwargs)

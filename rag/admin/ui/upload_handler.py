@@ -1,4 +1,4 @@
-"""Uploads on their way to disk: no more of a file is kept than is needed to refuse it."""
+"""Upload handler: streams files to disk and keeps no more of one than is needed to refuse it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from rag.core.errors import ConfigurationError
 class CappedUploadHandler(TemporaryFileUploadHandler):
     """Writes each file to a temporary one and drops what comes after the limit and one byte.
 
-    The byte too much tells the ingest that the file is too large; the disk is not filled. Raises
-    ConfigurationError when it is full already.
+    The extra byte tells the ingest that the file is too large, and the disk is not filled. Raises
+    ConfigurationError when the disk is full.
     """
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:
-        """Begin a file."""
+        """Start a file."""
         self.n_kept = 0
-        with self._told():
+        with self._disk_errors():
             super().new_file(*args, **kwargs)
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
-        """Write what there is room for."""
+        """Write up to one byte more than the limit."""
         kept = raw_data[: conf().max_file_bytes + 1 - self.n_kept]
         self.n_kept += len(kept)
-        with self._told():
+        with self._disk_errors():
             self.file.write(kept)
 
     def file_complete(self, file_size: int) -> Any:
         """Return the file with the size that was kept, all of it written."""
-        with self._told():
+        with self._disk_errors():
             return super().file_complete(self.n_kept)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _disk_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -1,1 +1,1 @@
-"""To be written."""
+"""File search API: the Gemini-shaped routes of stores, uploads, answers and builder nodes."""

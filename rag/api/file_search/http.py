@@ -1,7 +1,6 @@
-"""What the routes of the node share: who calls, what is refused and how errors are worded.
+"""Decorator and responses of the file search routes: authentication, permissions, errors.
 
-In: an HTTP request. Out: JSON; every error is ``{"error": "…"}``, as the client of these routes
-knows it, and unlike the rest of the API.
+Every error is ``{"error": "…"}``, as the client of these routes knows it.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
 from django.views.decorators.csrf import csrf_exempt
 
+from rag.api.http.authentication import authenticate_by_key, authenticate_by_session, require_right
 from rag.api.http.bodies import read_json
-from rag.api.http.callers import caller_by_cookie, caller_by_key, require
-from rag.api.http.database_errors import database_fault
-from rag.api.http.errors import told
+from rag.api.http.database_errors import translate_database_error
+from rag.api.http.errors import localize
 from rag.core import errors
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, RAGError
 from rag.services.access.callers import Caller
@@ -67,16 +66,16 @@ def node_view(methods: Sequence[str], right: str, permission: str = "") -> Calla
                     return _refusal(401, UNAUTHORIZED)
                 return await view(request, caller, **kwargs)
             except Exception as error:
-                return error_answer(error)
+                return error_json(error)
 
         return csrf_exempt(guarded)
 
     return decorate
 
 
-def error_answer(error: Exception) -> JsonResponse:
+def error_json(error: Exception) -> JsonResponse:
     """Return the answer that tells an error; one that is a fault of ours goes to the log."""
-    status, sentence = told_error(error)
+    status, sentence = localize_node_error(error)
     answer = _refusal(status, sentence)
     wait_s = getattr(error, "params", {}).get("retry_after_s")
     if isinstance(error, LimitError) and wait_s is not None:
@@ -85,35 +84,35 @@ def error_answer(error: Exception) -> JsonResponse:
     return answer
 
 
-def told_error(error: Exception) -> tuple[int, str]:
+def localize_node_error(error: Exception) -> tuple[int, str]:
     """Return status and sentence of an error, in the language of the request."""
     if isinstance(error, RAGError):
         is_key = error.params.get("setting") == "GEMINI_API_KEY" and "name" not in error.params
         if isinstance(error, errors.ConfigurationError) and is_key:
             return 500, NO_KEY
-        said = told(error)
+        said = localize(error)
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
         return status, f"{said['message']} {said['hint']}".strip()
     if isinstance(error, ValidationError):
         return 400, " ".join(error.messages)
     if isinstance(error, (MultiPartParserError, SuspiciousOperation, UnreadablePostError)):
         return 400, gettext("The request cannot be read.")
-    met = database_fault(error)
+    met = translate_database_error(error)
     if met is not None:
-        return told_error(met)
+        return localize_node_error(met)
     _log.error("A node's route failed: %s", type(error).__name__, exc_info=error)
     return 500, gettext("Something went wrong here.") + " " + gettext("The server's log says what.")
 
 
 def _refusal(status: int, sentence: str) -> JsonResponse:
     """Return an error with this sentence."""
-    answer = json_answer({"error": sentence}, status)
+    answer = json_response({"error": sentence}, status)
     if status == 401:
         answer["WWW-Authenticate"] = "Bearer"
     return answer
 
 
-def json_answer(body: Any, status: int = 200) -> JsonResponse:
+def json_response(body: Any, status: int = 200) -> JsonResponse:
     """Return JSON with letters as they are."""
     return JsonResponse(body, status=status, json_dumps_params={"ensure_ascii": False})
 
@@ -131,10 +130,10 @@ def json_body(request: HttpRequest, limit: int = settings.DATA_UPLOAD_MAX_MEMORY
 
 
 def _caller(request: HttpRequest, right: str, permission: str) -> Caller | None:
-    caller = caller_by_key(request) or caller_by_cookie(request)
+    caller = authenticate_by_key(request) or authenticate_by_session(request)
     if caller is None:
         return None
-    require(caller, right)
+    require_right(caller, right)
     if permission and not caller.user.has_perm(f"rag.{permission}"):
         raise ForbiddenError(
             "Your account lacks the permission {permission}.",

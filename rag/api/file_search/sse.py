@@ -1,4 +1,4 @@
-"""An answer as server-sent events. In: its pieces. Out: delta, citations, done, error, pings."""
+"""Server-sent events of a file search answer: delta, citations, done, error, pings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from django.http import StreamingHttpResponse
 from django.utils.translation import get_language, override
 
-from rag.api.file_search.http import told_error
+from rag.api.file_search.http import localize_node_error
 from rag.core.file_search import GroundedAnswer
-from rag.services.answers.grounded import answer_wire
+from rag.services.answers.file_search import serialize_answer
 
 HEARTBEAT_S = 15.0
 
 
-def event_stream(pieces: AsyncIterator[GroundedAnswer], mode: str) -> StreamingHttpResponse:
+def file_search_events(pieces: AsyncIterator[GroundedAnswer], mode: str) -> StreamingHttpResponse:
     """Return the response: ``delta`` {text}, then ``citations`` and ``done``, or ``error``.
 
     A comment goes out every 15 seconds of silence. A client that goes away cancels what makes the
@@ -48,7 +48,7 @@ async def _events(
                 continue
             if isinstance(piece, Exception):
                 with override(language):
-                    status, sentence = told_error(piece)
+                    status, sentence = localize_node_error(piece)
                 yield _event("error", {"error": sentence, "status": status})
                 return
             if piece is None:
@@ -69,7 +69,7 @@ def _ending(text: str, last: GroundedAnswer, mode: str) -> list[tuple[str, dict[
     whole = GroundedAnswer(
         text, last.groundings, last.documents, last.model, last.finish_reason, notice=last.notice
     )
-    wire = answer_wire(whole, mode)
+    wire = serialize_answer(whole, mode)
     citations = {"documents": wire["documents"], "citations": wire.get("citations", [])}
     usage = {"inputTokens": last.input_tokens, "outputTokens": last.output_tokens}
     done = {**wire, "mode": mode, "model": last.model, "usage": usage}

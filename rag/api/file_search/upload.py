@@ -1,4 +1,4 @@
-"""``POST /api/rag/upload``: a document into a store. In: a form. Out: its names and state."""
+"""``POST /api/rag/upload``: a document into a store, from a multipart form."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from rag.api.file_search.http import json_answer, node_view
+from rag.api.file_search.http import json_response, node_view
 from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, LimitError
 from rag.core.file_search import RemoteDocument, Upload
 from rag.services.access.callers import Caller
-from rag.services.files.document_upload import rule_of, upload_document
+from rag.services.files.document_upload import chunk_rule_for, upload_document
 from rag.services.stores.lifecycle import find_stores
 
 _YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
@@ -37,7 +37,7 @@ async def upload(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     except asyncio.CancelledError:
         deadline.cancel()
         raise
-    return json_answer(
+    return json_response(
         {
             "name": document.name,
             "displayName": document.display_name,
@@ -70,7 +70,7 @@ def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDoc
         path=Path(given.temporary_file_path()),
         display_name=form.get("displayName", "").strip() or given.name or "",
         mime_type="",
-        rule=rule_of(store, size, overlap),
+        rule=chunk_rule_for(store, size, overlap),
     )
     is_waiting = _YES_OR_NO.get(form.get("wait", "").strip().lower())
     if is_waiting is None:

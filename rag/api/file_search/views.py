@@ -1,7 +1,4 @@
-"""``POST /api/rag/search``: answers of stores or files sent along. In: JSON. Out: JSON or SSE.
-
-``POST /api/rag/store``: a store of either backend. In: a display name. Out: its names.
-"""
+"""File search views: ``POST /api/rag/search`` answers (JSON or SSE), ``/store`` creates a store."""
 
 from __future__ import annotations
 
@@ -17,18 +14,23 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from rag import models
-from rag.api.file_search.http import MAX_JSON, json_answer, json_body, node_view
-from rag.api.file_search.sse import event_stream
+from rag.api.file_search.http import MAX_JSON, json_body, json_response, node_view
+from rag.api.file_search.sse import file_search_events
 from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
 from rag.core.file_search import GroundedAnswer, GroundedQuestion
-from rag.core.node import FILE_SEARCH, MULTIMODAL, FileRef, valid_files
+from rag.core.rag_node import FILE_SEARCH, MULTIMODAL, FileRef, valid_files
 from rag.services.access.callers import Caller
 from rag.services.answers.attached_files import answer_files, stream_files
-from rag.services.answers.fetch import fetched_files
-from rag.services.answers.grounded import answer_wire, ask_stores, check_stores, stream_stores
-from rag.services.stores.lifecycle import make_named_store
+from rag.services.answers.fetch import fetch_files
+from rag.services.answers.file_search import (
+    ask_stores,
+    check_stores,
+    serialize_answer,
+    stream_stores,
+)
+from rag.services.stores.lifecycle import create_named_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class _Asked:
 
 
 @node_view(["POST"], "read")
-async def search(request: HttpRequest, caller: Caller) -> HttpResponseBase:
+async def file_search(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     """Answer a question; ``Accept: text/event-stream`` gets it as it comes."""
     asked = _asked(request)
     if "text/event-stream" in request.headers.get("Accept", ""):
@@ -53,11 +55,11 @@ async def search(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     except asyncio.CancelledError:
         deadline.cancel()
         raise
-    return json_answer(answer_wire(answer, asked.mode))
+    return json_response(serialize_answer(answer, asked.mode))
 
 
 @node_view(["POST"], "read")
-async def stream(request: HttpRequest, caller: Caller) -> HttpResponseBase:
+async def stream_file_search(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     """Answer a question as it comes; who goes away stops the model."""
     return await _streamed(_asked(request), caller)
 
@@ -83,9 +85,7 @@ def _answer(asked: _Asked, caller: Caller, deadline: Deadline) -> GroundedAnswer
     if asked.mode == FILE_SEARCH:
         question = GroundedQuestion(asked.query, [asked.store])
         return ask_stores(question=question, scope=scope, deadline=deadline)
-    with fetched_files(
-        refs=asked.files, scope=scope, deadline=deadline, hosts=[asked.host]
-    ) as files:
+    with fetch_files(refs=asked.files, scope=scope, deadline=deadline, hosts=[asked.host]) as files:
         return answer_files(question=asked.query, files=files, scope=scope, deadline=deadline)
 
 
@@ -97,7 +97,7 @@ async def _streamed(asked: _Asked, caller: Caller) -> HttpResponseBase:
         question = GroundedQuestion(asked.query, [asked.store])
         pieces = stream_stores(question=question, scope=caller.scope, deadline=deadline)
     else:
-        fetching = fetched_files(
+        fetching = fetch_files(
             refs=asked.files, scope=caller.scope, deadline=deadline, hosts=[asked.host]
         )
         try:
@@ -108,7 +108,7 @@ async def _streamed(asked: _Asked, caller: Caller) -> HttpResponseBase:
         pieces = stream_files(
             question=asked.query, files=files, scope=caller.scope, deadline=deadline
         )
-    return event_stream(_closing(pieces, stack, deadline), asked.mode)
+    return file_search_events(_closing(pieces, stack, deadline), asked.mode)
 
 
 async def _closing(
@@ -124,20 +124,20 @@ async def _closing(
 
 
 @node_view(["POST"], "write", "add_store")
-async def create(request: HttpRequest, caller: Caller) -> HttpResponseBase:
+async def create_file_search_store(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     """Make a store that the caller owns; ``backend`` chooses where, else the installation does."""
     body = json_body(request)
     shown, backend = body.get("displayName", ""), body.get("backend") or ""
     for name, value in (("displayName", shown), ("backend", backend)):
         if not isinstance(value, str):
             raise InvalidInputError("{name} must be a text.", name=name)
-    store = await sync_to_async(make_named_store)(
+    store = await sync_to_async(create_named_store)(
         scope=caller.scope, display_name=shown, backend=backend
     )
-    return json_answer(store_wire(store))
+    return json_response(serialize_store(store))
 
 
-def store_wire(store: models.Store) -> dict[str, Any]:
+def serialize_store(store: models.Store) -> dict[str, Any]:
     """Return a store as the client knows it."""
     made = store.created_at.astimezone(UTC).isoformat(timespec="milliseconds")
     return {

@@ -1,1 +1,1 @@
-"""To be written."""
+"""HTTP plumbing of both frameworks: authentication, errors, bodies, paging, base views."""

@@ -1,85 +1,88 @@
-"""Who may do what to a resource. In: DRF's request. Out: its caller; 401, 403 or 429 as errors."""
+"""Authentication of requests: API key or session to a Caller, with rate limits counted.
+
+A refused key is left on the request, so that the 401 can say why.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import SAFE_METHODS, BasePermission
+from django.http import HttpRequest
+from django.views.decorators.debug import sensitive_variables
+from ninja.utils import check_csrf
 
-from rag.api.http.callers import caller_by_cookie, caller_by_key, require
-from rag.core.errors import ForbiddenError
-from rag.services.access.callers import Caller
+from rag.core.errors import ForbiddenError, LimitError
+from rag.core.request_context import current_request
+from rag.services.access.api_keys import authenticate_key
+from rag.services.access.callers import Caller, caller_for_user
+from rag.services.access.rate_limits import (
+    RateLimit,
+    count_failed_call,
+    count_key_call,
+    count_user_call,
+)
 
-_DEEDS = {"POST": "add", "PUT": "change", "PATCH": "change", "DELETE": "delete"}
-
-
-class KeyAuthentication(BaseAuthentication):  # type: ignore[misc]  # DRF has no types
-    """A key in the header; ``request.auth`` is the Caller."""
-
-    def authenticate(self, request: Any) -> tuple[Any, Caller] | None:
-        """Return user and caller, None without a key."""
-        caller = caller_by_key(request._request)
-        return None if caller is None else (caller.user, caller)
-
-    def authenticate_header(self, request: Any) -> str:
-        """Return what makes a refusal a 401."""
-        return "Bearer"
+_SCHEMES = ("bearer", "token")
 
 
-class CookieAuthentication(BaseAuthentication):  # type: ignore[misc]  # DRF has no types
-    """Somebody who is signed in to the site; changes need the token against forgery."""
+@sensitive_variables()
+def authenticate_by_key(request: HttpRequest) -> Caller | None:
+    """Return the caller of ``Authorization: Bearer KEY`` or ``Token KEY``.
 
-    def authenticate(self, request: Any) -> tuple[Any, Caller] | None:
-        """Return user and caller, None for strangers."""
-        caller = caller_by_cookie(request._request)
-        return None if caller is None else (caller.user, caller)
-
-
-class RightsPermission(BasePermission):  # type: ignore[misc]  # DRF has no types
-    """The key's right and, for changes, the model permission that the admin asks for too.
-
-    Which rows, the view's queryset says by Scope.
+    Raises LimitError when the key, or an address with wrong keys, asked too often.
     """
-
-    def has_permission(self, request: Any, view: Any) -> bool:
-        """Return False for strangers; raise ForbiddenError for a right that is missing."""
-        caller = request.auth
-        if not isinstance(caller, Caller):
-            return False
-        if request.method in SAFE_METHODS:
-            require(caller, "read")
-            return True
-        require(caller, "write")
-        options = view.queryset.model._meta
-        deed = _DEEDS.get(request.method, "change")
-        if not caller.user.has_perm(f"{options.app_label}.{deed}_{options.model_name}"):
-            raise ForbiddenError(
-                "Your account lacks the permission {permission}.",
-                hint="Ask an administrator for it.",
-                permission=f"{deed}_{options.model_name}",
-            )
-        return True
+    secret = _key_of(request)
+    if secret is None:
+        return None
+    try:
+        caller = authenticate_key(secret=secret)
+    except ForbiddenError as refusal:
+        cast(Any, request).rag_refusal = refusal
+        _admit(request, count_failed_call(address=request.META.get("REMOTE_ADDR", "")))
+        return None
+    assert caller.key_id is not None
+    current_request().user_id, current_request().key_id = caller.user.pk, caller.key_id
+    _admit(request, count_key_call(key_id=caller.key_id, limit=caller.limit))
+    return caller
 
 
-class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the schema names a key."""
+def authenticate_by_session(request: HttpRequest) -> Caller | None:
+    """Return the caller who is signed in to the site and sends no key.
 
-    target_class = KeyAuthentication
-    name = "key"
+    Raises ForbiddenError when a changing request lacks the token against forgery.
+    """
+    user = request.user
+    if _key_of(request) is not None or not user.is_authenticated or not user.is_active:
+        return None
+    if check_csrf(request) is not None:
+        raise ForbiddenError(
+            "The request does not prove that it comes from this site.",
+            hint="Send the header X-CSRFToken with the value of the cookie csrftoken, or a key.",
+        )
+    current_request().user_id = user.pk
+    _admit(request, count_user_call(user_id=user.pk))
+    return caller_for_user(user=user)
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        """Return the scheme."""
-        return {"type": "http", "scheme": "bearer", "description": "A key made in the admin."}
+
+def require_right(caller: Caller, right: str) -> None:
+    """Raise ForbiddenError unless the caller's key has the right ``read`` or ``write``."""
+    if right not in caller.rights:
+        raise ForbiddenError(
+            "This key has no right “{right}”.", hint="Make a key that has it.", right=right
+        )
 
 
-class CookieScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the schema names the cookie of the site."""
+def _key_of(request: HttpRequest) -> str | None:
+    scheme, _space, secret = request.headers.get("Authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() in _SCHEMES else None
 
-    target_class = CookieAuthentication
-    name = "cookie"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        """Return the scheme."""
-        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}
+def _admit(request: HttpRequest, quota: RateLimit) -> None:
+    cast(Any, request).rag_quota = quota
+    if quota.is_exceeded:
+        raise LimitError(
+            "More than {limit} requests came within a minute.",
+            hint="Try again in {retry_after_s} seconds.",
+            limit=quota.limit,
+            retry_after_s=quota.reset_s,
+        )

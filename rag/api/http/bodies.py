@@ -1,4 +1,4 @@
-"""Bodies in JSON, read once for both frameworks. In: bytes. Out: values that Postgres can keep."""
+"""JSON bodies: one strict, bounded parser for DRF and django-ninja."""
 
 from __future__ import annotations
 

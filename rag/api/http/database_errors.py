@@ -1,7 +1,4 @@
-"""What the database says against a request. In: its error. Out: one of ours, None for faults.
-
-Two who change the same row at once, and values that no check has met, come as far as this.
-"""
+"""Database errors as API errors: conflicts and values that cannot be stored; None for faults."""
 
 from __future__ import annotations
 
@@ -15,20 +12,20 @@ from rag.core.errors import ConflictError, InvalidInputError, RAGError
 _log = logging.getLogger(__name__)
 
 
-def database_fault(error: Exception) -> RAGError | None:
+def translate_database_error(error: Exception) -> RAGError | None:
     """Return what an error of Django's database layer means to whoever asked; it is logged."""
-    told: RAGError | None = None
+    fault: RAGError | None = None
     if isinstance(error, DataError):
-        told = InvalidInputError(
+        fault = InvalidInputError(
             "The request holds a value that cannot be stored.",
             hint="Look for control characters, and for numbers and dates that are out of range.",
         )
     elif isinstance(error, (IntegrityError, ObjectDoesNotExist)) or type(error) is DatabaseError:
         # Django raises the bare class for a row that was deleted before it could be saved.
-        told = ConflictError(
+        fault = ConflictError(
             "Somebody else changed or deleted this at the same moment.",
             hint="Look at it again, and repeat what is still wanted.",
         )
-    if told is not None:
+    if fault is not None:
         _log.warning("A request met the database: %s", type(error).__name__, exc_info=error)
-    return told
+    return fault

@@ -1,7 +1,4 @@
-"""What every answer below /api/ has in common. In: a response. Out: the same, or JSON for an error.
-
-Addresses that lead nowhere, methods that ninja refuses and our own faults are told as JSON too.
-"""
+"""Response middleware: rate-limit headers, and JSON for errors that Django answers as HTML."""
 
 from __future__ import annotations
 
@@ -14,20 +11,20 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from rag.api.http.errors import problem_of_status
-from rag.services.access.quotas import Quota
+from rag.api.http.errors import status_response
+from rag.services.access.rate_limits import RateLimit
 
-Tell = Callable[[HttpRequest, HttpResponseBase], HttpResponseBase | None]
+Render = Callable[[HttpRequest, HttpResponseBase], HttpResponseBase | None]
 PREFIX = "/api/"
 _KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
 
 
 def envelope(
-    prefix: str, tell: Tell, limits: Callable[[Quota], dict[str, str]]
+    prefix: str, render: Render, limits: Callable[[RateLimit], dict[str, str]]
 ) -> Callable[[Callable[[HttpRequest], Any]], Any]:
     """Return a middleware for the answers below ``prefix``: the limit's headers on all of them.
 
-    ``tell`` words an error that is not JSON yet; None lets it be. ``limits`` names the headers.
+    ``render`` words an error that is not JSON yet; None lets it be. ``limits`` names the headers.
     """
 
     def finish(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -35,13 +32,13 @@ def envelope(
             return response
         is_json = response.get("Content-Type", "").startswith("application/json")
         if response.status_code >= 400 and not is_json:
-            told = tell(request, response)
+            rendered = render(request, response)
             for name in _KEPT:
-                if told is not None and name in response:
-                    told[name] = response[name]
-            response = response if told is None else told
+                if rendered is not None and name in response:
+                    rendered[name] = response[name]
+            response = response if rendered is None else rendered
         quota = getattr(request, "rag_quota", None)
-        if isinstance(quota, Quota):
+        if isinstance(quota, RateLimit):
             for name, value in limits(quota).items():
                 response[name] = value
         return response
@@ -65,17 +62,15 @@ def envelope(
     return made
 
 
-def _told(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase | None:
-    return (
-        None if _is_for_developers(response) else problem_of_status(request, response.status_code)
-    )
+def _status_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase | None:
+    return None if _is_for_developers(response) else status_response(request, response.status_code)
 
 
 def _is_for_developers(response: HttpResponseBase) -> bool:
     return settings.DEBUG and response.status_code >= 500
 
 
-def _limits(quota: Quota) -> dict[str, str]:
+def _limits(quota: RateLimit) -> dict[str, str]:
     return {
         "X-RateLimit-Limit": str(quota.limit),
         "X-RateLimit-Remaining": str(quota.remaining),
@@ -83,4 +78,4 @@ def _limits(quota: Quota) -> dict[str, str]:
     }
 
 
-api_envelope = envelope(PREFIX, _told, _limits)
+api_envelope = envelope(PREFIX, _status_json, _limits)

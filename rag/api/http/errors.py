@@ -1,6 +1,6 @@
-"""The one map from errors to HTTP. In: an exception of any layer. Out: JSON of one shape.
+"""Error map: any exception to an HTTP status and localized JSON.
 
-``{"error": {"code", "message", "hint", "params", "fields"?}}``, worded in the request's language.
+``{"error": {"code", "message", "hint", "params", "fields"?}}``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ninja.errors import HttpError
 from ninja.errors import ValidationError as BodyError
 from rest_framework import exceptions
 
-from rag.api.http.database_errors import database_fault
+from rag.api.http.database_errors import translate_database_error
 from rag.api.http.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
-from rag.core.disk import is_full
+from rag.core.disk_full import is_disk_full
 from rag.core.errors import RAGError
 
 _OF_CLASS: dict[type[RAGError], tuple[int, str]] = {
@@ -83,27 +83,28 @@ _log = logging.getLogger(__name__)
 _PARSED = (RAGError, exceptions.APIException)
 
 
-def problem(request: HttpRequest, error: Exception) -> JsonResponse | None:
+def error_response(request: HttpRequest, error: Exception) -> JsonResponse | None:
     """Return the answer that tells ``error``; None for one that is a fault of ours."""
     if isinstance(error, RAGError):
         return _of_error(error)
     if isinstance(error, HttpError) and isinstance(error.__cause__, _PARSED):
         # Ninja wraps what its parser raises.
-        return problem(request, error.__cause__)
+        return error_response(request, error.__cause__)
     fields = _fields(error)
     if fields is not None:
-        told = RAGError("Some values cannot be taken.", hint="See the fields.")
-        return _answer(422 if isinstance(error, BodyError) else 400, "invalid_input", told, fields)
+        code = 422 if isinstance(error, BodyError) else 400
+        wrong = RAGError("Some values cannot be taken.", hint="See the fields.")
+        return _answer(code, "invalid_input", wrong, fields)
     status = _status(error)
     if status in (503, 507):
         _log.error("%s: %s", _OF_STATUS[status][1].message, error)
     if status is not None:
-        return problem_of_status(request, status)
-    met = database_fault(error)
+        return status_response(request, status)
+    met = translate_database_error(error)
     return None if met is None else _of_error(met)
 
 
-def problem_of_status(request: HttpRequest, status: int) -> JsonResponse:
+def status_response(request: HttpRequest, status: int) -> JsonResponse:
     """Return the answer of a bare status, such as 404 for an address that is none."""
     refusal = getattr(request, "rag_refusal", None)
     if status == 401 and isinstance(refusal, RAGError):
@@ -116,16 +117,16 @@ def problem_of_status(request: HttpRequest, status: int) -> JsonResponse:
     return answer
 
 
-def resource_problem(error: Exception, context: Mapping[str, Any]) -> JsonResponse | None:
+def drf_exception_handler(error: Exception, context: Mapping[str, Any]) -> JsonResponse | None:
     """Return DRF's answer to an error; its handler of exceptions."""
     request = context["request"]
-    answer = problem(getattr(request, "_request", request), error)
+    answer = error_response(getattr(request, "_request", request), error)
     if answer is not None and isinstance(error, exceptions.MethodNotAllowed):
         answer["Allow"] = ", ".join(context["view"].allowed_methods)
     return answer
 
 
-def told(error: RAGError) -> dict[str, Any]:
+def localize(error: RAGError) -> dict[str, Any]:
     """Return message and hint of an error, raised or stored, in the current language."""
     params = {name: str(value) for name, value in error.params.items()}
     if "kind" in params:
@@ -144,7 +145,7 @@ def _of_error(error: RAGError) -> JsonResponse:
         answer = _answer(429, "rate_limited", error)
         answer["Retry-After"] = str(wait_s)
         return answer
-    if is_full(error):
+    if is_disk_full(error):
         _log.error("A disk is full: %s", error.__cause__)
         return _answer(507, "disk_full", error)
     known = next(cls for cls in type(error).__mro__ if cls in _OF_CLASS)
@@ -154,7 +155,7 @@ def _of_error(error: RAGError) -> JsonResponse:
 def _answer(
     status: int, code: str, error: RAGError, fields: Mapping[str, list[str]] | None = None
 ) -> JsonResponse:
-    body: dict[str, Any] = {"code": code, **told(error)}
+    body: dict[str, Any] = {"code": code, **localize(error)}
     if fields is not None:
         body["fields"] = fields
     answer = JsonResponse({"error": body}, status=status, json_dumps_params={"ensure_ascii": False})
@@ -177,7 +178,7 @@ def _fields(error: Exception) -> dict[str, list[str]] | None:
 def _status(error: Exception) -> int | None:
     if isinstance(error, (HttpError, exceptions.APIException)):
         return int(error.status_code)
-    if is_full(error):
+    if is_disk_full(error):
         return 507
     if isinstance(error, (OperationalError, InterfaceError)):
         return 503

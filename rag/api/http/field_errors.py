@@ -1,4 +1,4 @@
-"""What is wrong with which field. In: errors of pydantic or DRF. Out: dotted names to sentences."""
+"""Validation errors of pydantic and DRF as dotted field names with sentences."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _SENTENCES = {
     "too_long": gettext_noop("At most {max_length} are allowed."),
 }
 # A request with thousands of wrong fields is wrong in the same way; all would be megabytes.
-MAX_TOLD = 100
+MAX_FIELDS = 100
 
 
 def pydantic_fields(errors: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return ninja's errors as sentences by field or parameter; ``""`` is the body as a whole.
 
-    The first ``MAX_TOLD`` are told.
+    The first ``MAX_FIELDS`` are told.
     """
     found: dict[str, list[str]] = {}
-    for error in islice(errors, MAX_TOLD):
+    for error in islice(errors, MAX_FIELDS):
         # The location begins with where the value came from and the argument's name.
         where, argument, *inside = (str(part) for part in error["loc"])
         name = ".".join(inside) or ("" if where == "body" else argument)
@@ -59,10 +59,10 @@ def pydantic_fields(errors: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]
 
 
 def flat_fields(detail: Any, prefix: str = "") -> dict[str, list[str]]:
-    """Return DRF's nested details flat: ``{"metadata.a": ["…"]}``; ``MAX_TOLD`` of each level."""
+    """Return DRF's nested details flat: ``{"metadata.a": ["…"]}``; ``MAX_FIELDS`` of each level."""
     if isinstance(detail, Mapping):
         found: dict[str, list[str]] = {}
-        for name, inner in islice(detail.items(), MAX_TOLD):
+        for name, inner in islice(detail.items(), MAX_FIELDS):
             own = "" if name in ("non_field_errors", "__all__") else str(name)
             dotted = f"{prefix}.{own}".strip(".")
             for field, sentences in flat_fields(inner, dotted).items():
@@ -72,7 +72,7 @@ def flat_fields(detail: Any, prefix: str = "") -> dict[str, list[str]]:
         flat: dict[str, list[str]] = {}
         # Of a list's parts the right ones are empty.
         wrong = ((index, inner) for index, inner in enumerate(detail) if inner not in ({}, [], ()))
-        for index, inner in islice(wrong, MAX_TOLD):
+        for index, inner in islice(wrong, MAX_FIELDS):
             is_nested = isinstance(inner, (Mapping, list, tuple))
             place = f"{prefix}.{index}".strip(".") if is_nested else prefix
             for field, sentences in flat_fields(inner, place).items():

@@ -1,4 +1,4 @@
-"""Fields and serializers that let nothing pass unseen. In: posted values. Out: storable ones."""
+"""Serializer fields: strict serializers that refuse unknown names, JSON objects, groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
 from rag.api.http.bodies import read_json
-from rag.api.http.field_errors import MAX_TOLD
+from rag.api.http.field_errors import MAX_FIELDS
 from rag.core.errors import InvalidInputError
 from rag.services.access.callers import Caller
 
@@ -28,7 +28,7 @@ class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has
             wrong = (name for name in data if name not in fields or fields[name].read_only)
             errors = {
                 name: [_("This cannot be set.") if name in fields else _("There is no such field.")]
-                for name in islice(wrong, MAX_TOLD)
+                for name in islice(wrong, MAX_FIELDS)
             }
             if errors:
                 raise serializers.ValidationError(errors)

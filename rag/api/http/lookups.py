@@ -1,4 +1,4 @@
-"""Rows by what people call them. In: a name or id and a Scope. Out: the row, or NotFoundError."""
+"""Row lookups: a store by id or name within a Scope, and the check that it may be changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag.services.stores.lifecycle import find_stores
 _MAX_DIGITS = 18
 
 
-def store_called(name: str, scope: Scope) -> models.Store:
+def find_store(name: str, scope: Scope) -> models.Store:
     """Return the readable store of this id, slug, name or resource name; digits mean an id."""
     if name.isascii() and name.isdigit():
         readable = models.Store.objects.readable(scope).select_related("space", "owner")
@@ -23,7 +23,7 @@ def store_called(name: str, scope: Scope) -> models.Store:
     return find_stores(names=[name], scope=scope)[0]
 
 
-def refuse_reader(row: Model, editable: QuerySet[Model]) -> None:
+def require_editable(row: Model, editable: QuerySet[Model]) -> None:
     """Raise ForbiddenError when ``row``, which the caller may read, is not in ``editable``."""
     if not editable.filter(pk=row.pk).exists():
         raise ForbiddenError("You may read “{name}”, not change it.", name=str(row))

@@ -1,6 +1,6 @@
-"""Long lists in pages. In: a queryset and where the last page ended. Out: rows, the next address.
+"""Keyset pagination: a page after a cursor, without COUNT or OFFSET.
 
-Nothing is counted and nothing skipped by OFFSET: the millionth row costs as much as the first.
+The millionth row costs as much as the first.
 """
 
 from __future__ import annotations

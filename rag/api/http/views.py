@@ -1,4 +1,4 @@
-"""What all resources share, agents' too. In: a request with its caller. Out: pages and rows."""
+"""Base viewset: rows readable by the caller's Scope, filters, pages, checked bodies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rag.core.errors import NotFoundError
 from rag.services.access.callers import Caller
 
 
-class Problem(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
+class ProblemSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
     """The shape of every error, for the OpenAPI document."""
 
     class _Error(serializers.Serializer):  # type: ignore[misc]
@@ -30,11 +30,11 @@ class Problem(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
 
 
 PROBLEMS = {
-    400: OpenApiResponse(Problem, "Malformed, or values that cannot be taken, by field."),
-    401: OpenApiResponse(Problem, "No key, or one that is unknown, expired or revoked."),
-    403: OpenApiResponse(Problem, "Readable, but you or your key may not do this."),
-    404: OpenApiResponse(Problem, "Not there, or not readable for you."),
-    429: OpenApiResponse(Problem, "Too many requests; see Retry-After."),
+    400: OpenApiResponse(ProblemSerializer, "Malformed, or values that cannot be taken, by field."),
+    401: OpenApiResponse(ProblemSerializer, "No key, or one that is unknown, expired or revoked."),
+    403: OpenApiResponse(ProblemSerializer, "Readable, but you or your key may not do this."),
+    404: OpenApiResponse(ProblemSerializer, "Not there, or not readable for you."),
+    429: OpenApiResponse(ProblemSerializer, "Too many requests; see Retry-After."),
 }
 
 

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Operations API: health, metrics, reindex runs, usage."""

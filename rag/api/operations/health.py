@@ -1,4 +1,4 @@
-"""For whoever looks after the processes: is it alive, is it ready. In: nothing. Out: JSON."""
+"""Health checks: liveness and readiness."""
 
 from __future__ import annotations
 

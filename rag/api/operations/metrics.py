@@ -1,4 +1,4 @@
-"""Metrics over HTTP. In: a token, or a request from this machine. Out: Prometheus' text."""
+"""Prometheus endpoint: with a token, or for requests from this machine."""
 
 from __future__ import annotations
 

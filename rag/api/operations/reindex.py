@@ -1,7 +1,4 @@
-"""Reindex runs by django-ninja. In: an order or a run's id. Out: the run, as it is now.
-
-The shapes of reindex runs. In: JSON, checked by pydantic. Out: JSON.
-"""
+"""Reindex API: start, list, follow and steer runs; their schemas."""
 
 from __future__ import annotations
 
@@ -16,16 +13,16 @@ from ninja import Router, Schema
 from pydantic import ConfigDict, Field
 
 from rag import models
-from rag.api.http.callers import require
-from rag.api.retrieval.schemas import Problem
+from rag.api.http.authentication import require_right
+from rag.api.http.schemas import Problem
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
 from rag.services.access.callers import Caller
 from rag.services.reindex.estimate import estimate_reindex
-from rag.services.reindex.move import force_run, roll_back_run, swap_run
-from rag.services.reindex.move_end import cancel_run, retire_run
-from rag.services.reindex.runs import RunOptions, find_run, queue_run, start_run
-from rag.services.reindex.worker import resume_run
-from rag.services.search.targets import files_where
+from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
+from rag.services.reindex.migrate_end import cancel_reindex, drop_old_space
+from rag.services.reindex.runs import ReindexOptions, find_reindex, queue_reindex, start_reindex
+from rag.services.reindex.worker import resume_reindex
+from rag.services.search.targets import files_matching_metadata
 from rag.services.stores.lifecycle import find_stores
 
 _Name = Annotated[str, Field(min_length=1, max_length=512)]
@@ -121,13 +118,13 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
             only_stale=body.stale_only,
         )
         return 200, {"estimate": EstimateOut.from_orm(told)}
-    run, is_new = start_run(
+    run, is_new = start_reindex(
         scope=caller.scope,
         store=store,
         what=body.what,
         file_ids=file_ids,
         model=body.model,
-        options=RunOptions(
+        options=ReindexOptions(
             workers=body.workers,
             per_second=body.per_second,
             margin=body.margin,
@@ -136,8 +133,8 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
             only_stale=body.stale_only,
         ),
     )
-    queue_run(run_id=run.pk)
-    return 202, {"run": _told(run), "is_new": is_new}
+    queue_reindex(run_id=run.pk)
+    return 202, {"run": _serialize(run), "is_new": is_new}
 
 
 @router.get("", response={200: list[RunOut], **PROBLEMS}, summary="Runs, the newest first")
@@ -147,13 +144,13 @@ def runs(request: HttpRequest, store: str = "") -> list[RunOut]:
     rows = models.ReindexRun.objects.readable(caller.scope).select_related("store", "target")
     if store:
         rows = rows.filter(store__in=find_stores(names=[store], scope=caller.scope))
-    return [_told(run) for run in rows[:MAX_RUNS]]
+    return [_serialize(run) for run in rows[:MAX_RUNS]]
 
 
 @router.get("/{int:run_id}", response={200: RunOut, **PROBLEMS}, summary="How far a run is")
 def progress(request: HttpRequest, run_id: int) -> RunOut:
     """Return a run as it is now."""
-    return _told(find_run(scope=_caller(request, "read").scope, run_id=run_id))
+    return _serialize(find_reindex(scope=_caller(request, "read").scope, run_id=run_id))
 
 
 @router.post("/{int:run_id}/{deed}", response={200: RunOut, **PROBLEMS}, summary="Steer a run")
@@ -164,14 +161,14 @@ def steer(request: HttpRequest, run_id: int, deed: str) -> RunOut:
     """
     caller = _editor(request)
     deeds: dict[str, Callable[[models.ReindexRun], Any]] = {
-        "cancel": lambda run: cancel_run(run=run),
-        "resume": lambda run: queue_run(run_id=resume_run(run=run).pk),
-        "swap": lambda run: swap_run(run=_not_refused(run)),
-        "force": lambda run: force_run(run=run, by=caller.user),
-        "rollback": lambda run: roll_back_run(run=run),
-        "retire": lambda run: retire_run(run=run),
+        "cancel": lambda run: cancel_reindex(run=run),
+        "resume": lambda run: queue_reindex(run_id=resume_reindex(run=run).pk),
+        "swap": lambda run: swap_space(run=_not_refused(run)),
+        "force": lambda run: force_swap(run=run, by=caller.user),
+        "rollback": lambda run: roll_back_space(run=run),
+        "retire": lambda run: drop_old_space(run=run),
     }
-    run = find_run(scope=caller.scope, run_id=run_id)
+    run = find_reindex(scope=caller.scope, run_id=run_id)
     if deed not in deeds:
         raise InvalidInputError(
             "A run cannot be told “{deed}”.",
@@ -180,7 +177,7 @@ def steer(request: HttpRequest, run_id: int, deed: str) -> RunOut:
             known=", ".join(deeds),
         )
     deeds[deed](run)
-    return _told(find_run(scope=caller.scope, run_id=run_id))
+    return _serialize(find_reindex(scope=caller.scope, run_id=run_id))
 
 
 def _not_refused(run: models.ReindexRun) -> models.ReindexRun:
@@ -191,7 +188,7 @@ def _not_refused(run: models.ReindexRun) -> models.ReindexRun:
 
 
 def _files(store: models.Store, body: ReindexBody) -> list[int] | None:
-    filtered = files_where(text=body.filter, stores=[store])
+    filtered = files_matching_metadata(text=body.filter, stores=[store])
     kept = None if filtered is None else set(filtered.file_ids)
     if body.files is None:
         return None if kept is None else sorted(kept)
@@ -199,7 +196,7 @@ def _files(store: models.Store, body: ReindexBody) -> list[int] | None:
     return sorted(known if kept is None else known & kept)
 
 
-def _told(run: models.ReindexRun) -> RunOut:
+def _serialize(run: models.ReindexRun) -> RunOut:
     left_s = None
     if run.state in run.BUSY and run.started_at and run.n_done:
         took_s = (timezone.now() - run.started_at).total_seconds()
@@ -227,7 +224,7 @@ def _told(run: models.ReindexRun) -> RunOut:
 
 def _caller(request: HttpRequest, right: str) -> Caller:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    require(caller, right)
+    require_right(caller, right)
     return caller
 
 

@@ -1,4 +1,4 @@
-"""HTTP for the ledger. In: a time and how to group. Out: sums of what the caller may see."""
+"""Usage API: calls, tokens and cost by group and period."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from rag.api.http.callers import require
-from rag.api.retrieval.schemas import Problem
+from rag.api.http.authentication import require_right
+from rag.api.http.schemas import Problem
 from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.services.usage.report import UsageQuestion, usage_report
+from rag.services.usage.report import UsageQuery, usage_report
 
 router = Router(tags=["usage"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
@@ -36,7 +36,7 @@ def _storable(text: str) -> str:
 _Text = Annotated[str, AfterValidator(_storable)]
 
 
-class UsageAsked(Schema):
+class UsageParameters(Schema):
     """Days of the installation's time zone, both included; without them the current month."""
 
     by: str = Field(
@@ -69,21 +69,21 @@ class Usage(Schema):
 @router.get(
     "", response={200: Usage, **PROBLEMS}, summary="What models were used for, and its cost"
 )
-def usage(request: Any, asked: Query[UsageAsked]) -> dict[str, Any]:
+def usage(request: Any, asked: Query[UsageParameters]) -> dict[str, Any]:
     """Return calls, tokens and money by groups: all for operators, for others their own.
 
     A person's own are those of their keys, too; a key for some stores sees its own.
     """
-    require(request.auth, "read")
+    require_right(request.auth, "read")
     for name in request.GET:
-        if name not in UsageAsked.model_fields:
-            raise UnknownNameError("filter of usage", name, UsageAsked.model_fields)
+        if name not in UsageParameters.model_fields:
+            raise UnknownNameError("filter of usage", name, UsageParameters.model_fields)
     today = timezone.localdate()
     first, last = asked.since or today.replace(day=1), min(asked.until or today, _LAST_DAY)
     if first > last:
         raise InvalidInputError("The report ends before it begins.", hint="Swap since and until.")
     values = asked.model_dump(include=set(_ONLY))
-    question = UsageQuestion(
+    question = UsageQuery(
         _midnight(first),
         _midnight(last + timedelta(days=1)),
         [name.strip() for name in asked.by.split(",") if name.strip()],

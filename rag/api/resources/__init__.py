@@ -1,1 +1,1 @@
-"""To be written."""
+"""Resources by DRF: stores, files, chunks, golden questions, evaluation runs."""

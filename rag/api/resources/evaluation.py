@@ -1,7 +1,4 @@
-"""Evaluation runs by DRF. In: HTTP. Out: one service's result. Only a store's editors see them.
-
-Evaluation runs as JSON, and what lists of them can be asked for.
-"""
+"""Evaluation runs by DRF: serializers, filters, viewset. Only a store's editors see them."""
 
 from __future__ import annotations
 
@@ -14,19 +11,19 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from rag import models
-from rag.api.http.errors import told
+from rag.api.http.errors import localize
 from rag.api.http.fields import JSONObjectField, StrictSerializer
-from rag.api.http.lookups import store_called
+from rag.api.http.lookups import find_store
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import StoreList
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import RAGError
 from rag.core.types import RetrievalSettings
 from rag.services.evaluation.compare import compare_runs
-from rag.services.evaluation.jobs import order_evaluation
+from rag.services.evaluation.jobs import start_evaluation
 
 
-class RunBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
+class RunBodySerializer(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
     """A run: how far it is, by which settings and model it asks, and the mean figures."""
 
     error = serializers.SerializerMethodField()
@@ -55,7 +52,7 @@ class RunBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no 
 
     def get_error(self, run: models.EvaluationRun) -> dict[str, Any] | None:
         """Return why the run failed, in the reader's language."""
-        return told(RAGError.from_dict(run.error)) if run.error else None
+        return localize(RAGError.from_dict(run.error)) if run.error else None
 
 
 class NewRun(StrictSerializer):
@@ -75,7 +72,7 @@ class ResultBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has 
         read_only_fields = fields
 
 
-class RunList(StoreList):
+class EvaluationRunList(StoreList):
     """Of which runs."""
 
     name = None
@@ -95,15 +92,19 @@ class Against(StrictSerializer):
 
 @extend_schema_view(
     list=extend_schema(
-        summary="List evaluation runs", parameters=[RunList], responses={200: RunBody, **PROBLEMS}
+        summary="List evaluation runs",
+        parameters=[EvaluationRunList],
+        responses={200: RunBodySerializer, **PROBLEMS},
     ),
-    retrieve=extend_schema(summary="Read an evaluation run", responses={200: RunBody, **PROBLEMS}),
+    retrieve=extend_schema(
+        summary="Read an evaluation run", responses={200: RunBodySerializer, **PROBLEMS}
+    ),
     create=extend_schema(
         summary="Ask a store's golden questions",
         request=NewRun,
         description="A worker asks them: read the run until its state is neither waiting nor "
         "running. The same order while one is under way is that one.",
-        responses={202: RunBody, **PROBLEMS},
+        responses={202: RunBodySerializer, **PROBLEMS},
     ),
     destroy=extend_schema(summary="Delete an evaluation run", responses={204: None, **PROBLEMS}),
 )
@@ -111,8 +112,8 @@ class EvaluationRunViews(ScopedViews):
     """Evaluation runs of the stores that the caller may change."""
 
     queryset = models.EvaluationRun.objects.all()
-    serializer_class = RunBody
-    list_filter = RunList
+    serializer_class = RunBodySerializer
+    list_filter = EvaluationRunList
     lookup_value_regex = "[0-9]{1,19}"
     # Without PATCH: what was measured is not changed.
     http_method_names: Any = ("get", "head", "options", "post", "delete")
@@ -120,10 +121,10 @@ class EvaluationRunViews(ScopedViews):
     def create(self, request: Any) -> Response:
         """Order an evaluation."""
         values = self.checked(NewRun)
-        store = store_called(values["store"], self.scope)
+        store = find_store(values["store"], self.scope)
         own = store.retrieval_settings.as_dict()
         settings = RetrievalSettings.from_dict({**own, **values.get("settings", {})})
-        run = order_evaluation(
+        run = start_evaluation(
             scope=self.scope,
             store=store,
             settings=settings,
@@ -158,13 +159,13 @@ class EvaluationRunViews(ScopedViews):
         asked.is_valid(raise_exception=True)
         run = self.get_object()
         self.kwargs["pk"] = str(asked.validated_data["before"])
-        told = compare_runs(before=self.get_object(), after=run)
-        questions = [{**asdict(one), "difference": one.difference} for one in told.questions]
+        comparison = compare_runs(before=self.get_object(), after=run)
+        questions = [{**asdict(one), "difference": one.difference} for one in comparison.questions]
         return Response(
             {
-                "measures": {name: asdict(one) for name, one in told.measures.items()},
+                "measures": {name: asdict(one) for name, one in comparison.measures.items()},
                 "questions": questions,
-                "n_only_before": told.n_only_before,
-                "n_only_after": told.n_only_after,
+                "n_only_before": comparison.n_only_before,
+                "n_only_after": comparison.n_only_after,
             }
         )

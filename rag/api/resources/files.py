@@ -1,7 +1,4 @@
-"""Files by DRF: uploads, facts, text, the original. In: HTTP. Out: one service's result.
-
-The form by which files are uploaded. In: multipart/form-data. Out: checked values.
-"""
+"""Files by DRF: upload form, metadata, text windows, the original."""
 
 from __future__ import annotations
 
@@ -23,16 +20,16 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
 
 from rag import models
-from rag.api.http.errors import told
+from rag.api.http.errors import localize
 from rag.api.http.fields import JSONObjectField, StrictSerializer
-from rag.api.http.lookups import refuse_reader, store_called
+from rag.api.http.lookups import find_store, require_editable
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import FileList
 from rag.api.resources.serializers import FileBody
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import InvalidInputError
-from rag.services.files.bulk_upload import Taken, Wish, take_files
-from rag.services.files.content import open_original, pieces_of
+from rag.services.files.bulk_upload import UploadRequest, UploadResult, upload_many
+from rag.services.files.content import open_original, stream_bytes
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import update_file
 from rag.stages.detect.encodings import encoding_name
@@ -141,10 +138,10 @@ class FileViews(ScopedViews):
     def create(self, request: Any) -> Response:
         """Take documents into a store; one that is refused does not stop the others."""
         form = self.checked(UploadForm)
-        store = store_called(form["store"], self.scope)
+        store = find_store(form["store"], self.scope)
         stores: QuerySet[Any] = models.Store.objects.editable(self.scope)
-        refuse_reader(store, stores)
-        wish = Wish(
+        require_editable(store, stores)
+        wish = UploadRequest(
             form.get("content_type", ""),
             form.get("metadata", {}),
             form["replace"],
@@ -152,12 +149,12 @@ class FileViews(ScopedViews):
         )
         taken = list(
             chain.from_iterable(
-                take_files(
+                upload_many(
                     scope=self.scope,
                     store=store,
                     path=Path(upload.temporary_file_path()),
                     name=upload.name,
-                    wish=wish,
+                    request=wish,
                 )
                 for upload in form["files"]
             )
@@ -165,7 +162,7 @@ class FileViews(ScopedViews):
         outcomes = {one.outcome for one in taken}
         is_new = outcomes & {"taken", "replaced"}
         status = 201 if is_new else 200 if "known" in outcomes else 422
-        return Response({"results": self._told(taken)}, status=status)
+        return Response({"results": self._serialize(taken)}, status=status)
 
     def partial_update(self, request: Any, pk: str) -> Response:
         """Change a file."""
@@ -201,7 +198,7 @@ class FileViews(ScopedViews):
             content.close()
             response = HttpResponse(content_type=kind)
         else:
-            response = StreamingHttpResponse(pieces_of(content), content_type=kind)
+            response = StreamingHttpResponse(stream_bytes(content), content_type=kind)
         response["Content-Length"] = str(size)
         response["Content-Disposition"] = (
             content_disposition_header(True, file.name) or "attachment"
@@ -234,13 +231,13 @@ class FileViews(ScopedViews):
         window = {"start": start, "end": start + len(text), "length": length, "text": text}
         return Response({"file": file.pk, "revision": revision, **window})
 
-    def _told(self, taken: Iterable[Taken]) -> list[dict[str, Any]]:
+    def _serialize(self, taken: Iterable[UploadResult]) -> list[dict[str, Any]]:
         return [
             {
                 "name": one.name,
                 "outcome": one.outcome,
                 "file": None if one.file is None else self.get_serializer(one.file).data,
-                "error": None if one.error is None else told(one.error),
+                "error": None if one.error is None else localize(one.error),
             }
             for one in taken
         ]

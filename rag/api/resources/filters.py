@@ -1,4 +1,4 @@
-"""What lists can be asked for. In: the query of an address. Out: values, or field errors."""
+"""List filters: query parameters of stores, files and chunks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Golden questions by DRF. In: HTTP. Out: one service's result. Only a store's editors see them.
-
-Golden questions as JSON, and what lists of them can be asked for.
-"""
+"""Golden questions by DRF: serializers, CSV import, viewset. Only a store's editors see them."""
 
 from __future__ import annotations
 
@@ -18,17 +15,22 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
 
 from rag import models
-from rag.api.http.errors import told
+from rag.api.http.errors import localize
 from rag.api.http.fields import StrictSerializer
-from rag.api.http.lookups import store_called
+from rag.api.http.lookups import find_store
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import StoreList
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import ConflictError
 from rag.services.evaluation.golden_csv import MAX_BYTES, export_questions, import_questions
-from rag.services.evaluation.golden_questions import MAX_TARGETS, Wanted, save_question, set_targets
+from rag.services.evaluation.golden_questions import (
+    MAX_TARGETS,
+    TargetSpec,
+    save_question,
+    set_targets,
+)
 from rag.services.files.content import stream_lines
-from rag.services.search.search import checked_query
+from rag.services.search.engine import validated_query
 
 _ID = {"min_value": 1, "max_value": 2**63 - 1}
 
@@ -166,7 +168,7 @@ class GoldenQuestionViews(ScopedViews):
         facts: dict[str, Any] = {n: values[n] for n in ("enabled", "note") if n in values}
         question, is_new = save_question(
             scope=self.scope,
-            store=store_called(values["store_id"], self.scope),
+            store=find_store(values["store_id"], self.scope),
             query=values["query"],
             wanted=_wanted(values.get("targets", [])),
             facts={
@@ -183,7 +185,7 @@ class GoldenQuestionViews(ScopedViews):
         values = self.checked(GoldenChange, question)
         targets = values.pop("targets", None)
         if "query" in values:
-            values["query"] = checked_query(query=values["query"])
+            values["query"] = validated_query(query=values["query"])
             same = models.GoldenQuestion.objects.filter(store=question.store, query=values["query"])
             if same.exclude(pk=question.pk).exists():
                 raise ConflictError("The store has this question already.")
@@ -211,7 +213,7 @@ class GoldenQuestionViews(ScopedViews):
         asked.is_valid(raise_exception=True)
         rows = asked.narrow(self.get_queryset(), asked.validated_data)
         if "store" in asked.validated_data:
-            rows = rows.filter(store=store_called(asked.validated_data["store"], self.scope))
+            rows = rows.filter(store=find_store(asked.validated_data["store"], self.scope))
         lines = chain(["\ufeff"], export_questions(questions=rows))
         pieces = stream_lines(lines=lines)
         response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")
@@ -229,13 +231,15 @@ class GoldenQuestionViews(ScopedViews):
         form = self.checked(CsvForm)
         taken = import_questions(
             scope=self.scope,
-            store=store_called(form["store"], self.scope),
+            store=find_store(form["store"], self.scope),
             data=form["file"].read(MAX_BYTES + 1),
             by=self.caller.user,
         )
-        refused = [{"line": line, "error": told(error)} for line, error in taken.problems]
+        refused = [{"line": line, "error": localize(error)} for line, error in taken.problems]
         return Response({"new": taken.n_new, "known": taken.n_known, "refused": refused})
 
 
-def _wanted(targets: list[dict[str, Any]]) -> list[Wanted]:
-    return [Wanted(one.get("chunk_id"), one.get("file_id"), one.get("grade", 1)) for one in targets]
+def _wanted(targets: list[dict[str, Any]]) -> list[TargetSpec]:
+    return [
+        TargetSpec(one.get("chunk_id"), one.get("file_id"), one.get("grade", 1)) for one in targets
+    ]

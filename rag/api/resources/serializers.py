@@ -1,4 +1,4 @@
-"""Stores, files and chunks as JSON. In: rows, or posted values. Out: JSON, or checked values.
+"""Serializers of stores, files and chunks.
 
 Nothing is saved here: the views hand the values to services.
 """
@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from rest_framework import serializers
 
 from rag import models
-from rag.api.http.errors import told
+from rag.api.http.errors import localize
 from rag.api.http.fields import GroupsField, JSONObjectField, StrictSerializer
 from rag.core.errors import RAGError
 from rag.core.types import RetrievalSettings
@@ -90,7 +90,7 @@ class StoreBody(_Row):
         try:
             RetrievalSettings.from_dict(values)
         except RAGError as error:
-            said = told(error)
+            said = localize(error)
             raise serializers.ValidationError(f"{said['message']} {said['hint']}") from error
         return values
 
@@ -130,7 +130,7 @@ class FileBody(_Row):
 
     def get_error(self, file: models.File) -> dict[str, Any] | None:
         """Return why the file could not be read, in the reader's language."""
-        return told(RAGError.from_dict(file.error)) if file.error else None
+        return localize(RAGError.from_dict(file.error)) if file.error else None
 
     def get_warnings(self, file: models.File) -> list[str]:
         """Return what was odd about the file, in the reader's language."""
@@ -199,5 +199,5 @@ class NewChunk(StrictSerializer):
 
 
 def _sentence(stored: dict[str, Any]) -> str:
-    said = told(RAGError.from_dict(stored))
+    said = localize(RAGError.from_dict(stored))
     return f"{said['message']} {said['hint']}".strip()

@@ -1,4 +1,4 @@
-"""Stores and chunks by DRF; files are in ``file_resource``. In: HTTP. Out: one service's result."""
+"""Stores and chunks by DRF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_v
 from rest_framework.response import Response
 
 from rag import models
-from rag.api.http.lookups import store_called
+from rag.api.http.lookups import find_store
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import ChunkList, StoreList
 from rag.api.resources.serializers import ChunkBody, ChunkChange, NewChunk, StoreBody
@@ -57,7 +57,7 @@ class StoreViews(ScopedViews):
 
     def get_object(self) -> models.Store:
         """Return the store of an id or a slug."""
-        return store_called(self.kwargs["pk"].replace("\0", "\ufffd"), self.scope)
+        return find_store(self.kwargs["pk"].replace("\0", "\ufffd"), self.scope)
 
     def create(self, request: Any) -> Response:
         """Make a store that the caller owns."""
@@ -125,7 +125,7 @@ class ChunkViews(ScopedViews):
         if words := self.filters.get("words", ""):
             stores = models.Store.objects.readable(self.scope)
             if "store" in self.filters:
-                stores = stores.filter(pk=store_called(self.filters["store"], self.scope).pk)
+                stores = stores.filter(pk=find_store(self.filters["store"], self.scope).pk)
             # What a newer revision replaced is in no index.
             ids = list(stores.values_list("pk", flat=True)) if self.filters["is_live"] else []
             rows = find_first_chunks(

@@ -1,4 +1,4 @@
-"""What resources of stores share. In: a request with its caller. Out: readable rows, refusals."""
+"""Base viewset of rows that belong to a store: readable rows, editors' permissions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from django.db.models import Model, QuerySet
 
-from rag.api.http.lookups import refuse_reader, store_called
+from rag.api.http.lookups import find_store, require_editable
 from rag.api.http.views import ReadableViews
 from rag.api.resources.filters import StoreList
 
@@ -26,11 +26,11 @@ class ScopedViews(ReadableViews):
     def editable_object(self) -> Any:
         """Return the row of the address, to be changed; ForbiddenError to who only reads it."""
         row = self.get_object()
-        refuse_reader(cast(Model, row), self.queryset.all().editable(self.scope))  # type: ignore[attr-defined]
+        require_editable(cast(Model, row), self.queryset.all().editable(self.scope))  # type: ignore[attr-defined]
         return row
 
     def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows of the store that is asked for; what one may not read is not there."""
         if "store" not in self.filters:
             return rows
-        return rows.filter(store=store_called(self.filters["store"], self.scope))
+        return rows.filter(store=find_store(self.filters["store"], self.scope))

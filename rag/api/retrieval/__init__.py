@@ -1,1 +1,1 @@
-"""To be written."""
+"""Retrieval API: hits, context and cited answers."""

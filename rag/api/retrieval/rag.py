@@ -1,6 +1,6 @@
-"""Retrieval and answers by django-ninja. In: a question and stores. Out: hits, context, citations.
+"""Retrieve and ask by django-ninja: a question and stores to hits, context, citations.
 
-``/search``, ``/store`` and ``/upload`` below the same prefix belong to the Gemini-shaped API.
+``/search``, ``/store`` and ``/upload`` below the same prefix belong to the file search API.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from django.http import HttpRequest
 from ninja import Router
 
 from rag import models
-from rag.api.http.callers import require
-from rag.api.retrieval.schemas import Answered, AskBody, Problem, RetrieveBody, Retrieved
+from rag.api.http.authentication import require_right
+from rag.api.http.schemas import Problem
+from rag.api.retrieval.schemas import Answered, AskBody, RetrieveBody, Retrieved
 from rag.core.types import RetrievalSettings
 from rag.services.access.callers import Caller
-from rag.services.answers.ask import ask
-from rag.services.answers.prompt import ContextBuilder, PromptEnhancer
-from rag.services.search.retrieve import retrieve
+from rag.services.answers.context_builder import ContextBuilder, PromptEnhancer
+from rag.services.answers.question_answering import ask
+from rag.services.search.retrieval import retrieve
 from rag.services.stores.lifecycle import find_stores
 
 router = Router(tags=["rag"])
@@ -68,7 +69,7 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
 @router.post(
     "/ask", response={200: Answered, **PROBLEMS}, summary="Answer a question with checked citations"
 )
-def answer(request: HttpRequest, body: AskBody) -> dict[str, Any]:
+def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     """Return an answer whose `[n]` marks are its citations, each looked up in its source.
 
     `verdict` is verified, altered, wrong_document or unknown. `notice` is for the reader, such as
@@ -76,27 +77,27 @@ def answer(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     """
     caller = _reader(request)
     stores = find_stores(names=body.stores, scope=caller.scope)
-    told = ask(
+    answer = ask(
         question=body.query, scope=caller.scope, stores=stores, settings=_settings(stores, body)
     )
     return {
-        "answer": told.text,
-        "citations": [asdict(citation) for citation in told.citations],
-        "hits": [hit.as_dict() for hit in told.result.hits],
-        "model": told.model,
-        "notice": told.notice,
+        "answer": answer.text,
+        "citations": [asdict(citation) for citation in answer.citations],
+        "hits": [hit.as_dict() for hit in answer.result.hits],
+        "model": answer.model,
+        "notice": answer.notice,
         "metadata": {
-            "mode": told.result.mode,
-            "top_k": told.result.top_k,
-            "settings_hash": told.result.settings_hash,
-            "timings_ms": {name: round(ms, 2) for name, ms in told.timings_ms.items()},
+            "mode": answer.result.mode,
+            "top_k": answer.result.top_k,
+            "settings_hash": answer.result.settings_hash,
+            "timings_ms": {name: round(ms, 2) for name, ms in answer.timings_ms.items()},
         },
     }
 
 
 def _reader(request: HttpRequest) -> Caller:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    require(caller, "read")
+    require_right(caller, "read")
     return caller
 
 

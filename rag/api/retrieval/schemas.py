@@ -1,7 +1,4 @@
-"""The shapes of retrieval and answers. In: JSON, checked by pydantic. Out: JSON.
-
-Retrieval settings as a pydantic model. In: the dataclass of the core. Out: its limited shape.
-"""
+"""Schemas of retrieval and answers, with the retrieval settings made from the core's dataclass."""
 
 from __future__ import annotations
 
@@ -134,11 +131,3 @@ class Answered(Schema):
     model: str
     notice: str
     metadata: dict[str, Any]
-
-
-class Problem(Schema):
-    """The shape of every error."""
-
-    error: dict[str, Any] = Field(
-        description="code, message, hint, params; fields when values cannot be taken."
-    )

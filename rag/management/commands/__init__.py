@@ -1,3 +1,3 @@
-"""One command a file."""
+"""Management commands, one a file."""
 
 from __future__ import annotations

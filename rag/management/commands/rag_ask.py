@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.core.types import Answer, ChatReply
-from rag.services.answers.ask import ask, stream_ask
+from rag.services.answers.question_answering import ask, stream_ask
 from rag.services.stores.lifecycle import find_stores
 
 

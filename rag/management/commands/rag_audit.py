@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from rag.core.errors import RAGError
-from rag.services.access.audit import forget_audit
+from rag.services.access.audit import purge_audit
 
 
 class Command(BaseCommand):
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         """Forget, and tell how many went."""
         before = timezone.make_aware(datetime.combine(options["forget_before"], time.min))
         try:
-            n = forget_audit(before=before, is_dry=options["dry_run"])
+            n = purge_audit(before=before, is_dry=options["dry_run"])
         except RAGError as error:
             raise CommandError(str(error)) from error
         done = "would be forgotten" if options["dry_run"] else "are forgotten"

@@ -15,10 +15,10 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.commands.rag_ask import print_answer
-from rag.management.progress import report_files, work_with_bar
-from rag.services.answers.ask import ask
+from rag.management.progress import index_with_progress, report_files
+from rag.services.answers.question_answering import ask
 from rag.services.files.archives import collect_items
-from rag.services.files.upload import ingest_file
+from rag.services.files.upload import upload_file
 from rag.services.stores.lifecycle import create_store, find_stores
 
 FOLDER = Path(__file__).resolve().parents[2] / "demo"
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         ids = []
         for item in collect_items(paths=[str(FOLDER / "documents")]):
             with item.open() as content:
-                ids.append(ingest_file(store=store, name=item.name, content=content).file.pk)
-        work_with_bar(ids)
+                ids.append(upload_file(store=store, name=item.name, content=content).file.pk)
+        index_with_progress(ids)
         if report_files(self, ids):
             raise CommandError("Some demo documents could not be indexed; see above.")

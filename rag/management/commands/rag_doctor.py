@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.errors import RAGError
-from rag.services.operations.doctor import CHECKS, examine, repair
-from rag.services.operations.finding import Finding
+from rag.services.operations.check_result import CheckResult
+from rag.services.operations.doctor import CHECKS, repair, run_checks
 
 # By the worst finding that is left.
 EXIT = {"error": 2, "warning": 1}
@@ -40,21 +40,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Examine, repair, print; leave with the code of the worst finding that is left."""
-        started, told, times = time.monotonic(), list[Finding](), dict[str, float]()
+        started, found, times = time.monotonic(), list[CheckResult](), dict[str, float]()
         try:
-            for name, seconds, findings in examine(only=options["only"]):
+            for name, seconds, findings in run_checks(only=options["only"]):
                 times[name] = round(seconds, 2)
                 for finding in findings:
-                    told.append(repair(finding=finding) if options["fix"] else finding)
+                    found.append(repair(finding=finding) if options["fix"] else finding)
                     if not options["json"]:
-                        self._print(told[-1])
+                        self._print(found[-1])
         except RAGError as error:
             raise CommandError(str(error)) from error
-        levels = [finding.level for finding in told]
+        levels = [finding.level for finding in found]
         seconds = round(time.monotonic() - started, 1)
         if options["json"]:
             whole = {
-                "findings": [one.as_dict() for one in told],
+                "findings": [one.as_dict() for one in found],
                 "seconds": seconds,
                 "times": times,
             }
@@ -69,7 +69,7 @@ class Command(BaseCommand):
         if code:
             raise SystemExit(code)
 
-    def _print(self, finding: Finding) -> None:
+    def _print(self, finding: CheckResult) -> None:
         how = "" if finding.how == "exact" else f" ({finding.how})"
         self.stdout.write(f"{_MARKS[finding.level]:8}{finding.check}: {finding.what}{how}")
         if finding.todo:

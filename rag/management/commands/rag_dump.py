@@ -39,5 +39,5 @@ class Command(BaseCommand):
             counts = dump_store(store=store, path=options["path"], has_vectors=options["vectors"])
         except RAGError as error:
             raise CommandError(str(error)) from error
-        told = (counts.get(kind, 0) for kind in ("file", "chunk", "question"))
-        self.stdout.write("{} files, {} chunks, {} golden questions written.".format(*told))
+        totals = (counts.get(kind, 0) for kind in ("file", "chunk", "question"))
+        self.stdout.write("{} files, {} chunks, {} golden questions written.".format(*totals))

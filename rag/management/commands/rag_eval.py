@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.errors import RAGError
 from rag.evals.metrics import MEASURES
-from rag.management.eval_bars import EvalBars
-from rag.management.eval_store import add_store_arguments, measure_store, refuse_others
-from rag.services.evaluation.datasets import MODES, Evaluation, evaluate
+from rag.management.eval_store import add_store_arguments, evaluate_golden, reject_store_options
+from rag.management.progress import EvalBars
+from rag.services.evaluation.datasets import MODES, Evaluation, evaluate_folder
 
 
 class Command(BaseCommand):
@@ -41,10 +41,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""
-        refuse_others(options)
+        reject_store_options(options)
         try:
             if options["store"]:
-                measure_store(self.stdout, options)
+                evaluate_golden(self.stdout, options)
                 return
             mode = options["mode"] or "hybrid"
             modes = list(MODES) if mode == "all" else [mode]
@@ -60,7 +60,7 @@ class Command(BaseCommand):
 
     def _run(self, mode: str, options: dict[str, Any]) -> Evaluation:
         with EvalBars() as bars:
-            return evaluate(
+            return evaluate_folder(
                 data_dir=options["data"],
                 mode=mode,
                 limit=options["limit"],

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from rag.core.errors import RAGError
 from rag.providers.postgres.outbox.switch import outbox_state
-from rag.services.index.milvus_feed import drain_outbox, start_feeding, stop_feeding
+from rag.services.index.outbox import drain_outbox, start_outbox, stop_outbox
 
 
 class Command(BaseCommand):
@@ -34,10 +34,10 @@ class Command(BaseCommand):
         """Run the command."""
         try:
             if options["stop"]:
-                n = stop_feeding()
+                n = stop_outbox()
                 self.stdout.write(f"Stopped; {n} changes were not fed.")
                 return
-            start_feeding(everything=options["all"])
+            start_outbox(everything=options["all"])
             if not options["no_wait"]:
                 self._drain()
         except RAGError as error:

@@ -11,7 +11,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, RAGError
 from rag.services.gemini.stores import gemini_file_search
-from rag.services.gemini.sync import Compared, sync_store
+from rag.services.gemini.sync import RemoteSyncResult, sync_store
 from rag.services.stores.lifecycle import delete_store, find_stores
 
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         try:
             stores = self._stores(options)
             if options["forget"]:
-                self._forget(stores, options)
+                self._unlink(stores, options)
                 return
         except RAGError as error:
             raise CommandError(str(error)) from error
@@ -60,7 +60,7 @@ class Command(BaseCommand):
                 )
         return found
 
-    def _forget(self, stores: list[models.Store], options: dict[str, Any]) -> None:
+    def _unlink(self, stores: list[models.Store], options: dict[str, Any]) -> None:
         if not options["store"]:
             raise InvalidInputError("--forget is for named stores.", hint="Name them with --store.")
         for store in stores:
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         except RAGError as error:
             self.stderr.write(f"{store.slug}: {error}")
             return False
-        self.stdout.write(f"{store.slug}: {_told(compared)}")
+        self.stdout.write(f"{store.slug}: {_summary(compared)}")
         return True
 
     def _list(self) -> bool:
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         return True
 
 
-def _told(compared: Compared) -> str:
+def _summary(compared: RemoteSyncResult) -> str:
     parts = [
         f"{compared.n_active} active",
         f"{compared.n_pending} pending",

@@ -11,11 +11,12 @@ from django.core.management.base import BaseCommand, CommandError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
-from rag.management.progress import report_files, work_with_bar
-from rag.services.files.archives import Item, collect_items
-from rag.services.files.upload import ingest_file
-from rag.services.ingest.estimate import estimate
-from rag.services.stores.lifecycle import create_store, ensure_space, find_stores
+from rag.management.progress import index_with_progress, report_files
+from rag.services.files.archives import UploadItem, collect_items
+from rag.services.files.upload import upload_file
+from rag.services.index.spaces import ensure_space
+from rag.services.ingest.estimate import estimate_ingest
+from rag.services.stores.lifecycle import create_store, find_stores
 from rag.stages.detect.encodings import encoding_name
 
 
@@ -75,12 +76,12 @@ class Command(BaseCommand):
             raise CommandError("- reads a list of paths from stdin: give it alone.")
         return [line.rstrip("\n") for line in sys.stdin if line.strip()]
 
-    def _ingest(self, store: models.Store, items: list[Item], options: dict[str, Any]) -> int:
+    def _ingest(self, store: models.Store, items: list[UploadItem], options: dict[str, Any]) -> int:
         ids: list[int] = []
         n_refused = 0
         for item in items:
             try:
-                ids.append(self._take(store, item, options))
+                ids.append(self._upload(store, item, options))
             except RAGError as error:
                 n_refused += 1
                 self.stderr.write(f"{item.name}: {error}")
@@ -88,18 +89,20 @@ class Command(BaseCommand):
         if options["no_wait"]:
             self.stdout.write(f"{len(ids)} files queued.")
             return n_refused
-        work_with_bar(ids)
+        index_with_progress(ids)
         return n_refused + report_files(self, ids)
 
-    def _estimate(self, store: models.Store, items: list[Item], options: dict[str, Any]) -> str:
-        return estimate(store=store, items=items, encoding=options["encoding"]).as_text()
+    def _estimate(
+        self, store: models.Store, items: list[UploadItem], options: dict[str, Any]
+    ) -> str:
+        return estimate_ingest(store=store, items=items, encoding=options["encoding"]).as_text()
 
-    def _take(self, store: models.Store, item: Item, options: dict[str, Any]) -> int:
+    def _upload(self, store: models.Store, item: UploadItem, options: dict[str, Any]) -> int:
         facts = {name: options[name] for name in ("content_type", "encoding")}
         with item.open() as content:
-            taken = ingest_file(store=store, name=item.name, content=content, **facts)
-        if not taken.is_new:
+            uploaded = upload_file(store=store, name=item.name, content=content, **facts)
+        if not uploaded.is_new:
             self.stdout.write(
-                f"{item.name}: the same bytes are already there as “{taken.file.name}”."
+                f"{item.name}: the same bytes are already there as “{uploaded.file.name}”."
             )
-        return int(taken.file.pk)
+        return int(uploaded.file.pk)

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from rag.core.errors import RAGError
-from rag.services.access.api_keys import make_key
+from rag.services.access.api_keys import create_key
 from rag.services.access.callers import scope_of
 from rag.services.stores.lifecycle import find_stores
 
@@ -42,14 +42,14 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no user “{options['user']}”.")
         try:
-            key, secret = make_key(user=user, **_wishes(user, options))
+            key, secret = create_key(user=user, **_key_options(user, options))
         except RAGError as error:
             raise CommandError(str(error)) from error
         self.stderr.write(f"“{key.name}” of {user.username}: {', '.join(key.rights)}")
         self.stdout.write(secret)
 
 
-def _wishes(user: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _key_options(user: Any, options: dict[str, Any]) -> dict[str, Any]:
     days, names = options["days"], options["store"]
     if days is not None and not 1 <= days <= _MOST_DAYS:
         raise CommandError(f"--days is {days}; allowed: 1 to {_MOST_DAYS}.")

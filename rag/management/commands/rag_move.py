@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
-from rag.management.run_bar import tell_run
-from rag.services.reindex.move import force_run, roll_back_run, swap_run
-from rag.services.reindex.move_end import cancel_run, retire_run
+from rag.management.progress import report_run
+from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
+from rag.services.reindex.migrate_end import cancel_reindex, drop_old_space
 from rag.services.stores.lifecycle import find_stores
 
 
@@ -24,12 +24,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
         parser.add_argument("--store", required=True, help="slug or name of the store")
-        deed = parser.add_mutually_exclusive_group()
-        deed.add_argument("--swap", action="store_true", help="stand on the new space")
-        deed.add_argument("--force", action="store_true", help="the same, though it was refused")
-        deed.add_argument("--rollback", action="store_true", help="stand on the old space again")
-        deed.add_argument("--retire", action="store_true", help="give up the old space")
-        deed.add_argument("--cancel", action="store_true", help="give up the new space")
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument("--swap", action="store_true", help="stand on the new space")
+        action.add_argument("--force", action="store_true", help="the same, though it was refused")
+        action.add_argument("--rollback", action="store_true", help="stand on the old space again")
+        action.add_argument("--retire", action="store_true", help="give up the old space")
+        action.add_argument("--cancel", action="store_true", help="give up the new space")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command."""
@@ -43,11 +43,11 @@ class Command(BaseCommand):
                     hint="Begin with rag_reindex --model.",
                     name=store.name,
                 )
-            self._do(run, options)
+            self._apply(run, options)
         except RAGError as error:
             raise CommandError(str(error)) from error
 
-    def _do(self, run: models.ReindexRun, options: dict[str, Any]) -> None:
+    def _apply(self, run: models.ReindexRun, options: dict[str, Any]) -> None:
         is_refused = run.state == models.ReindexRun.State.REFUSED
         if is_refused and not any(options[name] for name in ("force", "cancel")):
             self.stdout.write(f"Run {run.pk}: {run.what} to {run.target}: {run.state}")
@@ -56,15 +56,15 @@ class Command(BaseCommand):
                 " --cancel to give the new space up."
             )
         if options["swap"]:
-            swap_run(run=run)
+            swap_space(run=run)
         elif options["force"]:
-            force_run(run=run)
+            force_swap(run=run)
         elif options["rollback"]:
-            roll_back_run(run=run)
+            roll_back_space(run=run)
         elif options["retire"]:
-            if left_s := retire_run(run=run):
+            if left_s := drop_old_space(run=run):
                 self.stdout.write(f"The old space goes in {left_s:.0f} s; until then --rollback.")
         elif options["cancel"]:
-            cancel_run(run=run)
+            cancel_reindex(run=run)
         run.refresh_from_db()
-        tell_run(self, run)
+        report_run(self, run)

@@ -12,14 +12,18 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError, RAGError
 from rag.management.chosen_files import chosen_files
-from rag.management.idle_options import refuse_idle
-from rag.management.progress import report_files, work_with_bar
-from rag.management.run_bar import run_with_bar, tell_run
-from rag.services.files.replace import read_as
+from rag.management.progress import (
+    index_with_progress,
+    reindex_with_progress,
+    report_files,
+    report_run,
+)
+from rag.management.unused_options import reject_unused_options
+from rag.services.files.replace import set_encoding
 from rag.services.reindex.estimate import IN_TURN, estimate_reindex
-from rag.services.reindex.move_end import cancel_run
-from rag.services.reindex.runs import RunOptions, queue_run, start_run
-from rag.services.reindex.worker import resume_run, work_run
+from rag.services.reindex.migrate_end import cancel_reindex
+from rag.services.reindex.runs import ReindexOptions, queue_reindex, start_reindex
+from rag.services.reindex.worker import resume_reindex, run_reindex
 from rag.services.stores.lifecycle import find_stores
 from rag.stages.detect.encodings import encoding_name
 
@@ -60,15 +64,17 @@ class Command(BaseCommand):
         what.add_argument("--fresh", action="store_true", help="the same as --what all")
         add("--model", default="", help="provider:model to move the store's vectors to")
         add("--encoding", help="read the named text files by this; auto tells it from the bytes")
-        deed = parser.add_mutually_exclusive_group()
-        deed.add_argument(
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument(
             "--dry-run", action="store_true", help="tell chunks, tokens, time, money and disk"
         )
-        deed.add_argument(
+        action.add_argument(
             "--resume", action="store_true", help="go on with a run that failed or died"
         )
-        deed.add_argument("--status", action="store_true", help="tell how far the store's runs are")
-        deed.add_argument(
+        action.add_argument(
+            "--status", action="store_true", help="tell how far the store's runs are"
+        )
+        action.add_argument(
             "--cancel", action="store_true", help="stop the store's run that is under way"
         )
         add("--workers", type=int, help="batches that are embedded at a time; default 1")
@@ -94,10 +100,10 @@ class Command(BaseCommand):
     def _handle(self, store: models.Store, options: dict[str, Any]) -> None:
         what = _what(options)
         if options["status"] or options["cancel"] or options["resume"]:
-            refuse_idle(options, (*_OF_ORDER, *_OF_MOVE), with_what="a new run")
-            self._at_hand(store, options)
+            reject_unused_options(options, (*_OF_ORDER, *_OF_MOVE), with_what="a new run")
+            self._existing_run(store, options)
             return
-        _refuse_idle(what, options)
+        _reject_unused(what, options)
         encoding = _encoding(options)
         file_ids = chosen_files(store=store, names=options["file"], where=options["filter"])
         if options["dry_run"]:
@@ -105,8 +111,8 @@ class Command(BaseCommand):
             return
         if encoding is not None:
             for file in store.files.light().filter(pk__in=file_ids or ()):
-                read_as(scope=OPERATOR, file=file, encoding=encoding)
-        run, is_new = start_run(
+                set_encoding(scope=OPERATOR, file=file, encoding=encoding)
+        run, is_new = start_reindex(
             scope=OPERATOR,
             store=store,
             what=what,
@@ -121,30 +127,30 @@ class Command(BaseCommand):
     def _work(self, run: models.ReindexRun, is_left: bool) -> None:
         if run.what in IN_TURN:
             if is_left:
-                queue_run(run_id=run.pk)
+                queue_reindex(run_id=run.pk)
                 self.stdout.write(f"Run {run.pk} is queued.")
                 return
-            tell_run(self, run_with_bar(resume_run(run=run)))
+            report_run(self, reindex_with_progress(resume_reindex(run=run)))
             return
-        work_run(run_id=run.pk)
+        run_reindex(run_id=run.pk)
         run.refresh_from_db()
         ids = run.file_ids or []
         if is_left:
-            queue_run(run_id=run.pk)
+            queue_reindex(run_id=run.pk)
             self.stdout.write(f"{len(ids)} files queued.")
             return
-        work_with_bar(ids)
-        work_run(run_id=run.pk)
+        index_with_progress(ids)
+        run_reindex(run_id=run.pk)
         if failed := report_files(self, ids):
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
 
-    def _at_hand(self, store: models.Store, options: dict[str, Any]) -> None:
+    def _existing_run(self, store: models.Store, options: dict[str, Any]) -> None:
         runs = models.ReindexRun.objects.filter(store=store, state__in=models.ReindexRun.OPEN)
         found = list(runs.select_related("store", "source", "target")) or None
         if options["status"]:
             found = found or list(models.ReindexRun.objects.filter(store=store)[:1])
             for run in found:
-                tell_run(self, run)
+                report_run(self, run)
             if not found:
                 self.stdout.write(f"No run of “{store.name}” is known.")
             return
@@ -153,27 +159,37 @@ class Command(BaseCommand):
             raise NotFoundError("No run of “{name}” is under way.", name=store.name)
         for run in left:
             if options["cancel"]:
-                cancel_run(run=run)
+                cancel_reindex(run=run)
                 self.stdout.write(f"Run {run.pk} is cancelled.")
             else:
-                self._work(resume_run(run=run), options["no_wait"])
+                self._work(resume_reindex(run=run), options["no_wait"])
 
     def _estimate(
         self, store: models.Store, what: str, file_ids: list[int] | None, options: dict[str, Any]
     ) -> None:
-        told = estimate_reindex(
+        estimate = estimate_reindex(
             store=store,
             what=what,
             file_ids=file_ids,
             model=options["model"],
             only_stale=options["stale_only"],
         )
-        self.stdout.write(f"{told.n_files} files, {told.n_chunks} chunks, {told.n_tokens} tokens")
-        time = "unknown before it runs" if told.seconds is None else f"about {told.seconds:.0f} s"
+        self.stdout.write(
+            f"{estimate.n_files} files, {estimate.n_chunks} chunks, {estimate.n_tokens} tokens"
+        )
+        time = (
+            "unknown before it runs"
+            if estimate.seconds is None
+            else f"about {estimate.seconds:.0f} s"
+        )
         self.stdout.write(f"time: {time}")
-        money = "no price is known" if told.cost is None else f"{told.cost:.4f} {told.currency}"
+        money = (
+            "no price is known"
+            if estimate.cost is None
+            else f"{estimate.cost:.4f} {estimate.currency}"
+        )
         self.stdout.write(f"money: {money}")
-        self.stdout.write(f"disk: {told.disk_bytes / 1e6:.1f} MB on top")
+        self.stdout.write(f"disk: {estimate.disk_bytes / 1e6:.1f} MB on top")
 
 
 def _what(options: dict[str, Any]) -> str:
@@ -181,15 +197,15 @@ def _what(options: dict[str, Any]) -> str:
     return str(options["what"] or (Whats.ALL if options["fresh"] else default))
 
 
-def _refuse_idle(what: str, options: dict[str, Any]) -> None:
+def _reject_unused(what: str, options: dict[str, Any]) -> None:
     if options["model"]:
-        refuse_idle(options, ["stale_only"], with_what="the present model")
+        reject_unused_options(options, ["stale_only"], with_what="the present model")
     else:
-        refuse_idle(options, _OF_MOVE, with_what="--model")
+        reject_unused_options(options, _OF_MOVE, with_what="--model")
     if what not in IN_TURN:
-        refuse_idle(options, ["workers"], with_what="--what embeddings or lexical")
+        reject_unused_options(options, ["workers"], with_what="--what embeddings or lexical")
     if what not in (Whats.PARSE, Whats.ALL):
-        refuse_idle(options, ["encoding"], with_what="--what parse or all")
+        reject_unused_options(options, ["encoding"], with_what="--what parse or all")
 
 
 def _encoding(options: dict[str, Any]) -> str | None:
@@ -200,9 +216,9 @@ def _encoding(options: dict[str, Any]) -> str | None:
     return encoding_name("" if options["encoding"] == "auto" else options["encoding"])
 
 
-def _run_options(options: dict[str, Any]) -> RunOptions:
+def _run_options(options: dict[str, Any]) -> ReindexOptions:
     given = {name: options[name] for name in ("workers", "per_second", "margin")}
-    return RunOptions(
+    return ReindexOptions(
         data=options["data"],
         is_forced=options["force"],
         is_swapped=not options["no_swap"],

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 
 from rag.management.supervise import supervise
 
-_LEASH = Path(__file__).resolve().parents[1] / "leash.py"
+_WATCHDOG = Path(__file__).resolve().parents[1] / "parent_watchdog.py"
 _CHECK_EVERY_S = 2.0
 # Open streams get this long; a worker its own timeout and a little more.
 _WEB_GRACE_S = 5
@@ -44,15 +44,15 @@ class Command(BaseCommand):
         settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
         manage = str(settings.BASE_DIR / "manage.py")
         grace_s = settings.PROCRASTINATE_WORKER_DEFAULTS["shutdown_graceful_timeout"]
-        leash = [sys.executable, str(_LEASH), str(grace_s + _WORKER_MARGIN_S)]
+        watched = [sys.executable, str(_WATCHDOG), str(grace_s + _WORKER_MARGIN_S)]
         commands = {
             "web server": [
-                *(*leash, "uvicorn", "project.asgi:application"),
+                *(*watched, "uvicorn", "project.asgi:application"),
                 *("--app-dir", str(settings.BASE_DIR), "--log-level", "warning"),
                 *("--host", host, "--port", str(port)),
                 *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
             ],
-            "queue worker": [*leash, manage, "procrastinate", "worker"],
+            "queue worker": [*watched, manage, "procrastinate", "worker"],
         }
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"Citable is at http://{shown}:{port}/ (Ctrl+C ends it)")
@@ -60,7 +60,7 @@ class Command(BaseCommand):
         ended = supervise(
             commands,
             grace_s=grace_s + _WORKER_MARGIN_S,
-            tick=_DatabaseWatch(),
+            tick=_DatabaseCheck(),
             # A worker gives up when the database goes away; its jobs wait for the next.
             restarted={"queue worker"},
         )
@@ -69,7 +69,7 @@ class Command(BaseCommand):
         self.stdout.write("Stopped")
 
 
-class _DatabaseWatch:
+class _DatabaseCheck:
     """Looks after the embedded server: a query through Django starts one that has died."""
 
     def __init__(self) -> None:

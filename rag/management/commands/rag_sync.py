@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.management.progress import report_files, work_with_bar
-from rag.services.files.sync import find_origin, plan_of, sync_files
+from rag.management.progress import index_with_progress, report_files
+from rag.services.files.sync import open_origin, preview_sync, sync_files
 from rag.services.files.sync_plan import SyncPlan
 from rag.services.stores.lifecycle import find_stores
 
@@ -50,10 +50,10 @@ class Command(BaseCommand):
 
     def _handle(self, options: dict[str, Any]) -> None:
         store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
-        origin = find_origin(address=options["origin"])
+        origin = open_origin(address=options["origin"])
         label = options["label"] or origin.name
         if options["dry_run"]:
-            self._tell(plan_of(store=store, origin=origin, label=label))
+            self._print_plan(preview_sync(store=store, origin=origin, label=label))
             return
         synced = sync_files(
             scope=Scope.operator(),
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             is_forced=options["force"],
             on_step=self.stdout.write,
         )
-        self._sum(synced.plan)
+        self._print_summary(synced.plan)
         self._index(store, list(synced.queued), options["no_wait"])
         for reason in synced.failed:
             self.stderr.write(reason)
@@ -73,11 +73,11 @@ class Command(BaseCommand):
     def _index(self, store: models.Store, ids: list[int], is_left: bool) -> None:
         if not ids or is_left:
             return
-        work_with_bar(ids)
+        index_with_progress(ids)
         if failed := report_files(self, ids):
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
 
-    def _tell(self, plan: SyncPlan) -> None:
+    def _print_plan(self, plan: SyncPlan) -> None:
         lines = [
             *(f"new: {path}" for path in plan.new),
             *(f"changed: {path}" for path in plan.changed),
@@ -87,9 +87,9 @@ class Command(BaseCommand):
         ]
         for line in lines:
             self.stdout.write(line)
-        self._sum(plan)
+        self._print_summary(plan)
 
-    def _sum(self, plan: SyncPlan) -> None:
+    def _print_summary(self, plan: SyncPlan) -> None:
         for path, first in plan.duplicates.items():
             self.stdout.write(f"the same bytes as {first}: {path}")
         self.stdout.write(

@@ -25,7 +25,7 @@ from rag.plugins.rows.chroma_collection import (
     VectorQuery,
 )
 from rag.plugins.rows.index_folder import index_path
-from rag.stages.ranking.similarity import nearness
+from rag.stages.ranking.similarity import distance_to_similarity
 from rag.stages.sql.json_safe import json_safe
 
 
@@ -110,7 +110,7 @@ class ChromaSource:
     def _hits(self, found: Mapping[str, Any], measure: str) -> Iterator[Hit]:
         options, rank = self._options, 0
         for identity, text, metadata, distance in _records(found):
-            score = nearness(distance, measure)
+            score = distance_to_similarity(distance, measure)
             is_near = options.similarity_threshold is None or score >= options.similarity_threshold
             # A record may have been stored with its vector alone.
             if not is_near or not text.strip():

@@ -26,7 +26,7 @@ from rag.core.sources import SourceQuery, SourceResult
 from rag.plugins.rows.postgres import postgres_rows
 from rag.plugins.rows.sqlite import sqlite_rows
 from rag.stages.sql.json_safe import json_safe
-from rag.stages.sql.template import read_sql
+from rag.stages.sql.template import parse_sql_template
 
 # Vendors whose reading was tried against writing; on others nothing is promised, so nothing is run.
 _READERS = {"postgresql": postgres_rows, "sqlite": sqlite_rows}
@@ -64,7 +64,7 @@ class DatabaseSource:
         self._options = options
         self._alias = _allowed(options.database)
         self._vendor = _vendor(self._alias)
-        self._template = read_sql(options.query_template, dialect=self._vendor)
+        self._template = parse_sql_template(options.query_template, dialect=self._vendor)
 
     def retrieve(self, query: SourceQuery) -> SourceResult:
         """Return the rows in the order of the database; see the readers for what is raised."""

@@ -25,7 +25,7 @@ from rag.core.plugins import register
 from rag.core.sources import SourceQuery, SourceResult
 from rag.plugins.rows.index_folder import FileCache, index_path
 from rag.plugins.rows.json_lines import JsonLines
-from rag.stages.ranking.similarity import nearness
+from rag.stages.ranking.similarity import distance_to_similarity
 from rag.stages.sql.json_safe import json_safe
 
 _REQUIREMENT = "faiss-cpu==1.15.1"
@@ -157,7 +157,11 @@ def _holds(found: Any, wanted: Any) -> bool:
 
 def _score(distance: float, metric: int) -> float:
     # 0 and 1 are FAISS's own numbers of the inner product and of L2.
-    return distance if metric == 0 else nearness(distance, "l2" if metric == 1 else "other")
+    return (
+        distance
+        if metric == 0
+        else distance_to_similarity(distance, "l2" if metric == 1 else "other")
+    )
 
 
 def _read_index(path: Path, deadline: Deadline) -> Any:

@@ -14,9 +14,9 @@ from django.utils.translation import gettext_noop
 from rag.core.errors import InvalidInputError
 from rag.core.file_search import GroundedAnswer, Grounding
 from rag.core.hits import Hit
-from rag.core.node import FileRef, valid_files
 from rag.core.options import option
 from rag.core.plugins import register
+from rag.core.rag_node import FileRef, valid_files
 from rag.core.sources import AnswerRequest, SourceQuery, SourceResult
 
 

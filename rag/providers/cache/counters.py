@@ -1,4 +1,4 @@
-"""How often a cache helped. In: events. Out: counts of this process, and of all where shared."""
+"""Cache counters: hits, misses, bypasses and errors of this process, summed up in Redis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = ("hits", "misses", "bypasses", "errors")
 _EVERY_S = 5.0
 
 
-class Counters:
+class CacheCounters:
     """Counts hits, misses, bypasses and errors; sends them on now and then, not at each event."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A cache in this process. In: names and bytes. Out: bytes, until they are old or crowded out."""
+"""In-process LRU cache with time to live, bounded in entries and bytes; thread-safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache shared by processes, in Redis or Valkey. In: names and bytes. Out: bytes or an error.
+"""Redis cache: values shared by processes, in Redis or Valkey, with short timeouts.
 
 Every call ends within milliseconds: a search must not wait for what was meant to save it time.
 Slower networks put ``?socket_timeout=0.05`` at the end of the URL.

@@ -1,4 +1,4 @@
-"""Connections that never wait for a name server. In: a host name. Out: a socket, or an error soon.
+"""Redis connections with bounded DNS look-ups.
 
 Timeouts of sockets do not hold for the look-up of a name, which may take ten seconds when the
 server's entry, or the name server itself, has just gone.

@@ -1,4 +1,4 @@
-"""Names and values for a cache that others can read or write. In: what is asked. Out: sealed bytes.
+"""Sealed cache entries: keyed names (HMAC) and authenticated, compressed values.
 
 A name says nothing about a question. A value opens only under the name that it was sealed for and
 with this installation's secret, so that what is damaged, foreign or put in another's place is a

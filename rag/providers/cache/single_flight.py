@@ -1,4 +1,4 @@
-"""Many ask the same at once: one works, the others wait for it. In: a name and work. Out: bytes.
+"""Single flight: of many who ask the same at once one works, the others wait for its value.
 
 Nobody waits for ever: who has waited long enough, or whose leader failed, works for itself.
 """

@@ -1,4 +1,4 @@
-"""A process's own cache before a shared one that may fail. In: names and bytes. Out: bytes.
+"""Two-tier cache: a process's own cache before a shared one that may fail.
 
 Whatever happens to the shared one, no call raises and none waits longer than one timeout: after
 the first failure everybody goes on with the process's own for ten seconds.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from rag.core.errors import ProviderError
-from rag.providers.cache.breaker import Breaker
+from rag.providers.cache.circuit_breaker import CircuitBreaker
 from rag.providers.cache.memory_cache import MemoryCache
 from rag.providers.cache.redis_cache import RedisCache
 
@@ -30,12 +30,12 @@ class TieredCache:
         near: MemoryCache,
         far: RedisCache | None = None,
         *,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._near = near
         self._far = far
-        self._breaker = breaker or Breaker()
+        self._breaker = breaker or CircuitBreaker()
         self._on_failure = on_failure
 
     @property

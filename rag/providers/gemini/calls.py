@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag.core.deadline import Deadline
 from rag.core.errors import NotFoundError
-from rag.providers.gemini.client import GeminiEndpoint, call_errors, failure_of, http_options
+from rag.providers.gemini.client import GeminiEndpoint, call_errors, gemini_failure, http_options
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry
 from rag.providers.remote.service import Service
 
@@ -76,7 +76,7 @@ class Calls:
                 name=gone,
             )
             return Failure(missing)
-        return failure_of(self.service, error, timeout_s)
+        return gemini_failure(self.service, error, timeout_s)
 
 
 def _is_gone(error: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.providers.gemini.client import GeminiEndpoint, call_errors, failure_of
+from rag.providers.gemini.client import GeminiEndpoint, call_errors, gemini_failure
 from rag.providers.gemini.reading import Reading
 from rag.providers.gemini.reply import config_of, read_reply
 from rag.providers.gemini.tool_calls import turns_of
@@ -98,7 +98,7 @@ class GeminiChatModel:
         try:
             return self._endpoint.client().models.generate_content(**arguments)
         except call_errors() as error:
-            return failure_of(self._service, error, left_s)
+            return gemini_failure(self._service, error, left_s)
 
     async def _open(self, request: ChatRequest, left_s: float) -> Reading | Failure:
         arguments = self._arguments(request, left_s)
@@ -113,7 +113,7 @@ class GeminiChatModel:
             except TimeoutError:
                 return self._service.timed_out(left_s)
             except call_errors() as error:
-                return failure_of(self._service, error, left_s)
+                return gemini_failure(self._service, error, left_s)
             undo.pop_all()
             return reading
 
@@ -124,7 +124,7 @@ class GeminiChatModel:
         except TimeoutError:
             failure = self._service.timed_out(timeout_s)
         except call_errors() as error:
-            failure = failure_of(self._service, error, timeout_s)
+            failure = gemini_failure(self._service, error, timeout_s)
         else:
             return None if chunk is None else read_reply(self._service, chunk)
         # Raised out here, so that the SDK's exception is no part of it.

@@ -93,7 +93,7 @@ def call_errors() -> tuple[type[Exception], ...]:
     return errors.APIError, httpx2.HTTPError, *shapes
 
 
-def failure_of(service: Service, error: Exception, timeout_s: float) -> Failure:
+def gemini_failure(service: Service, error: Exception, timeout_s: float) -> Failure:
     """Return what one of ``call_errors`` means for the caller."""
     # Heavy SDK; it is loaded here already, since it raised the error.
     import httpx2

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.core.ports import Tokenizer
 from rag.providers.bpe import BpeTokenizer
-from rag.providers.gemini.client import GeminiEndpoint, call_errors, failure_of, http_options
+from rag.providers.gemini.client import GeminiEndpoint, call_errors, gemini_failure, http_options
 from rag.providers.remote.batches import Batches, BatchLimits
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 from rag.providers.remote.vectors import unit_vectors
@@ -128,5 +128,5 @@ class GeminiEmbedder:
                 ),
             )
         except call_errors() as error:
-            return failure_of(self._service, error, timeout_s)
+            return gemini_failure(self._service, error, timeout_s)
         return [found.values or [] for found in answer.embeddings or []]

@@ -10,7 +10,8 @@ from rag.providers.gemini.reply import read_reply
 from rag.providers.gemini.resources import plain_metadata
 from rag.providers.remote.answers import check_answer
 from rag.providers.remote.service import Service
-from rag.stages.citing.grounding import Support, ground
+from rag.stages.citing.grounding import GroundingSupport as AnswerSupport
+from rag.stages.citing.grounding import resolve_groundings
 from rag.stages.text.terms import is_han
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Heard:
         text = "".join(self._parts)
         check_answer(self._service, text, self.finish_reason)
         chunks = _chunks(self._metadata)
-        found = ground(self._parts, chunks, _supports(self._metadata))
+        found = resolve_groundings(self._parts, chunks, _supports(self._metadata))
         # Places that are no documents have neither.
         groundings = tuple(one for one in found if one.source or one.chunk)
         if self._question.files:
@@ -105,15 +106,15 @@ def _chunk(found: GroundingChunk) -> Grounding:
     )
 
 
-def _supports(metadata: GroundingMetadata | None) -> list[Support]:
+def _supports(metadata: GroundingMetadata | None) -> list[AnswerSupport]:
     found = (metadata.grounding_supports if metadata else ()) or ()
     return [_support(support) for support in found if support.segment is not None]
 
 
-def _support(found: GroundingSupport) -> Support:
+def _support(found: GroundingSupport) -> AnswerSupport:
     segment = found.segment
     assert segment is not None
-    return Support(
+    return AnswerSupport(
         tuple(found.grounding_chunk_indices or ()),
         # What is 0 is left out on the wire.
         start=segment.start_index or 0,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rag.models.outbox import WORDS
 from rag.providers.milvus.server import MilvusServer, sdk
-from rag.providers.postgres.db.database_mark import database_mark
+from rag.providers.postgres.db.database_id import database_id
 from rag.providers.postgres.vectors.spaces import EF_CONSTRUCTION, M
 
 VECTOR_FIELD, WORDS_FIELD = "vector", "words"
@@ -75,4 +75,4 @@ def count_chunks(server: MilvusServer, space_id: int) -> int:
 
 
 def _prefix() -> str:
-    return f"citable_{database_mark()}_"
+    return f"citable_{database_id()}_"

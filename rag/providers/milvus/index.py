@@ -22,8 +22,13 @@ from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.outbox.rows import recent_changes
 from rag.providers.postgres.outbox.switch import outbox_state
-from rag.providers.postgres.search.filters import filter_values, filters
-from rag.providers.postgres.search.hybrid import Legs, find_hits, n_candidates, word_weights
+from rag.providers.postgres.search.filters import filter_conditions, filter_values
+from rag.providers.postgres.search.hybrid import (
+    CandidateLegs,
+    candidates_per_leg,
+    hybrid_search,
+    term_weights,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +82,7 @@ class MilvusIndex:
             if leg.space_id:
                 vectors.append(_vector_leg(query, leg))
         words = _WORDS if WORDS in routes else "false"
-        hits = find_hits(query, Legs(vectors, words, params))
+        hits = hybrid_search(query, CandidateLegs(vectors, words, params))
         if vectors and (of_words := routes.pop(WORDS, "")):
             routes = {space: _worse(route, of_words) for space, route in routes.items()}
         return hits, routes
@@ -86,13 +91,13 @@ class MilvusIndex:
         """Return enough chunks to choose from, what has just changed among them, and the route."""
         recent = recent_changes(leg.space_id, MAX_RECENT)
         route = "milvus behind" if len(recent) == MAX_RECENT else "milvus"
-        limit = WIDER * n_candidates(query)
+        limit = WIDER * candidates_per_leg(query)
         where = proposal_filter(query, leg.store_ids)
         while True:
             release_db()
             proposed = self._proposed(leg, where, limit)
             ids = list({*proposed, *recent})
-            if len(proposed) < limit or _passing(query, leg, ids) >= n_candidates(query):
+            if len(proposed) < limit or _passing(query, leg, ids) >= candidates_per_leg(query):
                 return ids, route
             if limit == MOST:
                 return ids, "milvus cut"
@@ -140,7 +145,7 @@ def _legs(query: IndexQuery) -> list[_Leg]:
     ]
     if query.terms:
         all_ids = tuple(target.store_id for target in query.targets)
-        legs.append(_Leg(WORDS, 0, all_ids, word_weights(query)))
+        legs.append(_Leg(WORDS, 0, all_ids, term_weights(query)))
     return legs
 
 
@@ -149,13 +154,14 @@ def _vector_leg(query: IndexQuery, leg: _Leg) -> str:
     return (
         f"(SELECT x.chunk_id, {space} AS space_id,"
         f" 1 - (x.embedding::{kind} <=> %(e{space})s::{kind}) AS sim FROM {leg.table} x"
-        f" WHERE x.chunk_id = ANY(%(ids{space})s::bigint[]) AND {filters(query, leg.store_ids)}"
+        f" WHERE x.chunk_id = ANY(%(ids{space})s::bigint[])"
+        f" AND {filter_conditions(query, leg.store_ids)}"
         " ORDER BY sim DESC LIMIT %(k)s)"
     )
 
 
 def _passing(query: IndexQuery, leg: _Leg, ids: Sequence[int]) -> int:
-    statement = _PASSING.format(table=leg.table, filters=filters(query, leg.store_ids))
+    statement = _PASSING.format(table=leg.table, filters=filter_conditions(query, leg.store_ids))
     with connection.cursor() as cursor:
         cursor.execute(statement, {"ids": list(ids), **filter_values(query)})
         return int(cursor.fetchone()[0])

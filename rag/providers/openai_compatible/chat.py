@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, ToolUse
-from rag.providers.openai_compatible.client import DEFAULT_URL, Endpoint, failure_of
+from rag.providers.openai_compatible.client import DEFAULT_URL, Endpoint, openai_failure
 from rag.providers.openai_compatible.reasoning import ThoughtFilter
 from rag.providers.openai_compatible.reply import Piece, read_piece, request_body
 from rag.providers.openai_compatible.tool_calls import CallCollector, wire_message
@@ -179,14 +179,14 @@ class OpenAICompatibleChatModel:
         except TimeoutError:
             failure = self._service.timed_out(timeout_s)
         except openai.OpenAIError as error:
-            failure = failure_of(self._service, error, timeout_s)
+            failure = openai_failure(self._service, error, timeout_s)
         except (ValueError, AttributeError) as error:
             failure = self._service.unreadable(error)
         # Raised out here, so that the SDK's exception is no part of it.
         raise failure.error
 
     def _failure(self, error: OpenAIError, timeout_s: float) -> Failure:
-        failure = failure_of(self._service, error, timeout_s)
+        failure = openai_failure(self._service, error, timeout_s)
         name = getattr(error, "param", None) or ""
         is_refused = getattr(error, "code", "") in ("unsupported_parameter", "unsupported_value")
         if is_refused and name in DIALECT and name not in self._renamed:

@@ -71,7 +71,7 @@ class Endpoint:
         return _clients_of(os.getpid(), self)
 
 
-def failure_of(service: Service, error: OpenAIError, timeout_s: float) -> Failure:
+def openai_failure(service: Service, error: OpenAIError, timeout_s: float) -> Failure:
     """Return what an exception of the SDK means for the caller."""
     # The SDK takes 0.5 s and 49 MB; it is loaded here already, since it raised the error.
     import openai

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.ports import Tokenizer
-from rag.core.tally import Tally, current_tally
+from rag.core.token_counter import TokenCounter, current_token_counter
 from rag.providers.bpe import BpeTokenizer
-from rag.providers.openai_compatible.client import Endpoint, failure_of
+from rag.providers.openai_compatible.client import Endpoint, openai_failure
 from rag.providers.remote.batches import Batches, BatchLimits
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 from rag.providers.remote.vectors import unit_vectors
@@ -85,7 +85,7 @@ class OpenAICompatibleEmbedder:
         """Return float32 [n, dim] for texts to be found."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        options, tally = self._options, current_tally()
+        options, tally = self._options, current_token_counter()
         return self._batches.embed(
             texts,
             lambda part: self._embed(part, options.passage_body, options.retry, tally),
@@ -94,7 +94,7 @@ class OpenAICompatibleEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return float32 [dim] for a question; somebody waits, so all tries share one timeout."""
-        options, tally = self._options, current_tally()
+        options, tally = self._options, current_token_counter()
         wait_s = min(options.retry.deadline_s, options.timeout_s)
         retry = replace(options.retry, deadline_s=wait_s)
         rows = self._batches.embed(
@@ -106,7 +106,7 @@ class OpenAICompatibleEmbedder:
         return found
 
     def _embed(
-        self, texts: list[str], body: Mapping[str, Any], retry: RetryPolicy, tally: Tally
+        self, texts: list[str], body: Mapping[str, Any], retry: RetryPolicy, tally: TokenCounter
     ) -> NDArray[np.float32]:
         answer = call_with_retry(retry, lambda left_s: self._request(texts, body, left_s))
         rows = self._rows(answer, len(texts))
@@ -131,7 +131,7 @@ class OpenAICompatibleEmbedder:
                 timeout=timeout_s,
             )
         except openai.OpenAIError as error:
-            return failure_of(self._service, error, timeout_s)
+            return openai_failure(self._service, error, timeout_s)
         return str(answer.http_response.text)
 
     def _rows(self, answer: str, n_texts: int) -> list[object]:

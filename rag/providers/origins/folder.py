@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from rag.core.errors import NotFoundError, ProviderError
-from rag.core.origins import Listed
+from rag.core.origins import OriginDocument
 
 
 class FolderOrigin:
@@ -21,7 +21,7 @@ class FolderOrigin:
     def __str__(self) -> str:
         return str(self._folder)
 
-    def listed(self) -> Iterator[Listed]:
+    def listed(self) -> Iterator[OriginDocument]:
         """Yield each file.
 
         Raises NotFoundError when there is no such folder, ProviderError for a part of it that
@@ -31,7 +31,7 @@ class FolderOrigin:
             raise NotFoundError("There is no folder “{path}”.", path=self._folder)
         try:
             for path, size in _files(self._folder):
-                yield Listed(path.relative_to(self._folder).as_posix(), size)
+                yield OriginDocument(path.relative_to(self._folder).as_posix(), size)
         except OSError as error:
             raise ProviderError(
                 "“{name}” cannot be read: {reason}.",

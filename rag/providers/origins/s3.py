@@ -19,7 +19,7 @@ from rag.core.errors import (
     ProviderError,
     ProviderTimeoutError,
 )
-from rag.core.origins import Listed
+from rag.core.origins import OriginDocument
 
 SCHEME = "s3"
 TRIES = 3
@@ -48,7 +48,7 @@ class S3Origin:
     def __str__(self) -> str:
         return f"{SCHEME}://{self.name}"
 
-    def listed(self) -> Iterator[Listed]:
+    def listed(self) -> Iterator[OriginDocument]:
         """Yield each object of all pages; folder marks, empty or with a slash, are left out."""
         pages = self._client.get_paginator("list_objects_v2")
         with self._told(""):
@@ -62,7 +62,7 @@ class S3Origin:
                     )
                 for one in page.get("Contents", ()):
                     path = one["Key"].removeprefix(self._prefix)
-                    listed = Listed(path, one["Size"], one.get("ETag", "").strip('"'))
+                    listed = OriginDocument(path, one["Size"], one.get("ETag", "").strip('"'))
                     if path and not path.endswith("/") and not listed.is_hidden:
                         yield listed
 

@@ -1,3 +1,3 @@
-"""Search, writing and spaces on Postgres with pgvector; the SQL lies beside the code."""
+"""Postgres with pgvector: hybrid search, writes, vectors, BM25, outbox; SQL lies beside it."""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag.core.drawn_page import DrawnPage
+from rag.core.documents import PageImage
 from rag.core.errors import DocumentError, RAGError
 from rag.providers.sandbox.process import child_folder, run_child
 
@@ -22,7 +22,7 @@ class PageRenderer:
     cpu_s: int = 15
     wall_s: float = 25.0
 
-    def render(self, path: Path, name: str, *, page: int, quote: str = "") -> DrawnPage:
+    def render(self, path: Path, name: str, *, page: int, quote: str = "") -> PageImage:
         """Return the page; raise DocumentError, also when the process was killed."""
         with child_folder() as folder:
             job = {
@@ -49,4 +49,4 @@ class PageRenderer:
                 raise DocumentError(root.message, hint=root.hint, **root.params)
             boxes = tuple(tuple(box) for box in facts["boxes"])
             png = (folder / "png").read_bytes()
-        return DrawnPage(png, facts["width"], facts["height"], boxes)
+        return PageImage(png, facts["width"], facts["height"], boxes)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rag.core.disk import is_full
+from rag.core.disk_full import is_disk_full
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
@@ -37,7 +37,7 @@ def main(folder: Path) -> int:
     except MemoryError:
         return OUT_OF_MEMORY
     except OSError as error:
-        if not is_full(error):
+        if not is_disk_full(error):
             raise
         return DISK_FULL
     return 0

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Access: API keys, callers, rate limits, audit."""

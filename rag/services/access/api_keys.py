@@ -1,7 +1,4 @@
-"""Keys of applications. In: a user and what a key may do; later the key. Out: who calls.
-
-Whether a key still lets somebody in. In: a key that did. Out: yes or no.
-"""
+"""API keys: create, check, revoke, authenticate."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from rag.services.access.callers import Caller, scope_of
 _MARK, _PUBLIC_CHARS, _SECRET_BYTES = "ck_", 8, 32
 
 
-def make_key(
+def create_key(
     *,
     user: User,
     name: str,
@@ -39,7 +36,7 @@ def make_key(
     ``stores`` None means all that the user may see. Raises InvalidInputError for a missing name,
     right or future, NotFoundError for a store that the user may not read.
     """
-    check_key(user=user, name=name, rights=rights, stores=stores or (), expires_at=expires_at)
+    validate_key(user=user, name=name, rights=rights, stores=stores or (), expires_at=expires_at)
     if not 1 <= requests_per_minute <= models.api_key.MAX_PER_MINUTE:
         raise InvalidInputError(
             "{name} is {value}.",
@@ -66,7 +63,7 @@ def make_key(
     return key, secret
 
 
-def check_key(
+def validate_key(
     *,
     user: User,
     name: str,
@@ -74,7 +71,7 @@ def check_key(
     stores: Sequence[models.Store],
     expires_at: datetime | None,
 ) -> None:
-    """Raise what ``make_key`` would: InvalidInputError, or NotFoundError for a store."""
+    """Raise what ``create_key`` would: InvalidInputError, or NotFoundError for a store."""
     if not name.strip():
         raise InvalidInputError("A key needs a name.")
     for right in rights:

@@ -1,9 +1,7 @@
-"""Who is at work, told to the database before it writes what is audited. In: a statement.
+"""Audit: tells PostgreSQL who acts, and deletes old entries.
 
-The value is of the session, so it is told again before each such statement: a rollback takes it
-back, and the connection may have been somebody else's a moment ago.
-
-The audit's retention. In: a time. Out: how many entries went; an entry tells who forgot them.
+The actor is a session variable that is set before each audited statement: a rollback takes it back,
+and a pooled connection may have been somebody else's a moment ago.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from rag.core.account import current_account, current_request
 from rag.core.errors import InvalidInputError
+from rag.core.request_context import current_account, current_request
 
 TABLES = (
     "rag_store",
@@ -62,29 +60,29 @@ _VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 Execute = Callable[..., Any]
 
 
-def tell_actor(execute: Execute, sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
+def set_actor(execute: Execute, sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
     """Tell the database who acts where a statement changes something audited, and execute it."""
     if isinstance(sql, str) and _is_audited(sql):
         connection = context["connection"]
         with connection.wrap_database_errors, connection.connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('citable.actor', %s, false)", [actor()])
+            cursor.execute("SELECT set_config('citable.actor', %s, false)", [current_actor()])
     return execute(sql, params, many, context)
 
 
-def tell_on(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+def install_actor_wrapper(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     """Let a new connection of ours tell who acts; a receiver of ``connection_created``."""
-    if connection.alias == "default" and tell_actor not in connection.execute_wrappers:
-        connection.execute_wrappers.append(tell_actor)
+    if connection.alias == "default" and set_actor not in connection.execute_wrappers:
+        connection.execute_wrappers.append(set_actor)
 
 
-def actor() -> str:
+def current_actor() -> str:
     """Return who acts as JSON: edge, user, key, address, request, command."""
     account, request = current_account(), current_request()
     user_id = account.user_id if account.user_id is not None else request.user_id
     if user_id is None and request.who is not None:
         user_id = request.who()
     edge, command = (request.edge, request.command) if request.edge else _process()
-    told = {
+    values = {
         "edge": edge,
         "user": user_id,
         "key": account.key_id,
@@ -92,7 +90,7 @@ def actor() -> str:
         "request": request.id,
         "command": command,
     }
-    return json.dumps({name: value for name, value in told.items() if value not in (None, "")})
+    return json.dumps({name: value for name, value in values.items() if value not in (None, "")})
 
 
 def _is_audited(sql: str) -> bool:
@@ -114,17 +112,17 @@ def _process() -> tuple[str, str]:
     return "command", f"{words[1][:80]} (uid {os.getuid()})"
 
 
-LEAST_DAYS = 30
+MIN_DAYS = 30
 
 
-def forget_audit(*, before: datetime, is_dry: bool = False) -> int:
+def purge_audit(*, before: datetime, is_dry: bool = False) -> int:
     """Delete the entries before a time, and note that; the last 30 days always stay.
 
     Raises InvalidInputError for a later time.
     """
-    if (timezone.now() - before).days < LEAST_DAYS:
+    if (timezone.now() - before).days < MIN_DAYS:
         raise InvalidInputError(
-            "The audit keeps at least {days} days.", hint="Name an earlier time.", days=LEAST_DAYS
+            "The audit keeps at least {days} days.", hint="Name an earlier time.", days=MIN_DAYS
         )
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM audit_entry WHERE at < %s", [before])
@@ -132,7 +130,7 @@ def forget_audit(*, before: datetime, is_dry: bool = False) -> int:
         if is_dry or not n:
             return n
         cursor.execute("SELECT set_config('citable.audit_forget', 'on', true)")
-        cursor.execute("SELECT set_config('citable.actor', %s, true)", [actor()])
+        cursor.execute("SELECT set_config('citable.actor', %s, true)", [current_actor()])
         cursor.execute("DELETE FROM audit_entry WHERE at < %s", [before])
         cursor.execute(
             "SELECT audit_write('forget', 'audit', NULL, %s, NULL, '{}',"

@@ -1,4 +1,4 @@
-"""Who asks. In: a user of Django's. Out: the Scope that every read path takes."""
+"""Callers: the Scope and rights of a Django user or an API key."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class Caller:
     limit: int = 0
 
 
-def caller_of_user(*, user: Any) -> Caller:
+def caller_for_user(*, user: Any) -> Caller:
     """Return the caller that a signed-in user is."""
     return Caller(user, scope_of(user), frozenset(models.ApiKey.Right.values))

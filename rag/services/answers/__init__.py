@@ -1,1 +1,1 @@
-"""To be written."""
+"""Answer generation: cited answers from stores, Gemini, attached files and RAG nodes."""

@@ -1,6 +1,6 @@
-"""Questions to stores at Gemini as ``ask`` has them. In: what it takes. Out: what it returns.
+"""Question answering over stores at Gemini, with the arguments and results of ``ask``.
 
-The settings' metadata, content types and number of hits go along; the others are about our search.
+Of the settings, metadata, content types and top_k are passed on; the rest concern local search.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings
-from rag.services.answers.grounded import ask_stores, stream_stores
-from rag.services.answers.remote_result import filter_of, remote_answer
-from rag.services.search.search import checked_query
+from rag.services.answers.file_search import ask_stores, stream_stores
+from rag.services.answers.remote_result import metadata_filter_text, remote_answer
+from rag.services.search.engine import validated_query
 
 
 def ask_remote(
@@ -70,11 +70,11 @@ def _question(
 ) -> GroundedQuestion:
     settings = settings or stores[0].retrieval_settings
     return GroundedQuestion(
-        checked_query(query=text),
+        validated_query(query=text),
         [store.resource_name for store in stores],
         top_k=settings.top_k,
         model=model,
-        metadata_filter=filter_of(
+        metadata_filter=metadata_filter_text(
             metadata=dict(settings.metadata), content_types=settings.content_types
         ),
     )

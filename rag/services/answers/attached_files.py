@@ -1,9 +1,7 @@
-"""Questions to files sent along. In: files on disk. Out: an answer from what stands in them.
+"""Multimodal questions: files sent with a question become passages or go to Gemini.
 
-With a key they go to Gemini. Without one their texts are cut and ranked in memory and answered by
-the configured chat model; nothing of them is kept.
-
-Files sent along, as passages for a prompt. In: paths. Out: what fits, the likeliest first.
+Without a Gemini key their texts are chunked and ranked in memory and answered by the configured
+chat model. Nothing of them is stored.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.cited_answer import CitedAnswer, answer_passages, stream_passages
 from rag.services.gemini.stores import gemini_file_search
 from rag.services.tokens import count_tokens
-from rag.services.usage.holds import held_answer, held_stream
-from rag.services.usage.ledger import record_usage
+from rag.services.usage.ledger import record_answer
+from rag.services.usage.metered_answers import metered_stream, reserved_answer
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.detect.mime_type import IMAGES
 from rag.stages.prompting.context import Context, build_context
-from rag.stages.ranking.bm25 import rank_texts
+from rag.stages.ranking.bm25 import bm25_scores
 
 # How many chunks are compared by meaning: each costs some milliseconds.
 MAX_COMPARED = 48
@@ -96,7 +94,7 @@ def _hits(file: InlineFile, deadline: Deadline) -> list[Hit]:
 
 
 def _ranked(question: str, hits: Sequence[Hit], deadline: Deadline) -> list[Hit]:
-    by_words = np.array(rank_texts(question, [hit.text for hit in hits], check=deadline.check))
+    by_words = np.array(bm25_scores(question, [hit.text for hit in hits], check=deadline.check))
     order = np.argsort(-by_words, kind="stable")
     chosen = [int(at) for at in order[:MAX_COMPARED] if by_words[at] > 0]
     # A question such as “what is this about?” names nothing: what stands all over is looked at.
@@ -131,9 +129,9 @@ def answer_files(
     release_db()
     if conf().gemini_api_key:
         asked = GroundedQuestion(question, files=files)
-        with held_answer(scope=scope, deadline=deadline, is_remote=True) as hold:
+        with reserved_answer(scope=scope, deadline=deadline, is_remote=True) as hold:
             answer = gemini_file_search().answer(asked, deadline=deadline)
-        record_usage(answer=answer, kind=KIND, scope=scope, hold=hold)
+        record_answer(answer=answer, kind=KIND, scope=scope, hold=hold)
     else:
         chat = chat_for(scope=scope, kind=KIND)
         context = file_context(question=question, files=files, deadline=deadline)
@@ -149,7 +147,7 @@ async def stream_files(
     if conf().gemini_api_key:
         backend = await sync_to_async(gemini_file_search)()
         pieces = backend.stream(GroundedQuestion(question, files=files), deadline=deadline)
-        pieces = held_stream(pieces=pieces, kind=KIND, scope=scope, deadline=deadline)
+        pieces = metered_stream(pieces=pieces, kind=KIND, scope=scope, deadline=deadline)
     else:
         pieces = _stream_texts(question, files, scope, deadline)
     async with aclosing(pieces):  # type: ignore[type-var]

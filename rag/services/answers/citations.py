@@ -1,6 +1,6 @@
-"""Citations for a text that was written from results. In: both, as dicts. Out: a JSON-safe dict.
+"""Citation manager: citations for a text written from search results, against the pinned text.
 
-What our chunks really said. In: hits that anybody may have made. Out: hits as we keep them.
+Hits that a caller hands in are replaced by what the database holds of their chunks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import Citation
 from rag.stages.citing.attribute import attribute_claims
-from rag.stages.citing.cite import verify_citations
-from rag.stages.citing.markers import Marker, read_markers
-from rag.stages.citing.source_list import list_sources
+from rag.stages.citing.citation_markers import Marker, read_markers
+from rag.stages.citing.list_sources import list_sources
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 
 MAX_BIGINT = 2**63 - 1
@@ -39,7 +39,7 @@ _FACTS = (
 _BEFORE = ("pinned__revision", "pinned__text", *(f"pinned__{name}" for name in _PLACE))
 
 
-def pinned_hits(*, hits: Sequence[Hit], scope: Scope) -> tuple[Hit, ...]:
+def pin_hits(*, hits: Sequence[Hit], scope: Scope) -> tuple[Hit, ...]:
     """Return ``hits`` with everything about our chunks read anew, in one statement.
 
     The text is that of the pinned revision, or of the newest where none is pinned; retired chunks
@@ -162,7 +162,7 @@ class CitationManager:
 def _passages(results: Sequence[Mapping[str, Any]], scope: Scope | None) -> list[Passage]:
     hits: Sequence[Hit] = [Hit.from_dict(result) for result in results]
     if scope is not None:
-        hits = pinned_hits(hits=hits, scope=scope)
+        hits = pin_hits(hits=hits, scope=scope)
     names = [str(result.get("doc_id") or f"doc_{n:02d}") for n, result in enumerate(results, 1)]
     if len(set(names)) < len(names):
         raise InvalidInputError(

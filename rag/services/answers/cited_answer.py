@@ -1,8 +1,6 @@
-"""A question answered from texts at hand by a chat model. In: a context. Out: grounded text.
+"""Answer generation from given passages: chat model call, streaming, citation verification.
 
-The model's marks are taken out of the text: each checked quote says where it stands instead.
-
-An answer while it is written, its quotes checked. In: pieces. Out: text and citations.
+Grounded answers have no markers in their text: each citation's span says where its claim stands.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from rag.core.errors import ProviderTimeoutError
 from rag.core.file_search import GroundedAnswer
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import ChatReply, Citation, Message
-from rag.stages.citing.cite import CitationStream, verify_citations
-from rag.stages.citing.plain_text import UnmarkedText
+from rag.stages.citing.strip_markers import MarkerStripper
+from rag.stages.citing.verify import CitationStream, verify_citations
 from rag.stages.prompting.context import Context, Passage
 from rag.stages.prompting.prompt import answer_prompt
 from rag.stages.text.sentences import sentence_ends
@@ -58,7 +56,7 @@ def answer_passages(
     deadline.check()
     reply = chat.generate(_request(question, context, deadline))
     deadline.check()
-    cited = UnmarkedText(context.passages)
+    cited = MarkerStripper(context.passages)
     text = cited.feed(reply.text) + cited.finish()
     return CitedAnswer(text, tuple(cited.citations), tuple(cited.spans), reply, True)
 
@@ -68,7 +66,7 @@ async def stream_passages(
 ) -> AsyncIterator[CitedAnswer]:
     """Yield the answer as it comes; leaving the iteration stops the model."""
     deadline.check()
-    cited, last = UnmarkedText(context.passages), ChatReply("", model=chat.id)
+    cited, last = MarkerStripper(context.passages), ChatReply("", model=chat.id)
     pieces = chat.stream(_request(question, context, deadline))
     try:
         async for piece in pieces:
@@ -99,13 +97,13 @@ def _request(question: str, context: Context, deadline: Deadline) -> ChatRequest
 
 
 # A quote of another document than was named is set right, and so it holds.
-HOLDS = frozenset({"verified", "wrong_document"})
+HOLDING_VERDICTS = frozenset({"verified", "wrong_document"})
 Part = str | Citation
 
 
-def failed(citations: Sequence[Citation]) -> list[Citation]:
+def failed_citations(citations: Sequence[Citation]) -> list[Citation]:
     """Return the citations whose quote no source holds as it stands."""
-    return [citation for citation in citations if citation.verdict not in HOLDS]
+    return [citation for citation in citations if citation.verdict not in HOLDING_VERDICTS]
 
 
 def checked_text(text: str, passages: Sequence[Passage]) -> tuple[str, tuple[Citation, ...]]:
@@ -171,7 +169,7 @@ class CheckedStream:
         parts.append(self._text[start:end])
         self._text = self._text[end:]
         self._cited = [(at - end, one) for at, one in self._cited if at > end]
-        if any(citation.verdict not in HOLDS for _, citation in cited):
+        if any(citation.verdict not in HOLDING_VERDICTS for _, citation in cited):
             self.n_dropped += 1
             return []
         return [part for part in parts if part != ""]

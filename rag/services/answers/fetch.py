@@ -1,10 +1,7 @@
-"""Files by their addresses, brought to disk. In: addresses and a scope. Out: paths, checked.
+"""Guarded fetch of files by URL: onto disk for a question, or as passages of one page.
 
-Ours are read past HTTP, if the scope may; all others go through the guard. One that is bad is an
-error that names it.
-
-Files of ours by the addresses that we gave out. In: an address and a scope. Out: a path.
-One document by its address, as passages for a prompt. In: an address, a question. Out: hits.
+Our own download URLs are read from storage if the scope may; all others pass the SSRF guard. A bad
+file is an error that names it.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, LimitError, NotFoundError, RAGError
 from rag.core.file_search import InlineFile
 from rag.core.hits import Hit
-from rag.core.node import FileRef
+from rag.core.rag_node import FileRef
 from rag.providers.http.download import MB, Budget, bring_url
 from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.attached_files import file_context
@@ -41,7 +38,7 @@ _OURS = re.compile(
 )
 
 
-def own_path(url: str, scope: Scope, hosts: Sequence[str]) -> Path | None:
+def own_file_path(url: str, scope: Scope, hosts: Sequence[str]) -> Path | None:
     """Return where the bytes of one of our files lie; None for an address that is not ours.
 
     Ours are download addresses (without a host, or with one of ``hosts``), ``files/ID`` and
@@ -80,7 +77,7 @@ class _Place:
 
 
 @contextmanager
-def fetched_files(
+def fetch_files(
     *, refs: Sequence[FileRef], scope: Scope, deadline: Deadline, hosts: Sequence[str] = ()
 ) -> Iterator[list[InlineFile]]:
     """Give the files in order, on disk until the block ends.
@@ -121,7 +118,7 @@ def fetched_files(
 
 def _place(ref: FileRef, scope: Scope, hosts: Sequence[str]) -> _Place:
     with _naming(ref):
-        return _Place(ref, own_path(ref.url, scope, hosts))
+        return _Place(ref, own_file_path(ref.url, scope, hosts))
 
 
 def _fetch(place: _Place, target: Path, budget: Budget, deadline: Deadline) -> InlineFile:
@@ -182,7 +179,7 @@ def fetch_page(
     that is not taken, LimitError over 20 MB, DocumentError for what has no text, and what the
     guard raises.
     """
-    path = own_path(url, scope, ())
+    path = own_file_path(url, scope, ())
     release_db()
     with TemporaryDirectory(prefix="citable-page-") as folder:
         budget = Budget(MAX_MB * MB, MAX_MB * MB)

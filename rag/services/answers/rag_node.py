@@ -1,8 +1,7 @@
-"""A RAG node of a builder, run. In: its data, earlier outputs, who asks. Out: what it outputs.
+"""RAG nodes of a flow builder: run, save and serialize.
 
-The order of a node: query, files, mode, answer. Templates are looked up, never evaluated.
-
-RAG nodes kept for their builder. In: a node's data. Out: its row, bound to a store.
+A run resolves query, files, mode and answer in this order; templates are looked up, never
+evaluated.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, RAGError
 from rag.core.file_search import GroundedAnswer, GroundedQuestion
-from rag.core.node import MULTIMODAL, SLOTS, FileRef, RAGNodeData, pick_mode, valid_files
+from rag.core.rag_node import MULTIMODAL, SLOTS, FileRef, RAGNodeData, pick_mode, valid_files
 from rag.services.answers.attached_files import answer_files
-from rag.services.answers.fetch import fetched_files
-from rag.services.answers.grounded import answer_wire, ask_stores
-from rag.services.stores.lifecycle import delete_store, find_stores, make_named_store
+from rag.services.answers.fetch import fetch_files
+from rag.services.answers.file_search import ask_stores, serialize_answer
+from rag.services.stores.lifecycle import create_named_store, delete_store, find_stores
 from rag.stages.prompting.templates import resolve_template
-from rag.stages.query.join_question import find_text
+from rag.stages.query.condense import infer_question
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRun:
+class RagNodeRequest:
     """What a node is run with; ``context`` maps node ids to outputs, in the order they ran.
 
     ``hosts`` are names of this very server, whose download addresses are ours.
@@ -44,19 +43,23 @@ class NodeRun:
     hosts: Sequence[str] = ()
 
 
-def run_rag_node(*, run: NodeRun, scope: Scope, deadline: Deadline | None = None) -> dict[str, Any]:
+def run_rag_node(
+    *, run: RagNodeRequest, scope: Scope, deadline: Deadline | None = None
+) -> dict[str, Any]:
     """Return query, documents, citations, documentCount and mode, or ``{"error": …}``.
 
     ``warnings`` name references that found nothing; ``answer`` is the answer as one text. Without
     a ``deadline`` a node takes twice the time that a model may take.
     """
     try:
-        return execute_node(run=run, scope=scope, deadline=deadline)
+        return execute_rag_node(run=run, scope=scope, deadline=deadline)
     except RAGError as error:
         return {"error": error.localized(gettext)}
 
 
-def execute_node(*, run: NodeRun, scope: Scope, deadline: Deadline | None = None) -> dict[str, Any]:
+def execute_rag_node(
+    *, run: RagNodeRequest, scope: Scope, deadline: Deadline | None = None
+) -> dict[str, Any]:
     """Return what ``run_rag_node`` returns; what goes wrong is raised."""
     deadline = deadline or Deadline(2 * conf().timeout_s)
     missing: list[str] = []
@@ -66,7 +69,7 @@ def execute_node(*, run: NodeRun, scope: Scope, deadline: Deadline | None = None
     files = _files(run, missing)
     mode = pick_mode(run.data.file_mode, len(files))
     answer = _answer(run, query, files if mode == MULTIMODAL else (), scope, deadline)
-    wire = answer_wire(answer, mode)
+    wire = serialize_answer(answer, mode)
     output = {"query": query, **wire, "documentCount": len(wire["documents"]), "mode": mode}
     if missing:
         output["warnings"] = [
@@ -76,7 +79,7 @@ def execute_node(*, run: NodeRun, scope: Scope, deadline: Deadline | None = None
     return output
 
 
-def _query(run: NodeRun, missing: list[str]) -> str:
+def _query(run: RagNodeRequest, missing: list[str]) -> str:
     mock = run.mock_data.get("query")
     if isinstance(mock, str) and mock.strip():
         return mock.strip()
@@ -85,10 +88,10 @@ def _query(run: NodeRun, missing: list[str]) -> str:
         found = resolve_template(template, run.context)
         missing += found.missing
         return found.text.strip()
-    return find_text(run.context)
+    return infer_question(run.context)
 
 
-def _files(run: NodeRun, missing: list[str]) -> tuple[FileRef, ...]:
+def _files(run: RagNodeRequest, missing: list[str]) -> tuple[FileRef, ...]:
     files: list[FileRef] = []
     for slot in SLOTS:
         template: str = getattr(run.data.input_mappings, slot)
@@ -100,10 +103,10 @@ def _files(run: NodeRun, missing: list[str]) -> tuple[FileRef, ...]:
 
 
 def _answer(
-    run: NodeRun, query: str, files: Sequence[FileRef], scope: Scope, deadline: Deadline
+    run: RagNodeRequest, query: str, files: Sequence[FileRef], scope: Scope, deadline: Deadline
 ) -> GroundedAnswer:
     if files:
-        with fetched_files(refs=files, scope=scope, deadline=deadline, hosts=run.hosts) as found:
+        with fetch_files(refs=files, scope=scope, deadline=deadline, hosts=run.hosts) as found:
             return answer_files(question=query, files=found, scope=scope, deadline=deadline)
     store = run.data.file_search_store_name
     if not store:
@@ -122,7 +125,7 @@ _STATUSES = (
 )
 
 
-def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNode:
+def save_rag_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNode:
     """Keep a node's data as its owner has it; one without a store gets one made.
 
     Its display name, ``store-{first 8 of the node id}-{milliseconds}``, is the node's store id.
@@ -159,7 +162,7 @@ def save_node(*, scope: Scope, node_id: str, data: RAGNodeData) -> models.RagNod
     return node
 
 
-def find_node(*, scope: Scope, node_id: str) -> models.RagNode:
+def find_rag_node(*, scope: Scope, node_id: str) -> models.RagNode:
     """Return the caller's own node; NotFoundError for none and for one of an unreadable store."""
     # No node has such an id, and Postgres takes no NUL.
     id_ = node_id.replace("\0", "\ufffd")
@@ -169,7 +172,7 @@ def find_node(*, scope: Scope, node_id: str) -> models.RagNode:
     return found
 
 
-def node_wire(*, node: models.RagNode) -> dict[str, Any]:
+def serialize_rag_node(*, node: models.RagNode) -> dict[str, Any]:
     """Return the data with the present upload status of its store's files."""
     data, (status, error) = node.node_data, _upload_status(node)
     if status:
@@ -177,7 +180,7 @@ def node_wire(*, node: models.RagNode) -> dict[str, Any]:
     return data.as_wire()
 
 
-def keep_results(*, node: models.RagNode, query: str, documents: Sequence[str]) -> None:
+def save_rag_node_results(*, node: models.RagNode, query: str, documents: Sequence[str]) -> None:
     """Keep what was asked last and found, beside what was saved since the run began."""
     with transaction.atomic():
         held = models.RagNode.objects.select_for_update().filter(pk=node.pk)
@@ -201,7 +204,7 @@ def _completed(node: models.RagNode, data: RAGNodeData) -> RAGNodeData:
 
 def _bind(node: models.RagNode, scope: Scope) -> None:
     shown = f"store-{node.node_id[:8]}-{time.time_ns() // 1_000_000}"
-    store = make_named_store(scope=scope, display_name=shown)
+    store = create_named_store(scope=scope, display_name=shown)
     # Of two who save at once one binds; the other's store is empty and goes.
     if not models.RagNode.objects.filter(pk=node.pk, store=None).update(store=store):
         delete_store(store=store)

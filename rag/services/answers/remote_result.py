@@ -1,6 +1,6 @@
-"""What Gemini answered, in the shape of our own answers. In: a grounded answer. Out: hits, marks.
+"""Gemini answers converted to our hits, search results and citations.
 
-Gemini ranks nothing that it tells of: hits stand in the order of use and have no score.
+Gemini does not rank: hits stand in the order of use and have no score.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import replace
 from rag import models
 from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding
 from rag.core.hits import Hit
-from rag.core.node import FILE_SEARCH
+from rag.core.rag_node import FILE_SEARCH
 from rag.core.types import Answer, Citation, SearchResult
 from rag.services.gemini.upload import FILE_KEY
-from rag.stages.citing.cite import CitationChecker
-from rag.stages.citing.markers import Marker
+from rag.stages.citing.citation_markers import Marker
+from rag.stages.citing.verify import CitationChecker
 from rag.stages.prompting.context import Passage
 from rag.stages.ranking.metadata_filter import metadata_filter_of
 
@@ -86,7 +86,7 @@ def remote_answer(
     )
 
 
-def filter_of(*, metadata: dict[str, object], content_types: Sequence[str]) -> str:
+def metadata_filter_text(*, metadata: dict[str, object], content_types: Sequence[str]) -> str:
     """Return the filter that asks for what retrieval settings ask for."""
     types = " OR ".join(metadata_filter_of({"content_type": kind}) for kind in content_types)
     return " AND ".join(filter(None, [metadata_filter_of(metadata), f"({types})" if types else ""]))

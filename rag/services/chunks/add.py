@@ -1,4 +1,4 @@
-"""Chunks that people make and delete. In: a text and a place, or ids. Out: rows at commit."""
+"""Add and delete chunks by hand; both indexes and the statistics follow at commit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
-from rag.providers.postgres.write.delete_traces import forget_chunks
-from rag.services.index.lexical_weights import note_changes, settle
-from rag.services.ingest.carry_over import hold_file
-from rag.services.ingest.chunk_text import WrittenText, clean_chunk_text, index_text, write_text
+from rag.providers.postgres.db.locks import lock_file
+from rag.providers.postgres.write.purge import purge_chunk_traces
+from rag.services.index.lexical_weights import mark_dirty, refresh_statistics
+from rag.services.ingest.chunk_text import (
+    EmbeddedText,
+    clean_chunk_text,
+    embed_chunk_text,
+    index_chunk_text,
+)
 
 
 def add_chunk(
@@ -31,21 +36,21 @@ def add_chunk(
     clean = clean_chunk_text(text)
     file = _editable_file(scope, file_id)
     release_db()
-    written = write_text(store=file.store, text=clean)
+    written = embed_chunk_text(store=file.store, text=clean)
     with transaction.atomic():
-        held = hold_file(file_id=file.pk, store_id=file.store_id)
-        chunk = new_chunk(file=held, written=written, by=by, place=_place(held, after))
-    settle(store_id=file.store_id)
+        held = lock_file(file_id=file.pk, store_id=file.store_id)
+        chunk = new_chunk(file=held, written=written, by=by, position=_position_after(held, after))
+    refresh_statistics(store_id=file.store_id)
     return chunk
 
 
 def new_chunk(
-    *, file: models.File, written: WrittenText, by: Any, place: dict[str, Any]
+    *, file: models.File, written: EmbeddedText, by: Any, position: dict[str, Any]
 ) -> models.Chunk:
     """Return a chunk added to a held file; ``place`` has position, pages and headings."""
     added = models.Chunk.objects.live().filter(file=file, ordinal__gte=models.Chunk.FIRST_ADDED)
     last = added.aggregate(last=Max("ordinal"))["last"]
-    start = place["char_start"]
+    start = position["char_start"]
     chunk = models.Chunk.objects.create(
         file=file,
         store_id=file.store_id,
@@ -59,10 +64,10 @@ def new_chunk(
         edited_by=by,
         own_start=start,
         char_end=start,
-        **place,
+        **position,
     )
-    index_text(chunk=chunk, written=written)
-    note_changes(file_id=file.pk, n_more=1)
+    index_chunk_text(chunk=chunk, written=written)
+    mark_dirty(file_id=file.pk, n_more=1)
     return chunk
 
 
@@ -85,12 +90,12 @@ def delete_chunks(*, scope: Scope, chunk_ids: Sequence[int], by: Any) -> int:
             for row in rows
             if row.is_live and row.own_start < row.char_end
         )
-        forget_chunks([row.pk for row in rows])
+        purge_chunk_traces([row.pk for row in rows])
         models.Chunk.objects.filter(pk__in=[row.pk for row in rows]).delete()
-        note_changes(file_id=file_id, n_more=-sum(row.is_live for row in rows))
+        mark_dirty(file_id=file_id, n_more=-sum(row.is_live for row in rows))
         n_deleted += len(rows)
     for store_id in sorted({store_id for _, store_id in held}):
-        transaction.on_commit(partial(settle, store_id=store_id))
+        transaction.on_commit(partial(refresh_statistics, store_id=store_id))
     return n_deleted
 
 
@@ -104,7 +109,7 @@ def _editable_file(scope: Scope, file_id: int) -> models.File:
     return file
 
 
-def _place(file: models.File, after: int | None) -> dict[str, Any]:
+def _position_after(file: models.File, after: int | None) -> dict[str, Any]:
     live = models.Chunk.objects.live().filter(file=file).defer("text", "context")
     near = live.order_by("char_end", "ordinal").first() if after is None else None
     if after is not None and (near := live.filter(pk=after).first()) is None:

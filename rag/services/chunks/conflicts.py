@@ -1,4 +1,4 @@
-"""Work that found no place in a file's new text. In: somebody's decision. Out: a chunk or none."""
+"""Edit conflicts after a re-ingest: keep the text as a chunk, move it into one, or discard it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
+from rag.providers.postgres.db.locks import lock_file
 from rag.services.chunks.add import delete_chunks, new_chunk
 from rag.services.chunks.edit import edit_chunk
-from rag.services.index.lexical_weights import settle
-from rag.services.ingest.carry_over import hold_file
-from rag.services.ingest.chunk_text import write_text
+from rag.services.index.lexical_weights import refresh_statistics
+from rag.services.ingest.chunk_text import embed_chunk_text
 
 
 def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:
@@ -24,7 +24,7 @@ def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:
     InvalidInputError for a text that was switched off, and LimitError where the store's model takes
     less than that text. Not to be called in a transaction.
     """
-    conflict = _editable(scope, conflict_id)
+    conflict = _editable_conflict(scope, conflict_id)
     chunk = conflict.chunk
     if not chunk.enabled:
         raise InvalidInputError("A text that was switched off needs no place.", hint="Drop it.")
@@ -32,31 +32,31 @@ def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:
         conflict.delete()
         return chunk
     release_db()
-    written = write_text(store=chunk.store, text=chunk.text)
+    written = embed_chunk_text(store=chunk.store, text=chunk.text)
     with transaction.atomic():
-        file = hold_file(file_id=conflict.file_id, store_id=chunk.store_id)
-        _take(conflict_id)
-        near = neighbour(conflict=conflict)
+        file = lock_file(file_id=conflict.file_id, store_id=chunk.store_id)
+        _claim(conflict_id)
+        near = neighbour_chunk(conflict=conflict)
         pages = near.page_last if near else None
-        place = {
+        position = {
             "char_start": near.char_end if near else 0,
             "page_first": pages,
             "page_last": pages,
             "heading_path": near.heading_path if near else [],
         }
-        made = new_chunk(file=file, written=written, by=by, place=place)
-    settle(store_id=chunk.store_id)
+        made = new_chunk(file=file, written=written, by=by, position=position)
+    refresh_statistics(store_id=chunk.store_id)
     return made
 
 
-def put_conflict(
+def move_conflict(
     *, scope: Scope, conflict_id: int, chunk_id: int, by: Any, expected_revision: int
 ) -> models.Chunk:
     """Return the file's live chunk ``chunk_id`` with the conflict's text in place of its own.
 
     Raises as ``edit_chunk`` does, and NotFoundError for a chunk of another file.
     """
-    conflict = _editable(scope, conflict_id)
+    conflict = _editable_conflict(scope, conflict_id)
     live = models.Chunk.objects.live().filter(pk=chunk_id, file=conflict.file_id)
     if conflict.chunk_id == chunk_id or not live.exists():
         raise NotFoundError("There is no chunk {id}.", id=chunk_id)
@@ -73,18 +73,18 @@ def put_conflict(
     return edited
 
 
-def drop_conflict(*, scope: Scope, conflict_id: int, by: Any) -> None:
+def discard_conflict(*, scope: Scope, conflict_id: int, by: Any) -> None:
     """Give the work up: what was added is deleted, an edited text stays for its citations only.
 
     Raises NotFoundError and ForbiddenError.
     """
-    conflict = _editable(scope, conflict_id)
+    conflict = _editable_conflict(scope, conflict_id)
     if conflict.chunk.is_live:
         delete_chunks(scope=scope, chunk_ids=[conflict.chunk_id], by=by)
     conflict.delete()
 
 
-def neighbour(*, conflict: models.ChunkConflict) -> models.Chunk | None:
+def neighbour_chunk(*, conflict: models.ChunkConflict) -> models.Chunk | None:
     """Return the file's live chunk at or before the place where the text may belong now."""
     live = models.Chunk.objects.live().filter(file=conflict.file_id).exclude(pk=conflict.chunk_id)
     spans = live.exclude(origin=models.Chunk.Origin.ADDED).filter(
@@ -93,7 +93,7 @@ def neighbour(*, conflict: models.ChunkConflict) -> models.Chunk | None:
     return spans.order_by("-char_end", "-ordinal").first()
 
 
-def _editable(scope: Scope, conflict_id: int) -> models.ChunkConflict:
+def _editable_conflict(scope: Scope, conflict_id: int) -> models.ChunkConflict:
     rows = models.ChunkConflict.objects.select_related("chunk__store", "file").defer(
         "file__canonical_text", "file__pages", "file__blocks"
     )
@@ -108,6 +108,6 @@ def _editable(scope: Scope, conflict_id: int) -> models.ChunkConflict:
     return conflict
 
 
-def _take(conflict_id: int) -> None:
+def _claim(conflict_id: int) -> None:
     if not models.ChunkConflict.objects.filter(pk=conflict_id).delete()[0]:
         raise ConflictError("Somebody else has decided this meanwhile.")

@@ -1,8 +1,6 @@
-"""A chunk gets another text. In: the text and the revision that its editor saw. Out: the chunk.
+"""Edit a chunk with optimistic locking: new text, embedded and indexed in one transaction.
 
-Searches find the new text at commit and never the old one; citations of the old one open.
-
-A chunk that somebody may change. In: a Scope and an id. Out: its row, or why not.
+Searches find the new text at commit and never the old one; citations of the old one still open.
 """
 
 from __future__ import annotations
@@ -15,9 +13,17 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
-from rag.services.index.lexical_weights import note_changes, settle
-from rag.services.ingest.carry_over import hold_file
-from rag.services.ingest.chunk_text import WrittenText, clean_chunk_text, index_text, write_text
+from rag.providers.postgres.db.locks import lock_file
+from rag.services.index.lexical_weights import mark_dirty, refresh_statistics
+from rag.services.ingest.chunk_text import (
+    EmbeddedText,
+    clean_chunk_text,
+    embed_chunk_text,
+    index_chunk_text,
+)
+
+_KEPT = ("text", "char_start", "char_end", "page_first", "page_last", "file_revision")
+_WRITTEN = ("text", "revision", "token_count", "origin", "edited_by")
 
 
 def editable_chunk(*, scope: Scope, chunk_id: int) -> models.Chunk:
@@ -35,12 +41,12 @@ def editable_chunk(*, scope: Scope, chunk_id: int) -> models.Chunk:
     return chunk
 
 
-def hold_chunk(*, chunk: models.Chunk, expected_revision: int) -> models.Chunk:
+def lock_chunk(*, chunk: models.Chunk, expected_revision: int) -> models.Chunk:
     """Return the chunk's row as it is now, held with its file.
 
     Raises ConflictError when it is at another revision, or was replaced with its file's text.
     """
-    hold_file(file_id=chunk.file_id, store_id=chunk.store_id)
+    lock_file(file_id=chunk.file_id, store_id=chunk.store_id)
     row = models.Chunk.objects.select_for_update(no_key=True).filter(pk=chunk.pk).first()
     if row is None:
         raise NotFoundError("There is no chunk {id}.", id=chunk.pk)
@@ -64,10 +70,6 @@ def check_revision(chunk: models.Chunk, expected: int) -> None:
         )
 
 
-_KEPT = ("text", "char_start", "char_end", "page_first", "page_last", "file_revision")
-_WRITTEN = ("text", "revision", "token_count", "origin", "edited_by")
-
-
 def edit_chunk(
     *, scope: Scope, chunk_id: int, text: str, by: Any, expected_revision: int
 ) -> models.Chunk:
@@ -83,14 +85,14 @@ def edit_chunk(
     if clean == chunk.text:
         return chunk
     release_db()
-    written = write_text(store=chunk.store, text=clean, context=chunk.context)
+    written = embed_chunk_text(store=chunk.store, text=clean, context=chunk.context)
     with transaction.atomic():
-        row = hold_chunk(chunk=chunk, expected_revision=expected_revision)
+        row = lock_chunk(chunk=chunk, expected_revision=expected_revision)
         _keep_revision(row, by)
         _rewrite(row, written, by)
-        index_text(chunk=row, written=written)
-        note_changes(file_id=row.file_id)
-    settle(store_id=row.store_id)
+        index_chunk_text(chunk=row, written=written)
+        mark_dirty(file_id=row.file_id)
+    refresh_statistics(store_id=row.store_id)
     return row
 
 
@@ -119,7 +121,7 @@ def _keep_revision(row: models.Chunk, by: Any) -> None:
     models.ChunkRevision.objects.create(chunk=row, revision=row.revision, replaced_by=by, **kept)
 
 
-def _rewrite(row: models.Chunk, written: WrittenText, by: Any) -> None:
+def _rewrite(row: models.Chunk, written: EmbeddedText, by: Any) -> None:
     origins = models.Chunk.Origin
     row.text, row.token_count, row.edited_by = written.text, written.token_count, by
     row.revision += 1

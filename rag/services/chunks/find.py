@@ -1,8 +1,6 @@
-"""Which chunks hold these words, for lists. In: a queryset and words. Out: a narrower queryset.
+"""Substring search in chunks for lists, and passages located in a file's present chunks.
 
-Unlike a search it ranks nothing, takes words as written and finds switched-off chunks too.
-
-Where passages stand in a file's chunks now. In: a file and texts. Out: the chunks of each.
+It ranks nothing, takes words as written and finds disabled chunks too, unlike retrieval.
 """
 
 from __future__ import annotations
@@ -16,15 +14,22 @@ from django.db.models.expressions import RawSQL
 
 from rag import models
 from rag.core.access import Scope
-from rag.providers.postgres.lexical.keys import term_key
-from rag.providers.postgres.search.words import count_holders, first_readers, first_sharers
-from rag.stages.text.fold import Folded, fold_quote
+from rag.providers.postgres.lexical.bm25 import term_key
+from rag.providers.postgres.search.term_lookup import (
+    document_frequency,
+    find_chunks_by_terms,
+    find_chunks_in_order,
+)
+from rag.stages.text.normalize import NormalizedText, normalize_quote
 from rag.stages.text.terms import index_terms, query_terms
 
 Chunks = QuerySet[models.Chunk]
 READ_UP_TO = 20_000
 COMMON = 40_000
 MAX_WORDS = 8
+# So many of the passage's words must be in a chunk that takes its place.
+MOST_WORDS = 0.7
+MAX_PLACES = 1000
 
 
 def find_chunks(*, chunks: Chunks, scope: Scope, words: str) -> Chunks:
@@ -34,11 +39,11 @@ def find_chunks(*, chunks: Chunks, scope: Scope, words: str) -> Chunks:
     that share a search term with each word, so that a million need not be read. A word that is
     in very many is not looked up there: the first that hold it are found sooner by reading.
     """
-    held = _holding(chunks, words)
-    if _are_few(chunks):
+    held = _containing(chunks, words)
+    if _is_small(chunks):
         return held
     stores = list(models.Store.objects.readable(scope).values_list("pk", flat=True))
-    for part in _parts(words):
+    for part in _words(words):
         if not _is_common(part, stores):
             shares = "SELECT chunk_id FROM rag_chunk_lex WHERE rag_terms(w) && %s"
             held = held.filter(pk__in=RawSQL(shares, [_keys(part, stores)]))
@@ -55,15 +60,15 @@ def find_first_chunks(
     ``in_order`` finds those that are first in the order of ``chunks``: by id the lexical index
     names the candidates of a word that is not in very many, else chunk after chunk is read.
     """
-    held = _holding(chunks, words)
+    held = _containing(chunks, words)
     order = tuple(str(name) for name in chunks.query.order_by) if in_order else ()
-    if _are_few(chunks):
+    if _is_small(chunks):
         found = list(held.order_by(*order).values_list("pk", flat=True)[:limit])
     elif keys := _leading_keys(words, stores, order):
-        found = first_sharers(held, keys, limit, *order)
+        found = find_chunks_by_terms(held, keys, limit, *order)
     else:
-        found = first_readers(
-            chunks.order_by(*order), _holding(models.Chunk.objects.all(), words), limit
+        found = find_chunks_in_order(
+            chunks.order_by(*order), _containing(models.Chunk.objects.all(), words), limit
         )
     return chunks.filter(pk__in=RawSQL("SELECT unnest(%s::bigint[])", [found]))
 
@@ -72,48 +77,43 @@ def _leading_keys(words: str, stores: Sequence[int], order: Sequence[str]) -> li
     """Return the keys of each word that the index may name candidates by; none: it is no use."""
     if order and order not in (("id",), ("-id",)):
         return []
-    known = {part: keys for part in _parts(words) if (keys := _keys(part, stores))}
+    known = {part: keys for part in _words(words) if (keys := _keys(part, stores))}
     # To be put in order all candidates are needed, so one of the words must be rare enough.
     if order and all(_is_common(part, stores) for part in known):
         return []
     return list(known.values())
 
 
-def _holding(chunks: Chunks, words: str) -> Chunks:
-    for part in _parts(words):
+def _containing(chunks: Chunks, words: str) -> Chunks:
+    for part in _words(words):
         chunks = chunks.filter(text__icontains=part)
     return chunks
 
 
-def _parts(words: str) -> list[str]:
+def _words(words: str) -> list[str]:
     return words.replace("\0", " ").split()[:MAX_WORDS]
 
 
-def _are_few(chunks: Chunks) -> bool:
+def _is_small(chunks: Chunks) -> bool:
     return chunks.order_by()[: READ_UP_TO + 1].count() <= READ_UP_TO
 
 
 def _is_common(part: str, stores: Sequence[int]) -> bool:
     """Return whether very many chunks share a term with a word."""
-    pairs = [(store, term_key(store, term)) for store in stores for term in _telling(part)]
-    n_holders = count_holders([store for store, _key in pairs], [key for _store, key in pairs])
+    pairs = [(store, term_key(store, term)) for store in stores for term in _selective_terms(part)]
+    n_holders = document_frequency([store for store, _key in pairs], [key for _store, key in pairs])
     return n_holders > COMMON
 
 
 def _keys(part: str, stores: Sequence[int]) -> list[int]:
-    return [term_key(store, term) for store in stores for term in _telling(part)]
+    return [term_key(store, term) for store in stores for term in _selective_terms(part)]
 
 
-def _telling(part: str) -> list[str]:
+def _selective_terms(part: str) -> list[str]:
     terms = query_terms(part)
     # One character alone is in too many chunks, unless the word is made of such.
     telling = [term for term, weight in terms.items() if weight == 1.0 and len(term) > 1]
     return telling or list(terms)
-
-
-# So many of the passage's words must be in a chunk that takes its place.
-MOST_WORDS = 0.7
-MAX_PLACES = 1000
 
 
 def find_passages(
@@ -133,18 +133,18 @@ def find_passages(
     )
     found = {}
     # Folded when the first passage needs it, once for all.
-    folded = cache(partial(fold_quote, text))
-    spread = cache(partial(_spread, live))
+    folded = cache(partial(normalize_quote, text))
+    spread = cache(partial(_chunks_by_term, live))
     for key, (words, near) in passages.items():
         same = {pk for pk, _, _, said in live if said == words}
-        place = None if same else _place(text, words, near, folded)
-        held = same or (_passages_holding(live, *place) if place else set())
-        found[key] = frozenset(held or _alike(spread, words))
+        span = None if same else _span_of(text, words, near, folded)
+        held = same or (_passages_holding(live, *span) if span else set())
+        found[key] = frozenset(held or _similar_chunks(spread, words))
     return found
 
 
-def _place(
-    text: str, words: str, near: int, folded: Callable[[], Folded]
+def _span_of(
+    text: str, words: str, near: int, folded: Callable[[], NormalizedText]
 ) -> tuple[int, int] | None:
     """Return where ``words`` stand in the text, the place nearest to ``near`` of several."""
     places: list[int] = []
@@ -153,9 +153,9 @@ def _place(
         places.append(at)
         at = text.find(words, at + 1)
     if places:
-        start = min(places, key=lambda place: abs(place - near))
+        start = min(places, key=lambda span: abs(span - near))
         return start, start + len(words)
-    wanted = fold_quote(words).text
+    wanted = normalize_quote(words).text
     at = folded().text.find(wanted) if wanted else -1
     return folded().span(at, at + len(wanted)) if at >= 0 else None
 
@@ -168,7 +168,7 @@ def _passages_holding(live: Sequence[tuple[int, int, int, str]], start: int, end
     }
 
 
-def _spread(live: Sequence[tuple[int, int, int, str]]) -> dict[str, list[int]]:
+def _chunks_by_term(live: Sequence[tuple[int, int, int, str]]) -> dict[str, list[int]]:
     found = defaultdict(list)
     for pk, _, _, said in live:
         for term in set(index_terms(said)):
@@ -176,7 +176,7 @@ def _spread(live: Sequence[tuple[int, int, int, str]]) -> dict[str, list[int]]:
     return dict(found)
 
 
-def _alike(spread: Callable[[], dict[str, list[int]]], words: str) -> set[int]:
+def _similar_chunks(spread: Callable[[], dict[str, list[int]]], words: str) -> set[int]:
     wanted = set(index_terms(words))
     if not wanted:
         return set()

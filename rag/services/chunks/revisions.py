@@ -1,4 +1,4 @@
-"""What a chunk said before. In: a chunk. Out: its revisions, and what changed between two."""
+"""Chunk revisions: the earlier texts of a chunk and the diff of two of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def chunk_revisions(*, scope: Scope, chunk_id: int) -> list[Revision]:
 
     Raises NotFoundError to who may not read the chunk.
     """
-    chunk = _readable(scope, chunk_id)
+    chunk = _readable_chunk(scope, chunk_id)
     before = models.ChunkRevision.objects.filter(chunk=chunk).select_related("replaced_by")
     return [
         Revision(chunk.revision, chunk.text),
@@ -45,7 +45,7 @@ def diff_revisions(*, scope: Scope, chunk_id: int, old: int, new: int) -> Sequen
 
     Raises NotFoundError to who may not read the chunk and for a revision that is not kept.
     """
-    chunk = _readable(scope, chunk_id)
+    chunk = _readable_chunk(scope, chunk_id)
     kept = models.ChunkRevision.objects.filter(chunk=chunk, revision__in=(old, new))
     texts = {chunk.revision: chunk.text, **dict(kept.values_list("revision", "text"))}
     for revision in (old, new):
@@ -54,7 +54,7 @@ def diff_revisions(*, scope: Scope, chunk_id: int, old: int, new: int) -> Sequen
     return diff_texts(texts[old], texts[new])
 
 
-def _readable(scope: Scope, chunk_id: int) -> models.Chunk:
+def _readable_chunk(scope: Scope, chunk_id: int) -> models.Chunk:
     chunk = models.Chunk.objects.readable(scope).filter(pk=chunk_id).first()
     if chunk is None:
         raise NotFoundError("There is no chunk {id}.", id=chunk_id)

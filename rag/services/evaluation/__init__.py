@@ -1,1 +1,1 @@
-"""To be written."""
+"""Evaluation: golden questions, runs with retrieval metrics, comparison, the hit test."""

@@ -1,7 +1,6 @@
-"""How well a chat model answers the questions of a run. In: a run. Out: the run, with more figures.
+"""Answer evaluation: citation precision, refusal rate and expected citations of a chat model.
 
-The hits, the context, the prompt and the check of citations are those of every answer; nothing is
-logged as a question.
+Hits, context, prompt and citation check are those of every answer; nothing is logged.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from rag.core.access import Scope
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Citation, Message, RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
-from rag.services.evaluation.golden_targets import Expected, expected_of
-from rag.services.search.search import search
-from rag.services.search.targets import searched_space
+from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
+from rag.services.search.engine import run_search
+from rag.services.search.targets import override_space
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
-from rag.stages.citing.cite import verify_citations
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import build_context
 from rag.stages.prompting.prompt import answer_prompt
 
@@ -40,10 +39,12 @@ def evaluate_answers(
     """
     chat = chat_for(scope=Scope.operator(), kind="ask", model=model, stores=[run.store])
     rows = list(run.results.filter(question__isnull=False).order_by("pk"))
-    expected = expected_of(question_ids=[row.question_id for row in rows if row.question_id])
-    with searched_space(store_id=run.store_id, space_id=run.space_id):
+    expected = expected_targets(question_ids=[row.question_id for row in rows if row.question_id])
+    with override_space(store_id=run.store_id, space_id=run.space_id):
         for row in rows:
-            row.answer = _answered(chat, run, row.query, expected.get(row.question_id or 0, ()))
+            row.answer = _answer_question(
+                chat, run, row.query, expected.get(row.question_id or 0, ())
+            )
             row.save(update_fields=["answer"])
             on_answered(row)
     run.chat_model = chat.id
@@ -52,11 +53,11 @@ def evaluate_answers(
     return run
 
 
-def _answered(
-    chat: ChatModel, run: models.EvaluationRun, query: str, expected: Sequence[Expected]
+def _answer_question(
+    chat: ChatModel, run: models.EvaluationRun, query: str, expected: Sequence[ExpectedTarget]
 ) -> dict[str, Any]:
     settings = RetrievalSettings.from_dict(run.settings)
-    found = search(
+    found = run_search(
         query=query, scope=Scope.operator(), stores=[run.store], settings=settings, is_logged=False
     )
     count = wiring.embedder_of(run.store.live_space_id).tokenizer.count
@@ -83,7 +84,7 @@ def _answered(
     }
 
 
-def _is_expected(citation: Citation, expected: Sequence[Expected]) -> bool:
+def _is_expected(citation: Citation, expected: Sequence[ExpectedTarget]) -> bool:
     return citation.verdict == "verified" and any(
         citation.file_id == one.file_id
         if one.chunk_ids is None
@@ -93,17 +94,17 @@ def _is_expected(citation: Citation, expected: Sequence[Expected]) -> bool:
 
 
 def _figures(answers: Sequence[dict[str, Any] | None]) -> dict[str, float]:
-    told = [answer for answer in answers if answer is not None]
-    if not told:
+    answered = [answer for answer in answers if answer is not None]
+    if not answered:
         return {}
-    n_cited = sum(answer["citations"] for answer in told)
+    n_cited = sum(answer["citations"] for answer in answered)
     precision = (
-        {"citation_precision": round(sum(answer["verified"] for answer in told) / n_cited, 6)}
+        {"citation_precision": round(sum(answer["verified"] for answer in answered) / n_cited, 6)}
         if n_cited
         else {}
     )
     return {
         **precision,
-        "refusal_rate": round(fmean(answer["is_refused"] for answer in told), 6),
-        "expected_cited": round(fmean(answer["cites_expected"] for answer in told), 6),
+        "refusal_rate": round(fmean(answer["is_refused"] for answer in answered), 6),
+        "expected_cited": round(fmean(answer["cites_expected"] for answer in answered), 6),
     }

@@ -1,4 +1,4 @@
-"""Two evaluation runs, question by question. In: before and after. Out: what changed."""
+"""Paired comparison of two evaluation runs, question by question."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rag import models
 from rag.core.errors import InvalidInputError
 from rag.evals.metrics import MEASURES
-from rag.evals.paired import Paired, compare_paired
+from rag.evals.paired import PairedComparison, compare_paired
 
 MAIN = "nDCG@10"
 
@@ -39,12 +39,12 @@ class RunComparison:
     """
 
     questions: tuple[QuestionChange, ...]
-    measures: Mapping[str, Paired]
+    measures: Mapping[str, PairedComparison]
     n_only_before: int
     n_only_after: int
 
     @property
-    def main(self) -> Paired:
+    def main(self) -> PairedComparison:
         """Return the comparison of nDCG@10, by which gates decide."""
         return self.measures[MAIN]
 

@@ -1,9 +1,6 @@
-"""How well the search answers judged questions. In: a data folder. Out: figures.
+"""Evaluation on BEIR-like folders: index the corpus in a store of its own, search, and score.
 
 Every question goes through the search that everybody uses; nothing is tuned for the occasion.
-
-A test corpus as one file of a store: each passage a page and a chunk of its own.
-The store of a test corpus: made once, kept, made anew when anything behind it has changed.
 """
 
 from __future__ import annotations
@@ -27,10 +24,10 @@ from rag.core.errors import ConflictError, InvalidInputError, UnknownNameError
 from rag.core.ports import Embedder
 from rag.evals.datasets import Dataset, read_dataset
 from rag.evals.metrics import score_rankings
-from rag.providers.postgres.write.load import LoadRow, LoadTarget, load_chunks
-from rag.services.index.spaces import build_due_indexes
-from rag.services.ingest.draft import digest, indexed_text
-from rag.services.search.search import search
+from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
+from rag.services.index.spaces import build_pending_indexes
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
+from rag.services.search.engine import run_search
 from rag.services.stores.lifecycle import create_store, delete_store
 from rag.services.wiring import registry as wiring
 from rag.stages.text.terms import VERSION
@@ -42,9 +39,13 @@ if TYPE_CHECKING:
 
 PARSER = "evaluation/1"
 PAGE_BREAK = "\f"
+BATCH = 64
+MODES = {"vector": "semantic", "bm25": "keyword", "hybrid": "hybrid"}
+TOP_K = 10
+Progress = Callable[[str, int, int], None]
 
 
-def add_file(
+def add_corpus_file(
     *, store: models.Store, documents: Mapping[str, str], metadata: Mapping[str, Any]
 ) -> models.File:
     """Return a new file whose n-th page is the n-th of ``documents``, labelled by its id."""
@@ -75,7 +76,7 @@ def add_file(
     )
 
 
-def load_rows(
+def corpus_rows(
     *, file: models.File, documents: Mapping[str, str], vectors: Sequence[NDArray[np.float32]]
 ) -> Iterator[LoadRow]:
     """Yield the file's chunks, one per document."""
@@ -84,7 +85,7 @@ def load_rows(
     for ordinal, (text, (start, end), vector) in enumerate(places):
         page = ordinal + 1
         chunk = Chunk(ordinal, start, end, start, text, count(text), page, page)
-        yield LoadRow(file.pk, chunk, digest(chunk), indexed_text(chunk), vector)
+        yield LoadRow(file.pk, chunk, chunk_digest(chunk), indexed_text(chunk), vector)
 
 
 def _spans(documents: Mapping[str, str]) -> Iterator[tuple[int, int]]:
@@ -94,10 +95,7 @@ def _spans(documents: Mapping[str, str]) -> Iterator[tuple[int, int]]:
         start += len(text) + len(PAGE_BREAK)
 
 
-BATCH = 64
-
-
-def ensure_store(
+def ensure_corpus_store(
     *,
     corpus: str,
     documents: Mapping[str, str],
@@ -126,11 +124,11 @@ def ensure_store(
             delete_store(store=old)
         store = create_store(name=name, embedding_model=embedding_model)
         metadata = {"fingerprint": fingerprint, "model": embedder.id}
-        file = add_file(store=store, documents=documents, metadata=metadata)
-        rows = load_rows(file=file, documents=documents, vectors=vectors)
+        file = add_corpus_file(store=store, documents=documents, metadata=metadata)
+        rows = corpus_rows(file=file, documents=documents, vectors=vectors)
         target = LoadTarget(store.pk, store.live_space_id)
         load_chunks(target=target, rows=rows)
-    build_due_indexes(space_id=store.live_space_id)
+    build_pending_indexes(space_id=store.live_space_id)
     return store
 
 
@@ -167,10 +165,6 @@ def _embed(
     return vectors
 
 
-MODES = {"vector": "semantic", "bm25": "keyword", "hybrid": "hybrid"}
-TOP_K = 10
-
-Progress = Callable[[str, int, int], None]
 """Hears a stage, “embedding” or “searching”, how much more of it is done, and its total."""
 
 
@@ -204,7 +198,7 @@ class Evaluation:
         }
 
 
-def evaluate(
+def evaluate_folder(
     *,
     data_dir: Path,
     mode: str = "hybrid",
@@ -232,7 +226,7 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
     """Search with every query of a dataset at hand and return the figures."""
     if mode not in MODES:
         raise UnknownNameError("evaluation mode", mode, MODES)
-    store = ensure_store(
+    store = ensure_corpus_store(
         corpus=dataset.corpus,
         documents=dataset.documents,
         on_embedded=lambda n: on_progress("embedding", n, len(dataset.documents)),
@@ -242,7 +236,7 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
     rankings: dict[str, list[str]] = {}
     times: list[float] = []
     for key, query in dataset.queries.items():
-        result = search(
+        result = run_search(
             query=query, scope=Scope.operator(), stores=[store], settings=settings, is_logged=False
         )
         rankings[key] = [ids[hit.page_first - 1] for hit in result.hits if hit.page_first]

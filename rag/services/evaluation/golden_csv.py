@@ -1,10 +1,7 @@
-"""Golden questions from CSV. In: the bytes of a file. Out: questions, and the lines refused.
+"""CSV import and export of golden questions, one line a passage.
 
-One line a passage: question, grade, file, passage, chunk, enabled, note, origin. Only the question
-must be there; a file without a passage means any of its chunks.
-
-Golden questions to CSV. In: a queryset. Out: lines that another installation takes.
-What lines of a CSV file expect. In: rows that name files and passages. Out: chunks or files.
+Columns: question, grade, file, passage, chunk, enabled, note, origin. Only the question is
+required; a file without a passage means any of its chunks.
 """
 
 from __future__ import annotations
@@ -22,14 +19,21 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, LimitError, NotFoundError, RAGError
 from rag.services.chunks.find import find_passages
-from rag.services.evaluation.golden_questions import Asked, Wanted, check_editable, save_questions
-from rag.services.search.search import checked_query
+from rag.services.evaluation.golden_questions import (
+    QuestionSpec,
+    TargetSpec,
+    check_editable,
+    save_questions,
+)
+from rag.services.search.engine import validated_query
 from rag.stages.detect.decode import decode_text
 
 PAGE = 200
 FIELDS = ("question", "grade", "file", "passage", "chunk", "enabled", "note", "origin")
 # What a spreadsheet would take for a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+MAX_BYTES, MAX_LINES = 10_000_000, 10_000
+_NO = ("0", "false", "no", "off", "否")
 
 
 def export_questions(*, questions: QuerySet[models.GoldenQuestion]) -> Iterator[str]:
@@ -51,10 +55,10 @@ def export_questions(*, questions: QuerySet[models.GoldenQuestion]) -> Iterator[
 
 
 def _lines(question: models.GoldenQuestion) -> Iterator[str]:
-    said = ("yes" if question.enabled else "no", question.note, question.origin)
+    cells = ("yes" if question.enabled else "no", question.note, question.origin)
     targets: Iterable[models.GoldenTarget | None] = list(question.targets.all()) or [None]
     for one in targets:
-        place = (
+        target = (
             ("", "", "", "")
             if one is None
             else (
@@ -64,7 +68,7 @@ def _lines(question: models.GoldenQuestion) -> Iterator[str]:
                 one.chunk_id or "",
             )
         )
-        yield _line((question.query, *place, *said))
+        yield _line((question.query, *target, *cells))
 
 
 def _line(cells: Iterable[object]) -> str:
@@ -75,7 +79,7 @@ def _line(cells: Iterable[object]) -> str:
     return out.getvalue()
 
 
-class Places:
+class TargetResolver:
     """The files that rows name, and the chunks that hold their passages: each file read once."""
 
     def __init__(self, store: models.Store, rows: Sequence[tuple[int, Mapping[str, str]]]) -> None:
@@ -87,34 +91,36 @@ class Places:
         self.files = {name: pk for pk, name in files.values_list("pk", "name")}
         self.held: dict[int, frozenset[int]] = {}
         for name, file_id in self.files.items():
-            passages = {number: said for number, said in named[name].items() if said[0]}
+            passages = {number: passage for number, passage in named[name].items() if passage[0]}
             if passages:
                 self.held |= find_passages(file_id=file_id, passages=passages)
-        told = (_number(row["chunk"]) for _, row in rows if not row["file"])
-        chunks = models.Chunk.objects.filter(store=store, pk__in=set(filter(None, told)))
+        numbers = (_number(row["chunk"]) for _, row in rows if not row["file"])
+        chunks = models.Chunk.objects.filter(store=store, pk__in=set(filter(None, numbers)))
         self.file_of = dict(chunks.order_by().values_list("pk", "file"))
 
-    def wanted(self, number: int, row: Mapping[str, str]) -> Wanted | None:
+    def wanted(self, number: int, row: Mapping[str, str]) -> TargetSpec | None:
         """Return what a line expects, if anything; raise InvalidInputError or NotFoundError."""
-        told = row["grade"] or "1"
-        if told not in ("1", "2", "3"):
-            raise InvalidInputError("The grade is {grade}.", hint="Allowed: 1, 2 or 3.", grade=told)
-        grade = int(told)
+        given = row["grade"] or "1"
+        if given not in ("1", "2", "3"):
+            raise InvalidInputError(
+                "The grade is {grade}.", hint="Allowed: 1, 2 or 3.", grade=given
+            )
+        grade = int(given)
         if row["file"]:
             file_id = self.files.get(row["file"])
             if file_id is None:
                 raise NotFoundError("The store has no file “{name}”.", name=row["file"])
             if not row["passage"]:
-                return Wanted(file_id=file_id, grade=grade)
+                return TargetSpec(file_id=file_id, grade=grade)
             held = self.held[number]
             if not held:
                 raise NotFoundError("“{name}” does not hold the passage.", name=row["file"])
-            return Wanted(min(held), file_id, grade)
+            return TargetSpec(min(held), file_id, grade)
         if row["chunk"]:
             chunk_id = _number(row["chunk"])
             if chunk_id not in self.file_of:
                 raise NotFoundError("There is no chunk {id}.", id=row["chunk"])
-            return Wanted(chunk_id, self.file_of[chunk_id], grade)
+            return TargetSpec(chunk_id, self.file_of[chunk_id], grade)
         if row["passage"]:
             raise InvalidInputError("A passage needs its file.", hint="Fill in the column “file”.")
         return None
@@ -125,12 +131,8 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
-MAX_BYTES, MAX_LINES = 10_000_000, 10_000
-_NO = ("0", "false", "no", "off", "否")
-
-
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """How many questions were new and how many completed, and the lines that were refused."""
 
     n_new: int
@@ -138,22 +140,22 @@ class Imported:
     problems: tuple[tuple[int, RAGError], ...]
 
 
-def import_questions(*, scope: Scope, store: models.Store, data: bytes, by: Any) -> Imported:
+def import_questions(*, scope: Scope, store: models.Store, data: bytes, by: Any) -> ImportResult:
     """Take the lines of a CSV file into a store; a line that is refused does not stop the others.
 
     Raises InvalidInputError, LimitError, ForbiddenError and NotFoundError for the file as a whole.
     """
     check_editable(scope=scope, store=store)
     rows = list(_rows(data))
-    places = Places(store, rows)
-    asked: list[Asked] = []
+    resolver = TargetResolver(store, rows)
+    specs: list[QuestionSpec] = []
     problems: list[tuple[int, RAGError]] = []
     for number, row in rows:
         try:
-            asked.append(
-                Asked(
-                    checked_query(query=row["question"]),
-                    places.wanted(number, row),
+            specs.append(
+                QuestionSpec(
+                    validated_query(query=row["question"]),
+                    resolver.wanted(number, row),
                     {
                         "origin": models.GoldenQuestion.Origin.CSV,
                         "note": row["note"],
@@ -164,7 +166,7 @@ def import_questions(*, scope: Scope, store: models.Store, data: bytes, by: Any)
             )
         except RAGError as error:
             problems.append((number, error))
-    return Imported(*save_questions(store=store, asked=asked), tuple(problems))
+    return ImportResult(*save_questions(store=store, specs=specs), tuple(problems))
 
 
 def _rows(data: bytes) -> Iterator[tuple[int, Mapping[str, str]]]:

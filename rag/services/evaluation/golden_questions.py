@@ -1,7 +1,4 @@
-"""Golden questions, made and completed. In: a Scope, a store and what is expected. Out: rows.
-
-Many golden questions at once. In: lines that were checked. Out: how many are new or completed.
-"""
+"""Golden questions with their expected targets: create, complete, and bulk upsert."""
 
 from __future__ import annotations
 
@@ -14,13 +11,15 @@ from django.db import transaction
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
-from rag.services.search.search import checked_query
+from rag.services.search.engine import validated_query
 
 MAX_TARGETS = 100
+BATCH = 1000
+_TargetKey = tuple[int, int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetSpec:
     """What a question expects: a chunk, or any chunk of a file; ``grade`` is 1 to 3."""
 
     chunk_id: int | None = None
@@ -33,7 +32,7 @@ def save_question(
     scope: Scope,
     store: models.Store,
     query: str,
-    wanted: Sequence[Wanted] = (),
+    wanted: Sequence[TargetSpec] = (),
     facts: dict[str, Any] | None = None,
 ) -> tuple[models.GoldenQuestion, bool]:
     """Return the store's question of these words and whether it is new.
@@ -43,23 +42,25 @@ def save_question(
     keeps nothing then.
     """
     check_editable(scope=scope, store=store)
-    query = checked_query(query=query)
-    targets = _resolved(store, wanted)
+    query = validated_query(query=query)
+    targets = _resolve_targets(store, wanted)
     with transaction.atomic():
         question, is_new = models.GoldenQuestion.objects.get_or_create(
             store=store, query=query, defaults=facts or {}
         )
-        _add(question, targets)
+        _add_targets(question, targets)
     return question, is_new
 
 
-def set_targets(*, scope: Scope, question: models.GoldenQuestion, wanted: Sequence[Wanted]) -> None:
+def set_targets(
+    *, scope: Scope, question: models.GoldenQuestion, wanted: Sequence[TargetSpec]
+) -> None:
     """Let a question expect exactly these; raises as ``save_question`` does."""
     check_editable(scope=scope, store=question.store)
-    targets = _resolved(question.store, wanted)
+    targets = _resolve_targets(question.store, wanted)
     with transaction.atomic():
         question.targets.all().delete()
-        _add(question, targets)
+        _add_targets(question, targets)
         question.save(update_fields=["updated_at"])
 
 
@@ -73,7 +74,9 @@ def check_editable(*, scope: Scope, store: models.Store) -> None:
     store.require_local()
 
 
-def _resolved(store: models.Store, wanted: Sequence[Wanted]) -> list[models.GoldenTarget]:
+def _resolve_targets(
+    store: models.Store, wanted: Sequence[TargetSpec]
+) -> list[models.GoldenTarget]:
     """Return unsaved targets, each once with its highest grade; all must be the store's."""
     if len(wanted) > MAX_TARGETS:
         raise InvalidInputError(
@@ -115,48 +118,44 @@ def _resolved(store: models.Store, wanted: Sequence[Wanted]) -> list[models.Gold
     ]
 
 
-def _add(question: models.GoldenQuestion, targets: Sequence[models.GoldenTarget]) -> None:
+def _add_targets(question: models.GoldenQuestion, targets: Sequence[models.GoldenTarget]) -> None:
     for target in targets:
-        place: dict[str, Any] = {"chunk_id": target.chunk_id, "file_id": target.file_id}
-        question.targets.update_or_create(**place, defaults={"grade": target.grade})
-
-
-BATCH = 1000
-_Place = tuple[int, int | None, int]
+        target_key: dict[str, Any] = {"chunk_id": target.chunk_id, "file_id": target.file_id}
+        question.targets.update_or_create(**target_key, defaults={"grade": target.grade})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionSpec:
     """A question, what it expects if anything, and ``facts``: the fields of a new question."""
 
     query: str
-    wanted: Wanted | None
+    wanted: TargetSpec | None
     facts: Mapping[str, Any]
 
 
-def save_questions(*, store: models.Store, asked: Sequence[Asked]) -> tuple[int, int]:
+def save_questions(*, store: models.Store, specs: Sequence[QuestionSpec]) -> tuple[int, int]:
     """Return how many questions were new and how many were there already and got the targets.
 
     The first line of a question says its facts, the last one of a passage its grade. What is
     wanted must be the store's: each with its file.
     """
     with transaction.atomic():
-        queries = {one.query for one in asked}
-        n_known = len(_numbers(store, queries))
-        _make(store, asked)
-        numbers = _numbers(store, queries)
-        _expect(numbers, asked)
+        queries = {one.query for one in specs}
+        n_known = len(_question_ids(store, queries))
+        _create_questions(store, specs)
+        numbers = _question_ids(store, queries)
+        _upsert_targets(numbers, specs)
     return len(numbers) - n_known, n_known
 
 
-def _numbers(store: models.Store, queries: Iterable[str]) -> dict[str, int]:
+def _question_ids(store: models.Store, queries: Iterable[str]) -> dict[str, int]:
     rows = models.GoldenQuestion.objects.filter(store=store, query__in=queries).order_by()
     return dict(rows.values_list("query", "pk"))
 
 
-def _make(store: models.Store, asked: Sequence[Asked]) -> None:
-    first: dict[str, Asked] = {}
-    for one in asked:
+def _create_questions(store: models.Store, specs: Sequence[QuestionSpec]) -> None:
+    first: dict[str, QuestionSpec] = {}
+    for one in specs:
         first.setdefault(one.query, one)
     rows = [
         models.GoldenQuestion(store=store, query=query, **one.facts) for query, one in first.items()
@@ -165,19 +164,19 @@ def _make(store: models.Store, asked: Sequence[Asked]) -> None:
     models.GoldenQuestion.objects.bulk_create(rows, batch_size=BATCH, ignore_conflicts=True)
 
 
-def _expect(numbers: Mapping[str, int], asked: Sequence[Asked]) -> None:
-    grades: dict[_Place, int] = {}
-    for one in asked:
+def _upsert_targets(numbers: Mapping[str, int], specs: Sequence[QuestionSpec]) -> None:
+    grades: dict[_TargetKey, int] = {}
+    for one in specs:
         if one.wanted is not None and one.wanted.file_id is not None:
-            place = (numbers[one.query], one.wanted.chunk_id, one.wanted.file_id)
-            grades[place] = one.wanted.grade
+            target_key = (numbers[one.query], one.wanted.chunk_id, one.wanted.file_id)
+            grades[target_key] = one.wanted.grade
     targets = models.GoldenTarget.objects.filter(question__in=numbers.values()).order_by()
     had = {(one.question_id, one.chunk_id, one.file_id): one for one in targets}
     new, other = [], []
-    for place, grade in grades.items():
-        known = had.get(place)
+    for target_key, grade in grades.items():
+        known = had.get(target_key)
         if known is None:
-            question_id, chunk_id, file_id = place
+            question_id, chunk_id, file_id = target_key
             new.append(
                 models.GoldenTarget(
                     question_id=question_id, chunk_id=chunk_id, file_id=file_id, grade=grade

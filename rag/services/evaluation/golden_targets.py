@@ -1,9 +1,6 @@
-"""What golden questions expect, as the store is now. In: questions. Out: the chunks that count.
+"""Expected targets of golden questions, resolved to live chunks, and rankings of hits by them.
 
-A target's chunk counts while it is live. Of one that a newer reading replaced, every chunk counts
-that holds its passage now.
-
-A question's hits as a ranking of what it expects. In: targets and hits. Out: names, in order.
+Of a chunk that a newer revision replaced, every chunk counts that holds its passage now.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from rag.services.chunks.find import find_passages
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedTarget:
     """One target: any of ``chunk_ids`` counts, or any chunk of the file where that is None.
 
     No chunk at all: the file no longer holds the passage.
@@ -35,7 +32,7 @@ class Expected:
         return self.chunk_ids is not None and not self.chunk_ids
 
 
-def expected_of(*, question_ids: Iterable[int]) -> dict[int, list[Expected]]:
+def expected_targets(*, question_ids: Iterable[int]) -> dict[int, list[ExpectedTarget]]:
     """Return what each question expects, the highest grade first; a question without is not there.
 
     Live targets cost one query; each file with replaced ones is read once.
@@ -55,16 +52,16 @@ def expected_of(*, question_ids: Iterable[int]) -> dict[int, list[Expected]]:
         old = models.Chunk.objects.filter(pk__in=chunk_ids).order_by()
         passages = {pk: (text, at) for pk, text, at in old.values_list("pk", "text", "char_start")}
         now |= find_passages(file_id=file_id, passages=passages)
-    found: dict[int, list[Expected]] = defaultdict(list)
+    found: dict[int, list[ExpectedTarget]] = defaultdict(list)
     for pk, question_id, file_id, grade, chunk_id, is_live in rows:
         chunks: frozenset[int] | None = None
         if chunk_id is not None:
             chunks = frozenset((chunk_id,)) if is_live else now.get(chunk_id, frozenset())
-        found[question_id].append(Expected(pk, file_id, grade, chunks))
+        found[question_id].append(ExpectedTarget(pk, file_id, grade, chunks))
     return dict(found)
 
 
-def rank_targets(expected: Sequence[Expected], hits: Sequence[Hit]) -> list[str]:
+def rank_targets(expected: Sequence[ExpectedTarget], hits: Sequence[Hit]) -> list[str]:
     """Return what each hit stands for: the id of a target that it is the first to meet, or itself.
 
     Named chunks come before files, so that a hit that meets both leaves the file to another.
@@ -72,13 +69,13 @@ def rank_targets(expected: Sequence[Expected], hits: Sequence[Hit]) -> list[str]
     left = sorted(expected, key=lambda one: (one.chunk_ids is None, -one.grade))
     places = []
     for hit in hits:
-        met = next((one for one in left if _meets(one, hit)), None)
+        met = next((one for one in left if _matches(one, hit)), None)
         places.append(f"c{hit.chunk_id}" if met is None else str(met.target_id))
         left = [one for one in left if one is not met]
     return places
 
 
-def _meets(expected: Expected, hit: Hit) -> bool:
+def _matches(expected: ExpectedTarget, hit: Hit) -> bool:
     if expected.chunk_ids is None:
         return hit.file_id == expected.file_id
     return hit.chunk_id in expected.chunk_ids

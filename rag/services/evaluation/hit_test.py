@@ -1,4 +1,4 @@
-"""A hit test: what applications and models get for a question. In: settings. Out: all of it."""
+"""Hit test: one question by given retrieval settings, with the context and expected targets."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.answers.prompt import ContextBuilder
-from rag.services.evaluation.golden_targets import Expected, expected_of
-from rag.services.search.confidence import judge_hits
-from rag.services.search.retrieve import Retrieval, retrieve
-from rag.services.search.search import checked_query, search
+from rag.services.answers.context_builder import ContextBuilder
+from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
+from rag.services.search.confidence import filter_by_threshold
+from rag.services.search.engine import run_search, validated_query
+from rag.services.search.retrieval import Retrieval, retrieve
 from rag.stages.prompting.context import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class HitTest:
     """What ``retrieve`` found by ``settings``, the context that a model would read, and how sure.
 
     ``expected`` is what a golden question of these words wants.
@@ -26,25 +26,25 @@ class Trial:
     retrieval: Retrieval
     context: Context
     confidence: float
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedTarget, ...]
 
 
-def try_settings(
+def run_hit_test(
     *, query: str, scope: Scope, store: models.Store, settings: RetrievalSettings
-) -> Trial:
+) -> HitTest:
     """Ask one store as the API does, but past the cache, so that every step has its time.
 
     Raises what ``retrieve`` raises.
     """
-    query = checked_query(query=query)
+    query = validated_query(query=query)
     found = retrieve(
-        query=query, scope=scope, stores=[store], settings=settings, search_engine=search
+        query=query, scope=scope, stores=[store], settings=settings, search_engine=run_search
     )
     context = ContextBuilder(settings.context_tokens).build(
         query, found.hits, settings.context_type
     )
     questions = models.GoldenQuestion.objects.readable(scope).filter(store=store, query=query)
     ids = list(questions.values_list("pk", flat=True))
-    expected = expected_of(question_ids=ids).get(ids[0], []) if ids else []
-    judged = judge_hits(query=query, hits=found.hits)
-    return Trial(settings, found, context, judged.confidence, tuple(expected))
+    expected = expected_targets(question_ids=ids).get(ids[0], []) if ids else []
+    judged = filter_by_threshold(query=query, hits=found.hits)
+    return HitTest(settings, found, context, judged.confidence, tuple(expected))

@@ -1,4 +1,4 @@
-"""Evaluations as jobs: ordered, worked off, cancelled. In: a store. Out: a run, kept up."""
+"""Evaluation jobs: start, run, fail and cancel a run over a store's golden questions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rag.core.errors import CancelledError, InvalidInputError, RAGError
 from rag.core.types import RetrievalSettings
 from rag.providers.procrastinate_queue import defer
 from rag.services.evaluation.golden_questions import check_editable
-from rag.services.evaluation.runs import measure_run
+from rag.services.evaluation.runs import run_evaluation
 
 States = models.EvaluationRun.State
 
 
-def order_evaluation(
+def start_evaluation(
     *,
     scope: Scope,
     store: models.Store,
@@ -63,7 +63,7 @@ def order_evaluation(
     return run
 
 
-def work_evaluation(*, run_id: int) -> None:
+def run_evaluation_job(*, run_id: int) -> None:
     """Ask the questions of an ordered run; its error is told on the row, not raised.
 
     A run that is over, or gone, is nothing to do; one whose worker died is begun anew.
@@ -75,7 +75,7 @@ def work_evaluation(*, run_id: int) -> None:
     # The store may have moved to another space since.
     run.space_id = run.store.live_space_id
     try:
-        measure_run(run=run, on_asked=lambda asked: _count(run_id))
+        run_evaluation(run=run, on_result=lambda result: _count_done(run_id))
     except CancelledError:
         return
     except RAGError as error:
@@ -97,7 +97,7 @@ def cancel_evaluation(*, scope: Scope, run_ids: list[int]) -> int:
     return runs.filter(state__in=models.EvaluationRun.BUSY).update(state=States.CANCELLED)
 
 
-def _count(run_id: int) -> None:
+def _count_done(run_id: int) -> None:
     running = models.EvaluationRun.objects.filter(pk=run_id, state=States.RUNNING)
     if not running.update(n_done=F("n_done") + 1):
         raise CancelledError("The run was cancelled.")

@@ -1,8 +1,6 @@
-"""How well a store answers its golden questions. In: a store. Out: a run with its results.
+"""Evaluation runs: ask a store's golden questions, score the rankings, and save the results.
 
 Every question goes through the search that everybody uses, by the settings that everybody has.
-
-What an evaluation found. In: a run and its questions. Out: the run, kept with its figures.
 """
 
 from __future__ import annotations
@@ -19,32 +17,36 @@ from rag.core.access import Scope
 from rag.core.errors import CancelledError, InvalidInputError
 from rag.core.types import RetrievalSettings
 from rag.evals.metrics import mean_scores, score_each
-from rag.services.evaluation.golden_targets import Expected, expected_of, rank_targets
-from rag.services.search.search import search
-from rag.services.search.targets import searched_space
+from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets, rank_targets
+from rag.services.search.engine import run_search
+from rag.services.search.targets import override_space
 
 States = models.EvaluationRun.State
+# The measures look at ten hits, however few a reader would be shown.
+DEPTH = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionResult:
     """A golden question, what it expects, and where that stands among the chunks found."""
 
     question: models.GoldenQuestion
-    expected: Sequence[Expected]
+    expected: Sequence[ExpectedTarget]
     ranking: list[str]
     chunk_ids: list[int]
 
 
-def keep_results(*, run: models.EvaluationRun, asked: Sequence[Asked]) -> models.EvaluationRun:
+def save_results(
+    *, run: models.EvaluationRun, results: Sequence[QuestionResult]
+) -> models.EvaluationRun:
     """Save the run, done, with a result for each question.
 
     Raises CancelledError when an ordered run was cancelled, or done by another worker.
     """
     judged = {
-        str(one.question.pk): {str(t.target_id): t.grade for t in one.expected} for one in asked
+        str(one.question.pk): {str(t.target_id): t.grade for t in one.expected} for one in results
     }
-    scores = score_each(judged, {str(one.question.pk): one.ranking for one in asked})
+    scores = score_each(judged, {str(one.question.pk): one.ranking for one in results})
     run.metrics = mean_scores(scores)
     with transaction.atomic():
         if run.pk is not None:
@@ -63,16 +65,12 @@ def keep_results(*, run: models.EvaluationRun, asked: Sequence[Asked]) -> models
                 chunk_ids=one.chunk_ids,
                 ranks=[n for n, name in enumerate(one.ranking, 1) if not name.startswith("c")],
             )
-            for one in asked
+            for one in results
         )
     return run
 
 
-# The measures look at ten hits, however few a reader would be shown.
-DEPTH = 10
-
-
-OnAsked = Callable[[Asked], None]
+OnResult = Callable[[QuestionResult], None]
 
 
 def evaluate_store(
@@ -82,7 +80,7 @@ def evaluate_store(
     space_id: int | None = None,
     questions: Sequence[models.GoldenQuestion] | None = None,
     facts: dict[str, Any] | None = None,
-    on_asked: OnAsked = lambda asked: None,
+    on_result: OnResult = lambda results: None,
 ) -> models.EvaluationRun:
     """Ask the store's golden questions and return the kept run.
 
@@ -100,14 +98,14 @@ def evaluate_store(
         settings_hash=settings.hash,
         **(facts or {}),
     )
-    return measure_run(run=run, questions=questions, on_asked=on_asked)
+    return run_evaluation(run=run, questions=questions, on_result=on_result)
 
 
-def measure_run(
+def run_evaluation(
     *,
     run: models.EvaluationRun,
     questions: Sequence[models.GoldenQuestion] | None = None,
-    on_asked: OnAsked = lambda asked: None,
+    on_result: OnResult = lambda results: None,
 ) -> models.EvaluationRun:
     """Ask by the settings and in the space of a run, new or ordered, and keep it with its figures.
 
@@ -117,15 +115,15 @@ def measure_run(
     settings = RetrievalSettings.from_dict(run.settings)
     deep = settings.but(top_k=max(DEPTH, settings.top_k or 0))
     chosen = list(store.golden_questions.askable() if questions is None else questions)
-    expected = expected_of(question_ids=[question.pk for question in chosen])
-    asked: list[Asked] = []
+    expected = expected_targets(question_ids=[question.pk for question in chosen])
+    results: list[QuestionResult] = []
     space_id = None if run.space_id == store.live_space_id else run.space_id
-    with searched_space(store_id=store.pk, space_id=space_id):
+    with override_space(store_id=store.pk, space_id=space_id):
         for question in chosen:
             wanted = [one for one in expected.get(question.pk, ()) if not one.is_lost]
             if not wanted:
                 continue
-            hits = search(
+            hits = run_search(
                 query=question.query,
                 scope=Scope.operator(),
                 stores=[store],
@@ -133,16 +131,16 @@ def measure_run(
                 is_logged=False,
             ).hits
             found = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
-            asked.append(Asked(question, wanted, rank_targets(wanted, hits), found))
-            on_asked(asked[-1])
-    if not asked:
+            results.append(QuestionResult(question, wanted, rank_targets(wanted, hits), found))
+            on_result(results[-1])
+    if not results:
         raise InvalidInputError(
             "The store “{name}” has no golden question that expects something.",
             hint="Write some, or import them as CSV.",
             name=store.name,
         )
     run.model = models.EmbeddingSpace.objects.get(pk=run.space_id or store.live_space_id).model
-    run.n_questions = run.n_done = len(asked)
+    run.n_questions = run.n_done = len(results)
     run.n_lost = sum(one.is_lost for rows in expected.values() for one in rows)
     run.took_ms = round((time.perf_counter() - started) * 1e3, 1)
-    return keep_results(run=run, asked=asked)
+    return save_results(run=run, results=results)

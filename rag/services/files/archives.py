@@ -1,6 +1,6 @@
-"""Zip bundles as documents. In: a path. Out: items that open one at a time, or a refusal.
+"""Upload items from paths: files, folders, globs and zip bundles, opened one at a time.
 
-Paths to documents. In: files, folders, globs and zips. Out: names and openable contents.
+A bundle that would unpack to too much (a zip bomb) is refused before anything is unpacked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO, cast
 
 from rag.conf import conf
 from rag.core.errors import DocumentError, InvalidInputError
-from rag.core.zip_name import zip_name
+from rag.core.zip_entries import decode_entry_name
 
 MAX_MEMBERS, MAX_RATIO, MAX_TOTAL = 5_000, 100, 2 * 1024**3
 # A zip is also the wrapping of these kinds; those are documents, not bundles.
@@ -38,7 +38,7 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class UploadItem:
     """One document to take in; ``open`` and reading raise DocumentError."""
 
     name: str
@@ -46,7 +46,7 @@ class Item:
     open: Callable[[], IO[bytes]]
 
 
-def zip_items(*, path: Path, name: str) -> Iterator[Item] | None:
+def zip_items(*, path: Path, name: str) -> Iterator[UploadItem] | None:
     """Return the documents in a zip bundle, or None when the file is no bundle.
 
     Raises DocumentError for one that would unpack to too much.
@@ -78,13 +78,13 @@ def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
         )
 
 
-def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[Item]:
+def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[UploadItem]:
     for member in members:
-        inside = PurePosixPath(zip_name(member).replace("\\", "/"))
+        inside = PurePosixPath(decode_entry_name(member).replace("\\", "/"))
         parts = [part for part in inside.parts if part not in (".", "..", "/")]
         if parts and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
             opened = partial(_Member, path, member, parts[-1])
-            yield Item(parts[-1], member.file_size, cast(Callable[[], IO[bytes]], opened))
+            yield UploadItem(parts[-1], member.file_size, cast(Callable[[], IO[bytes]], opened))
 
 
 class _Member(io.RawIOBase):
@@ -131,7 +131,7 @@ class _Member(io.RawIOBase):
         )
 
 
-def collect_items(*, paths: Sequence[str]) -> Iterator[Item]:
+def collect_items(*, paths: Sequence[str]) -> Iterator[UploadItem]:
     """Return every document below ``paths``, folders walked in order, zips opened.
 
     Hidden and special files are passed over. What cannot be read, such as a zip that would unpack
@@ -155,7 +155,7 @@ def _matches(pattern: str) -> list[Path]:
     return matches
 
 
-def _below(path: Path) -> Iterator[Item]:
+def _below(path: Path) -> Iterator[UploadItem]:
     if path.is_file():
         yield from _file(path)
     for folder, folders, names in os.walk(path):
@@ -167,16 +167,16 @@ def _below(path: Path) -> Iterator[Item]:
                 yield from _file(inside)
 
 
-def _file(path: Path) -> Iterator[Item]:
+def _file(path: Path) -> Iterator[UploadItem]:
     try:
         size = path.stat().st_size
         items = zip_items(path=path, name=path.name)
     except DocumentError as error:
-        yield Item(path.name, 0, _refusal(error))
+        yield UploadItem(path.name, 0, _refusal(error))
     except OSError as error:
-        yield Item(path.name, 0, _refusal(_unreadable(path, error)))
+        yield UploadItem(path.name, 0, _refusal(_unreadable(path, error)))
     else:
-        yield from items if items is not None else [Item(path.name, size, _opener(path))]
+        yield from items if items is not None else [UploadItem(path.name, size, _opener(path))]
 
 
 def _opener(path: Path) -> Callable[[], IO[bytes]]:

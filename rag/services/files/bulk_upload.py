@@ -1,4 +1,4 @@
-"""Uploads into a store. In: a file on disk, perhaps a zip. Out: what became of each document."""
+"""Bulk upload: every document of a file or zip bundle, each with its own outcome."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.providers.postgres.db.connections import release_db
 from rag.services.files.archives import zip_items
-from rag.services.files.replace import file_to_replace, read_as, replace_file
-from rag.services.files.upload import clean_name, ingest_file
+from rag.services.files.replace import find_file_by_name, replace_file, set_encoding
+from rag.services.files.upload import clean_name, upload_file
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class UploadRequest:
     """What shall hold for all documents of an upload.
 
     ``is_replacing``: a document whose name the store has already becomes that file's next revision.
@@ -37,7 +37,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UploadResult:
     """``outcome``: taken, replaced, known (the same bytes are there) or refused (see ``error``)."""
 
     name: str
@@ -46,9 +46,9 @@ class Taken:
     error: RAGError | None = None
 
 
-def take_files(
-    *, scope: Scope, store: models.Store, path: Path, name: str, wish: Wish
-) -> Iterator[Taken]:
+def upload_many(
+    *, scope: Scope, store: models.Store, path: Path, name: str, request: UploadRequest
+) -> Iterator[UploadResult]:
     """Yield what became of the document at ``path``, or of each one in it if it is a zip bundle.
 
     One that is refused does not stop the others. Not to be called in a transaction.
@@ -56,30 +56,42 @@ def take_files(
     try:
         bundle = zip_items(path=path, name=name)
     except RAGError as error:
-        yield Taken(name, "refused", error=error)
+        yield UploadResult(name, "refused", error=error)
         return
     documents = [(name, lambda: path.open("rb"))] if bundle is None else None
     for inner, opened in documents or ((item.name, item.open) for item in bundle or ()):
-        yield _take(scope, store, inner, opened, wish)
+        yield _upload_one(scope, store, inner, opened, request)
 
 
-def _take(
-    scope: Scope, store: models.Store, name: str, opened: Callable[[], IO[bytes]], wish: Wish
-) -> Taken:
+def _upload_one(
+    scope: Scope,
+    store: models.Store,
+    name: str,
+    opened: Callable[[], IO[bytes]],
+    request: UploadRequest,
+) -> UploadResult:
     try:
-        known = file_to_replace(store=store, name=clean_name(name)) if wish.is_replacing else None
+        known = (
+            find_file_by_name(store=store, name=clean_name(name)) if request.is_replacing else None
+        )
         # Bytes are copied for a while; somebody else can use the connection.
         release_db()
         with opened() as content:
             if known is not None:
-                taken = replace_file(scope=scope, file=known, content=content, changes=wish.changes)
-            else:
-                taken = ingest_file(
-                    store=store, name=name, content=content, encoding=wish.encoding, **wish.changes
+                uploaded = replace_file(
+                    scope=scope, file=known, content=content, changes=request.changes
                 )
-        if known is not None and wish.encoding:
-            read_as(scope=scope, file=taken.file, encoding=wish.encoding)
+            else:
+                uploaded = upload_file(
+                    store=store,
+                    name=name,
+                    content=content,
+                    encoding=request.encoding,
+                    **request.changes,
+                )
+        if known is not None and request.encoding:
+            set_encoding(scope=scope, file=uploaded.file, encoding=request.encoding)
     except RAGError as error:
-        return Taken(name, "refused", error=error)
-    outcome = ("taken" if known is None else "replaced") if taken.is_new else "known"
-    return Taken(name, outcome, taken.file)
+        return UploadResult(name, "refused", error=error)
+    outcome = ("taken" if known is None else "replaced") if uploaded.is_new else "known"
+    return UploadResult(name, outcome, uploaded.file)

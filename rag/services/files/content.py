@@ -1,8 +1,6 @@
-"""A piece of a document's text. In: its id, who asks, where to begin. Out: the text.
+"""Downloads: a piece of a document's text, chunks as JSON lines, the original bytes.
 
-Chunks as JSON lines, for other programs. In: a Scope and files. Out: a line for each chunk.
-The bytes that were uploaded. In: a file that the caller may read. Out: them, piece by piece.
-A long download as it is made. In: lines. Out: pieces of bytes, no connection kept meanwhile.
+All are streamed, and no database connection is kept while a slow reader takes them.
 """
 
 from __future__ import annotations
@@ -22,6 +20,27 @@ from rag.providers.postgres.db.connections import release_db
 
 MAX_CHARACTERS = 100_000
 _MAX_ID = 2**63 - 1
+PAGE = 500
+_FACTS = (
+    "pk",
+    "file",
+    "file__name",
+    "ordinal",
+    "text",
+    "context",
+    "char_start",
+    "char_end",
+    "page_first",
+    "page_last",
+    "heading_path",
+    "token_count",
+    "content_type",
+    "enabled",
+    "origin",
+    "revision",
+)
+PIECE = 256 * 1024
+LINES_PIECE = 64 * 1024
 
 
 def document_text(
@@ -67,27 +86,6 @@ def document_text(
     }
 
 
-PAGE = 500
-_FACTS = (
-    "pk",
-    "file",
-    "file__name",
-    "ordinal",
-    "text",
-    "context",
-    "char_start",
-    "char_end",
-    "page_first",
-    "page_last",
-    "heading_path",
-    "token_count",
-    "content_type",
-    "enabled",
-    "origin",
-    "revision",
-)
-
-
 def export_chunks(*, scope: Scope, file_ids: Sequence[int]) -> Iterator[str]:
     """Yield the live chunks of readable files, switched-off ones too, in order of the text.
 
@@ -102,9 +100,6 @@ def export_chunks(*, scope: Scope, file_ids: Sequence[int]) -> Iterator[str]:
             for row in page.values(*_FACTS):
                 facts = {"id": row.pop("pk"), "file_name": row.pop("file__name"), **row}
                 yield json.dumps(facts, ensure_ascii=False) + "\n"
-
-
-PIECE = 256 * 1024
 
 
 def open_original(*, file: models.File) -> tuple[IO[bytes], int]:
@@ -124,16 +119,13 @@ def open_original(*, file: models.File) -> tuple[IO[bytes], int]:
     return opened, size
 
 
-async def pieces_of(content: IO[bytes]) -> AsyncIterator[bytes]:
+async def stream_bytes(content: IO[bytes]) -> AsyncIterator[bytes]:
     """Yield the bytes; under ASGI an ordinary iterator would be read to its end first."""
     try:
         while piece := await asyncio.to_thread(content.read, PIECE):
             yield piece
     finally:
         content.close()
-
-
-LINES_PIECE = 64 * 1024
 
 
 async def stream_lines(*, lines: Iterator[str]) -> AsyncIterator[bytes]:
@@ -146,14 +138,14 @@ async def stream_lines(*, lines: Iterator[str]) -> AsyncIterator[bytes]:
 
 
 def _piece(lines: Iterator[str]) -> bytes:
-    taken: list[str] = []
+    lines_taken: list[str] = []
     size = 0
     try:
         for line in lines:
-            taken.append(line)
+            lines_taken.append(line)
             size += len(line)
             if size >= LINES_PIECE:
                 break
     finally:
         release_db()
-    return "".join(taken).encode()
+    return "".join(lines_taken).encode()

@@ -1,4 +1,4 @@
-"""Files go with all that was made of them. In: a Scope and ids. Out: how many went."""
+"""Delete files with their chunks, vectors, terms, waiting jobs, cached answers and bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.write.delete_traces import forget_files
+from rag.providers.postgres.write.purge import purge_file_traces
 from rag.services.gemini.stores import gemini_file_search
 
 BATCH = 200
@@ -61,7 +61,7 @@ def _delete_remote(scope: Scope, file_ids: Sequence[int]) -> RAGError | None:
 
 
 def _delete_rows(file_ids: Sequence[int]) -> None:
-    forget_files(file_ids)
+    purge_file_traces(file_ids)
     # Chunks go by one statement: Django would read a hundred thousand of them first.
     models.ChunkRevision.objects.filter(chunk__file_id__in=file_ids).delete()
     models.Chunk.objects.filter(file_id__in=file_ids)._raw_delete("default")

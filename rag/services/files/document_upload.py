@@ -1,4 +1,4 @@
-"""A document into a store, whichever backend keeps it. In: a path and a rule. Out: its state."""
+"""Upload of one document into a store of any backend (local or Gemini), with a deadline."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rag.core.errors import (
 from rag.core.file_search import RemoteDocument, Upload
 from rag.providers.postgres.db.connections import release_db
 from rag.services.files.delete import delete_files
-from rag.services.files.upload import Facts, clean_name, take_bytes
-from rag.services.gemini.upload import send_file
+from rag.services.files.upload import FileAttributes, clean_name, create_file
+from rag.services.gemini.upload import upload_to_gemini
 
 STATES = models.File.Status
 POLL_S = 0.2
@@ -41,31 +41,31 @@ def upload_document(
     if not models.Store.objects.editable(scope).filter(pk=store.pk).exists():
         raise ForbiddenError("You may read “{name}”, not change it.", name=store.name)
     rule = None if upload.rule == store.chunk_rule else upload.rule
-    facts = Facts(metadata=upload.metadata, rule=rule, is_claimed=store.is_remote)
+    attributes = FileAttributes(metadata=upload.metadata, rule=rule, is_claimed=store.is_remote)
     name = clean_name(upload.display_name)
     release_db()
     with upload.path.open("rb") as content:
-        taken = take_bytes(store=store, name=name, content=content, facts=facts)
+        uploaded = create_file(store=store, name=name, content=content, attributes=attributes)
     try:
         deadline.check()
-        if taken.is_due:
-            send_file(file_id=taken.file.pk, deadline=deadline)
+        if uploaded.is_due:
+            upload_to_gemini(file_id=uploaded.file.pk, deadline=deadline)
         elif is_waiting:
-            _wait(taken.file.pk, upload, deadline)
+            _wait(uploaded.file.pk, upload, deadline)
     except CancelledError:
-        if taken.is_new:
-            delete_files(scope=scope, file_ids=[taken.file.pk])
+        if uploaded.is_new:
+            delete_files(scope=scope, file_ids=[uploaded.file.pk])
         raise
-    file = models.File.objects.light().select_related("store").filter(pk=taken.file.pk).first()
+    file = models.File.objects.light().select_related("store").filter(pk=uploaded.file.pk).first()
     if file is None:
         raise NotFoundError("“{name}” was deleted meanwhile.", name=name)
     if is_waiting and file.error:
-        told = RAGError.from_dict(file.error)
-        raise DocumentError(told.message, hint=told.hint, **told.params)
-    return document_of(file)
+        failure = RAGError.from_dict(file.error)
+        raise DocumentError(failure.message, hint=failure.hint, **failure.params)
+    return as_remote_document(file)
 
 
-def document_of(file: models.File) -> RemoteDocument:
+def as_remote_document(file: models.File) -> RemoteDocument:
     """Return a file as every backend tells of its documents."""
     error = str(RAGError.from_dict(file.error)) if file.error else ""
     return RemoteDocument(
@@ -78,7 +78,9 @@ def document_of(file: models.File) -> RemoteDocument:
     )
 
 
-def rule_of(store: models.Store, max_tokens: int | None, overlap_tokens: int | None) -> ChunkRule:
+def chunk_rule_for(
+    store: models.Store, max_tokens: int | None, overlap_tokens: int | None
+) -> ChunkRule:
     """Return how a document is cut: what was asked for, else what the store has.
 
     Raises InvalidInputError out of range.

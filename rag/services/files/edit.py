@@ -1,6 +1,6 @@
-"""One deed for many files. In: a Scope and ids; what it may not edit is passed over.
+"""Bulk actions on files and chunks: enable, re-embed, move, retry, cancel; and edit of one file.
 
-What people do to files and chunks. In: a Scope and ids; what it may not edit is passed over.
+Files that the scope may not edit are passed over.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rag.core.access import Scope
 from rag.core.documents import ChunkRule
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
 from rag.services.files.delete import delete_files
-from rag.services.files.reparse import reindex
-from rag.services.files.upload import Facts, Ingested, clean_name, take_bytes
+from rag.services.files.requeue import requeue_files
+from rag.services.files.upload import FileAttributes, FileUpload, clean_name, create_file
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MoveResult:
     """How many files went, how many of these were there already, and why others stay."""
 
     n_moved: int
@@ -32,7 +32,7 @@ class Moved:
     problems: tuple[tuple[str, RAGError], ...]
 
 
-def switch_files(*, scope: Scope, file_ids: Sequence[int], enabled: bool) -> int:
+def set_files_enabled(*, scope: Scope, file_ids: Sequence[int], enabled: bool) -> int:
     """Let all chunks of files be found or not; return how many changed."""
     n = 0
     for pk in (
@@ -47,17 +47,17 @@ def switch_files(*, scope: Scope, file_ids: Sequence[int], enabled: bool) -> int
     return n
 
 
-def fresh_vectors(*, scope: Scope, file_ids: Sequence[int]) -> int:
+def reembed_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
     """Queue files to be read anew with new vectors for every chunk; return how many."""
     files = models.File.objects.editable(scope).filter(pk__in=file_ids)
     n = 0
     for store in models.Store.objects.filter(files__in=files).distinct():
         ids = list(files.filter(store=store).values_list("pk", flat=True))
-        n += len(reindex(store=store, file_ids=ids, fresh_vectors=True))
+        n += len(requeue_files(store=store, file_ids=ids, fresh_vectors=True))
     return n
 
 
-def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -> Moved:
+def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -> MoveResult:
     """Bring files to another store, where they are read anew, and delete them here.
 
     Name, metadata, encoding, chunk size and groups go along; what people did to chunks does not.
@@ -72,36 +72,40 @@ def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -
     problems: list[tuple[str, RAGError]] = []
     for file in files.exclude(store=target).select_related("store"):
         try:
-            taken = _copy(file, target)
+            copied = _copy(file, target)
             delete_files(scope=scope, file_ids=[file.pk])
         except RAGError as error:
             problems.append((file.name, error))
             continue
         n_moved += 1
-        n_known += not taken.is_new
-    return Moved(n_moved, n_known, tuple(problems))
+        n_known += not copied.is_new
+    return MoveResult(n_moved, n_known, tuple(problems))
 
 
-def _copy(file: models.File, target: models.Store) -> Ingested:
+def _copy(file: models.File, target: models.Store) -> FileUpload:
     if file.store.is_remote:
         raise InvalidInputError("“{name}” is kept at Gemini.", hint="Upload it.", name=file.name)
     size, overlap = file.max_tokens_per_chunk, file.max_overlap_tokens
     rule = ChunkRule(size, overlap) if size is not None and overlap is not None else None
     # Claimed, so that nothing is indexed before the file's groups are set.
-    facts = Facts(file.content_type, file.metadata, file.encoding_override, rule, is_claimed=True)
+    attributes = FileAttributes(
+        file.content_type, file.metadata, file.encoding_override, rule, is_claimed=True
+    )
     groups = list(file.restricted_to.all())
     try:
         with file.content.open("rb") as content:
-            taken = take_bytes(store=target, name=file.name, content=content, facts=facts)
+            copied = create_file(
+                store=target, name=file.name, content=content, attributes=attributes
+            )
     except FileNotFoundError as error:
         raise ConflictError(
             "The original of “{name}” is missing.", hint="Upload it again.", name=file.name
         ) from error
-    if taken.is_new:
-        taken.file.restricted_to.set(groups)
-    if taken.is_new or taken.is_due:
-        reindex(store=target, file_ids=[taken.file.pk])
-    return taken
+    if copied.is_new:
+        copied.file.restricted_to.set(groups)
+    if copied.is_new or copied.is_due:
+        requeue_files(store=target, file_ids=[copied.file.pk])
+    return copied
 
 
 def set_chunks_enabled(*, scope: Scope, chunk_ids: Sequence[int], enabled: bool) -> int:
@@ -146,7 +150,7 @@ def update_file(
         if restricted_to is not None:
             file.restricted_to.set(restricted_to)
         if file.store.is_remote and was != (file.name, file.content_type, file.metadata):
-            reindex(store=file.store, file_ids=[file.pk])
+            requeue_files(store=file.store, file_ids=[file.pk])
 
 
 def retry_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
@@ -155,7 +159,7 @@ def retry_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
     n_queued = 0
     for store in models.Store.objects.filter(files__in=files).distinct():
         ids = files.filter(store=store).values_list("pk", flat=True)
-        n_queued += len(reindex(store=store, file_ids=list(ids)))
+        n_queued += len(requeue_files(store=store, file_ids=list(ids)))
     return n_queued
 
 

@@ -1,7 +1,4 @@
-"""A file whose encoding was told wrongly. In: the right one. Out: a job that reads it anew.
-
-New bytes for a file. In: a file and a stream. Out: its next revision, queued.
-"""
+"""Replace a file's bytes, or its text encoding, by a next revision that is queued for indexing."""
 
 from __future__ import annotations
 
@@ -17,13 +14,24 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError
 from rag.providers.procrastinate_queue import defer
-from rag.services.files.reparse import reindex
-from rag.services.files.upload import Ingested, StoredBytes, store_bytes
-from rag.services.usage.payer import payer_now
+from rag.services.files.requeue import requeue_files
+from rag.services.files.upload import FileUpload, StoredBytes, store_bytes
+from rag.services.usage.payer import current_payer
 from rag.stages.detect.encodings import encoding_name
 
+_WRITTEN = (
+    "content",
+    "sha256",
+    "size",
+    "status",
+    "progress",
+    "error",
+    "updated_at",
+    "encoding_override",
+)
 
-def read_as(*, scope: Scope, file: models.File, encoding: str) -> bool:
+
+def set_encoding(*, scope: Scope, file: models.File, encoding: str) -> bool:
     """Keep the encoding to read a text by, empty to tell it from the bytes; queue if it is new.
 
     Return whether it is. The present chunks serve until the file is read. Raises InvalidInputError
@@ -36,11 +44,11 @@ def read_as(*, scope: Scope, file: models.File, encoding: str) -> bool:
     if not files.exclude(encoding_override=codec).update(encoding_override=codec):
         return False
     file.encoding_override = codec
-    reindex(store=file.store, file_ids=[file.pk])
+    requeue_files(store=file.store, file_ids=[file.pk])
     return True
 
 
-def file_to_replace(*, store: models.Store, name: str) -> models.File | None:
+def find_file_by_name(*, store: models.Store, name: str) -> models.File | None:
     """Return the store's file of this name, None when there is none.
 
     Raises ConflictError when several bear it.
@@ -57,7 +65,7 @@ def file_to_replace(*, store: models.Store, name: str) -> models.File | None:
 
 def replace_file(
     *, scope: Scope, file: models.File, content: IO[bytes], changes: Mapping[str, Any]
-) -> Ingested:
+) -> FileUpload:
     """Give ``file`` the bytes of ``content`` and queue their indexing; the old bytes are removed.
 
     ``changes`` may hold a new ``content_type`` and ``metadata``. The same bytes are no change:
@@ -72,7 +80,7 @@ def replace_file(
     try:
         stored = store_bytes(path=path, content=content, name=file.name)
         is_wanted = _swap_bytes(file, path, stored, changes)
-        return Ingested(file, is_wanted)
+        return FileUpload(file, is_wanted)
     except (OperationalError, InterfaceError):
         # The row may name the bytes although nobody could say so; if not, the upkeep removes them.
         is_wanted = True
@@ -105,7 +113,7 @@ def _swap_bytes(
                 setattr(row, field, value)
             row.save(update_fields=[*_WRITTEN, *changes])
             if row.status == states.PROCESSING:
-                defer("rag.index_file", lock=f"file:{row.pk}", file_id=row.pk, **payer_now())
+                defer("rag.index_file", lock=f"file:{row.pk}", file_id=row.pk, **current_payer())
     except IntegrityError as error:
         twin = models.File.objects.filter(store=file.store_id, sha256=stored.sha256)
         raise ConflictError(
@@ -114,15 +122,3 @@ def _swap_bytes(
         ) from error
     file.refresh_from_db(fields=[*_WRITTEN, *changes])
     return is_new
-
-
-_WRITTEN = (
-    "content",
-    "sha256",
-    "size",
-    "status",
-    "progress",
-    "error",
-    "updated_at",
-    "encoding_override",
-)

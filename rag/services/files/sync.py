@@ -1,7 +1,6 @@
-"""The deeds of a sync, one document each. In: what is listed. Out: a file whose job waits.
+"""Sync: a store's files follow an origin (folder or S3 prefix): add, replace, rename, delete.
 
-A store follows an origin. In: a folder or prefix, a store. Out: files taken, renamed, deleted.
-Where an origin lies. In: a path or an address. Out: the origin, ready to be listed.
+A sync that would delete more than a quarter of the files is refused unless it is forced.
 """
 
 from __future__ import annotations
@@ -15,19 +14,23 @@ from typing import Any
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError, RAGError
-from rag.core.origins import Listed, Origin
+from rag.core.origins import Origin, OriginDocument
 from rag.providers.origins.folder import FolderOrigin
 from rag.providers.origins.s3 import S3Origin
 from rag.providers.postgres.db.connections import release_db
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import update_file
 from rag.services.files.replace import replace_file
-from rag.services.files.sync_plan import KnownFile, Scan, SyncPlan, plan_sync, scan_origin
-from rag.services.files.upload import ingest_file
+from rag.services.files.sync_plan import KnownFile, OriginScan, SyncPlan, plan_sync, scan_origin
+from rag.services.files.upload import upload_file
+
+# More than this share of the known files is not deleted by mistake.
+MAX_DELETED, FEW = 0.25, 5
+_KNOWN = ("pk", "metadata__path", "sha256", "size", "metadata__mark")
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
+class SyncActions:
     """What may be done to the files that a store has from an origin, under a label.
 
     Each raises RAGError or OSError and has done nothing then.
@@ -38,30 +41,32 @@ class Deeds:
     origin: Origin
     label: str
 
-    def take(self, one: Listed) -> int:
+    def add(self, one: OriginDocument) -> int:
         """File a new document; raise ConflictError when the store has its bytes from elsewhere."""
         release_db()
         with self.origin.opened(one.path) as content:
-            taken = ingest_file(
+            uploaded = upload_file(
                 store=self.store,
                 name=_name(one.path),
                 content=content,
-                metadata=self._placed({}, one),
+                metadata=self._with_origin({}, one),
             )
-        if taken.is_new:
-            return taken.file.pk
-        raise ConflictError("The store has these bytes already, as “{name}”.", name=taken.file.name)
+        if uploaded.is_new:
+            return uploaded.file.pk
+        raise ConflictError(
+            "The store has these bytes already, as “{name}”.", name=uploaded.file.name
+        )
 
-    def replace(self, file_id: int, one: Listed) -> int:
+    def replace(self, file_id: int, one: OriginDocument) -> int:
         """Give a file the bytes that are at its place now."""
         file = _file(file_id)
-        changes = {"metadata": self._placed(file.metadata, one)}
+        changes = {"metadata": self._with_origin(file.metadata, one)}
         release_db()
         with self.origin.opened(one.path) as content:
             replace_file(scope=self.scope, file=file, content=content, changes=changes)
         return file_id
 
-    def rename(self, known: KnownFile, one: Listed) -> None:
+    def rename(self, known: KnownFile, one: OriginDocument) -> None:
         """Let a file be at another place; its chunks stay."""
         file = _file(known.file_id)
         update_file(
@@ -69,20 +74,20 @@ class Deeds:
             file=file,
             name=_name(one.path),
             content_type=file.content_type,
-            metadata=self._placed(file.metadata, one),
+            metadata=self._with_origin(file.metadata, one),
         )
 
-    def mark(self, file_id: int, one: Listed) -> None:
+    def mark(self, file_id: int, one: OriginDocument) -> None:
         """Keep the version under which a file's bytes are known now, so they are not read again."""
         rows = models.File.objects.filter(pk=file_id)
         for metadata in rows.values_list("metadata", flat=True):
-            rows.update(metadata=self._placed(metadata, one))
+            rows.update(metadata=self._with_origin(metadata, one))
 
     def delete(self, known: KnownFile) -> None:
         """Delete a file that is no longer there."""
         delete_files(scope=self.scope, file_ids=[known.file_id])
 
-    def _placed(self, metadata: dict[str, Any], one: Listed) -> dict[str, Any]:
+    def _with_origin(self, metadata: dict[str, Any], one: OriginDocument) -> dict[str, Any]:
         rest = {name: value for name, value in metadata.items() if name != "mark"}
         mark = {"mark": one.mark} if one.mark else {}
         return {**rest, "sync": self.label, "path": one.path, **mark}
@@ -99,13 +104,8 @@ def _name(path: str) -> str:
     return PurePosixPath(path).name
 
 
-# More than this share of the known files is not deleted by mistake.
-MAX_DELETED, FEW = 0.25, 5
-_KNOWN = ("pk", "metadata__path", "sha256", "size", "metadata__mark")
-
-
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """What a sync did: the plan, the files whose jobs wait, and what could not be done."""
 
     plan: SyncPlan
@@ -113,9 +113,9 @@ class Synced:
     failed: tuple[str, ...]
 
 
-def plan_of(*, store: models.Store, origin: Origin, label: str) -> SyncPlan:
+def preview_sync(*, store: models.Store, origin: Origin, label: str) -> SyncPlan:
     """Return what a sync would do; nothing is changed."""
-    return _look(store, origin, label)[0]
+    return _scan_and_plan(store, origin, label)[0]
 
 
 def sync_files(
@@ -126,15 +126,15 @@ def sync_files(
     label: str,
     is_forced: bool = False,
     on_step: Callable[[str], None] = lambda what: None,
-) -> Synced:
+) -> SyncResult:
     """Bring the store's files of this label to what the origin holds.
 
     Raises ConflictError, before anything is done, when more than a quarter of them would be
     deleted, unless ``is_forced``, and what ``scan_origin`` raises. A file that fails is told and
     does not stop the others.
     """
-    plan, scan = _look(store, origin, label)
-    if _is_too_much(plan) and not is_forced:
+    plan, scan = _scan_and_plan(store, origin, label)
+    if _deletes_too_much(plan) and not is_forced:
         raise ConflictError(
             "{n} of {known} files are missing from “{folder}” and would be deleted.",
             hint="Look whether the folder is whole; sync by force if that is meant.",
@@ -144,11 +144,11 @@ def sync_files(
         )
     queued: list[int] = []
     failed = [f"{path}: {reason}" for path, reason in plan.unread.items()]
-    deeds, at = Deeds(scope, store, origin, label), scan.listed
+    actions, at = SyncActions(scope, store, origin, label), scan.listed
 
-    def attempt(what: str, path: str, deed: Callable[[], int | None]) -> None:
+    def attempt(what: str, path: str, action: Callable[[], int | None]) -> None:
         try:
-            file_id = deed()
+            file_id = action()
         except (RAGError, OSError) as error:
             failed.append(f"{path}: {error}")
             return
@@ -158,24 +158,24 @@ def sync_files(
 
     # Renames first: a new file may have the name that an old one leaves.
     for path, known in plan.renamed.items():
-        attempt("renamed", f"{known.path} → {path}", partial(deeds.rename, known, at[path]))
+        attempt("renamed", f"{known.path} → {path}", partial(actions.rename, known, at[path]))
     for known in plan.deleted:
-        attempt("deleted", known.path, partial(deeds.delete, known))
+        attempt("deleted", known.path, partial(actions.delete, known))
     for path, file_id in plan.changed.items():
-        attempt("changed", path, partial(deeds.replace, file_id, at[path]))
+        attempt("changed", path, partial(actions.replace, file_id, at[path]))
     for path in plan.new:
-        attempt("new", path, partial(deeds.take, at[path]))
+        attempt("new", path, partial(actions.add, at[path]))
     for file_id, one in scan.remarked.items():
-        deeds.mark(file_id, one)
-    return Synced(plan, tuple(queued), tuple(failed))
+        actions.mark(file_id, one)
+    return SyncResult(plan, tuple(queued), tuple(failed))
 
 
-def _is_too_much(plan: SyncPlan) -> bool:
+def _deletes_too_much(plan: SyncPlan) -> bool:
     n_gone = len(plan.deleted)
     return n_gone > MAX_DELETED * plan.n_known and (n_gone > FEW or n_gone == plan.n_known)
 
 
-def _look(store: models.Store, origin: Origin, label: str) -> tuple[SyncPlan, Scan]:
+def _scan_and_plan(store: models.Store, origin: Origin, label: str) -> tuple[SyncPlan, OriginScan]:
     rows = store.files.filter(metadata__sync=label).values_list(*_KNOWN)
     known = [KnownFile(pk, str(path), sha, size, mark or "") for pk, path, sha, size, mark in rows]
     release_db()
@@ -187,7 +187,7 @@ def _look(store: models.Store, origin: Origin, label: str) -> tuple[SyncPlan, Sc
     return plan, scan
 
 
-def find_origin(*, address: str) -> Origin:
+def open_origin(*, address: str) -> Origin:
     """Return the folder, or the prefix of an object store if ``address`` is ``s3://bucket/prefix``.
 
     Raises InvalidInputError for an unusable address, ConfigurationError without keys or package.

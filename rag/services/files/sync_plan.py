@@ -1,7 +1,4 @@
-"""What differs between an origin and what a store took from it. In: both. Out: a plan.
-
-What an origin holds now, each document told apart by its bytes. In: an origin. Out: digests.
-"""
+"""Sync plan: the difference between an origin's documents and a store's files, by content hash."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from dataclasses import dataclass, field
 
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.core.origins import Listed, Origin
-from rag.services.files.upload import PIECE, too_large
+from rag.core.origins import Origin, OriginDocument
+from rag.services.files.upload import PIECE, file_too_large
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ def plan_sync(*, there: Mapping[str, str], known: list[KnownFile]) -> SyncPlan:
     claimed: dict[str, str] = {}
     rest: list[str] = []
     # A file that is still at its place is that file, also where a copy comes before it.
-    for path in sorted(there, key=lambda p: (not _is_at_home(p, there, by_hash), p)):
+    for path in sorted(there, key=lambda p: (not _is_in_place(p, there, by_hash), p)):
         digest = there[path]
         if digest in claimed:
             plan.duplicates[path] = claimed[digest]
@@ -82,38 +79,38 @@ def plan_sync(*, there: Mapping[str, str], known: list[KnownFile]) -> SyncPlan:
     return plan
 
 
-def _is_at_home(path: str, there: Mapping[str, str], by_hash: Mapping[str, KnownFile]) -> bool:
+def _is_in_place(path: str, there: Mapping[str, str], by_hash: Mapping[str, KnownFile]) -> bool:
     file = by_hash.get(there[path])
     return file is not None and file.path == path
 
 
 @dataclass(slots=True)
-class Scan:
+class OriginScan:
     """Documents by their paths: as listed, with a digest that only equal bytes share, or why not.
 
     What is ``unread`` is there all the same. ``remarked`` are files, by id, whose bytes are known
     under another mark.
     """
 
-    listed: dict[str, Listed] = field(default_factory=dict)
+    listed: dict[str, OriginDocument] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    remarked: dict[int, Listed] = field(default_factory=dict)
+    remarked: dict[int, OriginDocument] = field(default_factory=dict)
 
 
-def scan_origin(*, origin: Origin, known: list[KnownFile]) -> Scan:
+def scan_origin(*, origin: Origin, known: list[KnownFile]) -> OriginScan:
     """Return what is there; ``known`` are the files that the store has from it.
 
     Raises NotFoundError when there is no such origin, and ProviderError when it cannot be told. One
     document that cannot be read, or is over the size limit, is told and stops no other.
     """
-    scan = Scan({one.path: one for one in origin.listed()})
+    scan = OriginScan({one.path: one for one in origin.listed()})
     at = {file.path: file for file in known}
-    opened: list[Listed] = []
+    opened: list[OriginDocument] = []
     for path, one in scan.listed.items():
         old = at.get(path)
         if one.size > conf().max_file_bytes:
-            scan.unread[path] = str(too_large(name=path))
+            scan.unread[path] = str(file_too_large(name=path))
         elif old is not None and one.mark and (one.mark, one.size) == (old.mark, old.size):
             scan.digests[path] = old.sha256
         else:
@@ -132,7 +129,7 @@ def scan_origin(*, origin: Origin, known: list[KnownFile]) -> Scan:
     return scan
 
 
-def _hash(origin: Origin, one: Listed) -> str:
+def _hash(origin: Origin, one: OriginDocument) -> str:
     digest = hashlib.sha256()
     with origin.opened(one.path) as stream:
         while piece := stream.read(PIECE):

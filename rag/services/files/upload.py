@@ -1,8 +1,4 @@
-"""A file into a store: streamed to disk, hashed, filed once, queued.
-
-A stream to the storage, piece by piece. In: a path and a stream. Out: its hash and size.
-Bytes become a file of a store, once. In: a stream and facts. Out: the row, queued or claimed.
-"""
+"""Upload: bytes are streamed to storage, hashed, deduplicated in the store, and queued."""
 
 from __future__ import annotations
 
@@ -23,11 +19,14 @@ from rag.conf import conf
 from rag.core.documents import ChunkRule
 from rag.core.errors import ConfigurationError, ConflictError, InvalidInputError, LimitError
 from rag.providers.procrastinate_queue import defer
-from rag.services.files.reparse import reindex
-from rag.services.usage.payer import payer_now
+from rag.services.files.requeue import requeue_files
+from rag.services.usage.payer import current_payer
 from rag.stages.detect.encodings import encoding_name
 
 PIECE = 1024 * 1024
+_BAD_IN_NAMES = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def store_bytes(*, path: str, content: IO[bytes], name: str) -> StoredBytes:
     Raises LimitError over 100 MB and ConfigurationError when it cannot be written; part of it may
     lie there then.
     """
-    pieces = _Hashing(content, name)
+    pieces = _HashingReader(content, name)
     try:
         # Django's File around it would read past our chunks(), and nothing would be hashed.
         default_storage.save(path, cast(Any, pieces))
@@ -58,7 +57,7 @@ def store_bytes(*, path: str, content: IO[bytes], name: str) -> StoredBytes:
     return StoredBytes(pieces.digest.hexdigest(), pieces.size)
 
 
-def too_large(*, name: str) -> LimitError:
+def file_too_large(*, name: str) -> LimitError:
     """Return the error of a document with more bytes than one may have."""
     return LimitError(
         "“{name}” is larger than {limit} MB.",
@@ -68,7 +67,7 @@ def too_large(*, name: str) -> LimitError:
     )
 
 
-class _Hashing:
+class _HashingReader:
     """A readable that hashes what passes and stops at the size limit."""
 
     def __init__(self, content: IO[bytes], name: str) -> None:
@@ -81,7 +80,7 @@ class _Hashing:
         while piece := self.content.read(PIECE):
             self.size += len(piece)
             if self.size > conf().max_file_bytes:
-                raise too_large(name=self.name)
+                raise file_too_large(name=self.name)
             self.digest.update(piece)
             yield piece
 
@@ -93,7 +92,7 @@ class _Hashing:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FileAttributes:
     """What holds for a new file; ``rule`` None is the store's own.
 
     ``is_claimed``: the caller itself brings it to where it is kept, now; no job is queued.
@@ -106,7 +105,7 @@ class Facts:
     is_claimed: bool = False
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def read_options(self) -> dict[str, Any]:
         """Return the columns that say how the file is read, as far as they were given."""
         read: dict[str, Any] = {"encoding_override": self.codec} if self.codec else {}
         if self.rule is not None:
@@ -115,7 +114,7 @@ class Facts:
         return read
 
     @property
-    def beginning(self) -> dict[str, Any]:
+    def initial_state(self) -> dict[str, Any]:
         """Return status and progress of a file that comes in."""
         states = models.File.Status
         status, stage = (
@@ -125,7 +124,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class FileUpload:
     """The file, whether it is new, and whether the caller, who claims it, has to bring it."""
 
     file: models.File
@@ -133,15 +132,17 @@ class Ingested:
     is_due: bool = False
 
 
-def take_bytes(*, store: models.Store, name: str, content: IO[bytes], facts: Facts) -> Ingested:
-    """Keep the bytes and file them once a store; see ``ingest_file`` for what is raised."""
+def create_file(
+    *, store: models.Store, name: str, content: IO[bytes], attributes: FileAttributes
+) -> FileUpload:
+    """Keep the bytes and file them once a store; see ``upload_file`` for what is raised."""
     path = f"stores/{store.pk}/{uuid.uuid4().hex}"
     is_wanted = False
     try:
         stored = store_bytes(path=path, content=content, name=name)
-        taken = _file_once(store, stored, {"content": path, "name": name}, facts)
-        is_wanted = taken.is_new
-        return taken
+        filed = _create_or_find(store, stored, {"content": path, "name": name}, attributes)
+        is_wanted = filed.is_new
+        return filed
     except (OperationalError, InterfaceError):
         # The row may be there although nobody could say so; if not, the upkeep removes the bytes.
         is_wanted = True
@@ -151,9 +152,9 @@ def take_bytes(*, store: models.Store, name: str, content: IO[bytes], facts: Fac
             default_storage.delete(path)
 
 
-def _file_once(
-    store: models.Store, stored: StoredBytes, values: dict[str, Any], facts: Facts
-) -> Ingested:
+def _create_or_find(
+    store: models.Store, stored: StoredBytes, values: dict[str, Any], attributes: FileAttributes
+) -> FileUpload:
     try:
         # Durable: the bytes are removed when this fails, which a transaction around it would hide.
         with transaction.atomic(durable=True):
@@ -161,15 +162,15 @@ def _file_once(
                 store=store,
                 sha256=stored.sha256,
                 size=stored.size,
-                metadata=dict(facts.metadata),
-                content_type=facts.content_type,
+                metadata=dict(attributes.metadata),
+                content_type=attributes.content_type,
                 **values,
-                **facts.fields,
-                **facts.beginning,
+                **attributes.read_options,
+                **attributes.initial_state,
             )
-            if not facts.is_claimed:
-                defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk, **payer_now())
-            return Ingested(file, True, facts.is_claimed)
+            if not attributes.is_claimed:
+                defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk, **current_payer())
+            return FileUpload(file, True, attributes.is_claimed)
     except IntegrityError as error:
         if not models.Store.objects.filter(pk=store.pk).exists():
             raise ConflictError(
@@ -178,27 +179,22 @@ def _file_once(
     twin = models.File.objects.light().filter(store=store, sha256=stored.sha256).first()
     if twin is None:
         # It was deleted at this very moment.
-        return _file_once(store, stored, values, facts)
-    is_other = any(getattr(twin, name) != value for name, value in facts.fields.items())
+        return _create_or_find(store, stored, values, attributes)
+    is_other = any(getattr(twin, name) != value for name, value in attributes.read_options.items())
     is_due = is_other or twin.status in (models.File.Status.IDLE, models.File.Status.ERROR)
     if is_due:
         # Whoever brings the bytes again wants them found, and as they say.
         rows = models.File.objects.filter(pk=twin.pk)
-        begun = facts.beginning if facts.is_claimed else {}
-        if facts.fields or begun:
-            rows.update(**facts.fields, **begun)
-        if not facts.is_claimed:
-            reindex(store=store, file_ids=[twin.pk])
-        twin.refresh_from_db(fields=["status", "progress", *facts.fields])
-    return Ingested(twin, False, is_due and facts.is_claimed)
+        begun = attributes.initial_state if attributes.is_claimed else {}
+        if attributes.read_options or begun:
+            rows.update(**attributes.read_options, **begun)
+        if not attributes.is_claimed:
+            requeue_files(store=store, file_ids=[twin.pk])
+        twin.refresh_from_db(fields=["status", "progress", *attributes.read_options])
+    return FileUpload(twin, False, is_due and attributes.is_claimed)
 
 
-_BAD_IN_NAMES = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def ingest_file(
+def upload_file(
     *,
     store: models.Store,
     name: str,
@@ -206,7 +202,7 @@ def ingest_file(
     content_type: str = "document",
     metadata: Mapping[str, Any] | None = None,
     encoding: str = "",
-) -> Ingested:
+) -> FileUpload:
     """Keep the bytes, file them once a store and queue their indexing.
 
     ``content`` is read in pieces. ``encoding`` is that of a text, empty to tell it from the bytes.
@@ -215,8 +211,8 @@ def ingest_file(
     unknown encoding, ConflictError when the store is gone; what was written is removed then. Not
     to be called in a transaction.
     """
-    facts = Facts(content_type, metadata or {}, encoding_name(encoding))
-    return take_bytes(store=store, name=clean_name(name), content=content, facts=facts)
+    attributes = FileAttributes(content_type, metadata or {}, encoding_name(encoding))
+    return create_file(store=store, name=clean_name(name), content=content, attributes=attributes)
 
 
 def clean_name(name: str) -> str:

@@ -1,20 +1,14 @@
-"""Which files and chunks lists show. In: a Scope, a queryset. Out: the rows that it may read.
+"""Row-level access for lists: filters querysets to the files and chunks that a scope may read.
 
 The rule is ``file_readable_by``'s. Here the stores are looked up first and stand in the statement
 by number: of a join the planner cannot tell how many rows it leaves, and reads far too many.
-
-Whose questions and jobs somebody may look at. In: a Scope. Out: querysets.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
-from django.db.models import CharField, Exists, OuterRef, Q, QuerySet, Value
-from django.db.models.expressions import RawSQL
-from django.db.models.functions import Cast, Concat
-from procrastinate.contrib.django.models import ProcrastinateJob, ProcrastinateWorker
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from rag import models
 from rag.core.access import Scope
@@ -43,40 +37,3 @@ def _visible(scope: Scope, prefix: str, file_id: str) -> Q:
     restrictions = models.File.restricted_to.through.objects.filter(file_id=OuterRef(file_id))
     is_in = Exists(restrictions.filter(group_id__in=scope.group_ids))
     return within & (Q(**{f"{prefix}store_id__in": own}) | ~Exists(restrictions) | is_in)
-
-
-def visible_queries(
-    *, scope: Scope, rows: QuerySet[models.QueryLog] | None = None
-) -> QuerySet[models.QueryLog]:
-    """Return logged queries, of ``rows`` or all, whose stores are all readable, and editable
-    unless oneself had asked.
-
-    Operators see all, also those of stores that are gone.
-    """
-    rows = models.QueryLog.objects.all() if rows is None else rows
-    if scope.is_operator and scope.only_store_ids is None:
-        return rows
-    stores = models.Store.objects
-    editable = list(stores.editable(scope).values_list("pk", flat=True))
-    readable = list(stores.readable(scope).values_list("pk", flat=True))
-    own = Q(user_id=scope.user_id, store_ids__contained_by=readable)
-    return rows.exclude(store_ids=[]).filter(own | Q(store_ids__contained_by=editable))
-
-
-def visible_jobs(*, scope: Scope, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:
-    """Return the queue's jobs, of ``rows`` or all, on editable files; operators see all."""
-    jobs: QuerySet[Any] = ProcrastinateJob.objects.all() if rows is None else rows
-    if scope.is_operator and scope.only_store_ids is None:
-        return jobs
-    name = Concat(Value("file:"), Cast("pk", CharField()))
-    stores = list(models.Store.objects.editable(scope).values_list("pk", flat=True))
-    files = models.File.objects.filter(store_id__in=stores).annotate(lock=name)
-    return jobs.filter(lock__in=files.values("lock"))
-
-
-def stalled_jobs(*, jobs: QuerySet[Any]) -> QuerySet[Any]:
-    """Return those of ``jobs`` that run by name only: their worker has been silent for too long."""
-    after_s = float(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"])
-    since = RawSQL("now() - %s * interval '1 second'", [after_s])
-    alive = ProcrastinateWorker.objects.filter(pk=OuterRef("worker_id"), last_heartbeat__gte=since)
-    return jobs.filter(~Exists(alive), status="doing")

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Gemini File Search: its client, its stores beside our rows, synchronisation and upload."""

@@ -1,7 +1,4 @@
-"""Gemini's stores as one object a process. In: the settings. Out: the FileSearch port.
-
-Stores at Gemini beside our rows of them. In: a row. Out: both alike, or an error that says why.
-"""
+"""Gemini File Search client (one a process); its stores created and deleted with our rows."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def making_remote(*, store: models.Store) -> Iterator[None]:
+def creating_remote_store(*, store: models.Store) -> Iterator[None]:
     """Make the store at Gemini for the block that saves its row; what fails there undoes it."""
     backend = gemini_file_search()
     release_db()
@@ -70,17 +67,17 @@ def making_remote(*, store: models.Store) -> Iterator[None]:
         raise
 
 
-def remove_remote(*, store: models.Store) -> None:
+def delete_remote_store(*, store: models.Store) -> None:
     """Delete the store at Gemini; what it says against it is kept on the row and raised."""
     release_db()
     try:
         gemini_file_search().delete_store(store.resource_name)
     except RAGError as error:
-        keep_error(store=store, error=error)
+        save_store_error(store=store, error=error)
         raise
 
 
-def keep_error(*, store: models.Store, error: RAGError) -> None:
+def save_store_error(*, store: models.Store, error: RAGError) -> None:
     """Put on the row what Gemini says against it."""
     gone = {"is_gone": True} if isinstance(error, NotFoundError) else {}
     store.remote = {**store.remote, **gone, "error": error.as_dict()}

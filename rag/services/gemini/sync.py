@@ -1,4 +1,4 @@
-"""Our rows of a store at Gemini, brought to what Gemini says. In: a store. Out: what differs."""
+"""Synchronisation of our file rows with the documents of a store at Gemini."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rag import models
 from rag.core.errors import DocumentError, NotFoundError, RAGError
 from rag.core.file_search import RemoteDocument, RemoteStore
 from rag.providers.postgres.db.connections import release_db
-from rag.services.gemini.stores import gemini_file_search, keep_error
+from rag.services.gemini.stores import gemini_file_search, save_store_error
 
 STATES = models.File.Status
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class RemoteSyncResult:
     """What a comparison found: documents at Gemini by state, and where the two sides differ."""
 
     n_active: int
@@ -26,7 +26,7 @@ class Compared:
     n_unknown: int
 
 
-def sync_store(*, store: models.Store) -> Compared:
+def sync_store(*, store: models.Store) -> RemoteSyncResult:
     """Bring a store's counts and its files' states to what Gemini says.
 
     A file whose document is gone or failed there is in error then. Raises NotFoundError when the
@@ -35,21 +35,21 @@ def sync_store(*, store: models.Store) -> Compared:
     release_db()
     try:
         backend = gemini_file_search()
-        told = backend.get_store(store.resource_name)
+        remote = backend.get_store(store.resource_name)
         documents = {one.name: one for one in backend.list_documents(store.resource_name)}
     except RAGError as error:
-        keep_error(store=store, error=error)
+        save_store_error(store=store, error=error)
         raise
     rows = models.File.objects.light().filter(store=store).exclude(remote_name="")
-    n_lost = sum(_settle(file, documents.pop(file.remote_name, None)) for file in rows)
-    compared = Compared(
-        told.n_active or 0, told.n_pending or 0, told.n_failed or 0, n_lost, len(documents)
+    n_lost = sum(_sync_row(file, documents.pop(file.remote_name, None)) for file in rows)
+    compared = RemoteSyncResult(
+        remote.n_active or 0, remote.n_pending or 0, remote.n_failed or 0, n_lost, len(documents)
     )
-    _keep_counts(store, told, compared)
+    _save_counts(store, remote, compared)
     return compared
 
 
-def _settle(file: models.File, document: RemoteDocument | None) -> bool:
+def _sync_row(file: models.File, document: RemoteDocument | None) -> bool:
     """Put a document's state on its file; return whether the document is gone."""
     if file.status == STATES.UPLOADING:
         return False
@@ -78,14 +78,14 @@ def _settle(file: models.File, document: RemoteDocument | None) -> bool:
     return document is None
 
 
-def _keep_counts(store: models.Store, told: RemoteStore, compared: Compared) -> None:
+def _save_counts(store: models.Store, remote: RemoteStore, compared: RemoteSyncResult) -> None:
     store.remote = {
         "active": compared.n_active,
         "pending": compared.n_pending,
         "failed": compared.n_failed,
         "lost": compared.n_lost,
         "unknown": compared.n_unknown,
-        "size_bytes": told.size_bytes,
+        "size_bytes": remote.size_bytes,
     }
     store.synced_at = timezone.now()
     store.save(update_fields=["remote", "synced_at"])

@@ -1,7 +1,6 @@
-"""A file of a store at Gemini, on its way there. In: its row. Out: the row, completed or in error.
+"""Upload of a file to a store at Gemini, with progress in its row.
 
-What Gemini holds and what the row names are brought together at the end: a row that was deleted or
-changed meanwhile leaves no document behind.
+A row that was deleted or changed meanwhile leaves no document behind.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ STATES = models.File.Status
 # Our file's id in the document's metadata: what grounding leads back by.
 FILE_KEY = "citable_file"
 MAX_KEYS = 19
-_TELL_EVERY_S = 1.0
+_PROGRESS_EVERY_S = 1.0
 
 
-def send_file(*, file_id: int, deadline: Deadline) -> RemoteDocument | None:
+def upload_to_gemini(*, file_id: int, deadline: Deadline) -> RemoteDocument | None:
     """Upload a file's bytes to its store at Gemini; None when it was deleted meanwhile.
 
     A document that it had there before goes once the new one can be found. Raises what Gemini
@@ -40,15 +39,17 @@ def send_file(*, file_id: int, deadline: Deadline) -> RemoteDocument | None:
     file = models.File.objects.light().select_related("store").filter(pk=file_id).first()
     if file is None:
         return None
-    _told(file, status=STATES.UPLOADING, error=None, progress={"stage": "sending", "share": 0.0})
+    _save_progress(
+        file, status=STATES.UPLOADING, error=None, progress={"stage": "sending", "share": 0.0}
+    )
     try:
         upload = _upload(file)
         release_db()
         document = gemini_file_search().upload(file.store.resource_name, upload, deadline=deadline)
     except RAGError as error:
-        _told(file, status=STATES.ERROR, error=error.as_dict(), progress={})
+        _save_progress(file, status=STATES.ERROR, error=error.as_dict(), progress={})
         raise
-    is_kept = _told(
+    is_kept = _save_progress(
         file,
         is_last=True,
         status=STATES.COMPLETED,
@@ -104,16 +105,16 @@ def _upload(file: models.File) -> Upload:
 
     def on_progress(share: float) -> None:
         nonlocal last
-        if time.monotonic() - last >= _TELL_EVERY_S:
+        if time.monotonic() - last >= _PROGRESS_EVERY_S:
             last = time.monotonic()
-            _told(file, progress={"stage": "sending", "share": round(share, 3)})
+            _save_progress(file, progress={"stage": "sending", "share": round(share, 3)})
             release_db()
 
     path = Path(default_storage.path(stored))
     return Upload(path, file.name, "", file.chunk_rule, remote_metadata(file), on_progress)
 
 
-def _told(file: models.File, *, is_last: bool = False, **values: Any) -> bool:
+def _save_progress(file: models.File, *, is_last: bool = False, **values: Any) -> bool:
     """Write to the row as long as it has the bytes; of two that send them the first to end wins."""
     rows = models.File.objects.filter(pk=file.pk, sha256=file.sha256)
     if is_last:

@@ -1,6 +1,6 @@
-"""What changed chunks leave to be brought up to date. In: a file or store. Out: new counts.
+"""BM25 statistics after changes: roll up document frequencies, reweigh to the mean length.
 
-Lexical weights near their store's true mean length: at once where it is small, else by a job.
+A small store is reweighed at once, a large one by a job.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from rag import models
-from rag.providers.postgres.db.locks import hold_stores
+from rag.providers.postgres.db.locks import lock_stores
+from rag.providers.postgres.lexical import reweigh
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical import weights
 from rag.providers.procrastinate_queue import defer
 
 # What takes about a second; searches of the store see it all or nothing.
@@ -23,46 +23,46 @@ MAX_AT_ONCE = 2000
 _MARGIN = timedelta(minutes=10)
 
 
-def settle_file(*, file_id: int) -> None:
+def reweigh_file(*, file_id: int) -> None:
     """Weigh a file's chunks by its store's mean, which may have changed while they were drafted."""
     means = models.File.objects.filter(pk=file_id).values_list("store__avg_len_frozen", flat=True)
     for mean in means:
-        weights.reweigh_held(weights.reweigh_files([file_id], mean), mean)
+        reweigh.reweigh_locked(reweigh.reweigh_files([file_id], mean), mean)
 
 
-def settle_store(*, store_id: int) -> None:
+def reweigh_if_drifted(*, store_id: int) -> None:
     """Bring a store's frozen mean and its weights to the true mean if that has left the band.
 
     A small store's at once; for a large one a job is queued.
     """
-    if weights.next_mean(store_id) is None:
+    if reweigh.next_mean(store_id) is None:
         return
     if models.Store.objects.filter(pk=store_id, n_chunks__gt=MAX_AT_ONCE).exists():
         defer("rag.reweigh_store", lock=f"weights:{store_id}", store_id=store_id)
         return
     with transaction.atomic():
-        hold_stores([store_id])
-        mean = weights.next_mean(store_id, at_once=True)
+        lock_stores([store_id])
+        mean = reweigh.next_mean(store_id, at_once=True)
         if mean is None:
             return
-        held = weights.reweigh_files(_files(store_id), mean)
-        weights.freeze_mean(store_id, mean)
-    weights.reweigh_held(held, mean)
+        held = reweigh.reweigh_files(_files(store_id), mean)
+        reweigh.freeze_mean(store_id, mean)
+    reweigh.reweigh_locked(held, mean)
 
 
 def reweigh_store(*, store_id: int) -> None:
-    """Do what ``settle_store`` has queued, step by step.
+    """Do what ``reweigh_if_drifted`` has queued, step by step.
 
     Done again from the beginning after a crash, when the rows that are done cost no writing. The
     mean is frozen at the end of a step, so the store counts as drifted until then.
     """
-    while (mean := weights.next_mean(store_id)) is not None:
+    while (mean := reweigh.next_mean(store_id)) is not None:
         started = timezone.now() - _MARGIN
-        weights.reweigh_held(weights.reweigh_files(_files(store_id), mean), mean)
-        weights.freeze_mean(store_id, mean)
+        reweigh.reweigh_locked(reweigh.reweigh_files(_files(store_id), mean), mean)
+        reweigh.freeze_mean(store_id, mean)
         # What came in meanwhile was weighed by the old mean.
         fresh = _files(store_id, updated_at__gte=started)
-        weights.reweigh_held(weights.reweigh_files(fresh, mean), mean)
+        reweigh.reweigh_locked(reweigh.reweigh_files(fresh, mean), mean)
 
 
 def _files(store_id: int, **narrower: object) -> list[int]:
@@ -70,14 +70,14 @@ def _files(store_id: int, **narrower: object) -> list[int]:
     return list(files.order_by("pk").values_list("pk", flat=True))
 
 
-def note_changes(*, file_id: int, n_more: int = 0) -> None:
+def mark_dirty(*, file_id: int, n_more: int = 0) -> None:
     """Say on the file that chunks changed and how many came; whoever weighs texts anew looks."""
     models.File.objects.filter(pk=file_id).update(
         n_chunks=F("n_chunks") + n_more, updated_at=timezone.now()
     )
 
 
-def settle(*, store_id: int) -> None:
+def refresh_statistics(*, store_id: int) -> None:
     """Bring a store's statistics up to date, after the commit."""
     stats.roll_up([store_id])
-    settle_store(store_id=store_id)
+    reweigh_if_drifted(store_id=store_id)

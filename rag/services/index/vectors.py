@@ -1,6 +1,6 @@
-"""Chunks get vectors in a space. In: a space and chunks. Out: rows in its partition.
+"""Backfill of vectors: embed chunks that a space lacks, in batches, resumable.
 
-Both spaces of a moving store get every change. In: a store and texts. Out: vectors.
+While a store migrates, every change also reaches its other (shadow) spaces.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from rag import models
 from rag.core.errors import RAGError
 from rag.providers.postgres.vectors.backfill import (
-    Passage,
-    missing_chunks,
-    read_passages,
+    EmbeddableChunk,
+    chunks_without_vector,
+    read_embeddable,
     write_vectors,
 )
 from rag.services.wiring import registry as wiring
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 
 BATCH = 64
+logger = logging.getLogger(__name__)
 
 
-def fill_space(
+def backfill_space(
     *,
     space_id: int,
     store_id: int,
@@ -43,7 +44,7 @@ def fill_space(
     What is there already is passed over, so it may die and begin again at any point. ``on_batch``
     hears how many were done and the last id, and may raise to stop.
     """
-    missing = missing_chunks(space_id, store_id, file_ids)
+    missing = chunks_without_vector(space_id, store_id, file_ids)
     return embed_chunks(space_id=space_id, chunk_ids=missing, workers=workers, on_batch=on_batch)
 
 
@@ -60,10 +61,10 @@ def embed_chunks(
         return 0
     embedder = wiring.embedder_of(space_id)
     n_written = 0
-    jobs: deque[tuple[list[Passage], int, Future[NDArray[np.float32]]]] = deque()
+    jobs: deque[tuple[list[EmbeddableChunk], int, Future[NDArray[np.float32]]]] = deque()
     with ThreadPoolExecutor(workers, "embed") as pool:
         for ids in _batches(chunk_ids):
-            passages = read_passages(ids)
+            passages = read_embeddable(ids)
             job = pool.submit(embedder.embed_passages, [passage.text for passage in passages])
             jobs.append((passages, ids[-1], job))
             if len(jobs) > workers:
@@ -81,7 +82,7 @@ def _batches(ids: Sequence[int]) -> Iterator[list[int]]:
 
 def _write(
     space_id: int,
-    done: tuple[list[Passage], int, Future[NDArray[np.float32]]],
+    done: tuple[list[EmbeddableChunk], int, Future[NDArray[np.float32]]],
     again: bool,
     on_batch: Callable[[int, int], None],
 ) -> int:
@@ -92,10 +93,7 @@ def _write(
     return n
 
 
-logger = logging.getLogger(__name__)
-
-
-def other_spaces(*, store_id: int) -> list[int]:
+def shadow_spaces(*, store_id: int) -> list[int]:
     """Return the spaces beside the live one that an open move keeps complete."""
     rows = models.ReindexRun.objects.moves().filter(store=store_id)
     for source, target, live in rows.values_list("source", "target", "store__space"):
@@ -103,22 +101,22 @@ def other_spaces(*, store_id: int) -> list[int]:
     return []
 
 
-def fill_others(*, store_id: int, file_ids: Sequence[int] | None = None) -> None:
+def backfill_shadow_spaces(*, store_id: int, file_ids: Sequence[int] | None = None) -> None:
     """Give what has just changed its vectors in the other spaces too.
 
     Where their model fails, the site goes on: the gap is logged, and filled before any swap.
     """
-    for space_id in other_spaces(store_id=store_id):
+    for space_id in shadow_spaces(store_id=store_id):
         try:
-            fill_space(space_id=space_id, store_id=store_id, file_ids=file_ids)
+            backfill_space(space_id=space_id, store_id=store_id, file_ids=file_ids)
         except RAGError as error:
             logger.warning("space %s of store %s has a gap: %s", space_id, store_id, error)
 
 
-def embed_for_others(*, store_id: int, indexed: str) -> dict[int, NDArray[np.float32]]:
+def embed_for_shadow_spaces(*, store_id: int, indexed: str) -> dict[int, NDArray[np.float32]]:
     """Return a text's vector in each of the other spaces whose model answers."""
     vectors: dict[int, NDArray[np.float32]] = {}
-    for space_id in other_spaces(store_id=store_id):
+    for space_id in shadow_spaces(store_id=store_id):
         try:
             vectors[space_id] = wiring.embedder_of(space_id).embed_passages([indexed])[0]
         except RAGError as error:
@@ -126,10 +124,10 @@ def embed_for_others(*, store_id: int, indexed: str) -> dict[int, NDArray[np.flo
     return vectors
 
 
-def kept_spaces(
+def current_vectors(
     *, store_id: int, vectors: Mapping[int, NDArray[np.float32]]
 ) -> dict[int, NDArray[np.float32]]:
     """Return those vectors whose space the store still keeps; for a transaction that holds it."""
     live = models.Store.objects.values_list("space_id", flat=True).get(pk=store_id)
-    kept = {live, *other_spaces(store_id=store_id)}
+    kept = {live, *shadow_spaces(store_id=store_id)}
     return {space_id: vector for space_id, vector in vectors.items() if space_id in kept}

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Ingest: parse, chunk, embed and activate a file's next revision, keeping manual edits."""

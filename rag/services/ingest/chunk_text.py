@@ -1,4 +1,4 @@
-"""A text that somebody wrote for a chunk. In: as typed. Out: clean, measured and embedded."""
+"""Text of a manually written chunk: cleaned, measured in tokens, embedded, and indexed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rag import models
 from rag.core.documents import Chunk
 from rag.core.errors import ConflictError, InvalidInputError, LimitError
-from rag.providers.postgres.write.chunk_rows import write_rows
-from rag.services.index.vectors import embed_for_others, kept_spaces
-from rag.services.ingest.draft import digest, indexed_text
+from rag.providers.postgres.write.index_rows import write_index_rows
+from rag.services.index.vectors import current_vectors, embed_for_shadow_spaces
+from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.wiring import registry as wiring
 from rag.stages.detect.clean import clean_text
 
@@ -25,7 +25,7 @@ MAX_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenText:
+class EmbeddedText:
     """A text with what both indexes need; ``sha256`` tells it from others as a draft's does.
 
     ``vectors`` has one a space: the store's live one and, while it moves, the other.
@@ -57,7 +57,7 @@ def clean_chunk_text(text: str) -> str:
     return clean
 
 
-def write_text(*, store: models.Store, text: str, context: str = "") -> WrittenText:
+def embed_chunk_text(*, store: models.Store, text: str, context: str = "") -> EmbeddedText:
     """Measure and embed a clean text.
 
     Raises LimitError for more than 500 tokens, or fewer where the store's model takes fewer;
@@ -76,11 +76,11 @@ def write_text(*, store: models.Store, text: str, context: str = "") -> WrittenT
         )
     count = embedder.tokenizer.count(text) if context else n_tokens
     vectors = {store.live_space_id: embedder.embed_passages([indexed])[0]}
-    vectors |= embed_for_others(store_id=store.pk, indexed=indexed)
-    return WrittenText(text, count, digest(chunk), indexed, vectors)
+    vectors |= embed_for_shadow_spaces(store_id=store.pk, indexed=indexed)
+    return EmbeddedText(text, count, chunk_digest(chunk), indexed, vectors)
 
 
-def index_text(*, chunk: models.Chunk, written: WrittenText) -> None:
+def index_chunk_text(*, chunk: models.Chunk, written: EmbeddedText) -> None:
     """Let the chunk be found by its new text, in the caller's transaction.
 
     Raises ConflictError when the store stands on another model by now.
@@ -88,5 +88,5 @@ def index_text(*, chunk: models.Chunk, written: WrittenText) -> None:
     space_id = models.Store.objects.values_list("space_id", flat=True).get(pk=chunk.store_id)
     if space_id not in written.vectors:
         raise ConflictError("The store moved to another model meanwhile.", hint="Save once more.")
-    vectors = kept_spaces(store_id=chunk.store_id, vectors=written.vectors)
-    write_rows(chunk.pk, written.indexed, vectors)
+    vectors = current_vectors(store_id=chunk.store_id, vectors=written.vectors)
+    write_index_rows(chunk.pk, written.indexed, vectors)

@@ -1,4 +1,4 @@
-"""What an ingest would cost. In: documents. Out: chunks and time, nothing stored."""
+"""Ingest estimate: chunks and embedding time of documents, from a sample; nothing is stored."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.services.files.archives import Item
-from rag.services.files.upload import too_large
-from rag.services.ingest.draft import indexed_text
+from rag.services.files.archives import UploadItem
+from rag.services.files.upload import file_too_large
+from rag.services.ingest.staged_revision import indexed_text
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.detect.encodings import encoding_name
@@ -25,7 +25,7 @@ SAMPLE_CHUNKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IngestEstimate:
     """Counts for one ingest; ``seconds`` is the embedding's time on this machine."""
 
     n_files: int
@@ -44,7 +44,9 @@ class Estimate:
         return "\n".join(lines)
 
 
-def estimate(*, store: models.Store, items: Sequence[Item], encoding: str = "") -> Estimate:
+def estimate_ingest(
+    *, store: models.Store, items: Sequence[UploadItem], encoding: str = ""
+) -> IngestEstimate:
     """Parse and cut every document as an ingest would; long texts are extrapolated.
 
     Raises InvalidInputError for an unknown encoding.
@@ -67,14 +69,14 @@ def estimate(*, store: models.Store, items: Sequence[Item], encoding: str = "") 
         started = time.perf_counter()
         embedder.embed_passages(sample)
     each = (time.perf_counter() - started) / max(1, len(sample))
-    return Estimate(
+    return IngestEstimate(
         len(items), sum(item.size for item in items), n_chunks, n_chunks * each, tuple(refused)
     )
 
 
-def _count(store: models.Store, item: Item, encoding: str) -> tuple[int, list[str]]:
+def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, list[str]]:
     if item.size > conf().max_file_bytes:
-        raise too_large(name=item.name)
+        raise file_too_large(name=item.name)
     embedder = wiring.embedder_of(store.live_space_id)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "content"

@@ -1,8 +1,6 @@
-"""The job of a file: parse, cut, embed, swap in. Resumable at any point.
+"""Index job of a file: parse, chunk, embed, activate; resumable at any point.
 
-Until the swap the old revision serves; after it the new one does. Nothing is half-visible.
-
-A file's draft becomes its live revision. In: a parsed document. Out: one transaction.
+The old revision serves until the new one is activated in one transaction; nothing is half-visible.
 """
 
 from __future__ import annotations
@@ -19,18 +17,18 @@ from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.documents import ParsedDocument
 from rag.core.errors import ConflictError, DocumentError, RAGError
-from rag.providers.postgres.db.locks import holding_file, keep_store
+from rag.providers.postgres.db.locks import file_lock, lock_store_shared
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.write.canonical import write_canonical
-from rag.providers.postgres.write.drafts import discard_draft
-from rag.providers.postgres.write.swap import SwapTarget, swap_in
+from rag.providers.postgres.write.staging import discard_staged
+from rag.providers.postgres.write.swap import SwapTarget, swap_revision
 from rag.providers.procrastinate_queue import is_waiting
-from rag.services.gemini.upload import send_file
-from rag.services.index.lexical_weights import settle_file, settle_store
+from rag.services.gemini.upload import upload_to_gemini
+from rag.services.index.lexical_weights import reweigh_file, reweigh_if_drifted
 from rag.services.index.spaces import queue_index_builds
-from rag.services.index.vectors import fill_others
-from rag.services.ingest.carry_over import CarryOver, embed_anew, match_file
-from rag.services.ingest.draft import draft_file, kept_document
+from rag.services.index.vectors import backfill_shadow_spaces
+from rag.services.ingest.preserve_edits import EditPreserver, match_edits, reembed_edits
+from rag.services.ingest.staged_revision import stage_revision, stored_document
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.match_chunks import Matched
 
@@ -51,7 +49,7 @@ _PUBLISHED = (
 
 
 @transaction.atomic
-def publish_file(*, file: models.File, document: ParsedDocument, planned: Matched) -> bool:
+def activate_revision(*, file: models.File, document: ParsedDocument, planned: Matched) -> bool:
     """Swap the draft in, and what people did with it; False when the file was deleted meanwhile.
 
     ``planned`` is what the draft was cut around. Raises ConflictError when the draft relies on a
@@ -59,7 +57,7 @@ def publish_file(*, file: models.File, document: ParsedDocument, planned: Matche
     then), or does not fit what somebody did meanwhile.
     """
     space_id = file.store.live_space_id
-    if not keep_store(file.store_id):
+    if not lock_store_shared(file.store_id):
         return False
     row = models.File.objects.select_for_update().light().filter(pk=file.pk).first()
     if row is None:
@@ -78,9 +76,9 @@ def publish_file(*, file: models.File, document: ParsedDocument, planned: Matche
         revision=row.revision,
         content_type=row.content_type,
     )
-    work = CarryOver(file=row, document=document, planned=planned)
+    work = EditPreserver(file=row, document=document, planned=planned)
     n_kept = work.before()
-    row.n_chunks = swap_in(target) + n_kept
+    row.n_chunks = swap_revision(target) + n_kept
     work.after()
     row.kind, row.encoding, row.parser = document.kind, document.encoding, document.parser
     write_canonical(row.pk, document.text)
@@ -88,7 +86,7 @@ def publish_file(*, file: models.File, document: ParsedDocument, planned: Matche
     row.blocks = [asdict(block) for block in document.blocks]
     notice = file.chunk_rule.notice
     notices = [*document.warnings, *([notice] if notice else [])]
-    row.warnings = [told.as_dict() for told in notices]
+    row.warnings = [one.as_dict() for one in notices]
     row.status, row.error, row.progress = models.File.Status.COMPLETED, None, {}
     if is_waiting(f"file:{row.pk}"):
         row.status, row.progress = models.File.Status.PROCESSING, {"stage": "waiting"}
@@ -107,7 +105,7 @@ def index_file(*, file_id: int, fresh_vectors: bool = False, from_text: bool = F
         # Without holding it: the lock would stay with a connection that goes back to the pool.
         _send(file_id)
         return
-    with holding_file(file_id):
+    with file_lock(file_id):
         _index(file_id, fresh_vectors, from_text)
 
 
@@ -119,14 +117,14 @@ def _index(file_id: int, fresh_vectors: bool, from_text: bool) -> None:
         status=models.File.Status.PROCESSING, error=None, progress={"stage": "parsing"}
     )
     try:
-        kept = kept_document(file=file) if from_text else None
-        if not _bring_in(file, kept or _parse(file), fresh_vectors):
+        kept = stored_document(file=file) if from_text else None
+        if not _stage_and_activate(file, kept or _parse(file), fresh_vectors):
             return
         if fresh_vectors:
-            embed_anew(file_id=file.pk)
-        fill_others(store_id=file.store_id, file_ids=[file.pk])
+            reembed_edits(file_id=file.pk)
+        backfill_shadow_spaces(store_id=file.store_id, file_ids=[file.pk])
     except RAGError as error:
-        record_failure(file_id=file.pk, error=error)
+        record_file_error(file_id=file.pk, error=error)
         return
     except IntegrityError:
         # Rows of a file that was deleted meanwhile, alone or with its store.
@@ -134,8 +132,8 @@ def _index(file_id: int, fresh_vectors: bool, from_text: bool) -> None:
             raise
         return
     stats.roll_up([file.store_id])
-    settle_file(file_id=file.pk)
-    settle_store(store_id=file.store_id)
+    reweigh_file(file_id=file.pk)
+    reweigh_if_drifted(store_id=file.store_id)
     stats.merge_pending_terms()
     queue_index_builds(store_id=file.store_id)
 
@@ -143,21 +141,21 @@ def _index(file_id: int, fresh_vectors: bool, from_text: bool) -> None:
 def _send(file_id: int) -> None:
     # The row holds what goes wrong.
     with suppress(RAGError):
-        send_file(file_id=file_id, deadline=Deadline(conf().upload_timeout_s))
+        upload_to_gemini(file_id=file_id, deadline=Deadline(conf().upload_timeout_s))
 
 
-def record_failure(*, file_id: int, error: RAGError) -> None:
+def record_file_error(*, file_id: int, error: RAGError) -> None:
     """Put a file's error on its row; its bytes and its live revision stay."""
     models.File.objects.filter(pk=file_id).update(
         status=models.File.Status.ERROR, error=error.as_dict(), progress={}
     )
 
 
-def _bring_in(file: models.File, document: ParsedDocument, fresh_vectors: bool) -> bool:
+def _stage_and_activate(file: models.File, document: ParsedDocument, fresh_vectors: bool) -> bool:
     """Draft and publish; return False when the file was deleted meanwhile."""
     for is_last in (False, True):
-        planned = match_file(file=file, document=document)
-        n_rows = draft_file(
+        planned = match_edits(file=file, document=document)
+        n_rows = stage_revision(
             file=file, document=document, fresh_vectors=fresh_vectors, holes=planned.holes
         )
         if not n_rows and not planned.holes:
@@ -165,10 +163,10 @@ def _bring_in(file: models.File, document: ParsedDocument, fresh_vectors: bool) 
                 "“{name}” holds no text.", hint="Upload one with text.", name=file.name
             )
         try:
-            return publish_file(file=file, document=document, planned=planned)
+            return activate_revision(file=file, document=document, planned=planned)
         except ConflictError:
             # The draft counts on a vector that is gone: it would fail in the same way for ever.
-            discard_draft(file.pk)
+            discard_staged(file.pk)
             if is_last:
                 raise
     return False

@@ -1,4 +1,4 @@
-"""How a file would be cut by another rule. In: file and rule. Out: chunks; nothing is stored."""
+"""Chunking preview: how another chunk rule would cut a file's text; nothing is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag.core.access import Scope
 from rag.core.documents import Block, Chunk, ChunkRule, Page, ParsedDocument
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
-from rag.services.ingest.carry_over import touched_chunks
+from rag.services.ingest.preserve_edits import edited_chunks
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.chunk import chunk_document
 
@@ -21,7 +21,7 @@ MAX_CHARS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ChunkPreview:
     """What a rule makes of a file's text, up to 200,000 characters of it.
 
     ``chunks`` are new; ``kept`` are spans of chunks that people edited or switched off, which no
@@ -56,7 +56,7 @@ class Preview:
         return len(self.text) == self.length
 
 
-def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> Preview:
+def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> ChunkPreview:
     """Cut a file's text as an ingest would, by the same code and around what people edited.
 
     Raises NotFoundError to who may not read the file, InvalidInputError while it has no text.
@@ -74,7 +74,7 @@ def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> Preview:
         raise InvalidInputError(
             "“{name}” has no text yet.", hint="Wait until it is read.", name=file.name
         )
-    passages = [one for one in touched_chunks(file=file) if not one.is_added]
+    passages = [one for one in edited_chunks(file=file) if not one.is_added]
     holes = [one for one in passages if one.own_start < len(head)]
     holes.sort(key=lambda one: one.own_start)
     live = models.Chunk.objects.live().filter(file=file).exclude(origin=models.Chunk.Origin.ADDED)
@@ -88,7 +88,7 @@ def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> Preview:
         [(one.own_start, one.char_end) for one in holes],
     )
     kept = [(one.own_start, min(one.char_end, len(head))) for one in holes if one.chunk_id]
-    return Preview(head, length, tuple(chunks), kept, n_today)
+    return ChunkPreview(head, length, tuple(chunks), kept, n_today)
 
 
 def _document(file: models.File, head: str) -> ParsedDocument:

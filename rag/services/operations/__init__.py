@@ -1,1 +1,1 @@
-"""To be written."""
+"""Operations: health, consistency checks, recovery and retention, metrics, dashboard, jobs."""

@@ -1,7 +1,4 @@
-"""Vector indexes: those that lack, those that are broken, and what HNSW finds. Out: findings.
-
-Whether Milvus, where it is asked, follows Postgres. Out: findings.
-"""
+"""Consistency checks of vector indexes (missing, invalid, recall) and of Milvus."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ from rag.providers.postgres.outbox.feed_rows import feedable_spaces
 from rag.providers.postgres.outbox.switch import outbox_state
 from rag.providers.postgres.search.recall import RecallQuestion, measure_recall
 from rag.providers.postgres.vectors.spaces import index_name
-from rag.services.index.milvus_feed import start_feeding, stop_feeding
-from rag.services.index.spaces import build_due_indexes, due_indexes
-from rag.services.operations.finding import Finding
-from rag.services.search.targets import search_targets
+from rag.services.index.outbox import start_outbox, stop_outbox
+from rag.services.index.spaces import build_pending_indexes, pending_indexes
+from rag.services.operations.check_result import CheckResult
+from rag.services.search.targets import resolve_targets
 from rag.services.wiring.registry import is_milvus, milvus_server
 
 MIN_RECALL = 0.95
@@ -43,14 +40,18 @@ _TYPES = """
 SELECT content_type, sum(n_chunks) FROM rag_file WHERE store_id = %s GROUP BY 1
 HAVING sum(n_chunks) >= 100 ORDER BY 2 LIMIT 1
 """
+# A search looks at what waits, so a lag costs time before it costs hits.
+MAX_LAG_S = 300.0
+_WORDS = "SELECT count(*) FROM rag_chunk_lex WHERE enabled AND len > 0"
+_VECTORS = "SELECT count(*) FROM rag_chunk_vec_s{space} WHERE enabled"
 
 
-def missing_indexes() -> Iterator[Finding]:
-    """Tell spaces without their shared HNSW index, and stores that should have one of their own."""
+def check_missing_indexes() -> Iterator[CheckResult]:
+    """Report spaces without a shared HNSW index, and stores that should have one of their own."""
     for space in models.EmbeddingSpace.objects.order_by("pk"):
-        for store_id in due_indexes(space_id=space.pk):
+        for store_id in pending_indexes(space_id=space.pk):
             whose = "its shared" if store_id is None else f"the own one of store {store_id} of its"
-            yield Finding(
+            yield CheckResult(
                 "indexes",
                 "warning",
                 f"space {space.pk} ({space.model}) lacks {whose} HNSW index"
@@ -61,13 +62,13 @@ def missing_indexes() -> Iterator[Finding]:
             )
 
 
-def broken_indexes() -> Iterator[Finding]:
-    """Tell indexes whose build died: they are maintained and never used."""
+def check_invalid_indexes() -> Iterator[CheckResult]:
+    """Report indexes whose build died: they are maintained and never used."""
     with connection.cursor() as cursor:
         cursor.execute(_INVALID)
         names = [row[0] for row in cursor.fetchall()]
     for name in names:
-        yield Finding(
+        yield CheckResult(
             "indexes",
             "warning",
             f"the index {name} is not valid",
@@ -77,32 +78,32 @@ def broken_indexes() -> Iterator[Finding]:
         )
 
 
-def recall() -> Iterator[Finding]:
-    """Tell how much of the exact answer each large store's searches find, whole and filtered.
+def check_recall() -> Iterator[CheckResult]:
+    """Report how much of the exact answer each large store's searches find, whole and filtered.
 
     On up to 50 of the store's own vectors a filter, and 20 s in all.
     """
     stores = models.Store.objects.filter(
         backend=models.Store.Backend.LOCAL, n_chunks__gt=conf().hnsw_min_chunks
     )
-    targets = search_targets(stores=list(stores), scope=Scope.operator())
-    asked = [
+    targets = resolve_targets(stores=list(stores), scope=Scope.operator())
+    probes = [
         (target, *one)
         for target in sorted(targets, key=lambda one: one.n_chunks)
         if target.has_hnsw or target.has_partial
         for one in _questions(target)
     ]
     ends = time.monotonic() + RECALL_S
-    for number, (target, filters, question) in enumerate(asked):
+    for number, (target, filters, question) in enumerate(probes):
         # Each has its share of the time, and what those before have left.
-        share_s = (ends - time.monotonic()) / (len(asked) - number)
+        share_s = (ends - time.monotonic()) / (len(probes) - number)
         found = measure_recall(question, until=time.monotonic() + share_s)
         whose = f"store {target.store_id}: recall@10 with {filters}"
         if not found.n_asked:
-            yield Finding("recall", "note", f"{whose} was not measured, time is up")
+            yield CheckResult("recall", "note", f"{whose} was not measured, time is up")
             continue
         is_good = found.recall >= MIN_RECALL
-        yield Finding(
+        yield CheckResult(
             "recall",
             "note" if is_good else "warning",
             f"{whose} is {found.recall:.3f}",
@@ -124,7 +125,7 @@ def _questions(target: StoreTarget) -> Iterator[tuple[str, RecallQuestion]]:
 
 
 def _build(space_id: int) -> str:
-    return f"built {build_due_indexes(space_id=space_id)} indexes of space {space_id}"
+    return f"built {build_pending_indexes(space_id=space_id)} indexes of space {space_id}"
 
 
 def _drop(name: str) -> str:
@@ -133,17 +134,11 @@ def _drop(name: str) -> str:
     return f"dropped {name}"
 
 
-# A search looks at what waits, so a lag costs time before it costs hits.
-MAX_LAG_S = 300.0
-_WORDS = "SELECT count(*) FROM rag_chunk_lex WHERE enabled AND len > 0"
-_VECTORS = "SELECT count(*) FROM rag_chunk_vec_s{space} WHERE enabled"
-
-
-def outbox() -> Iterator[Finding]:
-    """Tell changes that nobody notes, that nobody asked for, or that wait for too long."""
+def check_outbox() -> Iterator[CheckResult]:
+    """Report changes that nobody notes, that nobody asked for, or that wait for too long."""
     state = outbox_state()
     if state.is_on and not is_milvus():
-        yield Finding(
+        yield CheckResult(
             "outbox",
             "warning",
             "changes are noted for Milvus, which nobody asks",
@@ -153,7 +148,7 @@ def outbox() -> Iterator[Finding]:
     if not is_milvus():
         return
     if not state.is_on:
-        yield Finding(
+        yield CheckResult(
             "outbox",
             "error",
             "searches ask Milvus, and no changes are noted for it",
@@ -161,7 +156,7 @@ def outbox() -> Iterator[Finding]:
             fix=_start,
         )
     elif state.lag_s > MAX_LAG_S:
-        yield Finding(
+        yield CheckResult(
             "outbox",
             "warning",
             f"{state.n_waiting} changes wait for Milvus, the oldest for {state.lag_s:.0f} s",
@@ -170,25 +165,25 @@ def outbox() -> Iterator[Finding]:
         )
 
 
-def milvus_chunks() -> Iterator[Finding]:
-    """Tell collections of Milvus that hold more or fewer chunks than Postgres, nothing waiting."""
+def check_milvus_counts() -> Iterator[CheckResult]:
+    """Report Milvus collections that hold more or fewer chunks than Postgres, nothing waiting."""
     if not is_milvus() or not outbox_state().is_on:
         return
     for space_id in (WORDS, *feedable_spaces()):
-        there, here = _n_there(space_id), _n_here(space_id)
+        there, here = _n_in_milvus(space_id), _n_in_postgres(space_id)
         if there != here and not outbox_state().n_waiting:
             whose = f"space {space_id}" if space_id else "the words"
-            yield Finding(
+            yield CheckResult(
                 "milvus",
                 "warning",
                 f"Milvus holds {there} chunks of {whose}, Postgres {here}",
                 "Feed it anew: rag_feed --all.",
                 facts={"space": space_id, "there": there, "here": here},
-                fix=_start_anew,
+                fix=_restart,
             )
 
 
-def _n_there(space_id: int) -> int:
+def _n_in_milvus(space_id: int) -> int:
     release_db()
     try:
         return count_chunks(milvus_server(), space_id)
@@ -196,19 +191,19 @@ def _n_there(space_id: int) -> int:
         return 0
 
 
-def _n_here(space_id: int) -> int:
+def _n_in_postgres(space_id: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(_VECTORS.format(space=int(space_id)) if space_id else _WORDS)
         return int(cursor.fetchone()[0])
 
 
 def _stop() -> str:
-    return f"stopped; {stop_feeding()} changes were not fed"
+    return f"stopped; {stop_outbox()} changes were not fed"
 
 
 def _start() -> str:
-    return f"noted {start_feeding()} changes; workers feed them"
+    return f"noted {start_outbox()} changes; workers feed them"
 
 
-def _start_anew() -> str:
-    return f"noted {start_feeding(everything=True)} changes; workers feed them"
+def _restart() -> str:
+    return f"noted {start_outbox(everything=True)} changes; workers feed them"

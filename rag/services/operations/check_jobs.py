@@ -1,4 +1,4 @@
-"""Jobs that nobody works on, and files that wait for one. Out: findings."""
+"""Consistency checks of the queue: stalled, late and failed jobs, files without a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 
 from rag.providers.procrastinate_queue import files_without_job
-from rag.services.operations.finding import Finding
+from rag.services.operations.check_result import CheckResult
 from rag.services.operations.recovery import recover_jobs
 
 LATE_S = 3600
@@ -29,12 +29,12 @@ SELECT task_name, count(*) FROM procrastinate_jobs WHERE status = 'failed' GROUP
 """
 
 
-def jobs() -> Iterator[Finding]:
-    """Tell jobs of dead workers, jobs that wait for too long, jobs that failed, and no worker."""
+def check_job_queue() -> Iterator[CheckResult]:
+    """Report jobs of dead workers, jobs that wait for too long, jobs that failed, and no worker."""
     after_s = settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"]
     ((n_stalled,),) = _rows(_STALLED, [after_s])
     if n_stalled:
-        yield Finding(
+        yield CheckResult(
             "jobs",
             "warning",
             f"{n_stalled} jobs are in the hands of dead workers",
@@ -43,7 +43,7 @@ def jobs() -> Iterator[Finding]:
             fix=_recover,
         )
     for queue, n, age_s in _rows(_LATE, [LATE_S]):
-        yield Finding(
+        yield CheckResult(
             "jobs",
             "warning",
             f"{n} jobs of the queue {queue} wait, the oldest for {age_s} s",
@@ -51,7 +51,7 @@ def jobs() -> Iterator[Finding]:
             facts={"queue": queue, "jobs": n, "age_s": age_s},
         )
     for task, n in _rows(_FAILED):
-        yield Finding(
+        yield CheckResult(
             "jobs",
             "note",
             f"{n} jobs {task} failed within the last week",
@@ -64,7 +64,7 @@ def jobs() -> Iterator[Finding]:
         [2 * after_s],
     )
     if not n_workers:
-        yield Finding(
+        yield CheckResult(
             "jobs",
             "warning",
             "no queue worker is running",
@@ -72,12 +72,12 @@ def jobs() -> Iterator[Finding]:
         )
 
 
-def files_at_rest() -> Iterator[Finding]:
-    """Tell files that are said to be processed though no job is there for them."""
+def check_stuck_files() -> Iterator[CheckResult]:
+    """Report files that are said to be processed though no job is there for them."""
     waiting = files_without_job()
     if waiting:
         ids = [file_id for file_id, _ in waiting]
-        yield Finding(
+        yield CheckResult(
             "files",
             "error",
             f"{len(ids)} files wait for a job that is not there",

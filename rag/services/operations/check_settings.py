@@ -1,4 +1,7 @@
-"""Settings that do not fit the data. Out: findings. No service is called, no key is shown."""
+"""Consistency checks of settings against data: models, partitions, prices, rerankers.
+
+No service is called and no key is shown.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from django.db import connection
 from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.services.operations.finding import Finding
-from rag.services.search.search import ON_THIS_MACHINE
+from rag.services.operations.check_result import CheckResult
+from rag.services.search.engine import LOCAL_PROVIDERS
 from rag.services.usage.prices import read_price
 from rag.services.wiring import registry as wiring
 
@@ -21,14 +24,14 @@ WHERE conrelid = to_regclass(%s) AND contype = 'c'
 """
 
 
-def models_of_stores() -> Iterator[Finding]:
-    """Tell stores whose embedding model is not the configured one, or makes other vectors now."""
+def check_store_models() -> Iterator[CheckResult]:
+    """Report stores whose embedding model is not the configured one, or makes other vectors now."""
     spaces = models.EmbeddingSpace.objects.filter(stores__isnull=False).distinct().order_by("pk")
     for space in spaces:
         stores = list(space.stores.order_by("pk").values_list("slug", flat=True))
         facts = {"space": space.pk, "model": space.model, "stores": stores[:20]}
         if space.model != conf().embedding_model:
-            yield Finding(
+            yield CheckResult(
                 "settings",
                 "note",
                 f"{len(stores)} stores stand on {space.model},"
@@ -38,7 +41,7 @@ def models_of_stores() -> Iterator[Finding]:
             )
         fault = _fault(space)
         if fault:
-            yield Finding(
+            yield CheckResult(
                 "settings",
                 "error",
                 f"{space.model}: {fault}",
@@ -47,15 +50,15 @@ def models_of_stores() -> Iterator[Finding]:
             )
 
 
-def partitions() -> Iterator[Finding]:
-    """Tell spaces without a table for their vectors, or with one for another dimension."""
+def check_partitions() -> Iterator[CheckResult]:
+    """Report spaces without a table for their vectors, or with one for another dimension."""
     for space in models.EmbeddingSpace.objects.order_by("pk"):
         with connection.cursor() as cursor:
             cursor.execute(_DIM, [f"rag_chunk_vec_s{space.pk}"])
             row = cursor.fetchone()
         is_used = space.stores.exists()
         if row is None and is_used:
-            yield Finding(
+            yield CheckResult(
                 "spaces",
                 "error",
                 f"space {space.pk} has no table for its vectors",
@@ -63,7 +66,7 @@ def partitions() -> Iterator[Finding]:
                 facts={"space": space.pk},
             )
         elif row is not None and f"= {space.dim})" not in row[0]:
-            yield Finding(
+            yield CheckResult(
                 "spaces",
                 "error",
                 f"the table of space {space.pk} takes other vectors than {space.dim}",
@@ -72,17 +75,17 @@ def partitions() -> Iterator[Finding]:
             )
 
 
-def prices_and_ranking() -> Iterator[Finding]:
-    """Tell prices that are none, and stores that rank by an endpoint that is not set up."""
+def check_prices_and_rerankers() -> Iterator[CheckResult]:
+    """Report prices that are none, and stores that rank by an endpoint that is not set up."""
     for name in conf().prices:
         try:
             read_price(name=name)
         except RAGError as error:
-            yield Finding("settings", "warning", str(error), "Until then its cost is unknown.")
+            yield CheckResult("settings", "warning", str(error), "Until then its cost is unknown.")
     if not conf().rerank_url:
         wanting = models.Store.objects.filter(retrieval__rerank="endpoint")
         for slug in wanting.values_list("slug", flat=True):
-            yield Finding(
+            yield CheckResult(
                 "settings",
                 "warning",
                 f"store {slug} ranks by an endpoint: none is set up",
@@ -93,7 +96,7 @@ def prices_and_ranking() -> Iterator[Finding]:
 
 def _fault(space: models.EmbeddingSpace) -> str:
     provider = space.model.partition(":")[0]
-    if provider in ON_THIS_MACHINE:
+    if provider in LOCAL_PROVIDERS:
         try:
             wiring.embedder_of(space.pk)
         except RAGError as error:

@@ -1,6 +1,6 @@
-"""Original files on disk and their rows. Out: findings. Folders are listed, no file is opened.
+"""Consistency checks of original files, database server, planner statistics and disk.
 
-The database server, its statistics, and the disk. Out: findings.
+Folders are listed; no file is opened.
 """
 
 from __future__ import annotations
@@ -14,12 +14,25 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from rag import models
-from rag.services.operations.finding import Finding
+from rag.services.operations.check_result import CheckResult
 from rag.services.operations.recovery import ORPHAN_AFTER_S, remove_orphans
 
+MIN_POSTGRES, MIN_VECTOR = 150000, (0, 8)
+# Below it the upkeep of one large store may not find the room that it needs.
+MIN_FREE_BYTES = 5_000_000_000
+MIN_FREE_SHARE = 0.05
+_STALE = """
+SELECT relname, n_live_tup, n_mod_since_analyze FROM pg_stat_user_tables
+WHERE (relname LIKE 'rag\\_%%' OR relname LIKE 'agents\\_%%')
+  AND n_live_tup + n_mod_since_analyze > 10000
+  AND (n_mod_since_analyze > 0.2 * n_live_tup
+    OR coalesce(last_analyze, last_autoanalyze) IS NULL)
+ORDER BY relname
+"""
 
-def original_bytes() -> Iterator[Finding]:
-    """Tell files whose bytes are gone, and bytes that no file names."""
+
+def check_original_files() -> Iterator[CheckResult]:
+    """Report files whose bytes are gone, and bytes that no file names."""
     named: dict[str, list[tuple[int, str]]] = {}
     rows = models.File.objects.exclude(content="").order_by("pk").values_list("pk", "content")
     for pk, content in rows.iterator(chunk_size=5000):
@@ -32,7 +45,7 @@ def original_bytes() -> Iterator[Finding]:
         missing += [pk for pk, name in ours if name not in there]
         n_alone += len(there - {name for _, name in ours})
     if missing:
-        yield Finding(
+        yield CheckResult(
             "bytes",
             "error",
             f"the bytes of {len(missing)} files are gone",
@@ -40,7 +53,7 @@ def original_bytes() -> Iterator[Finding]:
             facts={"files": missing[:20]},
         )
     if n_alone:
-        yield Finding(
+        yield CheckResult(
             "bytes",
             "note",
             f"{n_alone} files on disk belong to nothing",
@@ -61,22 +74,8 @@ def _remove() -> str:
     return f"removed {remove_orphans()} old files that belong to nothing"
 
 
-MIN_POSTGRES, MIN_VECTOR = 150000, (0, 8)
-# Below it the upkeep of one large store may not find the room that it needs.
-MIN_FREE_BYTES = 5_000_000_000
-MIN_FREE_SHARE = 0.05
-_STALE = """
-SELECT relname, n_live_tup, n_mod_since_analyze FROM pg_stat_user_tables
-WHERE (relname LIKE 'rag\\_%%' OR relname LIKE 'agents\\_%%')
-  AND n_live_tup + n_mod_since_analyze > 10000
-  AND (n_mod_since_analyze > 0.2 * n_live_tup
-    OR coalesce(last_analyze, last_autoanalyze) IS NULL)
-ORDER BY relname
-"""
-
-
-def versions() -> Iterator[Finding]:
-    """Tell which PostgreSQL and pgvector run, and when one is too old."""
+def check_versions() -> Iterator[CheckResult]:
+    """Report which PostgreSQL and pgvector run, and when one is too old."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('server_version_num')::int, current_setting('server_version')"
@@ -88,9 +87,9 @@ def versions() -> Iterator[Finding]:
         )
         vector, offered = cursor.fetchone()
     facts = {"postgres": server, "pgvector": vector}
-    yield Finding("versions", "note", f"PostgreSQL {server}, pgvector {vector}", facts=facts)
+    yield CheckResult("versions", "note", f"PostgreSQL {server}, pgvector {vector}", facts=facts)
     if number < MIN_POSTGRES:
-        yield Finding(
+        yield CheckResult(
             "versions",
             "error",
             f"PostgreSQL {server} is older than 15",
@@ -98,7 +97,7 @@ def versions() -> Iterator[Finding]:
             facts=facts,
         )
     if tuple(map(int, vector.split(".")[:2])) < MIN_VECTOR:
-        yield Finding(
+        yield CheckResult(
             "versions",
             "error",
             f"pgvector {vector} is older than 0.8",
@@ -106,7 +105,7 @@ def versions() -> Iterator[Finding]:
             facts=facts,
         )
     elif offered and offered != vector:
-        yield Finding(
+        yield CheckResult(
             "versions",
             "note",
             f"pgvector {offered} is installed, {vector} is in use",
@@ -115,13 +114,13 @@ def versions() -> Iterator[Finding]:
         )
 
 
-def stale_statistics() -> Iterator[Finding]:
-    """Tell tables whose statistics are old, so that the planner may choose badly."""
+def check_planner_statistics() -> Iterator[CheckResult]:
+    """Report tables whose statistics are old, so that the planner may choose badly."""
     with connection.cursor() as cursor:
         cursor.execute(_STALE)
         rows = cursor.fetchall()
     for table, n_rows, n_changed in rows:
-        yield Finding(
+        yield CheckResult(
             "statistics",
             "warning",
             f"{table}: {n_changed} of about {n_rows} rows have changed since it was analyzed",
@@ -131,12 +130,12 @@ def stale_statistics() -> Iterator[Finding]:
         )
 
 
-def disk() -> Iterator[Finding]:
-    """Tell how large the database is, and when a disk is nearly full."""
+def check_disk() -> Iterator[CheckResult]:
+    """Report how large the database is, and when a disk is nearly full."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_database_size(current_database())")
         size = cursor.fetchone()[0]
-    yield Finding(
+    yield CheckResult(
         "disk", "note", f"the database takes {size / 1e9:.2f} GB", facts={"database_bytes": size}
     )
     for name, place in (("files", settings.MEDIA_ROOT), ("data", settings.VAR_DIR)):
@@ -144,7 +143,7 @@ def disk() -> Iterator[Finding]:
             continue
         usage = shutil.disk_usage(place)
         if usage.free < max(MIN_FREE_BYTES, MIN_FREE_SHARE * usage.total):
-            yield Finding(
+            yield CheckResult(
                 "disk",
                 "error" if usage.free < MIN_FREE_BYTES / 5 else "warning",
                 f"the disk of the {name} has {usage.free / 1e9:.1f} GB left",

@@ -1,8 +1,4 @@
-"""How the stores are used and how well. In: a Scope. Out: figures of the last days.
-
-Which files answers rest on. In: logged queries. Out: files with the most verified citations.
-How many queries there were, how fast and how good. In: logged queries. Out: sums by day.
-"""
+"""Dashboard: query volume, latency, quality, cache hits and cited files of the last 14 days."""
 
 from __future__ import annotations
 
@@ -16,22 +12,13 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.files.visibility import visible_files, visible_queries
+from rag.services.files.visibility import visible_files
+from rag.services.operations.visibility import visible_queries
 
 _CITED = """SELECT (c->>'file_id')::bigint AS file_id, count(*) AS n
 FROM ({rows}) q, jsonb_array_elements(q.citations) c
 WHERE q.citations <> '[]' AND c->>'file_id' IS NOT NULL AND c->>'verdict' = 'verified'
 GROUP BY 1 ORDER BY 2 DESC, 1"""
-
-
-def cited_files(*, rows: QuerySet[models.QueryLog]) -> list[tuple[int, int]]:
-    """Return (file id, number of verified citations), the most cited first; files may be gone."""
-    sql, params = rows.values("citations").query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(_CITED.format(rows=sql), params)
-        return [(int(pk), int(n)) for pk, n in cursor.fetchall()]
-
-
 # Below, the best hit is doubtful (see judge_hits).
 GOOD = 0.5
 _FIGURES = """
@@ -45,6 +32,18 @@ FROM (SELECT *, (created_at AT TIME ZONE %s)::date AS day, (timings_ms->>'total'
   chunk_ids = '{{}}' AS is_empty FROM ({rows}) r) q
 GROUP BY GROUPING SETS ((day), ())
 """
+DAYS = 14
+# The newest rows say enough; an installation with more a fortnight waits no longer for them.
+MAX_ROWS = 100_000
+N_FILES = 8
+
+
+def most_cited_files(*, rows: QuerySet[models.QueryLog]) -> list[tuple[int, int]]:
+    """Return (file id, number of verified citations), the most cited first; files may be gone."""
+    sql, params = rows.values("citations").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(_CITED.format(rows=sql), params)
+        return [(int(pk), int(n)) for pk, n in cursor.fetchall()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +73,11 @@ def query_figures(*, rows: QuerySet[models.QueryLog]) -> dict[date | None, Query
         return {day: QueryFigures(*figures) for day, *figures in cursor.fetchall()}
 
 
-DAYS = 14
-# The newest rows say enough; an installation with more a fortnight waits no longer for them.
-MAX_ROWS = 100_000
-N_FILES = 8
 _NONE = QueryFigures(0, None, None, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayFigures:
     """One day's queries, their latencies in ms and the share without a good hit (None: unknown)."""
 
     day: date
@@ -93,37 +88,37 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DashboardFigures:
     """The days, each once, and the whole of them; shares are 0 to 1, None without any query.
 
     ``cited`` are the files with the most verified citations as (id, name, n); ``never_cited`` some
     searchable ones without any as (id, name), ``n_never_cited`` counts them.
     """
 
-    days: tuple[Day, ...]
-    whole: Day
+    days: tuple[DayFigures, ...]
+    whole: DayFigures
     cache_share: float | None
     cited: tuple[tuple[int, str, int], ...]
     never_cited: tuple[tuple[int, str], ...]
     n_never_cited: int
 
 
-def dashboard(*, scope: Scope) -> Figures:
+def dashboard(*, scope: Scope) -> DashboardFigures:
     """Return the figures of the queries that ``scope`` may look at, over 14 days."""
     today = timezone.localdate()
     first = today - timedelta(days=DAYS - 1)
     since = timezone.now() - timedelta(days=DAYS)
-    asked = visible_queries(scope=scope).filter(created_at__gte=since)
-    rows = asked.order_by("-pk")[:MAX_ROWS]
+    queries = visible_queries(scope=scope).filter(created_at__gte=since)
+    rows = queries.order_by("-pk")[:MAX_ROWS]
     by_day = query_figures(rows=rows)
     whole = by_day[None]
-    cited = cited_files(rows=rows)
+    cited = most_cited_files(rows=rows)
     files = visible_files(scope=scope, rows=models.File.objects.filter(n_chunks__gt=0))
     names = dict(files.filter(pk__in=[pk for pk, _ in cited[:100]]).values_list("pk", "name"))
     # One array: thousands of parameters take longer to send than to look up.
     is_cited = Q(pk__in=RawSQL("SELECT unnest(%s::bigint[])", [[pk for pk, _ in cited]]))
     days = [first + timedelta(days=n) for n in range(DAYS)]
-    return Figures(
+    return DashboardFigures(
         days=tuple(_day(day, by_day.get(day, _NONE)) for day in days),
         whole=_day(today, whole),
         cache_share=_share(whole.n_kept, whole.n_asked),
@@ -136,8 +131,8 @@ def dashboard(*, scope: Scope) -> Figures:
     )
 
 
-def _day(day: date, sums: QueryFigures) -> Day:
-    return Day(day, sums.n, sums.p50_ms, sums.p95_ms, _share(sums.n_bad, sums.n_judged))
+def _day(day: date, sums: QueryFigures) -> DayFigures:
+    return DayFigures(day, sums.n, sums.p50_ms, sums.p95_ms, _share(sums.n_bad, sums.n_judged))
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Looks whether everything fits together. In: nothing. Out: findings, and what was repaired.
+"""Doctor: runs every consistency check and repairs what can be repaired safely.
 
 Rows are counted by whole statements; recall and, in large stores, document frequencies are
 sampled. A million chunks take less than a minute.
@@ -14,40 +14,41 @@ from django.db import DatabaseError, ProgrammingError
 
 from rag import models
 from rag.core.errors import RAGError, UnknownNameError
-from rag.services.operations import check_index, check_jobs, check_rows, check_settings
-from rag.services.operations import check_index as check_outbox
-from rag.services.operations import check_rows as check_statistics
-from rag.services.operations import check_rows as check_terms
-from rag.services.operations import check_storage as check_bytes
-from rag.services.operations import check_storage as check_server
-from rag.services.operations.finding import Check, Finding
+from rag.services.operations import (
+    check_index,
+    check_jobs,
+    check_rows,
+    check_settings,
+    check_storage,
+)
+from rag.services.operations.check_result import Check, CheckResult
 
 CHECKS: dict[str, Check] = {
-    "versions": check_server.versions,
-    "disk": check_server.disk,
-    "spaces": check_settings.partitions,
-    "models": check_settings.models_of_stores,
-    "settings": check_settings.prices_and_ranking,
-    "jobs": check_jobs.jobs,
-    "files": check_jobs.files_at_rest,
-    "deltas": check_statistics.deltas,
-    "bytes": check_bytes.original_bytes,
-    "restrictions": check_rows.restrictions,
-    "chunks": check_rows.chunks_without_rows,
-    "rows": check_rows.rows_without_chunks,
-    "totals": check_terms.totals,
-    "frequencies": check_terms.frequencies,
-    "weights": check_statistics.weights_off,
-    "statistics": check_server.stale_statistics,
-    "broken": check_index.broken_indexes,
-    "indexes": check_index.missing_indexes,
-    "outbox": check_outbox.outbox,
-    "milvus": check_outbox.milvus_chunks,
-    "recall": check_index.recall,
+    "versions": check_storage.check_versions,
+    "disk": check_storage.check_disk,
+    "spaces": check_settings.check_partitions,
+    "models": check_settings.check_store_models,
+    "settings": check_settings.check_prices_and_rerankers,
+    "jobs": check_jobs.check_job_queue,
+    "files": check_jobs.check_stuck_files,
+    "deltas": check_rows.check_pending_statistics,
+    "bytes": check_storage.check_original_files,
+    "restrictions": check_rows.check_restrictions,
+    "chunks": check_rows.check_missing_rows,
+    "rows": check_rows.check_orphan_rows,
+    "totals": check_rows.check_totals,
+    "frequencies": check_rows.check_frequencies,
+    "weights": check_rows.check_weights,
+    "statistics": check_storage.check_planner_statistics,
+    "broken": check_index.check_invalid_indexes,
+    "indexes": check_index.check_missing_indexes,
+    "outbox": check_index.check_outbox,
+    "milvus": check_index.check_milvus_counts,
+    "recall": check_index.check_recall,
 }
 
 
-def examine(*, only: Sequence[str] = ()) -> Iterator[tuple[str, float, list[Finding]]]:
+def run_checks(*, only: Sequence[str] = ()) -> Iterator[tuple[str, float, list[CheckResult]]]:
     """Yield each check's name, its seconds and its findings; ``only`` names some.
 
     A check that fails is a finding itself; of a database that cannot be read at all there is one
@@ -68,19 +69,19 @@ def examine(*, only: Sequence[str] = ()) -> Iterator[tuple[str, float, list[Find
             findings = list(check())
         except (DatabaseError, RAGError, OSError) as error:
             fault = f"the check could not be made: {type(error).__name__}"
-            findings = [Finding(name, "error", fault, _first_line(error))]
+            findings = [CheckResult(name, "error", fault, _first_line(error))]
         yield name, time.monotonic() - started, findings
 
 
-def _unreadable_database() -> Iterator[Finding]:
+def _unreadable_database() -> Iterator[CheckResult]:
     try:
         models.Store.objects.exists()
     except ProgrammingError as error:
         is_empty = getattr(error.__cause__, "sqlstate", "") == "42P01"  # undefined table
         todo = "Run: manage.py migrate" if is_empty else "Give the role of DATABASE_URL the right."
-        yield Finding("database", "error", _first_line(error), todo)
+        yield CheckResult("database", "error", _first_line(error), todo)
     except (DatabaseError, OSError) as error:
-        yield Finding(
+        yield CheckResult(
             "database",
             "error",
             f"it does not answer: {_first_line(error)}",
@@ -88,14 +89,14 @@ def _unreadable_database() -> Iterator[Finding]:
         )
     except RAGError as error:
         # An embedded server that does not start, or one that is too old: its hint is in the text.
-        yield Finding("database", "error", str(error))
+        yield CheckResult("database", "error", str(error))
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-def repair(*, finding: Finding) -> Finding:
+def repair(*, finding: CheckResult) -> CheckResult:
     """Repair what can be, and return the finding as it is then: what was done stands in ``todo``.
 
     What fails stays as it was, and says why.

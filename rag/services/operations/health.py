@@ -1,4 +1,4 @@
-"""Whether this installation can work now. In: nothing. Out: each thing it needs, there or not."""
+"""Readiness: database, migrations, worker, disk and Milvus, as yes or no with numbers."""
 
 from __future__ import annotations
 

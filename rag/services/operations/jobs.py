@@ -1,4 +1,4 @@
-"""Jobs taken out of the queue and begun again by people. In: a Scope and ids. Out: how many."""
+"""Cancel and retry of queue jobs by people, within a scope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from procrastinate.contrib.django import app
 
 from rag.core.access import Scope
 from rag.services.files.edit import cancel_files, retry_files
-from rag.services.files.visibility import stalled_jobs, visible_jobs
+from rag.services.operations.visibility import stalled_jobs, visible_jobs
 
 _FILE = "file:"
 _ENDED = ("failed", "cancelled", "aborted")

@@ -1,7 +1,4 @@
-"""What Prometheus reads. In: the table of counts, and the database as it is. Out: its text.
-
-Counts and times of all processes together. In: what ``rag.core.watch`` tells. Out: sums.
-"""
+"""Prometheus metrics: counters and histograms of all processes summed in a table, and gauges."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from rag.core import watch
+from rag.core import metrics
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 EVERY_S = 5.0
@@ -38,10 +35,57 @@ INSERT INTO rag_metric AS m (name, labels, value)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::float8[])
 ON CONFLICT (name, labels) DO UPDATE SET value = m.value + excluded.value
 """
+PREFIX = "citable_"
+_BOUNDS = [f"{bound:g}" for bound in BUCKETS_S] + ["+Inf"]
+# name, help, labels, and rows of (labels..., value).
+_GAUGES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    (
+        "jobs",
+        "Jobs in the queue, by what becomes of them.",
+        ("queue", "status"),
+        "SELECT queue_name, status::text, count(*) FROM procrastinate_jobs"
+        " WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2",
+    ),
+    (
+        "oldest_job_age_seconds",
+        "How long the oldest job that could run has waited.",
+        ("queue",),
+        "SELECT j.queue_name, extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))"
+        " FROM procrastinate_jobs j LEFT JOIN LATERAL (SELECT min(at) AS at"
+        " FROM procrastinate_events WHERE job_id = j.id) e ON true WHERE j.status = 'todo'"
+        " AND (j.scheduled_at IS NULL OR j.scheduled_at <= now()) GROUP BY 1",
+    ),
+    (
+        "workers",
+        "Queue workers that have given a sign of life within a minute.",
+        (),
+        "SELECT count(*) FROM procrastinate_workers"
+        " WHERE last_heartbeat > now() - interval '1 minute'",
+    ),
+    (
+        "files",
+        "Files, by what happens to them.",
+        ("status",),
+        "SELECT status, count(*) FROM rag_file GROUP BY 1",
+    ),
+    (
+        "chunks",
+        "Chunks of local stores that can be found.",
+        (),
+        "SELECT coalesce(sum(n_chunks), 0) FROM rag_store",
+    ),
+    (
+        "answers_at_work",
+        "Answers of agents that are being written.",
+        (),
+        "SELECT count(*) FROM agents_message WHERE status = 'running'",
+    ),
+    ("database_bytes", "Size of the database.", (), "SELECT pg_database_size(current_database())"),
+)
 
 
 class MetricsWatcher:
-    """``rag.core.watch.Watcher`` that adds up in memory and sends on now and then."""
+    """``rag.core.metrics.MetricsListener`` that adds up in memory and sends on now and then."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,7 +139,7 @@ class MetricsWatcher:
 def start_metrics() -> MetricsWatcher:
     """Let this process count, and send on from a thread of its own; once a process."""
     watcher = MetricsWatcher()
-    watch.WATCHERS.append(watcher)
+    metrics.LISTENERS.append(watcher)
 
     def send() -> None:
         while True:
@@ -110,62 +154,13 @@ def start_metrics() -> MetricsWatcher:
 
 def flush_metrics() -> None:
     """Send on what this process has counted, if it counts."""
-    for watcher in watch.WATCHERS:
+    for watcher in metrics.LISTENERS:
         if isinstance(watcher, MetricsWatcher):
             watcher.flush()
 
 
 def _packed(labels: Mapping[str, str]) -> str:
     return json.dumps({name: str(labels[name])[:120] for name in sorted(labels)})
-
-
-PREFIX = "citable_"
-_BOUNDS = [f"{bound:g}" for bound in BUCKETS_S] + ["+Inf"]
-# name, help, labels, and rows of (labels..., value).
-_GAUGES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    (
-        "jobs",
-        "Jobs in the queue, by what becomes of them.",
-        ("queue", "status"),
-        "SELECT queue_name, status::text, count(*) FROM procrastinate_jobs"
-        " WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2",
-    ),
-    (
-        "oldest_job_age_seconds",
-        "How long the oldest job that could run has waited.",
-        ("queue",),
-        "SELECT j.queue_name, extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))"
-        " FROM procrastinate_jobs j LEFT JOIN LATERAL (SELECT min(at) AS at"
-        " FROM procrastinate_events WHERE job_id = j.id) e ON true WHERE j.status = 'todo'"
-        " AND (j.scheduled_at IS NULL OR j.scheduled_at <= now()) GROUP BY 1",
-    ),
-    (
-        "workers",
-        "Queue workers that have given a sign of life within a minute.",
-        (),
-        "SELECT count(*) FROM procrastinate_workers"
-        " WHERE last_heartbeat > now() - interval '1 minute'",
-    ),
-    (
-        "files",
-        "Files, by what happens to them.",
-        ("status",),
-        "SELECT status, count(*) FROM rag_file GROUP BY 1",
-    ),
-    (
-        "chunks",
-        "Chunks of local stores that can be found.",
-        (),
-        "SELECT coalesce(sum(n_chunks), 0) FROM rag_store",
-    ),
-    (
-        "answers_at_work",
-        "Answers of agents that are being written.",
-        (),
-        "SELECT count(*) FROM agents_message WHERE status = 'running'",
-    ),
-    ("database_bytes", "Size of the database.", (), "SELECT pg_database_size(current_database())"),
-)
 
 
 def metrics_page() -> bytes:
@@ -204,7 +199,7 @@ def _families(rows: Sequence[tuple[str, str, float]]) -> Iterator[Metric]:
             counters.setdefault(name.removesuffix("_total"), []).append((labels, value))
     for name, found in counters.items():
         names = _label_names(labels for labels, _ in found)
-        counter = CounterMetricFamily(PREFIX + name, _told(name), labels=names)
+        counter = CounterMetricFamily(PREFIX + name, _help_text(name), labels=names)
         for labels, value in found:
             counter.add_metric([labels.get(one, "") for one in names], value)
         yield counter
@@ -214,7 +209,7 @@ def _families(rows: Sequence[tuple[str, str, float]]) -> Iterator[Metric]:
 
 def _histogram(name: str, times: Mapping[str, Any], sums: Mapping[str, float]) -> Metric:
     names = _label_names(json.loads(packed) for packed in times)
-    family = HistogramMetricFamily(PREFIX + name, _told(name), labels=names)
+    family = HistogramMetricFamily(PREFIX + name, _help_text(name), labels=names)
     for packed, counts in times.items():
         labels, n, told = json.loads(packed), 0.0, []
         for bound in _BOUNDS:
@@ -229,5 +224,5 @@ def _label_names(labels: Any) -> list[str]:
     return sorted({name for one in labels for name in one})
 
 
-def _told(name: str) -> str:
+def _help_text(name: str) -> str:
     return f"{name.replace('_', ' ').capitalize()}, of all processes."

@@ -1,6 +1,6 @@
-"""Bring back what a dead process left behind: jobs, files, statistics, bytes, finished jobs.
+"""Recovery of stalled jobs, files, statistics and orphaned bytes, and retention.
 
-What is kept for so long and no longer. In: the settings. Out: fewer rows.
+Retention deletes finished jobs, query logs and usage records after the configured days.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from procrastinate.contrib.django import app
 
 from rag import models
 from rag.conf import conf
+from rag.providers.postgres.lexical import reweigh
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical import weights
 from rag.providers.postgres.search import generations
-from rag.providers.postgres.write import delete_traces as traces
-from rag.providers.postgres.write.delete_traces import forget_queries
+from rag.providers.postgres.write import purge
+from rag.providers.postgres.write.purge import delete_old_query_rows
 from rag.providers.procrastinate_queue import defer, files_without_job, retry_stalled
-from rag.services.files.reparse import reindex
-from rag.services.index.lexical_weights import settle_store
+from rag.services.files.requeue import requeue_files
+from rag.services.index.lexical_weights import reweigh_if_drifted
 from rag.services.usage.budgets import period_start
 
 # Longer than any upload takes; its bytes lie there before its row.
@@ -34,6 +34,7 @@ ORPHAN_AFTER_S = 24 * 3600.0
 KEEP_JOBS_H = 7 * 24
 # An upload that is alive tells so every second; its last wait may be silent for as long as it may.
 _MARGIN_S = 60.0
+AT_ONCE = 5000
 
 
 def recover_jobs() -> int:
@@ -53,13 +54,13 @@ def recover_jobs() -> int:
         status=models.File.Status.UPLOADING, updated_at__lt=late
     )
     for file in interrupted.light().select_related("store"):
-        n_back += len(reindex(store=file.store, file_ids=[file.pk]))
+        n_back += len(requeue_files(store=file.store, file_ids=[file.pk]))
     for store_id in stats.stores_with_deltas():
         stats.roll_up([store_id])
-    for store_id in weights.drifted_stores():
-        settle_store(store_id=store_id)
-    generations.fold_changes()
-    traces.merge_pending_hits()
+    for store_id in reweigh.drifted_stores():
+        reweigh_if_drifted(store_id=store_id)
+    generations.compact_generations()
+    purge.merge_pending_hits()
     return n_back
 
 
@@ -96,17 +97,14 @@ def _remove_unfinished(older_than_s: float) -> int:
     return n_removed
 
 
-def forget_jobs() -> None:
+def purge_finished_jobs() -> None:
     """Remove finished jobs after a week, and those of the upkeep itself after an hour."""
     delete = async_to_sync(app.job_manager.delete_old_jobs)
     delete(nb_hours=1, queue="upkeep", include_failed=True)
     delete(nb_hours=KEEP_JOBS_H, include_failed=True, include_cancelled=True, include_aborted=True)
 
 
-AT_ONCE = 5000
-
-
-def forget_old_queries() -> int:
+def purge_old_queries() -> int:
     """Delete queries older than RAG_QUERY_LOG_DAYS; 0 keeps them all. Return how many went.
 
     In portions of their own transactions, so that nobody waits long.
@@ -115,12 +113,12 @@ def forget_old_queries() -> int:
     if not days:
         return 0
     n_gone = 0
-    while n := forget_queries(days, AT_ONCE):
+    while n := delete_old_query_rows(days, AT_ONCE):
         n_gone += n
     return n_gone
 
 
-def forget_old_usage() -> int:
+def purge_old_usage() -> int:
     """Delete rows of the ledger older than RAG_USAGE_DAYS; 0 keeps them all. Return how many went.
 
     Those of this month stay in any case: a new budget counts them.

@@ -1,4 +1,4 @@
-"""What a reindex would cost. In: a store and an order. Out: chunks, tokens, time, money, disk."""
+"""Reindex estimate: chunks, tokens, time, cost and disk, from a sample; nothing is stored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rag import models
 from rag.conf import conf
 from rag.core.ports import Embedder
 from rag.providers.postgres.lexical.backfill import read_term_rows
-from rag.providers.postgres.lexical.backfill_pack import TermJob, pack_terms
-from rag.providers.postgres.vectors.backfill import missing_chunks, read_passages
+from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
+from rag.providers.postgres.vectors.backfill import chunks_without_vector, read_embeddable
+from rag.services.index.spaces import target_embedder
 from rag.services.reindex.files import is_stale
-from rag.services.reindex.move_target import target_embedder
-from rag.services.search.search import ON_THIS_MACHINE
+from rag.services.search.engine import LOCAL_PROVIDERS
 from rag.services.usage.prices import price_of
 from rag.stages.text.terms import VERSION
 
@@ -61,7 +61,7 @@ def estimate_reindex(
     if file_ids is not None:
         chunks = chunks.filter(file__in=file_ids)
     if only_stale and what == Whats.EMBEDDINGS:
-        chunks = chunks.filter(pk__in=missing_chunks(store.live_space_id, store.pk))
+        chunks = chunks.filter(pk__in=chunks_without_vector(store.live_space_id, store.pk))
     elif only_stale and what == Whats.LEXICAL and store.terms_version == VERSION:
         chunks = chunks.none()
     sums = chunks.aggregate(
@@ -74,13 +74,13 @@ def estimate_reindex(
     cost, currency, disk = None, "", 0
     if what in (Whats.EMBEDDINGS, Whats.ALL):
         embedder = target_embedder(store=store, model=model)
-        n_tokens, seconds = _embedding(embedder, ids, n_chunks, n_tokens)
+        n_tokens, seconds = _embedding_cost(embedder, ids, n_chunks, n_tokens)
         if price := price_of(model=embedder.id):
             cost, currency = price.cost(n_tokens, 0), price.currency
         if model and store.space is not None and embedder.id != store.space.model:
             disk = _space_bytes(embedder.dim, n_chunks)
     elif what == Whats.LEXICAL:
-        seconds, disk = _words(store, ids, n_chunks), TERM_BYTES * n_chunks
+        seconds, disk = _lexical_seconds(store, ids, n_chunks), TERM_BYTES * n_chunks
     return ReindexEstimate(
         n_files=sums["files"] if file_ids is None else len(file_ids),
         n_chunks=n_chunks,
@@ -92,16 +92,16 @@ def estimate_reindex(
     )
 
 
-def _embedding(
+def _embedding_cost(
     embedder: Embedder, ids: Sequence[int], n_chunks: int, n_tokens: int
 ) -> tuple[int, float | None]:
     """Return the tokens of the model's own counting, and the time where it runs here."""
-    texts = [passage.text for passage in read_passages(ids)]
+    texts = [passage.text for passage in read_embeddable(ids)]
     if not texts:
         return n_tokens, 0.0
     counted = sum(embedder.tokenizer.count(text) for text in texts)
     tokens = round(counted / len(texts) * n_chunks)
-    if embedder.id.partition(":")[0] not in ON_THIS_MACHINE:
+    if embedder.id.partition(":")[0] not in LOCAL_PROVIDERS:
         return tokens, None
     embedder.embed_passages(texts[:1])
     started = time.perf_counter()
@@ -109,7 +109,7 @@ def _embedding(
     return tokens, (time.perf_counter() - started) / len(texts) * n_chunks
 
 
-def _words(store: models.Store, ids: Sequence[int], n_chunks: int) -> float:
+def _lexical_seconds(store: models.Store, ids: Sequence[int], n_chunks: int) -> float:
     rows = read_term_rows(ids)
     started = time.perf_counter()
     pack_terms(TermJob(store.pk, store.avg_len_frozen, rows))

@@ -1,4 +1,4 @@
-"""Files are read or cut anew by jobs of their own. In: a run. Out: queued jobs, then counts."""
+"""Reindex of files: queue their jobs once, then count those that have finished."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from django.db.models import Q
 from rag import models
 from rag.core.access import Scope
 from rag.services.files.edit import cancel_files
-from rag.services.files.reparse import reindex
-from rag.services.reindex.progress import OnProgress, RunClock, RunProgress, silent
+from rag.services.files.requeue import requeue_files
+from rag.services.reindex.progress import (
+    OnProgress,
+    ProgressRecorder,
+    ReindexProgress,
+    ignore_progress,
+)
 
 Whats = models.ReindexRun.What
 FileStatus = models.File.Status
@@ -26,7 +31,7 @@ PARSERS = frozenset(
 )
 
 
-def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
+def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_progress) -> bool:
     """Queue the run's files, once; return True while some of their jobs wait or run."""
     if run.stage != "files":
         files = models.File.objects.filter(store=run.store_id)
@@ -36,7 +41,7 @@ def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> b
             files = files.filter(is_stale())
         file_ids = run.file_ids = list(files.order_by("pk").values_list("pk", flat=True))
         # Queued first: who dies in between queues them again, which changes nothing.
-        reindex(
+        requeue_files(
             store=run.store,
             file_ids=run.file_ids,
             fresh_vectors=run.what == Whats.ALL,
@@ -44,9 +49,9 @@ def work_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> b
             per_second=float(run.options.get("per_second") or 0),
         )
         models.ReindexRun.objects.filter(pk=run.pk).update(file_ids=run.file_ids)
-        RunClock(run, stage="files", n_total=len(file_ids))
+        ProgressRecorder(run, stage="files", n_total=len(file_ids))
         run.stage = "files"
-    return settle_files(run=run, on_progress=on_progress)
+    return count_finished_files(run=run, on_progress=on_progress)
 
 
 def is_stale() -> Q:
@@ -55,7 +60,9 @@ def is_stale() -> Q:
     return unread | Q(n_chunks__gt=0) & ~Q(parser__in=PARSERS)
 
 
-def settle_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) -> bool:
+def count_finished_files(
+    *, run: models.ReindexRun, on_progress: OnProgress = ignore_progress
+) -> bool:
     """Count the run's files that have ended; return True while some have not."""
     rows = models.File.objects.filter(pk__in=run.file_ids or ())
     states = list(rows.values_list("status", flat=True))
@@ -63,11 +70,11 @@ def settle_files(*, run: models.ReindexRun, on_progress: OnProgress = silent) ->
     run.n_total = len(run.file_ids or ())
     run.n_done, run.n_failed = run.n_total - n_busy, states.count(FileStatus.ERROR)
     run.save(update_fields=["n_done", "n_failed", "n_total"])
-    on_progress(RunProgress("files", run.n_done, run.n_total, None))
+    on_progress(ReindexProgress("files", run.n_done, run.n_total, None))
     return n_busy > 0
 
 
-def cancel_waiting(*, run: models.ReindexRun) -> None:
+def cancel_waiting_files(*, run: models.ReindexRun) -> None:
     """Take those of the run's files that still wait out of the queue; their revisions serve."""
     if run.stage == "files":
         cancel_files(scope=Scope.operator(), file_ids=run.file_ids or ())

@@ -1,4 +1,4 @@
-"""Orders to index a store anew. In: a Scope, a store and what. Out: a row that a job works off."""
+"""Reindex runs: validate an order, deduplicate it, and queue its job."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.procrastinate_queue import defer
-from rag.services.reindex.move_target import move_target
+from rag.services.index.spaces import ensure_target_space
 
 States = models.ReindexRun.State
 Whats = models.ReindexRun.What
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class ReindexOptions:
     """How a run goes.
 
     ``workers`` None: one batch at a time, words on all cores. ``per_second`` 0: no limit. nDCG@10
@@ -47,14 +47,14 @@ class RunOptions:
             )
 
 
-def start_run(
+def start_reindex(
     *,
     scope: Scope,
     store: models.Store,
     what: str,
     file_ids: Sequence[int] | None = None,
     model: str = "",
-    options: RunOptions | None = None,
+    options: ReindexOptions | None = None,
 ) -> tuple[models.ReindexRun, bool]:
     """Return the run of this order and whether it is new; the same order twice is one run.
 
@@ -76,7 +76,7 @@ def start_run(
         raise InvalidInputError(
             "Another model makes other vectors only.", hint="Choose embeddings to change the model."
         )
-    target = move_target(store=store, model=model) if what == Whats.EMBEDDINGS else None
+    target = ensure_target_space(store=store, model=model) if what == Whats.EMBEDDINGS else None
     if target is not None and file_ids is not None:
         raise InvalidInputError(
             "A store moves to another model with all its files.", hint="Name no files."
@@ -84,7 +84,7 @@ def start_run(
     values = {
         "what": what,
         "model": model,
-        "options": asdict(options or RunOptions()),
+        "options": asdict(options or ReindexOptions()),
         "created_by_id": scope.user_id,
         "file_ids": None if file_ids is None else sorted(file_ids),
         "target": target,
@@ -112,12 +112,12 @@ def _same_run(store: models.Store, values: dict[str, Any]) -> models.ReindexRun:
     return clash
 
 
-def queue_run(*, run_id: int, delay_s: int = 0) -> None:
+def queue_reindex(*, run_id: int, delay_s: int = 0) -> None:
     """Let a worker do the run; nothing happens when that waits already."""
     defer("rag.reindex_run", lock=f"reindex:{run_id}", delay_s=delay_s, run_id=run_id)
 
 
-def find_run(*, scope: Scope, run_id: int) -> models.ReindexRun:
+def find_reindex(*, scope: Scope, run_id: int) -> models.ReindexRun:
     """Return a run of a store that ``scope`` may change; raise NotFoundError."""
     runs = models.ReindexRun.objects.readable(scope).select_related("store", "source", "target")
     run = runs.filter(pk=run_id).first()

@@ -1,7 +1,4 @@
-"""The job of a reindex run. In: its id. Out: the row, done, swapped, refused or failed.
-
-Each step finds what is left, so a job that died goes on where it stopped; two never work at once.
-"""
+"""Reindex job: run a step under an advisory lock, and record its state and error on the row."""
 
 from __future__ import annotations
 
@@ -11,23 +8,23 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import CancelledError, RAGError
-from rag.providers.postgres.vectors.flip import holding_run
-from rag.services.reindex.files import work_files
-from rag.services.reindex.move import move_store
-from rag.services.reindex.progress import OnProgress, silent
-from rag.services.reindex.steps import embed_store, reindex_terms
+from rag.providers.postgres.vectors.switch import reindex_lock
+from rag.services.reindex.files import reindex_files
+from rag.services.reindex.migrate import migrate_store
+from rag.services.reindex.progress import OnProgress, ignore_progress
+from rag.services.reindex.rebuild import reembed_store, reindex_terms
 
 States = models.ReindexRun.State
 Whats = models.ReindexRun.What
 
 
-def work_run(*, run_id: int, on_progress: OnProgress = silent) -> bool:
+def run_reindex(*, run_id: int, on_progress: OnProgress = ignore_progress) -> bool:
     """Do what is left of a run; return True when jobs of its files are still under way.
 
     Its error is recorded on the row, not raised. A run that is over, or gone, is nothing to do.
     Raises OperationalError while another process is at it.
     """
-    with holding_run(run_id):
+    with reindex_lock(run_id):
         rows = models.ReindexRun.objects.select_related("store", "source", "target", "created_by")
         run = rows.filter(pk=run_id, state__in=models.ReindexRun.BUSY).first()
         if run is None:
@@ -38,20 +35,20 @@ def work_run(*, run_id: int, on_progress: OnProgress = silent) -> bool:
         started.update(state=run.state, started_at=run.started_at, error=None)
         try:
             if run.target_id is not None:
-                move_store(run=run, on_progress=on_progress)
+                migrate_store(run=run, on_progress=on_progress)
                 return False
-            if _step_of(run)(run=run, on_progress=on_progress):
+            if _step_for(run)(run=run, on_progress=on_progress):
                 return True
         except CancelledError:
             return False
         except RAGError as error:
-            finish(run=run, state=States.FAILED, error=error)
+            finish_reindex(run=run, state=States.FAILED, error=error)
             return False
-        finish(run=run, state=States.DONE)
+        finish_reindex(run=run, state=States.DONE)
     return False
 
 
-def finish(*, run: models.ReindexRun, state: str, error: RAGError | None = None) -> None:
+def finish_reindex(*, run: models.ReindexRun, state: str, error: RAGError | None = None) -> None:
     """End a run that was not cancelled meanwhile."""
     running = models.ReindexRun.objects.filter(pk=run.pk, state=States.RUNNING)
     running.update(
@@ -62,7 +59,7 @@ def finish(*, run: models.ReindexRun, state: str, error: RAGError | None = None)
     run.refresh_from_db()
 
 
-def resume_run(*, run: models.ReindexRun) -> models.ReindexRun:
+def resume_reindex(*, run: models.ReindexRun) -> models.ReindexRun:
     """Let a failed run wait again; one that is under way stays as it is."""
     models.ReindexRun.objects.filter(pk=run.pk, state=States.FAILED).update(
         state=States.WAITING, error=None
@@ -71,9 +68,9 @@ def resume_run(*, run: models.ReindexRun) -> models.ReindexRun:
     return run
 
 
-def _step_of(run: models.ReindexRun) -> Callable[..., bool]:
+def _step_for(run: models.ReindexRun) -> Callable[..., bool]:
     if run.what == Whats.LEXICAL:
         return reindex_terms
     if run.what == Whats.EMBEDDINGS:
-        return embed_store
-    return work_files
+        return reembed_store
+    return reindex_files

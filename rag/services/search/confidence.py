@@ -1,7 +1,6 @@
-"""How sure a search is of what it found. In: its hits and where it looked. Out: 0 to 1.
+"""Confidence: calibrated similarity and lexical overlap of hits, and thresholds on them.
 
-How much of a question a text holds. In: both. Out: a share, 0 to 1.
-How sure a search is of its hits. In: a question and hits. Out: those worth reading, 0 to 1.
+Cosines of different embedding models are mapped to one scale before they are compared.
 """
 
 from __future__ import annotations
@@ -20,87 +19,88 @@ from rag.stages.query.analyze import analyze_query
 from rag.stages.text.terms import index_terms, query_terms
 
 
-class _Asked(NamedTuple):
-    """The words that tell what is asked, and whether a search asks for all of them."""
+class _QueryTerms(NamedTuple):
+    """The weighted content terms, and whether a search asks for all of them."""
 
-    telling: dict[str, float]
-    are_searched: bool
+    content: dict[str, float]
+    is_subset: bool
 
 
-def word_share(*, query: str, text: str, matched: Collection[str] = ()) -> float:
-    """Return which part of a question's telling words a text holds, 0 to 1.
+def lexical_overlap(*, query: str, text: str, matched: Collection[str] = ()) -> float:
+    """Return which part of a question's content words a text holds, 0 to 1.
 
     ``matched`` are the words that a search for the same question has found in the text: cutting a
     few texts into words anew takes as long as all else that follows a search.
     """
-    asked = _asked(query)
-    held = matched if matched and asked.are_searched else _held(text)
-    found = sum(weight for term, weight in asked.telling.items() if term in held)
-    whole = sum(asked.telling.values())
+    terms = _query_terms(query)
+    held = matched if matched and terms.is_subset else _text_terms(text)
+    found = sum(weight for term, weight in terms.content.items() if term in held)
+    whole = sum(terms.content.values())
     return found / whole if whole else 0.0
 
 
 @lru_cache(maxsize=256)
-def _asked(query: str) -> _Asked:
-    telling = query_terms(" ".join(analyze_query(query, {}).keywords) or query)
-    return _Asked(telling, telling.keys() <= query_terms(query).keys())
+def _query_terms(query: str) -> _QueryTerms:
+    content = query_terms(" ".join(analyze_query(query, {}).keywords) or query)
+    return _QueryTerms(content, content.keys() <= query_terms(query).keys())
 
 
 # Hits are judged when they are found, and again by an agent.
 @lru_cache(maxsize=256)
-def _held(text: str) -> frozenset[str]:
+def _text_terms(text: str) -> frozenset[str]:
     return frozenset(index_terms(text))
 
 
 Scale = Sequence[tuple[float, float]]
-# Cosine to likeness, by provider. Measured for e5 with the demo's 35 questions and 15 about other
-# things: first hits have cosines of 0.16 to 0.65 and of 0.04 to 0.20 where no word is shared.
+# Cosine to calibrated similarity, by provider. Measured for e5 with the demo's 35 questions and
+# 15 about other things: first hits have cosines of 0.16 to 0.65, of 0.04 to 0.20 where no word is
+# shared.
 SCALES: dict[str, Scale] = {"e5": ((0.0, 0.0), (0.14, 0.5), (0.165, 0.7), (0.5, 1.0))}
-AS_IS: Scale = ((0.0, 0.0), (1.0, 1.0))
+IDENTITY: Scale = ((0.0, 0.0), (1.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ThresholdedHits:
     """The hits that pass, how sure the search is of the best, and how many did not pass."""
 
     hits: tuple[Hit, ...]
     confidence: float
-    n_weak: int
+    n_below: int
 
 
-def judge_hits(
+def filter_by_threshold(
     *,
     query: str,
     hits: Sequence[Hit],
     models_of: Mapping[int, str] | None = None,
     vector_threshold: float = 0.0,
     bm25_threshold: float = 0.0,
-) -> Judged:
+) -> ThresholdedHits:
     """Return the hits that are like enough by meaning, or by words.
 
-    ``vector_threshold`` is a likeness, ``bm25_threshold`` a BM25 score. The confidence is the best
-    likeness or, if that is more, the best share of the question's words in a hit found by words.
+    ``vector_threshold`` is a calibrated similarity, ``bm25_threshold`` a BM25 score. The
+    confidence is the best similarity or, if that is more, the best lexical overlap of a hit.
     A hit of a source that tells no score passes and is taken for sure. ``models_of`` maps a store
     to the embedding model that its hits were found with; without it the stores are read.
     """
     scales = _scales(_live_models(hits) if models_of is None else models_of)
     kept, best = [], 0.0
     for hit in hits:
-        likeness = _likeness(hit, scales)
+        similarity = _similarity_of(hit, scales)
         words = hit.lexical.score or 0.0
         is_told = hit.vector.score is not None or hit.lexical.score is not None
-        passes = likeness >= vector_threshold or (words > 0 and words >= bm25_threshold)
+        passes = similarity >= vector_threshold or (words > 0 and words >= bm25_threshold)
         if passes or not is_told:
             kept.append(hit)
             named = hit.matched_terms
-            share = word_share(query=query, text=hit.text, matched=named) if words > 0 else 0.0
-            best = max(best, likeness, share, 0.0 if is_told else 1.0)
-    return Judged(tuple(kept), round(best, 3), len(hits) - len(kept))
+            share = lexical_overlap(query=query, text=hit.text, matched=named) if words > 0 else 0.0
+            best = max(best, similarity, share, 0.0 if is_told else 1.0)
+    return ThresholdedHits(tuple(kept), round(best, 3), len(hits) - len(kept))
 
 
-def likeness(*, model: str, cosine: float) -> float:
+def calibrated_similarity(*, model: str, cosine: float) -> float:
     """Return what a cosine of an embedding model means, 0 to 1: 0.5 is doubtful."""
-    return _on(_scale(model), cosine)
+    return _interpolate(_scale(model), cosine)
 
 
 def _live_models(hits: Sequence[Hit]) -> dict[int, str]:
@@ -116,18 +116,18 @@ def _scales(models_of: Mapping[int, str]) -> dict[int | None, Scale]:
 def _scale(model: str) -> Scale:
     own = conf().likeness.get(model)
     if own:
-        return [(float(cosine), float(likeness)) for cosine, likeness in own]
-    return SCALES.get(model.partition(":")[0], AS_IS)
+        return [(float(cosine), float(similarity)) for cosine, similarity in own]
+    return SCALES.get(model.partition(":")[0], IDENTITY)
 
 
-def _likeness(hit: Hit, scales: dict[int | None, Scale]) -> float:
+def _similarity_of(hit: Hit, scales: dict[int | None, Scale]) -> float:
     cosine = hit.vector.score
     if cosine is None:
         return 0.0
-    return _on(scales.get(hit.store_id, AS_IS), cosine)
+    return _interpolate(scales.get(hit.store_id, IDENTITY), cosine)
 
 
-def _on(scale: Scale, cosine: float) -> float:
+def _interpolate(scale: Scale, cosine: float) -> float:
     if cosine <= scale[0][0]:
         return scale[0][1]
     for (low, first), (high, last) in pairwise(scale):
@@ -140,7 +140,7 @@ def _on(scale: Scale, cosine: float) -> float:
 N_JUDGED = 3
 
 
-def confidence_of(
+def search_confidence(
     *, query: str, hits: Sequence[Hit], targets: Sequence[StoreTarget]
 ) -> float | None:
     """Return how sure the search is of its best hits, None where there are none."""
@@ -148,4 +148,4 @@ def confidence_of(
         return None
     # A target names the model that was searched with, which a move may have left behind by now.
     models_of = {target.store_id: target.model for target in targets}
-    return judge_hits(query=query, hits=hits[:N_JUDGED], models_of=models_of).confidence
+    return filter_by_threshold(query=query, hits=hits[:N_JUDGED], models_of=models_of).confidence

@@ -1,8 +1,6 @@
-"""What a query wants. In: a query and a vocabulary. Out: a QueryAnalysis, whatever happens.
+"""Query analysis: intent, complexity, entities and keywords, by rules or by a chat model.
 
-By rules, or by the chat model of RAG_ANALYSIS_MODEL with the rules behind it.
-
-A question without its conversation, by rules. In: it and the one before. Out: one question.
+The model of RAG_ANALYSIS_MODEL has the rules behind it: no search fails or waits for it.
 """
 
 from __future__ import annotations
@@ -16,17 +14,16 @@ from typing import Any
 
 from rag import models
 from rag.conf import conf
-from rag.core.account import on_account
 from rag.core.analysis import CONTENT_TYPES, QueryAnalysis
 from rag.core.errors import ProviderError, ProviderTimeoutError
 from rag.core.ports import ChatModel, ChatRequest
+from rag.core.request_context import use_account
 from rag.core.types import Message
 from rag.providers.postgres.db.connections import release_db
-from rag.services.usage.ledger import written_here
+from rag.services.usage.ledger import flush_usage
 from rag.services.wiring import registry as wiring
 from rag.stages.query.analysis_prompt import SCHEMA, analysis_prompt, read_analysis
 from rag.stages.query.analyze import analyze_query
-from rag.stages.query.join_question import join_question
 
 DEADLINE_S = 2.0
 # A model that failed is left alone for so long, or every search would wait for it.
@@ -59,7 +56,7 @@ class QueryAnalyzer:
         if not self._model or is_paused or not query.strip():
             return rules
         release_db()
-        with on_account(kind="analysis"), written_here():
+        with use_account(kind="analysis"), flush_usage():
             call = _CALLS.submit(copy_context().run, self._ask, query, list(vocabulary))
             try:
                 error = call.exception(self._deadline_s)
@@ -104,7 +101,7 @@ class QueryAnalyzer:
         return answer
 
 
-def vocabulary_of(*, stores: Sequence[models.Store]) -> dict[str, Any]:
+def merged_vocabulary(*, stores: Sequence[models.Store]) -> dict[str, Any]:
     """Return the names of all stores by type; what is no list of names is left out."""
     merged: dict[str, list[str]] = {}
     for store in stores:
@@ -124,8 +121,3 @@ def _schema_options(chat: ChatModel) -> dict[str, Any]:
         schema = {"name": "query_analysis", "strict": True, "schema": SCHEMA}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
     return {}
-
-
-def stand_alone(*, query: str, before: str) -> tuple[str, str]:
-    """Return the question made to stand alone, and by which rule: ``entity`` or ``joined``."""
-    return join_question(query, before)

@@ -1,7 +1,6 @@
-"""Words taken out of the query log. In: whose, and which. Out: the lines' figures alone.
+"""Query log: searches and answers with their settings, timings and citations.
 
-What an answer cited, noted with the searches that found it. In: citations. Out: log lines.
-What was asked, kept for the query log. A lost line is no loss, so nobody waits for the disk.
+A lost line is no loss, so nobody waits for the disk.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Any
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import Citation, SearchResult
-from rag.providers.postgres.write.query_log_row import add_quickly
+from rag.providers.postgres.write.fast_insert import insert_without_fsync
 
 
-def forget_queries(*, user_id: int, queries: Sequence[str]) -> int:
+def purge_queries(*, user_id: int, queries: Sequence[str]) -> int:
     """Empty the log lines of somebody who asked exactly this; return how many there were.
 
     What they asked and were answered is gone; times, settings and numbers of hits stay.
@@ -64,7 +63,7 @@ def log_query(
     citations: Sequence[Citation] = (),
 ) -> int:
     """Keep one search or question and return its id."""
-    return add_quickly(
+    return insert_without_fsync(
         models.QueryLog(
             kind=models.QueryLog.Kind.ASK if answer else models.QueryLog.Kind.SEARCH,
             query=result.query,

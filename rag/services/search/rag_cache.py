@@ -1,8 +1,7 @@
-"""What retrieval found, kept until it may no longer be true. In: a question. Out: results or None.
+"""RAGCache: retrieval results kept for callers, keyed by question, rights and store states.
 
-Results are kept under the state of the stores that was read before they were looked for. A change
-gives its stores another state at commit, so that nothing has to be looked for and removed: what
-was kept before is asked for no more, and goes when its time is over.
+A change gives its stores another state at commit, so that nothing has to be looked for and
+removed: what was kept before is asked for no more, and goes when its time is over.
 """
 
 from __future__ import annotations
@@ -17,15 +16,17 @@ from redis import Redis
 
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres.search.generations import note_change, read_states
-from rag.services.search.cache import place_of
-from rag.services.search.cached_search import SearchKey, search_key
+from rag.providers.postgres.search.generations import bump_generation, read_states
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.result_cache import CacheKey, search_cache_key
 from rag.services.stores.lifecycle import find_stores
 
 Results = Sequence[Mapping[str, Any]]
 # What this task has asked last: its results belong to the state that was read then.
-_ASKED: ContextVar[tuple[tuple[object, SearchKey | None], ...]] = ContextVar("asked", default=())
-_MAX_ASKED = 32
+_RECENT_KEYS: ContextVar[tuple[tuple[object, CacheKey | None], ...]] = ContextVar(
+    "asked", default=()
+)
+_MAX_RECENT = 32
 
 
 class RAGCache:
@@ -47,7 +48,7 @@ class RAGCache:
         self.ttl = ttl_seconds
         self._scope = scope or Scope.anonymous()
         self._settings = settings
-        self._place = place_of("results", redis_client)
+        self._region = cache_region("results", redis_client)
 
     async def get(
         self, query: str, project_id: str, content_types: Sequence[str] | None = None
@@ -55,8 +56,8 @@ class RAGCache:
         """Return the results that were set for this question, or None."""
         key = await sync_to_async(self._key)(query, project_id, content_types)
         question = self._question(query, project_id, content_types)
-        others = [pair for pair in _ASKED.get() if pair[0] != question]
-        _ASKED.set(((question, key), *others[: _MAX_ASKED - 1]))
+        others = [pair for pair in _RECENT_KEYS.get() if pair[0] != question]
+        _RECENT_KEYS.set(((question, key), *others[: _MAX_RECENT - 1]))
         return await sync_to_async(self._find)(key)
 
     async def set(
@@ -71,7 +72,7 @@ class RAGCache:
         Without a ``get`` they count as found in the store's state of now.
         """
         question = self._question(query, project_id, content_types)
-        asked = dict(_ASKED.get())
+        asked = dict(_RECENT_KEYS.get())
         if question not in asked:
             asked[question] = await sync_to_async(self._key)(query, project_id, content_types)
         await sync_to_async(self._keep)(asked[question], results)
@@ -82,34 +83,34 @@ class RAGCache:
 
     def counters(self) -> dict[str, dict[str, int] | None]:
         """Return hits, misses, bypasses and errors of this process, and of all (None: unknown)."""
-        everybody = self._place.count_all()
-        return {"process": self._place.counters.own(), "all": everybody}
+        everybody = self._region.count_all()
+        return {"process": self._region.counters.own(), "all": everybody}
 
     def _question(self, query: str, project_id: str, types: Sequence[str] | None) -> object:
         return self, query, project_id, tuple(sorted(types or ()))
 
-    def _key(self, query: str, project_id: str, types: Sequence[str] | None) -> SearchKey | None:
+    def _key(self, query: str, project_id: str, types: Sequence[str] | None) -> CacheKey | None:
         (store,) = find_stores(names=[project_id], scope=self._scope)
         settings = self._settings or store.retrieval_settings
-        return search_key(
+        return search_cache_key(
             query=query,
             scope=self._scope,
             states=read_states([store.pk]),
-            also="list",
+            extra="list",
             settings=settings.but(content_types=tuple(sorted(types or ()))),
         )
 
-    def _find(self, key: SearchKey | None) -> list[dict[str, Any]] | None:
-        found = None if key is None else self._place.find(self._place.seal.name(key.asked))
-        self._place.count("bypasses" if key is None else "misses" if found is None else "hits")
+    def _find(self, key: CacheKey | None) -> list[dict[str, Any]] | None:
+        found = None if key is None else self._region.find(self._region.seal.name(key.payload))
+        self._region.count("bypasses" if key is None else "misses" if found is None else "hits")
         results: list[dict[str, Any]] | None = None if found is None else json.loads(found)
         return results
 
-    def _keep(self, key: SearchKey | None, results: Results) -> None:
+    def _keep(self, key: CacheKey | None, results: Results) -> None:
         if key is not None:
             value = json.dumps([dict(result) for result in results]).encode()
-            name = self._place.seal.name(key.asked)
-            self._place.keep(name, value, min(self.ttl, key.ttl_s))
+            name = self._region.seal.name(key.payload)
+            self._region.keep(name, value, min(self.ttl, key.ttl_s))
 
     def _invalidate(self, project_id: str) -> None:
-        note_change(store.pk for store in find_stores(names=[project_id], scope=self._scope))
+        bump_generation(store.pk for store in find_stores(names=[project_id], scope=self._scope))

@@ -1,4 +1,4 @@
-"""Retrieval for agents. In: a query and the agent's context. Out: plain dicts for its state."""
+"""SmartRetriever: retrieval for agents, with plain dicts for their state in and out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import MODES, RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
 from rag.services.access.callers import scope_of
-from rag.services.search.cached_search import cached_search
-from rag.services.search.retrieve import SearchEngine, retrieve
+from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import SearchEngine, retrieve
 from rag.services.stores.lifecycle import find_stores
 
 NO_STORE = "No store was named, so nothing was searched."
@@ -24,7 +24,7 @@ NO_STORE = "No store was named, so nothing was searched."
 class SmartRetriever:
     """Decides how to search for an agent; ``stores`` are names, slugs or rows, used by default.
 
-    ``search_engine`` is called like ``rag.services.search.search``; None takes the cached one.
+    ``search_engine`` is called like ``rag.services.search.engine``; None takes the cached one.
     """
 
     def __init__(

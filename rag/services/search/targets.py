@@ -1,7 +1,6 @@
-"""Which kinds of files a query means. In: its entities and stores. Out: content types.
+"""Search targets: the stores a scope may read, their embedding spaces, and file filters.
 
-A store searched in another space than its live one. In: store and space. Out: a context.
-Where a search looks. In: stores and a scope. Out: what the index needs to know of them.
+Content types of what a query names and a store's override space are resolved here too.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from rag.providers.postgres.search.index import MAX_EXACT
 from rag.providers.postgres.search.metadata import metadata_condition
 from rag.providers.postgres.search.statement import fetch_planned
 from rag.providers.postgres.vectors.spaces import VALID_INDEXES, index_name, valid_indexes
-from rag.stages.ranking.metadata_filter import filter_metadata
+from rag.stages.ranking.metadata_filter import parse_metadata_filter
 
-USUAL = {
+DEFAULT_CONTENT_TYPES = {
     "character": ("character", "character_relation"),
     "outline": ("outline",),
     "chapter": ("outline",),
 }
 
 
-def content_types_of(
+def content_types_for_entities(
     *, analysis: QueryAnalysis, stores: Sequence[models.Store], scope: Scope
 ) -> tuple[str, ...]:
     """Return the content types that the query's entities stand for, as far as files have them.
@@ -51,7 +50,7 @@ def content_types_of(
     wanted: dict[str, None] = {}
     for kind in dict.fromkeys(entity.type for entity in analysis.entities):
         own = [name for store in stores for name in _mapped(store, kind)]
-        wanted |= dict.fromkeys(own or USUAL.get(kind, (kind,)))
+        wanted |= dict.fromkeys(own or DEFAULT_CONTENT_TYPES.get(kind, (kind,)))
     if not wanted or not stores:
         return ()
     files = models.File.objects.readable(scope).filter(
@@ -71,7 +70,7 @@ _SPACES: ContextVar[dict[int, dict[str, Any]] | None] = ContextVar("searched_spa
 
 
 @contextmanager
-def searched_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
+def override_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
     """Let ``search`` look at the store's vectors in ``space_id`` while the block runs; None: live.
 
     Only the calling thread or task is meant. Raises NotFoundError for a space that is not there.
@@ -95,8 +94,8 @@ def searched_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
         _SPACES.reset(token)
 
 
-def in_searched_space(target: StoreTarget) -> StoreTarget:
-    """Return a search's target, moved where ``searched_space`` says so."""
+def apply_space_override(target: StoreTarget) -> StoreTarget:
+    """Return a search's target, moved where ``override_space`` says so."""
     place = (_SPACES.get() or {}).get(target.store_id)
     if place is None or place["space_id"] == target.space_id:
         return target
@@ -115,7 +114,7 @@ def check_searchable(*, stores: Sequence[models.Store]) -> None:
         store.require_local()
 
 
-def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[StoreTarget]:
+def resolve_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[StoreTarget]:
     """Return the readable ones of ``stores``, resolved for ``scope``."""
     try:
         statement = _statement(tuple(store.pk for store in stores), scope)
@@ -124,7 +123,7 @@ def search_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Stor
         return []
     rows = fetch_planned(*statement)
     return [
-        in_searched_space(
+        apply_space_override(
             StoreTarget(
                 store_id=pk,
                 space_id=space_id,
@@ -189,14 +188,14 @@ def file_filter(*, store_ids: Sequence[int], settings: RetrievalSettings) -> Fil
     return None if found["ids"] is None else FileFilter(found["ids"], found["n"])
 
 
-def files_where(*, text: str, stores: Sequence[models.Store]) -> FileFilter | None:
+def files_matching_metadata(*, text: str, stores: Sequence[models.Store]) -> FileFilter | None:
     """Return the files whose metadata pass a filter such as ``lang = "zh"``; None for no filter.
 
     Raises InvalidInputError for one that cannot be read.
     """
     if not text.strip():
         return None
-    test = filter_metadata(text)
+    test = parse_metadata_filter(text)
     files = models.File.objects.filter(store__in=stores, n_chunks__gt=0)
     if (condition := metadata_condition(test)) is not None:
         files = files.filter(condition)

@@ -20,10 +20,10 @@ from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.http.guard import guarded_fetch
 from rag.services.answers.attached_files import answer_files
-from rag.services.answers.fetch import fetched_files
-from rag.services.answers.grounded import ask_stores
-from rag.services.search.cached_search import cached_search
-from rag.services.search.search import checked_query
+from rag.services.answers.fetch import fetch_files
+from rag.services.answers.file_search import ask_stores
+from rag.services.search.engine import validated_query
+from rag.services.search.result_cache import cached_search
 from rag.services.stores.lifecycle import find_stores
 from rag.services.wiring import registry as wiring
 
@@ -55,13 +55,13 @@ class HousePorts:
 
     def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
         """Answer from stores, whichever backend keeps them, or from files by their addresses."""
-        text = checked_query(query=request.text)
+        text = validated_query(query=request.text)
         if not request.files:
             question = GroundedQuestion(
                 text, request.stores, top_k=request.top_k, metadata_filter=request.metadata_filter
             )
             return ask_stores(question=question, scope=scope, deadline=deadline)
-        with fetched_files(refs=request.files, scope=scope, deadline=deadline) as files:
+        with fetch_files(refs=request.files, scope=scope, deadline=deadline) as files:
             return answer_files(question=text, files=files, scope=scope, deadline=deadline)
 
     def secret(self, name: str, *, url: str = "") -> str:

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Stores: create, find, update, delete, and export to and import from a file."""

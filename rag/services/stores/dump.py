@@ -1,4 +1,4 @@
-"""A store is written to a file. In: a store and a path. Out: everything that makes it."""
+"""Store export: settings, files with bytes, chunks, edits and golden questions in one file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rag.services.stores.dump_format import (
     FILE_FIELDS,
     REVISION_FIELDS,
     STORE_FIELDS,
-    LineWriter,
-    writing,
+    DumpWriter,
+    open_dump,
 )
 
 PIECE = 1 << 20
@@ -33,7 +33,7 @@ def dump_store(*, store: models.Store, path: Path, has_vectors: bool = False) ->
     """
     store.require_local()
     is_alone = not connection.in_atomic_block
-    with writing(path) as out, transaction.atomic():
+    with open_dump(path) as out, transaction.atomic():
         if is_alone:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -41,7 +41,7 @@ def dump_store(*, store: models.Store, path: Path, has_vectors: bool = False) ->
         return dict(out.counts)
 
 
-def _write(store: models.Store, out: LineWriter, has_vectors: bool) -> None:
+def _write(store: models.Store, out: DumpWriter, has_vectors: bool) -> None:
     space = models.EmbeddingSpace.objects.get(pk=store.live_space_id)
     values = {name: getattr(store, name) for name in STORE_FIELDS}
     values["reader_groups"] = _names(store.reader_groups)
@@ -64,7 +64,7 @@ def _write(store: models.Store, out: LineWriter, has_vectors: bool) -> None:
         )
 
 
-def _file(file: models.File, out: LineWriter, space_id: int | None) -> None:
+def _file(file: models.File, out: DumpWriter, space_id: int | None) -> None:
     values = {name: getattr(file, name) for name in FILE_FIELDS}
     out.write("file", values | {"restricted_to": _names(file.restricted_to)})
     for piece in _pieces(str(file.content.name)):

@@ -1,7 +1,6 @@
-"""The form in which a store travels: gzipped JSON lines, first a header, last a count.
+"""Dump format: gzipped JSON lines, first a header, last the counts.
 
-In: values. Out: lines. Each is an object whose ``line`` says what it is; a reader of this version
-refuses others' versions instead of guessing.
+Each line is an object whose ``line`` names its kind. Another version is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ REVISION_FIELDS = (
 _DAMAGE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
 
-class LineWriter:
+class DumpWriter:
     """Writes lines of a dump and counts them by kind."""
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -99,7 +98,7 @@ class LineWriter:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[LineWriter]:
+def open_dump(path: Path) -> Iterator[DumpWriter]:
     """Write a dump to ``path``; it appears there when it is whole.
 
     Raises ConfigurationError when it cannot be written; nothing is left then.
@@ -107,7 +106,7 @@ def writing(path: Path) -> Iterator[LineWriter]:
     part = path.with_name(path.name + ".part")
     try:
         with gzip.open(part, "wb", compresslevel=6) as stream:
-            writer = LineWriter(stream)  # type: ignore[arg-type]
+            writer = DumpWriter(stream)  # type: ignore[arg-type]
             writer.write("header", {"format": FORMAT, "version": VERSION})
             yield writer
             writer.write("end", {"counts": dict(writer.counts)})
@@ -123,7 +122,7 @@ def writing(path: Path) -> Iterator[LineWriter]:
         part.unlink(missing_ok=True)
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_dump(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines between header and end; raise DocumentError for what is no whole dump."""
     counts: dict[str, int] = {}
     try:
@@ -135,8 +134,8 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                     _check_header(path, kind, line)
                 elif kind == "end":
                     counts.pop("header", None)
-                    told = {name: n for name, n in line["counts"].items() if name != "header"}
-                    if told != counts:
+                    declared = {name: n for name, n in line["counts"].items() if name != "header"}
+                    if declared != counts:
                         raise _damaged(path, "lines are missing")
                     return
                 else:

@@ -1,7 +1,4 @@
-"""A store by what people call it, which several may be. In: a display name. Out: the store.
-
-Making, finding and deleting stores.
-"""
+"""Create, find and delete stores, local or at Gemini."""
 
 from __future__ import annotations
 
@@ -27,12 +24,13 @@ from rag.core.errors import (
     NotFoundError,
     UnknownNameError,
 )
-from rag.providers.postgres.vectors.spaces import create_partition
-from rag.providers.postgres.write.delete_traces import forget_store
-from rag.services.gemini.stores import making_remote, remove_remote
-from rag.services.wiring import registry as wiring
+from rag.providers.postgres.write.purge import purge_store_traces
+from rag.services.gemini.stores import creating_remote_store, delete_remote_store
+from rag.services.index.spaces import ensure_space
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+BACKENDS = tuple(models.Store.Backend.values)
+MAX_DISPLAY_NAME = 512
 
 
 def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
@@ -51,7 +49,7 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
     store.display_name = store.display_name or name
     # Whether a name is free is known when the row is written.
     store.full_clean(exclude=["space"], validate_unique=False)
-    with making_remote(store=store) if store.is_remote else nullcontext():
+    with creating_remote_store(store=store) if store.is_remote else nullcontext():
         _save(store, embedding_model)
     return store
 
@@ -74,17 +72,6 @@ def _save(store: models.Store, embedding_model: str) -> None:
     except IntegrityError as error:
         # Somebody took the name at this very moment.
         raise ConflictError("A store “{name}” exists already.", name=store.name) from error
-
-
-def ensure_space(*, embedding_model: str = "") -> models.EmbeddingSpace:
-    """Return the space of a model with its partition, made when it is new."""
-    embedder = wiring.embedder(embedding_model)
-    with transaction.atomic():
-        space, _ = models.EmbeddingSpace.objects.get_or_create(
-            model=embedder.id, dim=embedder.dim, version=embedder.version
-        )
-        create_partition(space.pk, space.dim)
-    return space
 
 
 def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
@@ -115,13 +102,13 @@ def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
     with the reason, unless ``is_forgotten``, which leaves there what is there.
     """
     if store.is_remote and not is_forgotten:
-        remove_remote(store=store)
+        delete_remote_store(store=store)
     with transaction.atomic():
         # The store, then its files, then their chunks: as all who change them do.
         list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
         files = models.File.objects.filter(store_id=store.pk).order_by("pk")
         rows = list(files.select_for_update().values_list("pk", "content"))
-        forget_store(store.pk, [pk for pk, _ in rows])
+        purge_store_traces(store.pk, [pk for pk, _ in rows])
         models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
         # By one statement: Django would read a million chunks first.
         models.Chunk.objects.filter(store_id=store.pk)._raw_delete("default")
@@ -130,11 +117,7 @@ def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
             transaction.on_commit(partial(default_storage.delete, path))
 
 
-BACKENDS = tuple(models.Store.Backend.values)
-MAX_DISPLAY_NAME = 512
-
-
-def make_named_store(*, scope: Scope, display_name: str, backend: str = "") -> models.Store:
+def create_named_store(*, scope: Scope, display_name: str, backend: str = "") -> models.Store:
     """Return a new store of the caller's; an empty ``backend`` is the installation's.
 
     The same display name twice is two stores. Raises InvalidInputError for an unusable name,

@@ -1,7 +1,6 @@
-"""What belongs to chunks and files in a dump. In: a line and the new ids. Out: a row.
+"""Store import: a new store from a dump, in batches, with new ids.
 
-Lines of a dump become rows of a store. In: lines in order. Out: files, chunks, both indexes.
-A dumped store is read back. In: a file that ``dump_store`` wrote. Out: a new store.
+Vectors are reused where the model is the same, else computed again.
 """
 
 from __future__ import annotations
@@ -24,23 +23,28 @@ from rag import models
 from rag.core.errors import ConfigurationError, DocumentError
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, write_terms
-from rag.providers.postgres.lexical.backfill_pack import TermJob, pack_terms
-from rag.providers.postgres.vectors.backfill import Passage, write_vectors
+from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
+from rag.providers.postgres.vectors.backfill import EmbeddableChunk, write_vectors
 from rag.services.files.upload import store_bytes
-from rag.services.index.lexical_weights import settle_store
-from rag.services.index.spaces import build_due_indexes
-from rag.services.index.vectors import fill_space
+from rag.services.index.lexical_weights import reweigh_if_drifted
+from rag.services.index.spaces import build_pending_indexes
+from rag.services.index.vectors import backfill_space
 from rag.services.stores.dump_format import (
     CHUNK_FIELDS,
     FILE_FIELDS,
     REVISION_FIELDS,
     STORE_FIELDS,
-    read_lines,
+    read_dump,
 )
 from rag.services.stores.lifecycle import create_store, delete_store
 
+BATCH = 500
+_ID_FIELDS = ("id", "file_id", "chunk_id")
+_SET_AT_END = ("name", "slug", "is_public")
+_REQUIRED = (*STORE_FIELDS, "space", "has_vectors", "reader_groups", "editor_groups")
 
-def take_extra(
+
+def load_extra_row(
     line: Mapping[str, Any],
     store: models.Store,
     files: Mapping[int, int],
@@ -50,7 +54,7 @@ def take_extra(
 
     ``files`` and ``chunks`` map the ids of the dump to those of the new rows.
     """
-    _TAKERS[line["line"]](line, store, files, chunks)
+    _LOADERS[line["line"]](line, store, files, chunks)
 
 
 def _revision(line: Any, store: Any, files: Any, chunks: Any) -> None:
@@ -58,7 +62,7 @@ def _revision(line: Any, store: Any, files: Any, chunks: Any) -> None:
     models.ChunkRevision.objects.create(chunk_id=chunks[line["chunk_id"]], **values)
 
 
-def _dropped(line: Any, store: Any, files: Any, chunks: Any) -> None:
+def _deleted_span(line: Any, store: Any, files: Any, chunks: Any) -> None:
     models.DroppedSpan.objects.create(
         file_id=files[line["file_id"]], char_start=line["char_start"], char_end=line["char_end"]
     )
@@ -83,20 +87,16 @@ def _question(line: Any, store: Any, files: Any, chunks: Any) -> None:
         )
 
 
-_TAKERS = {
+_LOADERS = {
     "revision": _revision,
-    "dropped": _dropped,
+    "dropped": _deleted_span,
     "conflict": _conflict,
     "question": _question,
 }
 
 
-BATCH = 500
-_OWN_ID = ("id", "file_id", "chunk_id")
-
-
-class LineLoader:
-    """Takes the lines of one dump for one new store; ``close`` writes what still waits."""
+class DumpLoader:
+    """Loads the lines of one dump for one new store; ``close`` writes what still waits."""
 
     def __init__(self, store: models.Store, *, has_vectors: bool) -> None:
         """Write into ``store``; vectors are taken only where they are of its own space."""
@@ -107,11 +107,11 @@ class LineLoader:
         self._chunks: dict[int, int] = {}
         self._waiting: list[Mapping[str, Any]] = []
 
-    def take(self, line: Mapping[str, Any]) -> None:
+    def load(self, line: Mapping[str, Any]) -> None:
         """Write a line, or keep it for the next batch."""
         kind = line["line"]
         if kind != "bytes":
-            self._keep_bytes()
+            self._save_bytes()
         if kind == "chunk":
             self._waiting.append(line)
             if len(self._waiting) >= BATCH:
@@ -120,21 +120,21 @@ class LineLoader:
         if kind != "bytes":
             self._write_chunks()
         if kind == "file":
-            self._take_file(line)
+            self._load_file(line)
         elif kind == "bytes":
-            self._take_bytes(line)
+            self._load_bytes(line)
         else:
-            take_extra(line, self._store, self._files, self._chunks)
+            load_extra_row(line, self._store, self._files, self._chunks)
 
     def close(self) -> None:
         """Write what still waits, and how many chunks each file has."""
-        self._keep_bytes()
+        self._save_bytes()
         self._write_chunks()
         for file in models.File.objects.filter(store=self._store).light():
             n_chunks = file.chunks.filter(is_live=True).count()
             models.File.objects.filter(pk=file.pk).update(n_chunks=n_chunks)
 
-    def _take_file(self, line: Mapping[str, Any]) -> None:
+    def _load_file(self, line: Mapping[str, Any]) -> None:
         values = {name: line[name] for name in FILE_FIELDS if name != "id"}
         states = models.File.Status
         # What never was read is not there to be found; it waits for somebody to ask for it.
@@ -144,11 +144,11 @@ class LineLoader:
         self._file.restricted_to.set(groups)
         self._files[line["id"]] = self._file.pk
 
-    def _take_bytes(self, line: Mapping[str, Any]) -> None:
+    def _load_bytes(self, line: Mapping[str, Any]) -> None:
         self._bytes = self._bytes or tempfile.TemporaryFile()  # noqa: SIM115 - closed when kept
         self._bytes.write(base64.b64decode(line["data"]))
 
-    def _keep_bytes(self) -> None:
+    def _save_bytes(self) -> None:
         if self._bytes is None or self._file is None:
             return
         with self._bytes as content:
@@ -170,7 +170,7 @@ class LineLoader:
             models.Chunk(
                 store=self._store,
                 file_id=self._files[line["file_id"]],
-                **{name: line[name] for name in CHUNK_FIELDS if name not in _OWN_ID},
+                **{name: line[name] for name in CHUNK_FIELDS if name not in _ID_FIELDS},
             )
             for line in lines
         )
@@ -185,13 +185,9 @@ class LineLoader:
             for row, line in zip(made, lines, strict=True)
             if line.get("vector")
         ]
-        passages = [Passage(row.pk, row.revision, row.text) for row, _ in both]
+        passages = [EmbeddableChunk(row.pk, row.revision, row.text) for row, _ in both]
         vectors = np.array([json.loads(vector) for _, vector in both], dtype=np.float32)
         write_vectors(self._store.live_space_id, passages, vectors)
-
-
-_LATER = ("name", "slug", "is_public")
-_TOLD = (*STORE_FIELDS, "space", "has_vectors", "reader_groups", "editor_groups")
 
 
 def load_store(
@@ -208,14 +204,14 @@ def load_store(
     it is removed. Raises DocumentError for a damaged dump, ConflictError when the name is taken,
     ConfigurationError when there is no room.
     """
-    lines = read_lines(path)
+    lines = read_dump(path)
     first = next(lines, None)
     if first is None or first["line"] != "store":
         raise DocumentError("“{name}” holds no store.", name=path.name)
-    store = _make(path, first, name, model)
+    store = _create_store(path, first, name, model)
     is_whole = False
     try:
-        _load(store, first, lines, on_line)
+        _load_lines(store, first, lines, on_line)
         is_whole = True
     except (IntegrityError, KeyError, TypeError, ValueError) as error:
         raise _misfit(path, str(error).split("\n")[0]) from error
@@ -233,10 +229,10 @@ def load_store(
     return store
 
 
-def _make(path: Path, first: dict[str, Any], name: str, model: str) -> models.Store:
-    if lacking := [key for key in _TOLD if key not in first]:
+def _create_store(path: Path, first: dict[str, Any], name: str, model: str) -> models.Store:
+    if lacking := [key for key in _REQUIRED if key not in first]:
         raise _misfit(path, ", ".join(lacking))
-    values = {key: first[key] for key in STORE_FIELDS if key not in _LATER}
+    values = {key: first[key] for key in STORE_FIELDS if key not in _SET_AT_END}
     try:
         return create_store(
             name=name or first["name"],
@@ -254,20 +250,20 @@ def _misfit(path: Path, reason: str) -> DocumentError:
     )
 
 
-def _load(
+def _load_lines(
     store: models.Store, first: dict[str, Any], lines: Any, on_line: Callable[[int], None]
 ) -> None:
     assert store.space is not None, "local stores have one"
     own = {"model": store.space.model, "dim": store.space.dim, "version": store.space.version}
-    loader = LineLoader(store, has_vectors=first["has_vectors"] and own == first["space"])
+    loader = DumpLoader(store, has_vectors=first["has_vectors"] and own == first["space"])
     for line in lines:
-        loader.take(line)
+        loader.load(line)
         on_line(1)
     loader.close()
     stats.roll_up([store.pk])
-    settle_store(store_id=store.pk)
-    fill_space(space_id=store.live_space_id, store_id=store.pk)
-    build_due_indexes(space_id=store.live_space_id, concurrently=not connection.in_atomic_block)
+    reweigh_if_drifted(store_id=store.pk)
+    backfill_space(space_id=store.live_space_id, store_id=store.pk)
+    build_pending_indexes(space_id=store.live_space_id, concurrently=not connection.in_atomic_block)
     stats.merge_pending_terms()
     store.refresh_from_db()
     store.is_public = first["is_public"]

@@ -1,7 +1,4 @@
-"""Stores that somebody may search. In: who asks. Out: rows, in the order of their names.
-
-Stores whose own words may help with a question. In: stores and who asks. Out: those of them.
-"""
+"""Access filters on stores: those a scope may search, and those whose vocabulary it may use."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ def readable_stores(
     return list(found.order_by("name")[:limit])
 
 
-def with_known_words(*, stores: Sequence[models.Store], scope: Scope) -> list[models.Store]:
+def stores_with_vocabulary(*, stores: Sequence[models.Store], scope: Scope) -> list[models.Store]:
     """Return ``stores`` without those that have a vocabulary and may not be read.
 
     What a store calls its things is no business of others; one without words gives nothing away,

@@ -1,4 +1,4 @@
-"""What people change about a store. In: a Scope and new values. Out: the store, saved."""
+"""Update a store's settings and access groups, validated; files keep their chunks."""
 
 from __future__ import annotations
 

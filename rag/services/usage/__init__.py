@@ -1,1 +1,1 @@
-"""To be written."""
+"""Usage: budgets of keys, metered model calls, the ledger, reports."""

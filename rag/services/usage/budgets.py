@@ -1,9 +1,7 @@
-"""What a key may still use up. In: a call that is about to be made. Out: a hold, or a refusal.
+"""Budgets of API keys: reserve before a model call, commit after it; daily or monthly periods.
 
-Each call holds what it may use at most until it ends. Who comes while spent and held together
-reach the limit is refused; so calls side by side overdraw a budget by one call at most.
-
-When budgets begin anew. In: a day or month. Out: its ends, and how a refusal tells them.
+Each call reserves what it may use at most until it ends. A call is refused while spent and reserved
+together reach the limit, so calls side by side overdraw a budget by one call at most.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import F, Sum
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from rag import models
-from rag.core.account import Account
-from rag.core.errors import ForbiddenError, LimitError
+from rag.core.errors import ForbiddenError, InvalidInputError, LimitError
+from rag.core.request_context import UsageAccount
 from rag.providers.postgres.db.connections import release_db
 from rag.services.usage.prices import Price, price_of
 
@@ -40,7 +38,9 @@ def period_end(*, period: str, at: datetime) -> datetime:
     return period_start(period=period, at=later)
 
 
-def refusal(*, budget: models.Budget, limit: str, is_money: bool, at: datetime) -> LimitError:
+def budget_exceeded(
+    *, budget: models.Budget, limit: str, is_money: bool, at: datetime
+) -> LimitError:
     """Return the error of a budget that is used up; ``limit`` is an amount as people read it."""
     end = period_end(period=budget.period, at=at)
     wait_s = max(1, math.ceil((end - at).total_seconds()))
@@ -61,8 +61,8 @@ UNBILLED = frozenset({"extractive"})
 MARGIN_S = 60.0
 
 
-def admit(
-    *, account: Account, model: str, input_tokens: int, output_tokens: int, timeout_s: float
+def reserve(
+    *, account: UsageAccount, model: str, input_tokens: int, output_tokens: int, timeout_s: float
 ) -> models.BudgetHold | None:
     """Return what holds so many tokens for a call; None where the key has no budget.
 
@@ -108,7 +108,7 @@ def check_budget(*, key_id: int | None) -> bool:
     return bool(budgets)
 
 
-def settle(*, record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
+def commit(*, record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
     """Count a call on the budgets of its key and give back what it held. In a transaction."""
     for budget in (
         models.Budget.objects.select_for_update().filter(key_id=record.key_id).order_by("pk")
@@ -139,15 +139,47 @@ def _check_spent(budget: models.Budget, now: datetime) -> None:
     if budget.max_tokens is not None:
         tokens = held.aggregate(n=Sum("tokens"))["n"] or 0
         if budget.spent_tokens + tokens >= budget.max_tokens:
-            raise refusal(budget=budget, limit=f"{budget.max_tokens}", is_money=False, at=now)
+            raise budget_exceeded(
+                budget=budget, limit=f"{budget.max_tokens}", is_money=False, at=now
+            )
     if budget.max_cost is not None:
         cost = held.filter(currency=budget.currency).aggregate(n=Sum("cost"))["n"] or Decimal(0)
         if budget.spent_cost + cost >= budget.max_cost:
             limit = f"{budget.max_cost.normalize():f} {budget.currency}"
-            raise refusal(budget=budget, limit=limit, is_money=True, at=now)
+            raise budget_exceeded(budget=budget, limit=limit, is_money=True, at=now)
 
 
 def _begin_anew(budget: models.Budget, now: datetime) -> None:
     start = period_start(period=budget.period, at=now)
     if budget.period_start != start:
         budget.period_start, budget.spent_tokens, budget.spent_cost = start, 0, Decimal(0)
+
+
+def save_budget(*, budget: models.Budget) -> models.Budget:
+    """Save a new or changed budget; what its key has used in this period counts from now on.
+
+    Raises InvalidInputError for one that limits nothing, or money without a currency.
+    """
+    if budget.max_tokens is None and budget.max_cost is None:
+        raise InvalidInputError("The budget limits nothing.", hint="Set tokens, money, or both.")
+    budget.currency = budget.currency.strip().upper()
+    if budget.max_cost is not None and not (
+        len(budget.currency) == 3 and budget.currency.isascii() and budget.currency.isalpha()
+    ):
+        raise InvalidInputError(
+            "“{value}” is no currency.",
+            hint="Write three letters, as in USD.",
+            value=budget.currency,
+        )
+    start = period_start(period=budget.period, at=timezone.now())
+    with transaction.atomic():
+        # Calls that end now wait until this is decided, or are seen below.
+        models.ApiKey.objects.select_for_update().filter(pk=budget.key_id).first()
+        used = models.UsageRecord.objects.filter(key_id=budget.key_id, created_at__gte=start)
+        tokens = used.aggregate(i=Sum("input_tokens"), o=Sum("output_tokens"))
+        cost = used.filter(currency=budget.currency).aggregate(n=Sum(F("cost")))["n"]
+        budget.period_start = start
+        budget.spent_tokens = (tokens["i"] or 0) + (tokens["o"] or 0)
+        budget.spent_cost = cost or Decimal(0)
+        budget.save()
+    return budget

@@ -1,7 +1,4 @@
-"""What a call of a model cost: the one place that writes the ledger. In: a call. Out: a row.
-
-Calls made on threads for somebody who waits. In: calls. Out: rows, written by who waits.
-"""
+"""Usage ledger: the one place that writes a row for each model call, at once or deferred."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from rag import models
-from rag.core import watch
+from rag.core import metrics
 from rag.core.access import Scope
-from rag.core.account import Account, current_account
 from rag.core.file_search import GroundedAnswer
-from rag.services.usage.budgets import settle
+from rag.core.request_context import UsageAccount, current_account
+from rag.services.usage.budgets import commit
 from rag.services.usage.prices import price_of
 
 MAX_TOKENS = 2**31 - 1
@@ -28,11 +25,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Call:
+class ModelCall:
     """A call that has ended, or was left; ``model`` is ``provider:model``."""
 
     model: str
-    account: Account
+    account: UsageAccount
     input_tokens: int | None = None
     output_tokens: int | None = None
     is_estimated: bool = False
@@ -42,7 +39,7 @@ class Call:
     hold: models.BudgetHold | None = field(default=None)
 
 
-def record_usage(
+def record_answer(
     *,
     answer: GroundedAnswer,
     kind: str,
@@ -52,7 +49,7 @@ def record_usage(
     outcome: str = models.UsageRecord.Outcome.OK,
 ) -> None:
     """Keep the tokens of an answer of Gemini's own search; ``kind`` is of ``UsageRecord.Kind``."""
-    call = Call(
+    call = ModelCall(
         answer.model,
         current_account().of(scope),
         answer.input_tokens,
@@ -63,7 +60,7 @@ def record_usage(
     record_call(call=call, kind=kind, store_id=store.pk if store else None)
 
 
-def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> None:
+def record_call(*, call: ModelCall, kind: str = "", store_id: int | None = None) -> None:
     """Write a row, with its cost by the prices of now, and count it on the key's budgets.
 
     A database that fails loses the row, which the log says, and not the answer that was paid for.
@@ -101,14 +98,14 @@ def record_call(*, call: Call, kind: str = "", store_id: int | None = None) -> N
     except DatabaseError:
         log.exception("the use of %s is not in the ledger", call.model)
     for direction, n in zip(("input", "output"), tokens, strict=True):
-        watch.count("model_tokens", n or 0, provider=provider, model=model, direction=direction)
+        metrics.count("model_tokens", n or 0, provider=provider, model=model, direction=direction)
 
 
 def _write(record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
     with transaction.atomic():
         record.save(force_insert=True)
         if record.key_id is not None:
-            settle(record=record, hold=hold)
+            commit(record=record, hold=hold)
         # Now, not with the commit: that would take the answer along, which is written with it.
         connection.check_constraints()
 
@@ -124,7 +121,7 @@ def _leave_gone(record: models.UsageRecord) -> None:
             setattr(record, f"{name}_id", None)
 
 
-def give_back(*, hold: models.BudgetHold | None) -> None:
+def release_hold(*, hold: models.BudgetHold | None) -> None:
     """End what a call held that failed before anything was answered."""
     if hold is None:
         return
@@ -138,19 +135,19 @@ def _known(n: int | None) -> int | None:
     return None if n is None else max(0, min(n, MAX_TOKENS))
 
 
-class Later:
+class DeferredUsage:
     """Calls that wait to be written; after ``close`` none waits any more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: list[Call] | None = []
+        self._calls: list[ModelCall] | None = []
 
     @property
     def is_open(self) -> bool:
         """Return whether calls wait here."""
         return self._calls is not None
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ModelCall) -> None:
         """Keep a call, or write it at once when nobody waits."""
         with self._lock:
             if self._calls is not None:
@@ -158,7 +155,7 @@ class Later:
                 return
         record_call(call=call)
 
-    def take(self, *, is_last: bool = False) -> list[Call]:
+    def take(self, *, is_last: bool = False) -> list[ModelCall]:
         """Return the calls that wait; whoever takes them writes them, or adds them again.
 
         After ``is_last`` none waits any more.
@@ -179,10 +176,10 @@ class Later:
             record_call(call=call)
 
 
-_LATER: ContextVar[Later | None] = ContextVar("citable_later", default=None)
+_LATER: ContextVar[DeferredUsage | None] = ContextVar("citable_later", default=None)
 
 
-def keep_call(call: Call) -> None:
+def record_or_defer(call: ModelCall) -> None:
     """Write a call's row now, or leave it to whoever waits for the work at hand."""
     later = _LATER.get()
     if later is None:
@@ -191,21 +188,21 @@ def keep_call(call: Call) -> None:
         later.add(call)
 
 
-def written_by(later: Later) -> None:
+def defer_to(later: DeferredUsage) -> None:
     """Leave the calls of the rest of this context, such as a task's own, to whoever takes them."""
     _LATER.set(later)
 
 
-def waiting_here() -> Later | None:
+def deferred_usage() -> DeferredUsage | None:
     """Return where the calls of this context wait; None where each is written at once."""
     later = _LATER.get()
     return later if later is not None and later.is_open else None
 
 
 @contextmanager
-def written_here() -> Iterator[None]:
+def flush_usage() -> Iterator[None]:
     """Write what threads with a copy of this context have called, at the end, on this thread."""
-    later = Later()
+    later = DeferredUsage()
     token = _LATER.set(later)
     try:
         yield

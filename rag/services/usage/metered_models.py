@@ -1,10 +1,4 @@
-"""One call of a chat model while it is at work. In: what goes out and comes back. Out: the ledger.
-
-Before the call the key's budget is asked; after it, however it ended, its tokens are kept.
-
-A call of a service that makes vectors or ranks. In: its texts. Out: a row of the ledger.
-Models that keep the ledger by themselves. In: a model behind a port. Out: the same, metered.
-"""
+"""Metered models: chat, embedding and reranking that reserve budgets and record usage."""
 
 from __future__ import annotations
 
@@ -19,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from rag import models
-from rag.core import watch
-from rag.core.account import Account, current_account
+from rag.core import metrics
 from rag.core.ports import ChatModel, ChatRequest, Embedder, Reranker, Tokenizer
-from rag.core.tally import tallied
+from rag.core.request_context import UsageAccount, current_account
+from rag.core.token_counter import counting_tokens
 from rag.core.types import ChatReply
 from rag.providers.postgres.db.connections import release_db
 from rag.services.tokens import count_tokens
-from rag.services.usage.budgets import UNBILLED, admit
-from rag.services.usage.ledger import Call, give_back, keep_call, record_call, waiting_here
+from rag.services.usage.budgets import UNBILLED, reserve
+from rag.services.usage.ledger import (
+    ModelCall,
+    deferred_usage,
+    record_call,
+    record_or_defer,
+    release_hold,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,10 +42,10 @@ class ChatMeter:
     """Watches one call, from ``begin`` to ``end``."""
 
     model: str
-    account: Account
+    account: UsageAccount
     request: ChatRequest
     _hold: models.BudgetHold | None = None
-    _span: watch.Span | None = None
+    _span: metrics.Span | None = None
     _texts: list[str] = field(default_factory=list)
     _last: ChatReply | None = None
     _started: float = field(default_factory=time.perf_counter)
@@ -57,21 +57,23 @@ class ChatMeter:
         """
         if self.account.key_id is not None and not is_free:
             # What it is allowed depends on what those before it have used.
-            if (waiting := waiting_here()) is not None:
+            if (waiting := deferred_usage()) is not None:
                 waiting.write()
-            self._hold = admit(
+            self._hold = reserve(
                 account=self.account,
                 model=self.model,
                 input_tokens=self._n_asked(),
                 output_tokens=self.request.max_tokens,
                 timeout_s=self.request.timeout_s,
             )
-        self._span = watch.begin_span("model", model=self.model, kind=self.account.kind)
+        self._span = metrics.start_span("model", model=self.model, kind=self.account.kind)
 
     def see(self, piece: ChatReply) -> None:
         """Take in a piece, or the whole answer."""
         if self._last is None:
-            watch.took("model_first_piece", time.perf_counter() - self._started, **self._labels())
+            metrics.observe(
+                "model_first_piece", time.perf_counter() - self._started, **self._labels()
+            )
         self._texts.append(piece.text)
         if self._last is None or piece.input_tokens is not None or piece.output_tokens is not None:
             self._last = piece
@@ -79,7 +81,7 @@ class ChatMeter:
     @property
     def ends_at_once(self) -> bool:
         """Return whether ``end`` asks neither the database nor a tokenizer."""
-        return self._last is not None and waiting_here() is not None and self._is_counted
+        return self._last is not None and deferred_usage() is not None and self._is_counted
 
     def end(self, error: BaseException | None = None) -> None:
         """Keep what was used; a call that failed before a piece came has used nothing."""
@@ -87,12 +89,12 @@ class ChatMeter:
         if isinstance(error, Exception):
             outcome = _OUTCOME.FAILED
         seconds = time.perf_counter() - self._started
-        watch.took("model_call", seconds, outcome=outcome, **self._labels())
+        metrics.observe("model_call", seconds, outcome=outcome, **self._labels())
         has_asked = not self.ends_at_once
         if self._last is None:
-            give_back(hold=self._hold)
+            release_hold(hold=self._hold)
         else:
-            keep_call(self._call(self._last, outcome, seconds))
+            record_or_defer(self._call(self._last, outcome, seconds))
         if has_asked:
             # Whoever streams on, or lets this thread end, must not keep a connection.
             release_db()
@@ -100,7 +102,7 @@ class ChatMeter:
             self._span.facts["outcome"] = str(outcome)
             self._span.end()
 
-    def _call(self, last: ChatReply, outcome: str, seconds: float) -> Call:
+    def _call(self, last: ChatReply, outcome: str, seconds: float) -> ModelCall:
         n_in, n_out = last.input_tokens, last.output_tokens
         is_estimated = not self._is_counted
         if is_estimated:
@@ -108,7 +110,7 @@ class ChatMeter:
             n_out = count_tokens("".join(self._texts)) if n_out is None else n_out
         if self._span is not None:
             self._span.facts.update(input_tokens=n_in, output_tokens=n_out)
-        return Call(
+        return ModelCall(
             self.model,
             self.account,
             n_in,
@@ -145,8 +147,8 @@ TIMEOUT_S = 120.0
 
 
 @contextmanager
-def metered_service(
-    *, model: str, kind: str, texts: Sequence[str], account: Account | None = None
+def metered_call(
+    *, model: str, kind: str, texts: Sequence[str], account: UsageAccount | None = None
 ) -> Iterator[None]:
     """Ask the key's budget, let the call be made inside, and keep the tokens that it took.
 
@@ -158,26 +160,29 @@ def metered_service(
     labels = {"provider": provider, "model": name, "kind": kind}
     hold: models.BudgetHold | None = None
     if account.key_id is not None:
-        hold = admit(
+        hold = reserve(
             account=account,
             model=model,
             input_tokens=_count(texts),
             output_tokens=0,
             timeout_s=TIMEOUT_S,
         )
-    with watch.span("model", model=model, kind=kind, n_texts=len(texts)), tallied() as tally:
+    with (
+        metrics.span("model", model=model, kind=kind, n_texts=len(texts)),
+        counting_tokens() as tally,
+    ):
         try:
             yield
         except BaseException:
             # A stop gives back what it held, too.
-            watch.took("model_call", time.perf_counter() - started, outcome="failed", **labels)
-            give_back(hold=hold)
+            metrics.observe("model_call", time.perf_counter() - started, outcome="failed", **labels)
+            release_hold(hold=hold)
             release_db()
             raise
     seconds = time.perf_counter() - started
-    watch.took("model_call", seconds, outcome="ok", **labels)
+    metrics.observe("model_call", seconds, outcome="ok", **labels)
     tokens = tally.tokens
-    call = Call(
+    call = ModelCall(
         model,
         account,
         _count(texts) if tokens is None else tokens,
@@ -202,7 +207,7 @@ _THREADS = ThreadPoolExecutor(2, "ledger")
 class MeteredChat:
     """The ChatModel port on another one. ``account`` None is that of whoever calls."""
 
-    def __init__(self, model: ChatModel, account: Account | None = None) -> None:
+    def __init__(self, model: ChatModel, account: UsageAccount | None = None) -> None:
         self.id = model.id
         self.has_tools: bool = getattr(model, "has_tools", False)
         self.model = model
@@ -226,7 +231,7 @@ class MeteredChat:
         # The account is that of the caller; the pieces may be asked for elsewhere.
         return self._stream(request, self._payer())
 
-    async def _stream(self, request: ChatRequest, payer: Account) -> AsyncIterator[ChatReply]:
+    async def _stream(self, request: ChatRequest, payer: UsageAccount) -> AsyncIterator[ChatReply]:
         meter = ChatMeter(self.id, payer, request)
         if payer.is_free:
             meter.begin(is_free=True)
@@ -249,14 +254,14 @@ class MeteredChat:
             else:
                 await _row_work(lambda: meter.end(error), payer)
 
-    def _payer(self) -> Account:
+    def _payer(self) -> UsageAccount:
         return self._account or current_account()
 
 
 class MeteredEmbedder:
     """The Embedder port on a remote one. ``account`` None is that of whoever calls."""
 
-    def __init__(self, model: Embedder, account: Account | None = None) -> None:
+    def __init__(self, model: Embedder, account: UsageAccount | None = None) -> None:
         self.model, self._account = model, account
         self.id, self.version = model.id, model.version
         self.dim, self.max_tokens = model.dim, model.max_tokens
@@ -268,12 +273,12 @@ class MeteredEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 [n, dim] for texts to be found."""
-        with metered_service(model=self.id, kind="embedding", texts=texts, account=self._account):
+        with metered_call(model=self.id, kind="embedding", texts=texts, account=self._account):
             return self.model.embed_passages(texts)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return float32 [dim] for a question."""
-        with metered_service(model=self.id, kind="query", texts=[text], account=self._account):
+        with metered_call(model=self.id, kind="query", texts=[text], account=self._account):
             return self.model.embed_query(text)
 
 
@@ -285,11 +290,11 @@ class MeteredReranker:
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return 0 to 1 for each text, in their order; raise ProviderError."""
-        with metered_service(model=self.id, kind="rerank", texts=[query, *texts]):
+        with metered_call(model=self.id, kind="rerank", texts=[query, *texts]):
             return self.model.rerank(query, texts, timeout_s=timeout_s)
 
 
-async def _row_work(work: Callable[[], None], payer: Account) -> None:
+async def _row_work(work: Callable[[], None], payer: UsageAccount) -> None:
     if payer.is_apart:
         await sync_to_async(work, thread_sensitive=False, executor=_THREADS)()
     else:

@@ -1,4 +1,4 @@
-"""Who pays for a job's calls of models. In: whoever queues it. Out: the same account in the job."""
+"""Payer of a job's model calls: the user and key of whoever queued it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from django.contrib.auth import get_user_model
 
 from rag import models
-from rag.core.account import current_account, current_request, on_account
+from rag.core.request_context import current_account, current_request, use_account
 
 
-def payer_now() -> dict[str, int]:
+def current_payer() -> dict[str, int]:
     """Return the arguments that tell a job of whoever queues it; none where nobody asks."""
     account, who = current_account(), current_request().who
     user_id = who() if account.user_id is None and who is not None else account.user_id
@@ -20,9 +20,9 @@ def payer_now() -> dict[str, int]:
 
 
 @contextmanager
-def paid_by(*, user_id: int | None = None, key_id: int | None = None) -> Iterator[None]:
+def charged_to(*, user_id: int | None = None, key_id: int | None = None) -> Iterator[None]:
     """Put what is done inside on the account of a user and a key, as far as they still exist."""
     user = get_user_model().objects.filter(pk=user_id or 0).values_list("pk", flat=True).first()
     key = models.ApiKey.objects.filter(pk=key_id or 0).values_list("pk", flat=True).first()
-    with on_account(user_id=user, key_id=key):
+    with use_account(user_id=user, key_id=key):
         yield

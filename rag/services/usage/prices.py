@@ -1,4 +1,4 @@
-"""What a call of a model costs. In: a model, its tokens. Out: money, or None: not known."""
+"""Prices of model calls, from RAG_PRICES; None where no price is known."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def price_of(*, model: str) -> Price | None:
 
 def read_price(*, name: str) -> Price:
     """Return a price of the setting; raise ConfigurationError for one that is none."""
-    told = conf().prices[name]
+    entry = conf().prices[name]
     try:
         price = Price(
-            Decimal(str(told["input"])),
-            Decimal(str(told.get("output", 0))),
-            str(told.get("currency", "USD")).upper(),
+            Decimal(str(entry["input"])),
+            Decimal(str(entry.get("output", 0))),
+            str(entry.get("currency", "USD")).upper(),
         )
     except (KeyError, TypeError, AttributeError, InvalidOperation):
         price = None

@@ -1,4 +1,4 @@
-"""What models were used for and what that cost. In: who asks, a time, how to group. Out: sums."""
+"""Usage reports: calls, tokens and cost, grouped and filtered, within a Scope."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _CALL = (
 
 
 @dataclass(frozen=True, slots=True)
-class UsageQuestion:
+class UsageQuery:
     """Which calls, from ``since`` until before ``until``, and the names in GROUPS to sum by."""
 
     since: datetime
@@ -82,7 +82,7 @@ class UsageQuestion:
     only: Mapping[str, Any] = field(default_factory=dict)
 
 
-def usage_report(*, question: UsageQuestion, scope: Scope) -> dict[str, Any]:
+def usage_report(*, question: UsageQuery, scope: Scope) -> dict[str, Any]:
     """Return sums of what ``scope`` may see, JSON-safe; money by currency, unknown prices apart.
 
     Raises UnknownNameError for another group or filter, InvalidInputError for too many rows.
@@ -103,13 +103,13 @@ def usage_report(*, question: UsageQuestion, scope: Scope) -> dict[str, Any]:
     }
 
 
-def calls_of_run(*, run: str, scope: Scope) -> list[dict[str, Any]]:
+def run_calls(*, run: str, scope: Scope) -> list[dict[str, Any]]:
     """Return each call that was made for an answer or a flow's run, in order."""
     found = models.UsageRecord.objects.readable(scope).filter(run=run).order_by("pk")
     return [{**row, "cost": _money(row["cost"])} for row in found.values(*_CALL)]
 
 
-def _records(question: UsageQuestion, scope: Scope) -> QuerySet[models.UsageRecord]:
+def _records(question: UsageQuery, scope: Scope) -> QuerySet[models.UsageRecord]:
     rows = models.UsageRecord.objects.readable(scope).filter(
         created_at__gte=question.since, created_at__lt=question.until
     )
@@ -121,7 +121,7 @@ def _records(question: UsageQuestion, scope: Scope) -> QuerySet[models.UsageReco
 
 
 def _groups(
-    question: UsageQuestion, scope: Scope, names: Sequence[str]
+    question: UsageQuery, scope: Scope, names: Sequence[str]
 ) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
     """Return the sums of each group, one a currency: the records are many, and read once."""
     columns = {f"by_{name}": GROUPS[name] for name in names}

@@ -8,8 +8,8 @@ from typing import Any
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.account import current_account
 from rag.core.ports import ChatModel, Embedder
+from rag.core.request_context import current_account
 from rag.services.usage.metered_models import MeteredChat, MeteredEmbedder
 from rag.services.wiring import registry as wiring
 

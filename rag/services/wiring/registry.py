@@ -42,8 +42,8 @@ _EMBEDDERS: Registry[Embedder] = Registry(
     {
         "e5": "rag.services.wiring.registry.e5",
         "use": "rag.services.wiring.registry.use",
-        "openai_compatible": "rag.services.wiring.registry.openai_compatible",
-        "gemini": "rag.services.wiring.registry.gemini",
+        "openai_compatible": "rag.services.wiring.registry.openai_compatible_embedder",
+        "gemini": "rag.services.wiring.registry.gemini_embedder",
         "sentence_transformers": "rag.services.wiring.registry.sentence_transformers",
     },
 )

@@ -14,7 +14,7 @@ from rag.core.documents import Chunk, ChunkRule, ParsedDocument
 from rag.core.ports import Tokenizer
 from rag.stages.chunking.cut_around import leave_holes
 from rag.stages.chunking.outline import Outline
-from rag.stages.text.sentences import clause_ends, safe_cut, sentence_ends
+from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
 
 WINDOW_CHARS = 50_000
 # A part of a text may cost some tokens more than its share of the whole.
@@ -126,7 +126,7 @@ class _Packer:
         while own < self.high:
             if window.end < self.high and window.end - own < self.max * MAX_CHARS_PER_TOKEN:
                 start = max(self.low, last_end - self.overlap * MAX_CHARS_PER_TOKEN)
-                window = self._window(safe_cut(self.text, start, self.low))
+                window = self._window(character_boundary(self.text, start, self.low))
             span = self._next(window, own)
             yield span
             last_end = span.end
@@ -136,7 +136,7 @@ class _Packer:
         size = WINDOW_CHARS + 2 * self.max * MAX_CHARS_PER_TOKEN
         end = min(self.high, start + size)
         if end < self.high:
-            end = safe_cut(self.text, end, start)
+            end = character_boundary(self.text, end, start)
         return _Window(self.text, start, end, self.tokenizer)
 
     def _next(self, window: _Window, own: int) -> _Span:
@@ -164,7 +164,7 @@ class _Packer:
                 room = window.n_tokens(own, end) - excess
                 end = min(self._stop(window, own, room), end - 1)
             else:
-                end = safe_cut(self.text, own + (end - own) // 2, own)
+                end = character_boundary(self.text, own + (end - own) // 2, own)
             end = self._trim(own, end)
 
     def _stop(self, window: _Window, own: int, room: int) -> int:
@@ -198,7 +198,7 @@ class _Packer:
         """Return where to cut a sentence that is too long: after a clause, a word, a character."""
         middle = own + (limit - own) // 2
         clauses = [end for end in clause_ends(self.text, own, limit + 1) if middle < end <= limit]
-        return clauses[-1] if clauses else safe_cut(self.text, limit, own)
+        return clauses[-1] if clauses else character_boundary(self.text, limit, own)
 
     def _reach(self, window: _Window, own: int) -> int:
         """Return where the overlap begins: a sentence or word within the tokens asked for."""
@@ -228,7 +228,7 @@ class _Packer:
             return self._skip(first, own)
         tokens = window.tokens
         for at in range(bisect_left(tokens, first), bisect_left(tokens, own)):
-            if safe_cut(self.text, tokens[at], tokens[at] - 99) == tokens[at]:
+            if character_boundary(self.text, tokens[at], tokens[at] - 99) == tokens[at]:
                 return self._skip(tokens[at], own)
         return own
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 
 # How far around a passage its neighbours tell where it belongs.
 AROUND = 100
@@ -72,8 +72,8 @@ class _Versions:
     def _alike(self, start: int, end: int) -> Span | None:
         expected = self._expected(start)
         first = max(0, expected - REACH)
-        window = fold_quote(self.new[first : expected + end - start + REACH])
-        words = fold_quote(self.old[start:end]).text
+        window = normalize_quote(self.new[first : expected + end - start + REACH])
+        words = normalize_quote(self.old[start:end]).text
         if not words:
             return None
         spans = [window.span(at, at + len(words)) for at in islice(_places(window.text, words), 50)]

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Citations: markers read, quotes verified against their sources, uncited claims attributed."""

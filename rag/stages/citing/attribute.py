@@ -1,4 +1,4 @@
-"""Sources for an answer that cites none. In: its text and passages. Out: citations by sentence.
+"""Attribution: source sentences for an answer that cites none.
 
 A sentence goes to the source sentences that hold most of its token n-grams: words and their pairs
 for Latin script, pairs of characters where words are not parted by spaces.
@@ -18,10 +18,10 @@ from rapidfuzz.distance import Levenshtein
 from Stemmer import Stemmer
 
 from rag.core.types import Citation
-from rag.stages.citing.cite import locate_citation
 from rag.stages.citing.contradict import contradicts
+from rag.stages.citing.verify import locate_citation
 from rag.stages.prompting.context import Passage
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
 
 # The share of a sentence's n-grams, weighted by rarity, that its source must hold. Measured with
@@ -170,7 +170,7 @@ class _Index:
         citation = locate_citation(citation, passage, start, end)
         if score >= FAITHFUL and not contradicts(claim, _region(quote, grams), quote):
             return citation
-        distance = Levenshtein.distance(fold_quote(claim).text, fold_quote(quote).text)
+        distance = Levenshtein.distance(normalize_quote(claim).text, normalize_quote(quote).text)
         return replace(citation, verdict="altered", distance=max(1, distance))
 
 
@@ -203,7 +203,7 @@ def _region(quote: str, grams: frozenset[Gram]) -> str:
 
 @lru_cache(maxsize=65536)
 def _stem(token: str) -> str:
-    folded = fold_quote(token).text
+    folded = normalize_quote(token).text
     if folded[:1].isdigit():
         return _THOUSANDS.sub("", folded)
     if not folded.isascii() or not folded.isalpha():

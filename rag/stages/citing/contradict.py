@@ -1,4 +1,4 @@
-"""Where a claim says something else than its source. In: two texts. Out: what gives it away."""
+"""Contradiction check: numbers and negations in which a claim differs from its source."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Where an answer comes from. In: its parts, chunks, spans in UTF-8 bytes. Out: groundings.
+"""Groundings of an answer: byte spans of its parts, as a service gives them, as character spans.
 
-Services count bytes within one part; a Python text cut by them would break in any Chinese sentence.
+Services count UTF-8 bytes within one part; a Python text cut by them would break in any Chinese
+sentence.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from rag.core.file_search import Grounding
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class GroundingSupport:
     """A stretch of an answer and the chunks, by index, that it rests on.
 
     ``start`` and ``end`` are bytes of the part ``part`` in UTF-8, ``text`` what is said to stand
@@ -26,8 +27,8 @@ class Support:
     text: str = ""
 
 
-def ground(
-    parts: Sequence[str], chunks: Sequence[Grounding], supports: Sequence[Support]
+def resolve_groundings(
+    parts: Sequence[str], chunks: Sequence[Grounding], supports: Sequence[GroundingSupport]
 ) -> tuple[Grounding, ...]:
     """Return a grounding for each stretch and chunk, in the answer's order, spans in code points.
 
@@ -53,7 +54,7 @@ class _Answer:
         self._parts = parts
         self._whole = "".join(parts)
 
-    def span_of(self, support: Support) -> tuple[int, int] | None:
+    def span_of(self, support: GroundingSupport) -> tuple[int, int] | None:
         """Return start and end in code points of the whole answer; None where nothing fits."""
         spans = [
             (before + start, before + end)

@@ -1,4 +1,4 @@
-"""A quote in a text. In: both, folded. Out: where it stands, and how far off the words are."""
+"""Quote location: the span of a folded quote in a folded text, and the edit distance to it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from rag.stages.citing.complete import complete_span, complete_words
-from rag.stages.text.fold import Folded, fold_quote
+from rag.stages.citing.expand_span import expand_span, expand_to_words
+from rag.stages.text.normalize import NormalizedText, normalize_quote
 
 # Below this likeness in percent the closest span is no altered quote but another text.
-LIKENESS = 60.0
+MIN_SIMILARITY = 60.0
 _REACH = 12
 _MIN_QUOTE = 2
 _MAX_PLACES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuotePlace:
     """``original[start:end]`` of a source; ``distance`` 0 when it is the quote."""
 
     start: int
@@ -29,13 +29,15 @@ class Place:
 
 def quoted_words(quote: str) -> tuple[str, ...]:
     """Return ``quote`` folded, as written and without its stop; nothing when it is too short."""
-    whole = fold_quote(quote).text
+    whole = normalize_quote(quote).text
     # Where a quote is cut, its own stop or ellipsis stands for what follows in the source.
     words = whole.strip("'.,;:!?")
     return tuple(dict.fromkeys((whole, words))) if len(words) >= _MIN_QUOTE else ()
 
 
-def find_quote(quote: str, source: Folded, *, is_strict: bool = False) -> tuple[Place | None, bool]:
+def find_quote(
+    quote: str, source: NormalizedText, *, is_strict: bool = False
+) -> tuple[QuotePlace | None, bool]:
     """Return the first place of the folded ``quote``, and whether nothing is cut there.
 
     ``is_strict`` takes for cut whatever is not whole sentences. Of a quote that is cut everywhere
@@ -47,31 +49,31 @@ def find_quote(quote: str, source: Folded, *, is_strict: bool = False) -> tuple[
         if at < 0:
             break
         span = source.span(at, at + len(quote))
-        whole = complete_span(source.original, *span, is_strict=is_strict)
+        whole = expand_span(source.original, *span, is_strict=is_strict)
         if whole == span:
-            return Place(*span, 0), True
+            return QuotePlace(*span, 0), True
         clipped = clipped or whole
         at = source.text.find(quote, at + 1)
     return (_measured(quote, source, clipped) if clipped else None), False
 
 
-def closest_quote(quote: str, source: Folded) -> Place | None:
+def closest_quote(quote: str, source: NormalizedText) -> QuotePlace | None:
     """Return the closest span when it is alike by 60 %, else None.
 
     Likeness is the normalised indel distance of the best window, as in rapidfuzz's partial ratio.
     """
     if not quote or not source.text:
         return None
-    match = fuzz.partial_ratio_alignment(quote, source.text, score_cutoff=LIKENESS)
+    match = fuzz.partial_ratio_alignment(quote, source.text, score_cutoff=MIN_SIMILARITY)
     if match is None or match.dest_end <= match.dest_start:
         return None
     start, end = _fitted(quote, source.text, match.dest_start, match.dest_end)
-    return _measured(quote, source, complete_words(source.original, *source.span(start, end)))
+    return _measured(quote, source, expand_to_words(source.original, *source.span(start, end)))
 
 
 def locate_quote(
-    quote: str, source: Folded, *, is_exact: bool = False, is_strict: bool = False
-) -> Place | None:
+    quote: str, source: NormalizedText, *, is_exact: bool = False, is_strict: bool = False
+) -> QuotePlace | None:
     """Return where the folded ``quote`` stands in ``source``, or None.
 
     Without ``is_exact`` what it was cut from, or else the closest span, counts too.
@@ -82,9 +84,9 @@ def locate_quote(
     return None if is_exact else closest_quote(quote, source)
 
 
-def _measured(quote: str, source: Folded, span: tuple[int, int]) -> Place:
-    found = fold_quote(source.original[span[0] : span[1]]).text
-    return Place(*span, max(1, Levenshtein.distance(quote, found)))
+def _measured(quote: str, source: NormalizedText, span: tuple[int, int]) -> QuotePlace:
+    found = normalize_quote(source.original[span[0] : span[1]]).text
+    return QuotePlace(*span, max(1, Levenshtein.distance(quote, found)))
 
 
 def _fitted(quote: str, text: str, start: int, end: int) -> tuple[int, int]:

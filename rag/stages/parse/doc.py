@@ -15,7 +15,7 @@ from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.office import PARSER, add_nodes, parse_office
-from rag.stages.parse.xberg_nodes import Node, read_office
+from rag.stages.parse.xberg_nodes import XbergNode, read_office
 
 TIMEOUT_S = 60
 # xberg ends a row of a table with one tab more; an empty cell looks the same and costs a line end.
@@ -52,7 +52,7 @@ def _by_xberg(path: Path, name: str) -> ParsedDocument:
     return replace(document, blocks=tuple(blocks))
 
 
-def _as_text(node: Node) -> Node:
+def _as_text(node: XbergNode) -> XbergNode:
     """Return the node as paragraph or table: xberg takes any bold line for a heading."""
     if node.text.count("\t") > 1:
         rows = [row.split("\t") for row in _ROW.sub("\n", node.text).split("\n")]

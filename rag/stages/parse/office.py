@@ -16,7 +16,7 @@ from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.docx_edit import ITEM_MARK, PAGE_MARK, edit_docx
 from rag.stages.parse.pptx_edit import edit_pptx
 from rag.stages.parse.table_grid import table_row
-from rag.stages.parse.xberg_nodes import Node, OfficeContent, read_office
+from rag.stages.parse.xberg_nodes import OfficeContent, XbergNode, read_office
 
 PARSER = "xberg/3"
 # Longer paragraphs in a heading's style are no titles.
@@ -29,7 +29,7 @@ def parse_office(path: Path, name: str, kind: str) -> ParsedDocument:
     return {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[kind](path, name)
 
 
-def add_nodes(canonical: CanonicalText, nodes: Iterable[Node], *, number_lists: bool) -> None:
+def add_nodes(canonical: CanonicalText, nodes: Iterable[XbergNode], *, number_lists: bool) -> None:
     """Add blocks in order; headers and footers come once, after the body."""
     nodes = list(nodes)
     body = [node for node in nodes if node.layer not in _MARGINS]
@@ -62,7 +62,7 @@ def _docx(path: Path, name: str) -> ParsedDocument:
     return canonical.finish("docx", PARSER, title=content.title or _first_heading(nodes))
 
 
-def _as_shown(node: Node, levels: dict[str, int]) -> Node:
+def _as_shown(node: XbergNode, levels: dict[str, int]) -> XbergNode:
     """Return the node with its marks read: a heading by its style, an item by its list."""
     if node.rows:
         rows = (tuple(ITEM_MARK.sub("", cell) for cell in row) for row in node.rows)
@@ -77,9 +77,9 @@ def _as_shown(node: Node, levels: dict[str, int]) -> Node:
     return replace(node, text=text)
 
 
-def _pages_at_marks(nodes: Sequence[Node]) -> list[list[Node]]:
+def _pages_at_marks(nodes: Sequence[XbergNode]) -> list[list[XbergNode]]:
     """Cut the nodes where Word broke pages: in a paragraph there, in a table before the row."""
-    pages: list[list[Node]] = [[]]
+    pages: list[list[XbergNode]] = [[]]
     for node in nodes:
         if node.rows:
             rows: list[tuple[str, ...]] = []
@@ -107,7 +107,7 @@ def _pptx(path: Path, name: str) -> ParsedDocument:
         edited = edit_pptx(path)
     content = read_office(edited.data, "pptx", name)
     canonical = _begin(content)
-    slides: dict[int, list[Node]] = defaultdict(list)
+    slides: dict[int, list[XbergNode]] = defaultdict(list)
     for node in content.nodes:
         slides[node.page or 1].append(node)
     for number in range(1, max(len(edited.remarks), *slides, 0) + 1):
@@ -123,7 +123,7 @@ def _xlsx(path: Path, name: str) -> ParsedDocument:
     canonical = _begin(content)
     # What is hidden has it behind its name there, and is no less a sheet.
     names = {f"{sheet}{mark}": sheet for sheet in content.sheets for mark in (" (hidden)", "")}
-    own: dict[str, list[Node]] = {sheet: [] for sheet in content.sheets or ("",)}
+    own: dict[str, list[XbergNode]] = {sheet: [] for sheet in content.sheets or ("",)}
     sheet = next(iter(own))
     for node in content.nodes:
         if node.kind == "heading" and node.text in names:
@@ -133,7 +133,7 @@ def _xlsx(path: Path, name: str) -> ParsedDocument:
     for sheet, nodes in own.items():
         canonical.start_page(sheet)
         if any(node.text.strip() or node.rows for node in nodes):
-            add_nodes(canonical, [Node("heading", sheet, 1), *nodes], number_lists=False)
+            add_nodes(canonical, [XbergNode("heading", sheet, 1), *nodes], number_lists=False)
     return canonical.finish("xlsx", PARSER, title=content.title)
 
 
@@ -163,11 +163,11 @@ def _begin(content: OfficeContent) -> CanonicalText:
     return canonical
 
 
-def _first_heading(nodes: Iterable[Node]) -> str:
+def _first_heading(nodes: Iterable[XbergNode]) -> str:
     return next((node.text for node in nodes if node.kind == "heading"), "")
 
 
-def _list_text(items: Sequence[Node], number_lists: bool) -> str:
+def _list_text(items: Sequence[XbergNode], number_lists: bool) -> str:
     """Return the items one a line; Word's ordered ones carry their labels already."""
     lines, counts = [], dict[int, int]()
     for item in items:

@@ -22,7 +22,7 @@ MAX_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class XbergNode:
     """One block: ``kind`` is heading, paragraph, list, table, code; ``rows`` are a table's cells.
 
     ``layer`` tells body from header, footer and footnote; a list's items have depth and order.
@@ -43,7 +43,7 @@ class Node:
 class OfficeContent:
     """The nodes of a file, its title, its sheets' names and what xberg complained about."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[XbergNode, ...]
     title: str
     sheets: tuple[str, ...]
     warnings: tuple[Notice, ...]
@@ -91,7 +91,7 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     )
 
 
-def _nodes(raw: Any) -> Iterator[Node]:
+def _nodes(raw: Any) -> Iterator[XbergNode]:
     lists: dict[int, tuple[int, bool]] = {}
     for index, item in enumerate(raw):
         content = json.loads(str(item.content))
@@ -107,13 +107,13 @@ def _nodes(raw: Any) -> Iterator[Node]:
             lists[index] = (depth, bool(content.get("ordered")))
         elif kind == "list_item":
             depth, is_ordered = lists.get(item.parent, (0, False))
-            yield Node("list", content["text"], depth=depth, is_ordered=is_ordered, **common)
+            yield XbergNode("list", content["text"], depth=depth, is_ordered=is_ordered, **common)
         elif kind == "heading":
-            yield Node("heading", content["text"], int(content["level"]), **common)
+            yield XbergNode("heading", content["text"], int(content["level"]), **common)
         elif kind == "table":
-            yield Node("table", rows=_rows(content["grid"]), **common)
+            yield XbergNode("table", rows=_rows(content["grid"]), **common)
         elif text := content.get("text") or content.get("description"):
-            yield Node("code" if kind == "code" else "paragraph", text, **common)
+            yield XbergNode("code" if kind == "code" else "paragraph", text, **common)
 
 
 def _rows(grid: dict[str, Any]) -> tuple[tuple[str, ...], ...]:

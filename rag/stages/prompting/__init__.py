@@ -1,1 +1,1 @@
-"""To be written."""
+"""Prompting: hits laid out as context within a token budget, prompts, templates."""

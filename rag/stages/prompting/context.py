@@ -1,4 +1,4 @@
-"""Lays hits out as text for a model. In: hits and a token budget. Out: text and its passages.
+"""Context of a prompt: hits laid out as text within a token budget, with the passages shown.
 
 What was cut or left out says so; see ``trim`` for where texts are cut, ``context_layout`` for how
 sources are written.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rag.core.hits import Hit
-from rag.stages.prompting.context_layout import Layout, layout_of
+from rag.stages.prompting.context_layout import Layout, layout_for
 from rag.stages.prompting.trim import trim_text
 from rag.stages.text.terms import is_han
 
@@ -49,7 +49,7 @@ def build_context(
     ``language_of`` is a text, such as the query, whose script chooses the wording. No hits, or no
     room for any, give an empty text. Raises UnknownNameError for an unknown ``context_type``.
     """
-    layout = layout_of(context_type, is_han(language_of or (hits[0].text if hits else "")))
+    layout = layout_for(context_type, is_han(language_of or (hits[0].text if hits else "")))
     if not hits or max_tokens <= 0:
         return Context("", (), bool(hits))
     room = max_tokens

@@ -1,4 +1,4 @@
-"""How sources are written down for a model. In: a context type and a language. Out: a layout.
+"""Context layouts: how sources are written for a model, by context type and language.
 
 ``standard``, ``detailed`` and ``summary`` are for reading; ``xml`` keeps data and instructions
 apart: whatever a source contains, it cannot leave its element.
@@ -93,7 +93,7 @@ _ENGLISH = _Wording(
 )
 
 
-def layout_of(context_type: str, is_chinese: bool) -> Layout:
+def layout_for(context_type: str, is_chinese: bool) -> Layout:
     """Return the layout of a type; raise UnknownNameError for one that nobody knows."""
     if context_type not in CONTEXT_TYPES:
         raise UnknownNameError("context type", context_type, CONTEXT_TYPES)

@@ -1,7 +1,4 @@
-"""The prompt of an answer. In: a question and its context. Out: messages as (role, text).
-
-Sources put before a prompt. In: prompt, context, wordings. Out: the prompt a model shall see.
-"""
+"""Prompts: the messages of a question with its context, and prompts behind their context."""
 
 from __future__ import annotations
 

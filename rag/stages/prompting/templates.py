@@ -1,9 +1,7 @@
-"""Fills ``{name}`` from given values. In: a template of texts, lists and dicts. Out: one filled.
+"""Templates: ``{name}`` from values, ``{{node.field}}`` from the outputs of earlier nodes.
 
 Names are looked up, never evaluated; a value's own braces are left as they are, and so are all
 braces of the template that hold no name.
-
-Fills ``{{node.field}}`` from what earlier nodes gave. In: template, context. Out: text, value.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ META = "_meta"
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
+class ResolvedTemplate:
     """A filled template. ``value`` is the thing itself when the template is one placeholder and
     nothing else, otherwise the text; ``missing`` lists what was not found, in order, once each."""
 
@@ -100,7 +98,7 @@ class Resolution:
     missing: tuple[str, ...] = ()
 
 
-def resolve_template(template: str, context: Mapping[str, Any]) -> Resolution:
+def resolve_template(template: str, context: Mapping[str, Any]) -> ResolvedTemplate:
     """Return ``template`` with each ``{{path}}`` filled from ``context``, node id to its output.
 
     A path is ``node.field``, by id, else by the label in ``context["_meta"]["nodeLabels"]`` (id to
@@ -118,9 +116,9 @@ def resolve_template(template: str, context: Mapping[str, Any]) -> Resolution:
     text = _LOADED_PLACEHOLDER.sub(filled, template)
     whole = _LOADED_PLACEHOLDER.fullmatch(template.strip())
     if whole is None:
-        return Resolution(text, text, tuple(missing))
+        return ResolvedTemplate(text, text, tuple(missing))
     value = _look_up(whole[1].strip(), context)
-    return Resolution(text, None if value is _MISSING else value, tuple(missing))
+    return ResolvedTemplate(text, None if value is _MISSING else value, tuple(missing))
 
 
 def _look_up(path: str, context: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A text's beginning within a budget. In: a text and room in tokens. Out: what is shown of it.
+"""Truncation of a text to a token budget.
 
 Nothing is cut inside a character or a citation marker; a sentence's end is preferred.
 """
@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from rag.stages.text.sentences import clause_ends, safe_cut, sentence_ends
+from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
 
 # A shorter rest of a source says nothing.
 MIN_TOKENS = 12
@@ -39,7 +39,7 @@ def trim_text(text: str, room: int, count: Callable[[str], int], mark: str) -> s
         end = _between_characters(text, _outside(spans, places[-1])) if places else 0
         if text[:end].strip():
             return text[:end].rstrip()
-    end = _outside(spans, safe_cut(text, longest, 0) if longest else 0)
+    end = _outside(spans, character_boundary(text, longest, 0) if longest else 0)
     end = _between_characters(text, end)
     return text[:end].rstrip()
 

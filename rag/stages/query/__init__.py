@@ -1,1 +1,1 @@
-"""To be written."""
+"""Query understanding by rules: analysis, entities, cue words, condensed questions."""

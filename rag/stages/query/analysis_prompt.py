@@ -1,4 +1,4 @@
-"""A query's analysis by a model. In: the query. Out: what to ask; from the answer: an analysis.
+"""Query analysis prompt: asks a chat model and reads its JSON answer into a QueryAnalysis.
 
 The query is data: it is sent as a JSON string, and nothing in the answer is believed that the
 query does not hold.

@@ -1,8 +1,6 @@
-"""What a query wants, by rules. In: a query and a vocabulary. Out: a QueryAnalysis.
+"""Rule-based query analysis: intent, complexity, entities and keywords without a model.
 
-For Chinese and English, without a model, in well under a millisecond. Never raises.
-
-The words of a query that carry its content. In: a query and its mentions. Out: keywords.
+For Chinese and English, in well under a millisecond. Never raises.
 """
 
 from __future__ import annotations

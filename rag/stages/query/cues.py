@@ -1,4 +1,4 @@
-"""What the cue words of both languages decide, compiled and in their order of precedence.
+"""Cue patterns of both languages, compiled and in their order of precedence.
 
 Patterns meet folded text in which every named thing stands as ``◊`` and every quantity as ``#``.
 Nothing in them may go back and forth over a long text, so what lies between two words is bounded.

@@ -1,7 +1,4 @@
-"""The Chinese words that tell what a query wants. Patterns for folded text.
-
-How they are used: see ``analyze_cues``.
-"""
+"""Chinese cue patterns for query analysis; ``cues`` compiles them, on folded text."""
 
 from __future__ import annotations
 

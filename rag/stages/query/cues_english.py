@@ -1,7 +1,4 @@
-"""The English words that tell what a query wants. Patterns for folded text.
-
-How they are used: see ``analyze_cues``.
-"""
+"""English cue patterns for query analysis; ``cues`` compiles them, on folded text."""
 
 from __future__ import annotations
 

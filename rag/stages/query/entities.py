@@ -1,4 +1,4 @@
-"""What a query names. In: a query and a vocabulary. Out: mentions with type, value and place.
+"""Entity recognition in queries: mentions with type, value and position.
 
 Names of the vocabulary come first, the longest before shorter ones; then what patterns know:
 title, quote, chapter, section, page, date, quantity, identifier, outline.

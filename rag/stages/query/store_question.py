@@ -1,4 +1,4 @@
-"""Questions about the files of a store themselves. In: a question. Out: what is asked, or None.
+"""Inventory questions: what a question asks about the files of a store themselves, if it does.
 
 Only what is plainly asked of files is taken; everything else is a question to their contents.
 """
@@ -69,7 +69,7 @@ class StoreQuestion:
     topic: str = ""
 
 
-def read_store_question(text: str) -> StoreQuestion | None:
+def parse_store_question(text: str) -> StoreQuestion | None:
     """Return what a question asks about the files, None for one about their contents."""
     if len(text) > 200:
         return None

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Ranking: pure steps on hits (BM25, coverage, deduplication, merging, rerank prompts, filters)."""

@@ -1,7 +1,4 @@
-"""Texts in memory by their words. In: a question and texts. Out: a BM25 score for each.
-
-Okapi BM25 (Robertson and Zaragoza, 2009) over the terms that the index knows too.
-"""
+"""Okapi BM25 over texts in memory (Robertson and Zaragoza, 2009), by the terms of the index."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ K1, B = 1.2, 0.75
 _LOOK_UP_EVERY = 256
 
 
-def rank_texts(
+def bm25_scores(
     question: str, texts: Sequence[str], *, check: Callable[[], None] | None = None
 ) -> list[float]:
     """Return the score of each text, 0 where it has none of the question's terms.

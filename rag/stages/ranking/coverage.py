@@ -1,4 +1,4 @@
-"""What one leg of the search has missed. In: an analysis and hits. Out: the reason, or nothing."""
+"""Coverage check: whether the hits of one leg hold what the query asks, else why not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rag.core.analysis import QueryAnalysis
 from rag.core.hits import Hit
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.terms import index_terms, is_han, query_terms
 
 # Which part of the query's content words the first hit must hold for one leg to be believed.
@@ -15,7 +15,7 @@ MIN_WORDS = {"keyword": 0.75, "semantic": 0.6}
 _EXACT = frozenset(("identifier", "quote", "title"))
 
 
-def find_gap(mode: str, analysis: QueryAnalysis, hits: Sequence[Hit]) -> str:
+def find_coverage_gap(mode: str, analysis: QueryAnalysis, hits: Sequence[Hit]) -> str:
     """Return why a search by one leg is not enough, an empty text where it is.
 
     ``nothing_found``. ``few_words``: the first hit holds too few of the query's content words,
@@ -27,9 +27,11 @@ def find_gap(mode: str, analysis: QueryAnalysis, hits: Sequence[Hit]) -> str:
         return ""
     if not hits:
         return "nothing_found"
-    names = [fold_quote(entity.value).text for entity in analysis.entities if entity.type in _EXACT]
+    names = [
+        normalize_quote(entity.value).text for entity in analysis.entities if entity.type in _EXACT
+    ]
     if names and mode == "semantic":
-        texts = [fold_quote(hit.text).text for hit in hits]
+        texts = [normalize_quote(hit.text).text for hit in hits]
         if not any(name in text for name in names for text in texts):
             return "missing_name"
     asked = " ".join(analysis.keywords)

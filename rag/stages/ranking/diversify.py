@@ -1,7 +1,4 @@
-"""Not every place to one file. In: hits, best first, and a number. Out: so many of them.
-
-Hits that say the same twice. In: hits, best first. Out: one of each, and how many were dropped.
-"""
+"""Diversification and deduplication of hits: near-duplicates go, no file takes all places."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from functools import cached_property
 from math import ceil
 
 from rag.core.hits import Hit
-from rag.stages.text.fold import fold_quote
+from rag.stages.text.normalize import normalize_quote
 
 MAX_SHARE = 0.6
 # A hit of another file takes a place when it has so much of the score of the one it displaces.
@@ -92,7 +89,7 @@ def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], int]:
 class _Text:
     def __init__(self, text: str) -> None:
         self._text = text
-        self.folded = fold_quote(text).text
+        self.folded = normalize_quote(text).text
         self.signs = _SIGN.findall(self.folded)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Neighbouring chunks of a file become one hit. In: hits and a reader. Out: fewer, longer hits.
+"""Neighbour merging: adjacent chunks of a file become one longer hit.
 
 The invariant of chunks holds for what is made: ``canonical[char_start:char_end] == text``.
 """

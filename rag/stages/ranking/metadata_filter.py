@@ -1,4 +1,4 @@
-"""Filters over a document's metadata (AIP-160). In: ``lang = "zh" AND year > 2020``. Out: a test.
+"""Metadata filter language (AIP-160): parses ``lang = "zh" AND year > 2020`` into a test.
 
 OR binds closer than AND, as the standard has it. Nothing is evaluated but comparisons.
 """
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from rag.core.errors import InvalidInputError
 
-Test = Callable[[Mapping[str, Any]], bool]
+MetadataTest = Callable[[Mapping[str, Any]], bool]
 MAX_CHARS, MAX_DEPTH = 4000, 50
 _TOKEN = re.compile(
     r"""(?P<text>(?s:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))|(?P<sign><=|>=|!=|[=<>()])"""
@@ -44,10 +44,10 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class BooleanTest:
     """The test of several tests: all of them must pass (AND), or one (OR)."""
 
-    tests: tuple[Test, ...]
+    tests: tuple[MetadataTest, ...]
     is_all: bool
 
     def __call__(self, values: Mapping[str, Any]) -> bool:
@@ -55,11 +55,11 @@ class Joined:
         return all(passed) if self.is_all else any(passed)
 
 
-def filter_metadata(text: str) -> Test:
+def parse_metadata_filter(text: str) -> MetadataTest:
     """Return the test of a filter; raise InvalidInputError with the place that cannot be read.
 
     A key that a document lacks passes no comparison. A list equals each text that it holds. Whoever
-    looks for files elsewhere may look into a ``Comparison`` or ``Joined``; other tests are opaque.
+    looks for files elsewhere may look into a ``Comparison`` or ``BooleanTest``; others are opaque.
     """
     reader = _Reader(text, _tokens(text))
     test = reader.sequence(0)
@@ -125,23 +125,23 @@ class _Reader:
     def fail(self, token: str) -> NoReturn:
         raise _unreadable(token, self._at)
 
-    def sequence(self, depth: int) -> Test:
+    def sequence(self, depth: int) -> MetadataTest:
         if depth > MAX_DEPTH:
             self.fail("(")
         tests = [self._either(depth)]
         while self.peek() == "AND":
             self.take()
             tests.append(self._either(depth))
-        return tests[0] if len(tests) == 1 else Joined(tuple(tests), is_all=True)
+        return tests[0] if len(tests) == 1 else BooleanTest(tuple(tests), is_all=True)
 
-    def _either(self, depth: int) -> Test:
+    def _either(self, depth: int) -> MetadataTest:
         tests = [self._term(depth)]
         while self.peek() == "OR":
             self.take()
             tests.append(self._term(depth))
-        return tests[0] if len(tests) == 1 else Joined(tuple(tests), is_all=False)
+        return tests[0] if len(tests) == 1 else BooleanTest(tuple(tests), is_all=False)
 
-    def _term(self, depth: int) -> Test:
+    def _term(self, depth: int) -> MetadataTest:
         n_not = 0
         while self.peek() in ("NOT", "-"):
             self.take()
@@ -155,7 +155,7 @@ class _Reader:
             test = self._comparison()
         return test if n_not % 2 == 0 else lambda values: not test(values)
 
-    def _comparison(self) -> Test:
+    def _comparison(self) -> MetadataTest:
         key, sign, wanted = self.take(), self.take(), self.take()
         if sign not in _SIGNS or key[0] in "\"'()=<>!" or wanted in "()=<>!":
             self.fail(f"{key} {sign} {wanted}")

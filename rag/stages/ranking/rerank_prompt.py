@@ -1,6 +1,6 @@
-"""A list ranked by a chat model. In: a question and texts. Out: messages; scores of an answer.
+"""Rerank prompt: the listwise request to a chat model, and the scores read from its answer.
 
-Listwise and bounded: all texts in one request, each cut to a length, answered by one JSON object.
+Bounded: all texts in one request, each cut to a length, answered by one JSON object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A vector index's distance as a score. In: a distance and its measure. Out: more is nearer."""
+"""Similarity of a vector index's distance: cosine, inner product, L2 and unknown measures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rag.core.errors import UnknownNameError
 MEASURES = ("cosine", "ip", "l2", "other")
 
 
-def nearness(distance: float, measure: str) -> float:
+def distance_to_similarity(distance: float, measure: str) -> float:
     """Return the score of a distance that is 0 for equal vectors.
 
     ``cosine`` and ``ip`` are 1 minus the product, ``l2`` is squared: between vectors of length 1

@@ -1,1 +1,1 @@
-"""To be written."""
+"""SQL of the database source: read-only check, parameter templates, JSON-safe results."""

@@ -1,8 +1,7 @@
-"""A value of a database as JSON can hold it. In: what a driver returned. Out: JSON-safe values.
+"""JSON serialization of database values and column names.
 
-What has no exact place in JSON becomes a text rather than something near: nothing is rounded.
-
-Names for the columns of a row. In: what the database calls them. Out: names, each once.
+What has no exact place in JSON becomes text: nothing is rounded. A repeated column name gets a
+number, so that no value is lost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SQL with places for values. In: a template with ``{name}``. Out: SQL with bound parameters.
+"""SQL templates: ``{name}`` becomes a bound parameter; ``{{`` and ``}}`` are braces.
 
-A value never becomes text of the statement. ``{{`` and ``}}`` are braces, wherever they stand.
+A value never becomes text of the statement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from rag.core.errors import InvalidInputError
-from rag.stages.sql.check import Dialect, SqlPart, check_sql, scan_sql
+from rag.stages.sql.read_only import Dialect, SqlToken, check_read_only, tokenize_sql
 
 MAX_CHARS = 20_000
 _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -90,7 +90,7 @@ class SqlTemplate:
         return f"{'NOT ' if slot.is_not else ''}IN ({marks})", items
 
 
-def read_sql(template: str, *, dialect: Dialect) -> SqlTemplate:
+def parse_sql_template(template: str, *, dialect: Dialect) -> SqlTemplate:
     """Return the template, checked; raise InvalidInputError for what is refused.
 
     Refused are a placeholder that is not a plain name, stands inside of quotes or comments or
@@ -108,13 +108,13 @@ def read_sql(template: str, *, dialect: Dialect) -> SqlTemplate:
             "The query holds a NUL or half a character, which no database takes.",
             hint="Take it out.",
         )
-    parts = list(scan_sql(template, dialect))
-    end = check_sql(template, parts, dialect)
+    parts = list(tokenize_sql(template, dialect))
+    end = check_read_only(template, parts, dialect)
     quoted = [part for part in parts if part.kind in ("string", "name", "comment")]
     return SqlTemplate(dialect, tuple(_pieces(template[:end], quoted)))
 
 
-def _pieces(sql: str, quoted: Sequence[SqlPart]) -> Iterator[str | _Slot]:
+def _pieces(sql: str, quoted: Sequence[SqlToken]) -> Iterator[str | _Slot]:
     text, position, fresh = "", 0, 0
     for found in _BRACE.finditer(sql):
         text += sql[position : found.start()]
@@ -141,7 +141,7 @@ def _pieces(sql: str, quoted: Sequence[SqlPart]) -> Iterator[str | _Slot]:
     yield text + sql[position:]
 
 
-def _name(sql: str, found: re.Match[str], around: Sequence[SqlPart]) -> str:
+def _name(sql: str, found: re.Match[str], around: Sequence[SqlToken]) -> str:
     place, name = found[0], found[1]
     if name is None or not name.isidentifier():
         raise InvalidInputError(

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Text normalization, sentence boundaries and BM25 terms, for Chinese and English."""

@@ -1,6 +1,6 @@
-"""Where text may be cut. In: text. Out: the ends of its sentences and clauses, in code points.
+"""Sentence and clause segmentation for Chinese and English, as code point offsets.
 
-For Chinese and English. Nothing here ever parts a character from its accents or joiners.
+No boundary ever parts a character from its accents or joiners.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def clause_ends(text: str, start: int, end: int) -> Iterator[int]:
             yield match.end()
 
 
-def safe_cut(text: str, position: int, low: int) -> int:
+def character_boundary(text: str, position: int, low: int) -> int:
     """Return the last place in ``(low, position]`` between two characters as readers see them.
 
     Words stay whole where that costs at most a few letters; ``position`` if there is no place.

@@ -1,4 +1,4 @@
-"""Text to search terms. In: text as stored or asked. Out: terms with counts or weights.
+"""BM25 tokenizer: search terms of a text with counts, of a query with weights.
 
 Terms are words (rjieba's search mode for Han, stems for Latin, whole and in parts where a code is
 joined by hyphens). Where the segmentation of Han is unsure, at neighbouring single characters and
@@ -75,7 +75,7 @@ def query_terms(text: str) -> dict[str, float]:
     return weights
 
 
-def short_phrase(text: str) -> str:
+def short_han_phrase(text: str) -> str:
     """Return a query of one to four Han characters and nothing else, else an empty string."""
     bare = text.strip().strip("？?。.！!，,“”\"' ")
     return bare if 1 <= len(bare) <= 4 and len(_HAN.findall(bare)) == len(bare) else ""

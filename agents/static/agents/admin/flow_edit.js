@@ -1,4 +1,4 @@
-/* The place of a mistake in the YAML, and where the cursor stands. */
+/* Flow editor: jumps to an error's line and column, shows the cursor's position. */
 (() => {
   const code = document.getElementById("flow-yaml");
   const place = document.getElementById("flow-place");

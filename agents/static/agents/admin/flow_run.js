@@ -1,4 +1,4 @@
-/* Begins and steers runs by the API, and shows a run while it goes on. */
+/* Flow runs: starts and controls runs by the API, refreshes the page while one is running. */
 (() => {
   const start = document.getElementById("flow-start");
   const steer = document.getElementById("flow-steer");

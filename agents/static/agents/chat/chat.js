@@ -1,4 +1,4 @@
-/* The chat page: which conversation is shown, what is asked, what comes back. */
+/* Chat page controller: sessions, sending questions, showing answers. */
 
 import { closeQuote, fill, make } from "./quotes.js";
 import { keepPlace } from "./place.js";
@@ -30,7 +30,7 @@ function choose(agent) {
   return true;
 }
 
-/* What is said about it all -------------------------------------------------------------------- */
+/* Status and error messages -------------------------------------------------------------------- */
 
 const say = (text) => { get("status").textContent = text ?? ""; };
 const complain = (error) => {

@@ -1,4 +1,4 @@
-/* Markdown as DOM nodes. In: a text of a model. Out: a fragment.
+/* Markdown renderer: text to a DocumentFragment.
 
    Nodes are made one by one and texts are set as texts, so there is no HTML in a text that could
    become one of the page; an address is kept only if it leads to http, https or mail. */

@@ -1,4 +1,4 @@
-/* The keyboard's place on a page that is drawn anew. In: where to go otherwise. Out: the focus kept. */
+/* Focus management: keeps keyboard focus across re-rendering. */
 
 const nameOf = (node) => node.title || node.getAttribute("aria-label") || node.textContent;
 const rowOf = (node) => {
@@ -7,7 +7,7 @@ const rowOf = (node) => {
 };
 const isShown = (node) => node.isConnected && node.checkVisibility();
 
-/** Whoever walks by keyboard stays at the button of the same name, or gets to `otherwise`. */
+/** Restore focus to the control of the same name and row, or to `otherwise`. */
 export function keepPlace(otherwise) {
   let last = null;
   document.addEventListener("focusin", ({ target }) => {

@@ -1,11 +1,11 @@
-/* Where a quote or a source stands: the panel with its page as text and, of a PDF, as a picture. */
+/* Citation panel: the page of a quote or source as text and, for PDFs, as an image. */
 
 import { call, Problem } from "./wire.js";
 
 const get = (id) => document.getElementById(id);
 let opener = null, latest = 0;
 
-/** On a phone the panel covers the page: what it covers is out of reach then. */
+/** On a phone the panel covers the page, which is inert then. */
 function cover(isOpen) {
   const isOver = isOpen && getComputedStyle(get("evidence")).position === "fixed";
   for (const one of document.querySelectorAll("body > .skip, body > header, #sessions, main")) one.inert = isOver;

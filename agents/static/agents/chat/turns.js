@@ -1,9 +1,9 @@
-/* Turns of a conversation as DOM nodes. In: a message as the API tells it. Out: an article. */
+/* Message rendering: one turn of a conversation, as the API returns it, as an <article>. */
 
 import { render } from "./markdown.js";
 import { fill, make, openQuote } from "./quotes.js";
 
-/** A question, or an answer while it comes and after; `act` are what its buttons do. */
+/** A user message, or an answer while it streams and after; `act` holds the button handlers. */
 export class Turn {
   constructor(message, texts, act) {
     this.texts = texts;
@@ -18,7 +18,7 @@ export class Turn {
   get isAnswer() { return this.message.role === "assistant"; }
   get isRunning() { return this.message.status === "running"; }
 
-  /** Take in an event of the answer's stream; return what to say about its state, if anything. */
+  /** Apply a stream event; return a status text, if any. */
   take({ kind, data }) {
     const message = this.message;
     if (kind === "start") message.id = data.message;
@@ -48,7 +48,7 @@ export class Turn {
     else requestAnimationFrame(show);
   }
 
-  /** Take in how the server tells it; the text is left alone where it is the same. */
+  /** Update from the stored message; an unchanged text is not re-rendered. */
   renew(message) {
     const before = this.message;
     this.message = { ...before, ...message };
@@ -70,7 +70,7 @@ export class Turn {
     this.drawFoot();
   }
 
-  /** What a screen reader tells of an answer once it is whole. */
+  /** Announcement for screen readers once an answer is complete. */
   said() {
     const { texts, message } = this;
     // Not off the screen, where its last words may not stand yet.

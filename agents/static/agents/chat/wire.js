@@ -1,4 +1,4 @@
-/* The API. In: what to ask. Out: JSON, or an answer's events that go on after a lost connection. */
+/* API client: JSON requests, and server-sent events that resume after a lost connection. */
 
 const LAST = new Set(["done", "error", "stopped"]);
 const WAITS_MS = [500, 1000, 2000, 4000, 8000, 8000, 8000];

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Connections, locks, COPY and vector literals, rate windows."""

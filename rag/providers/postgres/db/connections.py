@@ -1,4 +1,4 @@
-"""Give the pooled connection back before something slow. In: nothing. Out: a free pool."""
+"""Connection release: gives pooled connections back before something slow."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Vectors as pgvector reads them. In: numbers. Out: text.
-
-Values as fields of COPY's binary format. In: a value. Out: its length and bytes.
-"""
+"""Serialisation for Postgres: pgvector text literals and fields of COPY's binary format."""
 
 from __future__ import annotations
 
@@ -19,6 +16,12 @@ if TYPE_CHECKING:
 
 
 DIMENSIONS = 1_000_000_000
+_INT = struct.Struct(">i")
+_INT_FIELD = struct.Struct(">ii")
+_ARRAY = struct.Struct(">iiiii")
+_SPARSE = struct.Struct(">iii")
+_INT4_OID = 23
+_NULL = _INT.pack(-1)
 
 
 def vector_literal(vector: NDArray[np.float32]) -> str:
@@ -31,14 +34,6 @@ def sparse_literal(weights: Mapping[int, float]) -> str:
     """Return pgvector's text form of a sparsevec; indices count from 1, as keys do."""
     body = ",".join(f"{key}:{weight:.6g}" for key, weight in sorted(weights.items()))
     return f"{{{body}}}/{DIMENSIONS}"
-
-
-_INT = struct.Struct(">i")
-_INT_FIELD = struct.Struct(">ii")
-_ARRAY = struct.Struct(">iiiii")
-_SPARSE = struct.Struct(">iii")
-_INT4_OID = 23
-_NULL = _INT.pack(-1)
 
 
 def page_field(number: int | None) -> bytes:

@@ -1,8 +1,8 @@
-"""Who waits for whom. In: stores and files. Out: locks, until the commit or the end of a block.
+"""Locks of stores and files, until the commit or the end of a block.
 
-One order for all, so that nobody waits in a circle: store, its files, their chunks, index rows,
-and statistics; ``hold_stores`` for statistics alone may come after index rows, since those who
-delete a store take it first.
+One order for all, so that there is no deadlock: store, its files, their chunks, index rows, and
+statistics; ``lock_stores`` for statistics alone may come after index rows, since those who delete
+a store take it first.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from contextlib import contextmanager, suppress
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
+from rag import models
+from rag.core.errors import NotFoundError
+
 _KEY = "hashtextextended('rag_file:' || %s, 0)"
 
 
 @contextmanager
-def holding_file(file_id: int) -> Iterator[None]:
+def file_lock(file_id: int) -> Iterator[None]:
     """Hold the file for this connection; raise OperationalError while another one holds it.
 
     A worker that was silent for too long, not dead, goes on with a job that came back. The lock
@@ -34,17 +37,29 @@ def holding_file(file_id: int) -> Iterator[None]:
             cursor.execute(f"SELECT pg_advisory_unlock({_KEY})", [file_id])
 
 
-def keep_store(store_id: int) -> bool:
+def lock_store_shared(store_id: int) -> bool:
     """Keep a store from being deleted; return False when it is gone."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT FROM rag_store WHERE id = %s FOR KEY SHARE", [store_id])
         return bool(cursor.rowcount)
 
 
-def hold_stores(store_ids: Sequence[int]) -> None:
+def lock_stores(store_ids: Sequence[int]) -> None:
     """Keep others from changing these stores and their statistics."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT FROM rag_store WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE",
             [list(store_ids)],
         )
+
+
+def lock_file(*, file_id: int, store_id: int) -> models.File:
+    """Return the file, held until the end of the caller's transaction; NotFoundError when gone.
+
+    The store, its file, then chunks: in the order of all who change them.
+    """
+    files = models.File.objects.light().select_for_update(no_key=True).filter(pk=file_id)
+    file = files.first() if lock_store_shared(store_id) else None
+    if file is None:
+        raise NotFoundError("The file was deleted meanwhile.")
+    return file

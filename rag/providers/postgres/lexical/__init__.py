@@ -1,1 +1,1 @@
-"""To be written."""
+"""Lexical index: BM25 weights by term key, document frequencies, backfill and reweighing."""

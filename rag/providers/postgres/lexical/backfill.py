@@ -1,7 +1,7 @@
-"""Rows of words are made anew from the texts. In: a store. Out: rows and statistics that agree.
+"""Backfill of lexical rows from the texts: only rows that differ are written.
 
-Only rows that differ are written. Each batch is a transaction that holds its files and chunks, so
-a row never says what its chunk does not.
+Each batch is a transaction that holds its files and chunks, so a row never says what its chunk
+does not.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 from django.db import connection, transaction
 
-from rag.providers.postgres.lexical.backfill_pack import TERM_COLUMNS, TermPack, TermRow
-from rag.providers.postgres.lexical.tally import DELTA_COLUMNS, copy_rows, delta_row
+from rag.providers.postgres.lexical.document_frequencies import DELTA_COLUMNS, copy_rows, delta_row
+from rag.providers.postgres.lexical.pack_terms import TERM_COLUMNS, TermPack, TermRow
 
 _READ = """
 SELECT c.id, c.revision,

@@ -1,7 +1,7 @@
-"""Document frequencies: deltas come with each change, are rolled up, and packed now and then.
+"""Document frequencies: deltas of each change, rolled up, and packed now and then.
 
 A term's df is what the packed rows say, 12 bytes a term, plus what was rolled up since, 72 bytes
-a term. In: stores. Out: nothing; searches sum both.
+a term; searches sum both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import floor, log
 
 from django.db import connection, transaction
 
-from rag.providers.postgres.db.locks import hold_stores
+from rag.providers.postgres.db.locks import lock_stores
 
 TERMS_A_ROW = 240
 # Packing costs about a second per 100,000 chunks, so it waits until a store has grown this much.
@@ -55,7 +55,7 @@ UPDATE rag_store SET (n_chunks, sum_len) = (SELECT count(*), coalesce(sum(len), 
 def roll_up(store_ids: list[int]) -> None:
     """Fold the deltas of these stores into their statistics; one process a store at a time."""
     with transaction.atomic(), connection.cursor() as cursor:
-        hold_stores(store_ids)
+        lock_stores(store_ids)
         cursor.execute(_ROLL_UP, [store_ids])
         for store_id, n_chunks, n_added in cursor.fetchall():
             if _has_grown(n_chunks - n_added, n_chunks):
@@ -68,19 +68,19 @@ def _has_grown(before: int, after: int) -> bool:
     return floor(log(max(before, 1), _GROWTH)) < floor(log(after, _GROWTH))
 
 
-def pack(store_id: int) -> None:
+def pack_statistics(store_id: int) -> None:
     """Pack a store's statistics into little room; ``roll_up`` does it when a store has grown."""
     with transaction.atomic(), connection.cursor() as cursor:
-        hold_stores([store_id])
+        lock_stores([store_id])
         cursor.execute(_PACK, {"store": store_id})
 
 
-def recount(store_id: int) -> None:
+def recount_statistics(store_id: int) -> None:
     """Count a store's document frequencies anew from its chunks."""
     with transaction.atomic(), connection.cursor() as cursor:
         # Deltas written meanwhile belong to chunks that the count below may already see.
         cursor.execute("LOCK TABLE rag_chunk_lex IN SHARE MODE")
-        hold_stores([store_id])
+        lock_stores([store_id])
         for table in ("rag_term_delta", "rag_term_stat", "rag_term_pack"):
             cursor.execute(f"DELETE FROM {table} WHERE store_id = %s", [store_id])
         cursor.execute(_RECOUNT, {"store": store_id})

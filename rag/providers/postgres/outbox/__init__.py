@@ -1,1 +1,1 @@
-"""To be written."""
+"""Transactional outbox: changed chunks for a search engine beside Postgres."""

@@ -1,4 +1,4 @@
-"""Index rows as another search engine is fed with them. In: chunks. Out: facts and numbers.
+"""Index rows as another search engine takes them: facts for filters, with vector or terms.
 
 Read when they are fed, not when they changed: whoever feeds twice feeds the same.
 """
@@ -61,7 +61,7 @@ def read_words(chunk_ids: Sequence[int]) -> list[FeedRow]:
     return [row for row in _read(_WORDS, chunk_ids, _weights) if row.numbers]
 
 
-def gone_chunks(space_id: int, chunk_ids: Sequence[int]) -> list[int]:
+def deleted_chunks(space_id: int, chunk_ids: Sequence[int]) -> list[int]:
     """Return those of the chunks that have no enabled row in a space (0: among the words)."""
     table = f"rag_chunk_vec_s{int(space_id)}" if space_id else "rag_chunk_lex"
     with connection.cursor() as cursor:

@@ -1,9 +1,7 @@
-"""The rows that triggers write for a search engine beside Postgres. In: limits. Out: chunk ids.
+"""Outbox rows: read pending ones, mark them fed, purge them; one consumer at a time by a lock.
 
 Rows may become visible in another order than their ids say, so each is marked by its own id and
 never by a highest one.
-
-One feeds at a time. In: to wait for others or not. Out: whether it is one's turn.
 """
 
 from __future__ import annotations
@@ -26,17 +24,18 @@ _FORGET = f"""
 DELETE FROM rag_outbox WHERE fed_at < clock_timestamp() - interval '{SETTLE_S} s'
 """
 _RECENT = "SELECT chunk_id FROM rag_outbox WHERE space_id = %s ORDER BY id DESC LIMIT %s"
+_KEY = "hashtextextended('rag_outbox', 0)"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingRows:
     """Rows that wait for their copy: their ids, and the chunks by space (0: their words)."""
 
     row_ids: list[int]
     chunks: dict[int, list[int]]
 
 
-def take_waiting(limit: int) -> Waiting:
+def read_pending(limit: int) -> PendingRows:
     """Return the oldest ``limit`` rows that wait; each chunk once a space."""
     with connection.cursor() as cursor:
         cursor.execute(_WAITING, [limit])
@@ -44,7 +43,9 @@ def take_waiting(limit: int) -> Waiting:
     chunks: dict[int, dict[int, None]] = {}
     for _, space_id, chunk_id in rows:
         chunks.setdefault(space_id, {})[chunk_id] = None
-    return Waiting([row[0] for row in rows], {space: list(ids) for space, ids in chunks.items()})
+    return PendingRows(
+        [row[0] for row in rows], {space: list(ids) for space, ids in chunks.items()}
+    )
 
 
 def mark_fed(row_ids: Sequence[int]) -> None:
@@ -53,7 +54,7 @@ def mark_fed(row_ids: Sequence[int]) -> None:
         cursor.execute(_FED, [list(row_ids)])
 
 
-def forget_fed() -> int:
+def purge_fed() -> int:
     """Remove rows whose copy every search sees by now; return how many."""
     with connection.cursor() as cursor:
         cursor.execute(_FORGET)
@@ -70,11 +71,8 @@ def recent_changes(space_id: int, limit: int) -> list[int]:
         return [row[0] for row in cursor.fetchall()]
 
 
-_KEY = "hashtextextended('rag_outbox', 0)"
-
-
 @contextmanager
-def holding_outbox(*, is_waiting: bool) -> Iterator[bool]:
+def outbox_lock(*, is_waiting: bool) -> Iterator[bool]:
     """Be the only one who feeds while the block runs; False: somebody else is, and goes on.
 
     ``is_waiting`` waits for them instead. By a connection of its own: the pool's are given back

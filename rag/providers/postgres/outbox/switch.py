@@ -1,4 +1,4 @@
-"""Whether changes are noted for a search engine beside Postgres. In: on or off. Out: facts."""
+"""Outbox switch: enable or disable its triggers, enqueue chunks, and read its lag."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outbox_state() -> OutboxState:
     return OutboxState(bool(is_on), int(n_waiting), float(lag_s or 0))
 
 
-def switch_outbox(is_on: bool) -> None:
+def enable_outbox(is_on: bool) -> None:
     """Let the triggers note each change from this commit on, or never again."""
     how = "ENABLE" if is_on else "DISABLE"
     with connection.cursor() as cursor:
@@ -47,7 +47,7 @@ def switch_outbox(is_on: bool) -> None:
             cursor.execute(f"ALTER TABLE {table} {how} TRIGGER rag_outbox")
 
 
-def note_everything() -> int:
+def enqueue_all() -> int:
     """Note every vector and every chunk's words as changed; return how many."""
     with connection.cursor() as cursor:
         cursor.execute(_ALL_WORDS)
@@ -56,7 +56,7 @@ def note_everything() -> int:
         return int(n_words + cursor.rowcount)
 
 
-def note_chunks(space_id: int, chunk_ids: list[int]) -> None:
+def enqueue_chunks(space_id: int, chunk_ids: list[int]) -> None:
     """Note these chunks of a space (0: their words) as changed."""
     with connection.cursor() as cursor:
         cursor.execute(_SOME, [space_id, chunk_ids])

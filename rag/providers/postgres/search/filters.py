@@ -1,4 +1,4 @@
-"""What a search may find, as SQL. In: a resolved query. Out: conditions and what they bind."""
+"""Search filters as SQL: access rule, content types, files and metadata, for both legs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _METADATA = (
 )
 
 
-def filters(query: IndexQuery, store_ids: Sequence[int]) -> str:
+def filter_conditions(query: IndexQuery, store_ids: Sequence[int]) -> str:
     """Return the conditions of both legs on alias ``x``; the access rule among them.
 
     What they bind is in ``filter_values``.
@@ -43,7 +43,7 @@ def filters(query: IndexQuery, store_ids: Sequence[int]) -> str:
 
 
 def filter_values(query: IndexQuery) -> dict[str, Any]:
-    """Return the values that ``filters`` binds."""
+    """Return the values that ``filter_conditions`` binds."""
     return {
         "groups": sorted(query.group_ids),
         "types": list(query.settings.content_types),

@@ -1,4 +1,4 @@
-"""Which state a store is in. In: stores. Out: a number that differs after every change's commit.
+"""Store generations: a number that differs after every committed change, for cache keys.
 
 Triggers write the changes (migration 0004), so no path of writing can forget to. A number is read
 before a search: what the search then sees is that state or a newer one, never an older.
@@ -64,13 +64,13 @@ def read_states(store_ids: Iterable[int]) -> list[StoreState]:
     return [StoreState(*row) for row in fetch_planned(_READ, [list(store_ids)])]
 
 
-def note_change(store_ids: Iterable[int]) -> None:
+def bump_generation(store_ids: Iterable[int]) -> None:
     """Give these stores a new generation at commit, as every change does by itself."""
     with connection.cursor() as cursor:
         cursor.execute(_NOTE, [list(store_ids)])
 
 
-def fold_changes() -> int:
+def compact_generations() -> int:
     """Sum up the changes so far, so that reading stays fast; return how many there were.
 
     No reader sees a number fall or come again.

@@ -1,6 +1,6 @@
-"""The hybrid statement. In: a resolved query and where candidates come from. Out: hits.
+"""Hybrid statement: candidates of both legs filtered, scored exactly in both, and fused.
 
-Whoever proposes the candidates, here each is filtered, scored exactly in both legs and fused.
+Whoever proposes the candidates, this is the one place that scores and fuses them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from django.db import connection
 from rag.core.hits import Hit, Leg
 from rag.core.ports import IndexQuery
 from rag.providers.postgres.db.literals import vector_literal
-from rag.providers.postgres.lexical.keys import term_key
-from rag.providers.postgres.search.filters import filter_values, filters, leaves_out_files
-from rag.providers.postgres.search.statement import fetch_rows
+from rag.providers.postgres.lexical.bm25 import term_key
+from rag.providers.postgres.search.filters import filter_conditions, filter_values, leaves_out_files
+from rag.providers.postgres.search.statement import fetch_search_rows
 
 _FOLDER = Path(__file__).parent
 _QUESTION = (_FOLDER / "question.sql").read_text(encoding="utf-8").rstrip()
@@ -50,7 +50,7 @@ FUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class CandidateLegs:
     """Where candidates come from, as SQL: ``vectors`` are queries of (chunk_id, space_id, sim),
     ``words`` is a condition on ``rag_chunk_lex x``; ``params`` are the values that they bind."""
 
@@ -60,10 +60,10 @@ class Legs:
     ef_search: int = 100
 
 
-def find_hits(query: IndexQuery, legs: Legs) -> list[Hit]:
+def hybrid_search(query: IndexQuery, legs: CandidateLegs) -> list[Hit]:
     """Return the hits among the candidates of both legs, best first."""
     params = {**_params(query), **legs.params}
-    conditions = filters(query, [target.store_id for target in query.targets])
+    conditions = filter_conditions(query, [target.store_id for target in query.targets])
     empty = "SELECT NULL::bigint AS chunk_id, 0 AS space_id, NULL::float8 AS sim WHERE false"
     statement = STATEMENT.format(
         filters=conditions,
@@ -79,7 +79,9 @@ def find_hits(query: IndexQuery, legs: Legs) -> list[Hit]:
     for name in ("k", "top"):
         statement = statement.replace(f"%({name})s", str(int(params.pop(name))))
     is_planned_once = not (leaves_out_files(query) or query.phrase)
-    rows = fetch_rows(statement, params, ef_search=legs.ef_search, is_planned_once=is_planned_once)
+    rows = fetch_search_rows(
+        statement, params, ef_search=legs.ef_search, is_planned_once=is_planned_once
+    )
     names = {
         term_key(target.store_id, term): term for target in query.targets for term in query.terms
     }
@@ -87,12 +89,12 @@ def find_hits(query: IndexQuery, legs: Legs) -> list[Hit]:
     return [_with_phrase(hit, query.phrase) for hit in hits] if query.phrase else hits
 
 
-def n_candidates(query: IndexQuery) -> int:
+def candidates_per_leg(query: IndexQuery) -> int:
     """Return how many candidates each leg has at most."""
     return max(50, 2 * query.top_k)
 
 
-def word_weights(query: IndexQuery) -> dict[int, float]:
+def term_weights(query: IndexQuery) -> dict[int, float]:
     """Return what each of the question's words weighs, by its key: rare ones more."""
     with connection.cursor() as cursor:
         cursor.execute(_WEIGHTS, _params(query))
@@ -134,7 +136,7 @@ def _params(query: IndexQuery) -> dict[str, Any]:
         "key_stores": [store for store, _, _ in keys.values()],
         "weights": [weight for _, weight, _ in keys.values()],
         "codes": [is_code for _, _, is_code in keys.values()],
-        "k": n_candidates(query),
+        "k": candidates_per_leg(query),
         "top": query.top_k,
         **filter_values(query),
         "wv": float(settings.vector_weight),

@@ -1,8 +1,6 @@
-"""Which way each store's vectors are searched. In: targets. Out: branches of the statement.
+"""PostgresIndex: the search port on Postgres, with the choice of exact scan or HNSW per store.
 
 The planner picks wrongly between an exact scan and HNSW, so the choice is made here.
-
-The search port on Postgres. In: a resolved query. Out: hits with both legs' ranks and scores.
 """
 
 from __future__ import annotations
@@ -14,15 +12,15 @@ from dataclasses import dataclass
 from rag.conf import conf
 from rag.core.hits import Hit
 from rag.core.ports import FileFilter, IndexQuery, StoreTarget
-from rag.providers.postgres.search.filters import filters, leaves_out_files
-from rag.providers.postgres.search.hybrid import Legs, find_hits
+from rag.providers.postgres.search.filters import filter_conditions, leaves_out_files
+from rag.providers.postgres.search.hybrid import CandidateLegs, hybrid_search
 
 MIN_SHARE = 0.01
 MAX_EXACT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class VectorScan:
     """One way through one space: ``exact``, ``hnsw`` (shared) or ``partial`` (of one store)."""
 
     space_id: int
@@ -31,9 +29,9 @@ class Branch:
     store_ids: tuple[int, ...]
 
 
-def plan_branches(
+def plan_vector_scans(
     targets: Sequence[StoreTarget], files: FileFilter | None, hnsw_min_chunks: int
-) -> list[Branch]:
+) -> list[VectorScan]:
     """Return the branches that together cover every target once.
 
     Exact up to ``hnsw_min_chunks`` a store and for small file filters; the shared HNSW for
@@ -55,7 +53,7 @@ def plan_branches(
             way = "hnsw" if target.has_hnsw else "exact"
         own = target.store_id if way == "partial" else 0
         by_way[target.space_id, target.dim, way, own].append(target.store_id)
-    return [Branch(key[0], key[1], key[2], tuple(ids)) for key, ids in by_way.items()]
+    return [VectorScan(key[0], key[1], key[2], tuple(ids)) for key, ids in by_way.items()]
 
 
 # From so many chunks on a search looks at more candidates.
@@ -70,12 +68,12 @@ class PostgresIndex:
         if not query.targets:
             return [], {}
         with_vectors = [target for target in query.targets if target.space_id in query.vectors]
-        branches = plan_branches(with_vectors, query.files, conf().hnsw_min_chunks)
-        hits = find_hits(query, _legs(query, branches))
+        branches = plan_vector_scans(with_vectors, query.files, conf().hnsw_min_chunks)
+        hits = hybrid_search(query, _legs(query, branches))
         if len(hits) < query.top_k and any(branch.way == "hnsw" for branch in branches):
             # The iterative scan gave up before it met enough rows that pass a rare filter.
-            branches = [Branch(b.space_id, b.dim, "exact", b.store_ids) for b in branches]
-            hits = find_hits(query, _legs(query, branches))
+            branches = [VectorScan(b.space_id, b.dim, "exact", b.store_ids) for b in branches]
+            hits = hybrid_search(query, _legs(query, branches))
         routes: dict[int, str] = {}
         for branch in branches:
             known = routes.get(branch.space_id)
@@ -83,8 +81,8 @@ class PostgresIndex:
         return hits, routes
 
 
-def _legs(query: IndexQuery, branches: Sequence[Branch]) -> Legs:
-    return Legs(
+def _legs(query: IndexQuery, branches: Sequence[VectorScan]) -> CandidateLegs:
+    return CandidateLegs(
         vectors=[_vector_leg(query, branch) for branch in branches],
         words="rag_terms(x.w) && (SELECT must FROM q)",
         params={},
@@ -103,7 +101,7 @@ def _ef_search(query: IndexQuery) -> int:
     return 160 if is_large else 120
 
 
-def _vector_leg(query: IndexQuery, branch: Branch) -> str:
+def _vector_leg(query: IndexQuery, branch: VectorScan) -> str:
     space = int(branch.space_id)
     distance = f"x.embedding::halfvec({branch.dim}) <=> %(e{space})s::halfvec({branch.dim})"
     # An added zero hides the order from the index, so that the scan is exact.
@@ -111,5 +109,5 @@ def _vector_leg(query: IndexQuery, branch: Branch) -> str:
     return (
         f"(SELECT chunk_id, {space} AS space_id, 1 - dist AS sim FROM (SELECT x.chunk_id, "
         f"{order} AS dist FROM rag_chunk_vec_s{space} x "
-        f"WHERE {filters(query, branch.store_ids)} ORDER BY dist LIMIT %(k)s) y)"
+        f"WHERE {filter_conditions(query, branch.store_ids)} ORDER BY dist LIMIT %(k)s) y)"
     )

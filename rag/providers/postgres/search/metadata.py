@@ -1,4 +1,4 @@
-"""A metadata filter as far as SQL can tell. In: its test. Out: a condition that loses no file.
+"""Metadata filter to SQL: a condition that loses no file that the filter's test would pass.
 
 It may let through too much: lists of lists, truth values and the last digits of numbers are left to
 the test itself, which whoever asks runs on what comes back.
@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
 
-from rag.stages.ranking.metadata_filter import Comparison, Joined, Test
+from rag.stages.ranking.metadata_filter import BooleanTest, Comparison, MetadataTest
 
 _Condition = tuple[str, list[Any]]
 _HELD = "(rag_file.metadata -> %s::text)"
@@ -28,7 +28,7 @@ _IN_LIST = f"""({_HELD} @> to_jsonb(%s::text) OR jsonb_path_exists({_HELD},
 _SLACK = Decimal("1e-9")
 
 
-def metadata_condition(test: Test) -> RawSQL | None:
+def metadata_condition(test: MetadataTest) -> RawSQL | None:
     """Return a condition on ``rag_file`` that each row passes whose metadata pass ``test``.
 
     None where nothing can be said of them.
@@ -37,10 +37,10 @@ def metadata_condition(test: Test) -> RawSQL | None:
     return condition and RawSQL(*condition, output_field=BooleanField())
 
 
-def _of(test: Test) -> _Condition | None:
+def _of(test: MetadataTest) -> _Condition | None:
     if isinstance(test, Comparison):
         return _compared(test)
-    if not isinstance(test, Joined):
+    if not isinstance(test, BooleanTest):
         return None
     parts = [_of(one) for one in test.tests]
     told = [part for part in parts if part is not None]

@@ -1,7 +1,4 @@
-"""How much of the exact answer HNSW finds. In: a store in a space. Out: recall@10, 0 to 1.
-
-Recall of the way that searches take, with their filters. In: a store. Out: a share, 0 to 1.
-"""
+"""Recall@10 of HNSW against the exact answers, of a store or of a filtered search."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ ORDER BY hashint8(chunk_id) LIMIT {limit}
 """
 
 
-def recall_of(target: StoreTarget) -> float:
+def sample_recall(target: StoreTarget) -> float:
     """Return recall@10 of the way that searches take, on up to 50 of the store's own vectors.
 
     The exact answers come from the same statement without an index; 1.0 for an empty store.
@@ -33,33 +30,15 @@ def recall_of(target: StoreTarget) -> float:
     with connection.cursor() as cursor:
         cursor.execute(_SAMPLE.format(space=int(target.space_id), limit=SAMPLE), [target.store_id])
         rows = [json.loads(row[0]) for row in cursor.fetchall()]
-    exact = StoreTarget(
-        store_id=target.store_id,
-        space_id=target.space_id,
-        dim=target.dim,
-        n_chunks=0,
-        sees_restricted=True,
-    )
+    asked = RecallQuestion(target)
+    exact = replace(target, n_chunks=0, sees_restricted=True, has_hnsw=False, has_partial=False)
     n_found = n_wanted = 0
     for row in rows:
         vector = np.array(row, dtype=np.float32)
-        wanted = _found(exact, vector)
+        wanted = _hits(exact, vector, asked)
         n_wanted += len(wanted)
-        n_found += len(wanted & _found(target, vector))
+        n_found += len(wanted & _hits(target, vector, asked))
     return n_found / n_wanted if n_wanted else 1.0
-
-
-def _found(target: StoreTarget, vector: np.ndarray) -> set[int]:
-    query = IndexQuery(
-        targets=[target],
-        group_ids=frozenset(),
-        vectors={target.space_id: vector},
-        terms={},
-        settings=RetrievalSettings(mode="semantic", top_k=TOP_K),
-        top_k=TOP_K,
-    )
-    hits, _ = PostgresIndex().search(query)
-    return {hit.chunk_id for hit in hits if hit.chunk_id is not None}
 
 
 # Of a large table only some pages are read; every vector of it is as likely as another.

@@ -1,9 +1,7 @@
-"""Runs the search statement. In: SQL and values. Out: rows.
+"""Prepared statements: runs the search SQL, planned once a connection.
 
 Planning it takes a millisecond, as long as finding the rows of a large store, so it is planned
 once a connection wherever its values cannot change the plan.
-
-Runs a statement that is planned once a connection. In: SQL and values. Out: rows.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ def fetch_planned(
 _SETTINGS_OF: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
-def fetch_rows(
+def fetch_search_rows(
     statement: str, params: Mapping[str, Any], *, ef_search: int, is_planned_once: bool
 ) -> list[tuple[Any, ...]]:
     """Return the rows of ``statement`` with named ``params``.

@@ -1,8 +1,8 @@
-"""A space is filled beside the live one. In: chunks. Out: vectors in its partition.
+"""Backfill of a space beside the live one, for the revision of a chunk that was embedded.
 
-Vectors are written under the file's and the chunk's lock and only for the revision that was
-embedded, so no space ever holds a vector of a text that is gone. Rows go straight to the space's
-partition: nothing that searches see has changed, so what they have cached stays.
+Vectors are written under the file's and the chunk's lock, so no space ever holds a vector of a
+text that is gone. Rows go straight to the space's partition: nothing that searches see has
+changed, so what they have cached stays.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DELETE FROM rag_chunk_vec_s{space} WHERE chunk_id IN (
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class EmbeddableChunk:
     """A live chunk at a revision, with the text that is embedded."""
 
     chunk_id: int
@@ -58,7 +58,7 @@ class Passage:
     text: str
 
 
-def missing_chunks(
+def chunks_without_vector(
     space_id: int, store_id: int, file_ids: Sequence[int] | None = None
 ) -> list[int]:
     """Return the store's live chunks without a vector in the space, in order."""
@@ -69,15 +69,19 @@ def missing_chunks(
         return [row[0] for row in cursor.fetchall()]
 
 
-def read_passages(chunk_ids: Sequence[int]) -> list[Passage]:
+def read_embeddable(chunk_ids: Sequence[int]) -> list[EmbeddableChunk]:
     """Return those of the chunks that are live, with what of them is embedded."""
     with connection.cursor() as cursor:
         cursor.execute(_PASSAGES, [list(chunk_ids)])
-        return [Passage(*row) for row in cursor.fetchall()]
+        return [EmbeddableChunk(*row) for row in cursor.fetchall()]
 
 
 def write_vectors(
-    space_id: int, passages: Sequence[Passage], vectors: NDArray[np.float32], *, again: bool = False
+    space_id: int,
+    passages: Sequence[EmbeddableChunk],
+    vectors: NDArray[np.float32],
+    *,
+    again: bool = False,
 ) -> int:
     """Write the vectors of chunks that still say what was embedded; return how many.
 
@@ -95,7 +99,7 @@ def write_vectors(
         return int(cursor.rowcount)
 
 
-def remove_vectors(space_id: int, store_id: int) -> int:
+def delete_vectors(space_id: int, store_id: int) -> int:
     """Remove a store's vectors from a space that it does not stand on; return how many."""
     n_removed = 0
     statement = _REMOVE.format(space=int(space_id), limit=REMOVED_AT_ONCE)

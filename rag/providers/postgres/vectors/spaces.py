@@ -1,4 +1,4 @@
-"""Partitions and HNSW indexes. Run-time DDL, since spaces are made while the site runs."""
+"""DDL of embedding spaces at run time: partitions and HNSW indexes."""
 
 from __future__ import annotations
 

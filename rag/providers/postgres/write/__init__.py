@@ -1,1 +1,1 @@
-"""To be written."""
+"""Writes: staging and activation of revisions, index rows of one chunk, bulk load, purges."""

@@ -1,4 +1,4 @@
-"""Writes a file's canonical text in pieces. In: text of any length. Out: a row, memory flat."""
+"""COPY of a file's canonical text in pieces, so that memory stays flat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a file's draft its live revision, all at once. In: a target. Out: the number of chunks."""
+"""Activation of a staged revision: it becomes the file's live one in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SwapTarget:
     content_type: str
 
 
-def swap_in(target: SwapTarget) -> int:
+def swap_revision(target: SwapTarget) -> int:
     """Make the draft the file's live revision and return its number of chunks.
 
     Must run inside the transaction that holds the file's row. Chunks with equal text keep their

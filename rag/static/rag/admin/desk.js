@@ -1,5 +1,5 @@
-// On every page of the desk: names for fields that have none, forms that are sent once, news that
-// a screen reader tells.
+// On every admin page: accessible names for fields without labels, protection against double
+// submits, live regions for screen readers.
 "use strict";
 (() => {
   const TWICE_MS = 4000;

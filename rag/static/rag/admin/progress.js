@@ -1,4 +1,4 @@
-// Keeps the status of files up to date while a worker is at them.
+// File status polling: updates status cells while files are being indexed.
 "use strict";
 (() => {
   const EVERY_MS = 2000;
@@ -9,7 +9,7 @@
   const begun = new Map();
   let isLooking = false;
 
-  // How long it will still take, told from how fast it went since the first look.
+  // Remaining time, extrapolated from the progress since the first poll.
   function left(state, words) {
     const bar = document.querySelector(`.desk-status[data-file="${Number(state.id)}"] progress`);
     if (!bar || !words) return;
@@ -21,7 +21,7 @@
     bar.insertAdjacentText("afterend", ` ${words.replace("{n}", seconds)} `);
   }
 
-  // What a worker does is shown, only its end is spoken.
+  // Progress is shown; only its end is announced to screen readers.
   function tellDone(state) {
     const cell = document.querySelector(`.desk-status[data-file="${Number(state.id)}"]`);
     const name = cell?.closest("li, tr")?.querySelector("a")?.textContent ?? "";

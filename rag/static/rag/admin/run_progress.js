@@ -1,4 +1,4 @@
-// Shows how far an evaluation is, and its figures when it is done.
+// Evaluation progress polling; reloads the page with the metrics at the end.
 "use strict";
 (() => {
   const EVERY_MS = 1000;

@@ -1,4 +1,4 @@
-// Sends files one by one, so that each has its own progress and its own answer.
+// Upload: sends files one by one, each with its own progress and result.
 "use strict";
 (() => {
   const form = document.getElementById("desk-upload");

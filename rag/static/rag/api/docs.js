@@ -1,5 +1,5 @@
-// Shows the OpenAPI document that the page names. Requests of people who are signed in carry the
-// token against forgery.
+// Swagger UI for the OpenAPI document that the page names. Requests with a session cookie carry
+// the CSRF token.
 (() => {
   const place = document.getElementById("swagger-ui");
   const token = () => (document.cookie.match(/(?:^|; )csrftoken=([^;]*)/) || [])[1];

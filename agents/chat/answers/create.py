@@ -1,0 +1,172 @@
+"""Creating an answer: checks a message request and writes session, question and answer rows.
+
+An answer that is written again takes context and stores of the first one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+
+from agents import models
+from agents.chat.agents.find import agent_stores
+from agents.chat.answers.lease import fail_abandoned
+from agents.chat.answers.request import MessageRequest, StartedAnswer
+from agents.chat.history.messages import find_message
+from agents.core.page_context import PageContext
+from agents.runtime.scopes import is_uuid
+from rag.core.access import Scope
+from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+from rag.services.usage.budgets import check_budget
+
+
+def requested_context(*, order: MessageRequest) -> PageContext:
+    """Return the order's own context; of an answer that is written again, what it was given then.
+
+    Raises NotFoundError for an answer of somebody else.
+    """
+    if order.context or not order.regenerate:
+        return order.context
+    return PageContext.from_dict(_given(order).get("context") or {})
+
+
+def requested_stores(*, order: MessageRequest) -> Sequence[str]:
+    """Return the names of the stores that an order asks for, or that the first answer looked into.
+
+    Raises NotFoundError for an answer of somebody else.
+    """
+    if order.stores or not order.regenerate:
+        return order.stores
+    return list(_given(order).get("stores") or ())
+
+
+def _given(order: MessageRequest) -> dict[str, Any]:
+    request: dict[str, Any] = find_message(key=order.regenerate, scope=order.scope).request
+    return request
+
+
+MAX_TITLE = 60
+
+
+def create_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Session:
+    """Return a session of ``scope``, seen with the like of its key alone; ``text`` is its title."""
+    title, only = " ".join(text.split()), scope.only_store_ids
+    return models.Session.objects.create(
+        agent_id=agent.pk,
+        user_id=scope.user_id,
+        only_store_ids=None if only is None else sorted(only),
+        title=title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…",
+    )
+
+
+MAX_CHARACTERS = 8000
+# So long a key without a budget is not asked for one again: a new one counts a second later.
+FREE_S = 1.0
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_WRITTEN = gettext_noop("The answer before is still being written.")
+_HINT = gettext_noop("Wait for it, or stop it.")
+_STATUS = models.Message.Status
+
+
+def create_answer(*, order: MessageRequest) -> StartedAnswer:
+    """Write question and answer down; raise for wrong input, nothing is written then.
+
+    Raises NotFoundError for a session or message of somebody else, ConflictError while the answer
+    before is being written.
+    """
+    has_budget = check_budget(key_id=order.scope.key_id)
+    free_until = 0.0 if has_budget else time.monotonic() + FREE_S
+    order.agent.settings  # noqa: B018  a wrong config is told before anything is written
+    names = requested_stores(order=order)
+    stores = agent_stores(agent=order.agent, scope=order.scope, names=names)
+    with transaction.atomic():
+        question = _again(order) if order.regenerate else _asked(order)
+        context = requested_context(order=order)
+        answer = models.Message.objects.create(
+            session=question.session,
+            parent=question,
+            role=models.Message.Role.ASSISTANT,
+            status=_STATUS.RUNNING,
+            worker=uuid.uuid4(),
+            seen_at=timezone.now(),
+            request={
+                "stores": [store.slug for store in stores] if names else [],
+                "context": context.as_dict(),
+            },
+        )
+        _lead_on(question.session, answer, order)
+    return StartedAnswer(order, answer, question, stores, context, free_until)
+
+
+def _asked(order: MessageRequest) -> models.Message:
+    text = _UNSTORABLE.sub("", order.message).strip()
+    if not text:
+        raise InvalidInputError("The message is empty.", hint="Ask something.")
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidInputError(
+            "The message has {n} characters.",
+            hint="Allowed: {limit}.",
+            n=len(text),
+            limit=MAX_CHARACTERS,
+        )
+    parent = find_message(key=order.parent, scope=order.scope) if order.parent else None
+    session = parent.session if parent else _session(order, text)
+    _check_agent(session, order)
+    if order.session and parent and str(session.key) != order.session:
+        raise InvalidInputError("The message “{key}” is of another session.", key=order.parent)
+    if parent is None and session.head_id is not None:
+        parent = models.Message.objects.get(pk=session.head_id)
+    _refuse_running(parent)
+    return models.Message.objects.create(
+        session=session, parent=parent, role=models.Message.Role.USER, content=text
+    )
+
+
+def _again(order: MessageRequest) -> models.Message:
+    answer = find_message(key=order.regenerate, scope=order.scope)
+    if order.message or order.parent:
+        raise InvalidInputError(
+            "An answer is written again to its own question.", hint="Leave out message and parent."
+        )
+    if answer.role != models.Message.Role.ASSISTANT or answer.parent is None:
+        raise InvalidInputError("The message “{key}” is no answer.", key=order.regenerate)
+    _check_agent(answer.session, order)
+    _refuse_running(answer)
+    answer.parent.session = answer.session  # as it stood when it was looked at
+    return answer.parent
+
+
+def _session(order: MessageRequest, text: str) -> models.Session:
+    if order.session:
+        found = models.Session.objects.readable(order.scope).select_related("agent")
+        session = found.filter(key=order.session).first() if is_uuid(order.session) else None
+        if session is None:
+            raise NotFoundError("There is no session “{key}”.", key=order.session)
+        return session
+    return create_session(agent=order.agent, scope=order.scope, text=text)
+
+
+def _check_agent(session: models.Session, order: MessageRequest) -> None:
+    if session.agent_id != order.agent.pk:
+        raise ConflictError("The session belongs to another agent.", hint="Begin a new one.")
+
+
+def _refuse_running(message: models.Message | None) -> None:
+    if message and message.status == _STATUS.RUNNING and not fail_abandoned(message_id=message.pk):
+        raise ConflictError(_WRITTEN, hint=_HINT)
+
+
+def _lead_on(session: models.Session, answer: models.Message, order: MessageRequest) -> None:
+    rows = models.Session.objects.filter(pk=session.pk)
+    # Of two who ask at one moment one goes on; branches are side by side by their nature.
+    rows = rows if order.parent else rows.filter(head_id=session.head_id)
+    if not rows.update(head=answer, updated_at=timezone.now()):
+        raise ConflictError(_WRITTEN, hint=_HINT)
+    session.head = answer

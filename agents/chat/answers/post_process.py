@@ -1,0 +1,161 @@
+"""Post-processing of an answer: cited hits are logged, summary, title and memories written.
+
+Nobody waits for it and it breaks nothing: what fails is logged, and the next step runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import partial
+from xml.sax.saxutils import escape
+
+from django.db import DatabaseError
+
+from agents import models
+from agents.chat.agents.answer_context import AnswerContext
+from agents.chat.answers.create import MAX_TITLE
+from agents.chat.history.history import BranchTurn, branch_turns
+from agents.chat.memory.agent_memory import RAGAgentMemory
+from agents.chat.memory.facts import HAN, storable_text
+from agents.chat.memory.save import project_of
+from agents.chat.memory.semantic import SCHEMA
+from agents.chat.memory.summary import SummaryBudget, roll_summary
+from agents.core.model_options import model_options
+from agents.core.prompts import prompt_file
+from agents.runtime.threads import run_db
+from rag.core.errors import RAGError
+from rag.services.search.query_log import log_citations
+
+TIMEOUT_S, SHOWN = 30.0, 1000
+_RULE = models.Session.TitledBy.RULE
+_AROUND = " #*_`\"'“”‘’「」《》。."
+_LABEL = re.compile(r"^\s*(?:标题|题目|title)\s*[:：]\s*", re.I)
+
+
+async def title_session(*, message: models.Message, run: AnswerContext) -> None:
+    """Give the session of a first answer a title, if the agent's config asks for it.
+
+    Raises ProviderError when the model fails: the first question stays the title, as it does where
+    a person has given one meanwhile.
+    """
+    if run.config.session_titles != "model" or not run.can_write:
+        return
+    talk = await run_db(_first_talk, message)
+    if talk is None:
+        return
+    question, answer = (escape(storable_text(text[:SHOWN])) for text in talk)
+    data = f"<question>{question}</question>\n<answer>{answer}</answer>"
+    prompt = prompt_file(f"title_{'zh' if HAN.search(question) else 'en'}")
+    title = parse_title(await run.complete(prompt, data, max_tokens=256, timeout_s=TIMEOUT_S))
+    if title:
+        await run_db(_write, message, title)
+
+
+def parse_title(answer: str) -> str:
+    """Return the title of a model's answer, empty when it is none."""
+    lines = [line for line in storable_text(answer).splitlines() if line.strip()]
+    if len(lines) != 1:
+        return ""
+    bare = _LABEL.sub("", lines[0].strip(_AROUND))
+    title = " ".join(bare.strip(_AROUND).split())
+    return title if len(title) <= MAX_TITLE else ""
+
+
+def _first_talk(message: models.Message) -> tuple[str, str] | None:
+    row = (
+        models.Message.objects.filter(pk=message.pk, parent__parent=None, session__titled_by=_RULE)
+        .select_related("parent")
+        .first()
+    )
+    return (row.parent.content, row.content) if row and row.parent else None
+
+
+def _write(message: models.Message, title: str) -> None:
+    mine = models.Session.objects.filter(pk=message.session_id, titled_by=_RULE)
+    mine.update(title=title, titled_by=models.Session.TitledBy.MODEL)
+
+
+async def update_summary(*, message: models.Message, run: AnswerContext) -> None:
+    """Write a summary of all turns that no longer fit into what the model is shown.
+
+    It stands with the last turn that it covers, so that branches keep apart.
+    """
+    limit = 2 * run.config.history_turns
+    is_all_shown = run.n_before is not None and run.n_before + 2 <= limit
+    if not run.config.summary_tokens or is_all_shown:
+        return
+    said = await run_db(branch_turns, message=message)
+    fallen = said[:-limit] if limit else said
+    if not fallen or fallen[-1].summary:
+        return
+    known = max((n for n, one in enumerate(fallen) if one.summary), default=-1)
+    before = fallen[known].summary if known >= 0 else ""
+    text = await roll_summary(
+        before,
+        [one.turn for one in fallen[known + 1 :]],
+        SummaryBudget(run.config.summary_tokens, run.count_tokens),
+        (prompt_file("summary_zh"), prompt_file("summary_en")),
+        run.complete if run.can_write else None,
+    )
+    await run_db(_write_summary, fallen[-1], text)
+
+
+def _write_summary(said: BranchTurn, text: str) -> None:
+    models.Message.objects.filter(pk=said.message_id).update(summary=text)
+
+
+log = logging.getLogger(__name__)
+
+
+async def post_process(*, message: models.Message, run: AnswerContext) -> None:
+    """Do all of it, one thing after the other; raises nothing that is known to happen."""
+    for work in (log_cited_hits, update_summary, title_session, store_memories):
+        try:
+            await work(message=message, run=run)
+        except (RAGError, DatabaseError) as error:
+            # An answer that was deleted meanwhile leaves nothing behind: its keys refuse.
+            log.warning("%s failed after answer %s: %s", work.__name__, message.pk, _kind(error))
+
+
+async def log_cited_hits(*, message: models.Message, run: AnswerContext) -> None:
+    """Note with the searches of the answer which of their hits it cites."""
+    if message.citations:
+        await run_db(
+            log_citations, scope=run.scope, since=message.created_at, citations=message.citations
+        )
+
+
+async def store_memories(*, message: models.Message, run: AnswerContext) -> None:
+    """Keep the exchange and what the person told, if the agent and the person want it.
+
+    An answer is kept only where every passage that was shown for it can be checked again later.
+    """
+    if not run.config.enable_memory or run.scope.user_id is None:
+        return
+    row = await run_db(_exchange, message)
+    if row is None or row.parent is None:
+        return
+    shown = [one for one in row.sources if one.get("doc_id")]
+    chunk_ids = [one["chunk_id"] for one in shown if one.get("chunk_id")]
+    is_kept = row.outcome == "answered" and shown and len(chunk_ids) == len(shown)
+    options = model_options(run.model_id, None, SCHEMA)
+    memory = RAGAgentMemory(
+        run.scope,
+        project_of(row.session.agent),
+        message=row,
+        ask=partial(run.complete, options=options) if run.can_write else None,
+    )
+    await memory.store_interaction(
+        row.parent.content, row.content if is_kept else "", chunk_ids=chunk_ids
+    )
+
+
+def _exchange(message: models.Message) -> models.Message | None:
+    rows = models.Message.objects.select_related("parent", "session__agent")
+    return rows.filter(pk=message.pk, status=models.Message.Status.DONE).first()
+
+
+def _kind(error: Exception) -> str:
+    # What a database says may quote what was said.
+    return str(error) if isinstance(error, RAGError) else type(error).__name__

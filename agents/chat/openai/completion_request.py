@@ -1,0 +1,131 @@
+"""Completion request to message request: matches the conversation that the client sends along.
+
+Such clients send all turns each time. A conversation that was held here goes on there; else its
+turns are stored as a new session.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from agents import models
+from agents.chat.agents.find import agent_stores
+from agents.chat.answers.create import MAX_CHARACTERS, create_session
+from agents.chat.answers.request import MessageRequest
+from agents.chat.history.history import branch_turns
+from agents.chat.openai.answer import strip_footnotes
+from agents.chat.openai.models import model_agent
+from agents.core.state import Turn
+from rag.core.access import Scope
+from rag.core.errors import InvalidInputError
+
+# Agents are shown 50 turns at most; what was before them is not written down again.
+MAX_WRITTEN, MAX_SESSIONS, MAX_ALIKE = 50, 100, 10
+
+
+def find_parent(*, agent: models.Agent, scope: Scope, turns: Sequence[Turn]) -> str:
+    """Return the key of the message that a new question comes after; empty without turns."""
+    said: list[Turn] = [{"role": turn["role"], "content": _kept(turn)} for turn in turns]
+    if not said:
+        return ""
+    found = _held(agent, scope, said) or _written(agent, scope, said[-MAX_WRITTEN:])
+    return str(found.key)
+
+
+def _kept(turn: Turn) -> str:
+    # As questions and answers are written down here.
+    if turn["role"] == "user":
+        return turn["content"].strip()
+    return strip_footnotes(text=turn["content"])
+
+
+def _held(agent: models.Agent, scope: Scope, turns: list[Turn]) -> models.Message | None:
+    sessions = models.Session.objects.readable(scope).filter(agent_id=agent.pk)
+    newest = list(sessions.order_by("-updated_at").values_list("pk", flat=True)[:MAX_SESSIONS])
+    alike = models.Message.objects.filter(
+        session__in=newest,
+        role=turns[-1]["role"],
+        content=turns[-1]["content"],
+        status=models.Message.Status.DONE,
+    )
+    for message in alike.select_related("session").order_by("-pk")[:MAX_ALIKE]:
+        held = [one.turn for one in branch_turns(message=message)]
+        # Less than all must not do: what was before may be another person's with the same key.
+        is_long = len(held) >= MAX_WRITTEN
+        if held == (turns[-len(held) :] if is_long else list(turns)):
+            return message
+    return None
+
+
+def _written(agent: models.Agent, scope: Scope, turns: Sequence[Turn]) -> models.Message:
+    with transaction.atomic():
+        session = create_session(agent=agent, scope=scope, text=turns[0]["content"])
+        last: models.Message | None = None
+        for turn in turns:
+            last = models.Message.objects.create(session=session, parent=last, **turn)
+        session.head = last
+        session.save(update_fields=["head", "updated_at"])
+    assert last is not None
+    return last
+
+
+MAX_INSTRUCTIONS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest:
+    """What is asked of an agent: ``turns``, the last of which is the question.
+
+    ``instructions`` are the system messages; None leaves a value as the agent has it.
+    """
+
+    model: str
+    turns: Sequence[Turn]
+    instructions: str = ""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    stores: Sequence[str] = ()
+
+
+def message_request(*, asked: CompletionRequest, scope: Scope) -> MessageRequest:
+    """Return the order; raise NotFoundError or InvalidInputError before anything is written."""
+    agent = model_agent(name=asked.model, scope=scope)
+    question = asked.turns[-1]["content"].strip()
+    if not question:
+        raise InvalidInputError("The message is empty.", hint="Ask something.", param="messages")
+    for text, limit in ((question, MAX_CHARACTERS), (asked.instructions, MAX_INSTRUCTIONS)):
+        if len(text) > limit:
+            raise InvalidInputError(
+                "The message has {n} characters.",
+                hint="Allowed: {limit}.",
+                n=len(text),
+                limit=limit,
+                param="messages",
+            )
+    adjusted = _adjusted(agent, asked)
+    if len(asked.turns) > 1:
+        # What is wrong is told before the turns are written; ``start_chat`` looks only after that.
+        agent_stores(agent=agent, scope=scope, names=asked.stores)
+        adjusted.settings  # noqa: B018
+    parent = find_parent(agent=agent, scope=scope, turns=asked.turns[:-1])
+    return MessageRequest(
+        agent=adjusted, scope=scope, message=question, parent=parent, stores=asked.stores
+    )
+
+
+def _adjusted(agent: models.Agent, asked: CompletionRequest) -> models.Agent:
+    """Return the row as it holds for this one request; it is never saved.
+
+    The agent's own words come first: what a client adds does not take their place.
+    """
+    agent = copy.copy(agent)
+    agent.prompt = "\n\n".join(filter(None, [agent.prompt.strip(), asked.instructions.strip()]))
+    if asked.temperature is not None:
+        agent.temperature = asked.temperature
+    if asked.max_tokens is not None:
+        agent.config = {**agent.config, "max_tokens": asked.max_tokens}
+    return agent

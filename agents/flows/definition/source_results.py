@@ -1,0 +1,155 @@
+"""Source results in a flow's state, and their prompt text within a token budget."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rag.core.hits import Hit
+
+
+def format_results(results: Mapping[str, Any], limit: int, count: Callable[[str], int]) -> str:
+    """Return the results as text under one heading per source, at most ``limit`` tokens.
+
+    Results are numbered through all sources, so that a number means one result. All first
+    results come before all second ones; where some had no place a line says how many.
+    """
+    listed = {name: one if isinstance(one, list) else [one] for name, one in results.items() if one}
+    texts = {name: [_text(one) for one in found] for name, found in listed.items()}
+    kept: dict[str, list[str]] = {name: [] for name in texts}
+    left = limit - sum(count(name) + 8 for name in texts)
+    is_full: set[str] = set()
+    for rank in range(max(map(len, texts.values()), default=0)):
+        for name, found in texts.items():
+            if rank < len(found) and name not in is_full:
+                cost = count(found[rank]) + 6
+                if cost > left:
+                    is_full.add(name)
+                    continue
+                kept[name].append(found[rank])
+                left -= cost
+    return _laid_out(texts, kept)
+
+
+def _laid_out(texts: Mapping[str, list[str]], kept: Mapping[str, list[str]]) -> str:
+    parts, number = [], 0
+    for name, found in texts.items():
+        parts.append(f"## {name}")
+        for text in kept[name]:
+            number += 1
+            parts.append(f"[{number}] {text}")
+        n_left_out = len(found) - len(kept[name])
+        if n_left_out:
+            parts.append(f"({n_left_out} more left out)")
+    return "\n\n".join(parts)
+
+
+def _text(result: Any) -> str:
+    if not isinstance(result, dict):
+        return _written(result)
+    if not isinstance(result.get("content"), str):
+        return "\n".join(
+            f"{key}: {_written(one)}" for key, one in result.items() if one is not None
+        )
+    place = _place(result)
+    score = result.get("score")
+    shown = f"{place} ({score:.2f})" if isinstance(score, float) else place
+    return f"{shown}\n{result['content']}".strip()
+
+
+def _place(result: Mapping[str, Any]) -> str:
+    # Rows of a database may have columns of these names that hold anything.
+    given, source, path = (result.get(name) for name in ("metadata", "source", "heading_path"))
+    metadata = given if isinstance(given, dict) else {}
+    # A raw result has its place beside its metadata.
+    name = source.get("name") if isinstance(source, dict) else metadata.get("source")
+    page = result.get("page_first") or metadata.get("page")
+    headings = map(str, path) if isinstance(path, list) else ()
+    section = " > ".join(headings) or metadata.get("section")
+    parts = [name, f"p. {page}" if page else None, section]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+_UNNAMED = re.compile(r"\W+")
+
+
+def shape_results(hits: Sequence[Hit], result_format: str) -> list[dict[str, Any]]:
+    """Return hits as ``structured`` or ``raw`` results.
+
+    Structured: rows and items are their data; chunks are content, score and metadata with source,
+    page and section. Raw: all that is known of a hit.
+    """
+    return [hit.as_dict() if result_format == "raw" else _structured(hit) for hit in hits]
+
+
+def fit_results(
+    results: Mapping[str, Sequence[dict[str, Any]]], limit: int, count: Callable[[str], int]
+) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return as many results as ``limit`` tokens hold, and the names of sources that were cut.
+
+    All first results come before all second ones, so that no source takes the place of others.
+    A first result too long by its content is shortened rather than left out.
+    """
+    kept: dict[str, list[dict[str, Any]]] = {name: [] for name in results}
+    cut: dict[str, None] = {}
+    left = limit
+    for rank in range(max(map(len, results.values()), default=0)):
+        for name, found in results.items():
+            if rank >= len(found) or name in cut:
+                continue
+            result: dict[str, Any] | None = found[rank]
+            cost = count(json.dumps(result, ensure_ascii=False))
+            if cost > left:
+                cut[name] = None
+                result = _shortened(found[rank], left, cost) if rank == 0 else None
+                cost = count(json.dumps(result, ensure_ascii=False)) if result else 0
+            if result is not None and cost <= left:
+                kept[name].append(result)
+                left -= cost
+    return kept, list(cut)
+
+
+def dependent_values(name: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what sources that depend on ``name`` may put into their queries.
+
+    ``{name}`` is the list of results, ``{name__field}`` a field of the first one (None without
+    any), ``{name__all__field}`` the list of that field. Other signs in names become _.
+    """
+    key = _UNNAMED.sub("_", name)
+    values: dict[str, Any] = {key: list(results)}
+    for field in dict.fromkeys(field for result in results for field in result):
+        suffix = _UNNAMED.sub("_", field)
+        values[f"{key}__{suffix}"] = results[0].get(field)
+        values[f"{key}__all__{suffix}"] = [result.get(field) for result in results]
+    return values
+
+
+def _structured(hit: Hit) -> dict[str, Any]:
+    if hit.data is not None:
+        return dict(hit.data)
+    place = {
+        "source": hit.file_name,
+        "page": hit.page_first,
+        "section": " > ".join(hit.heading_path),
+        "document_id": hit.document_id,
+        "chunk_id": hit.chunk_id,
+        "revision": hit.revision,
+    }
+    metadata = {**hit.metadata, **{name: one for name, one in place.items() if one is not None}}
+    return {"content": hit.text, "score": hit.score, "metadata": metadata}
+
+
+def _shortened(result: dict[str, Any], left: int, cost: int) -> dict[str, Any] | None:
+    content = result.get("content")
+    if not isinstance(content, str) or not content:
+        return None
+    around = cost * (1 - len(content) / max(1, len(json.dumps(result, ensure_ascii=False))))
+    share = (left - around) / cost * 0.8
+    n_kept = int(len(content) * share)
+    return {**result, "content": content[:n_kept] + "…"} if n_kept >= 20 else None

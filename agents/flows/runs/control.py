@@ -1,0 +1,157 @@
+"""Control of flow runs by people: decide a review, resume, cancel, rerun from a node."""
+
+from __future__ import annotations
+
+import json
+
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from agents import models
+from agents.core.json_state import pack_update
+from agents.flows.runs.lease import is_leased
+from agents.flows.runs.resume import run_to_end
+from agents.flows.runs.worker import ACTIVE_RUNS
+from agents.runtime.scopes import check_may_control
+from rag.core.access import Scope, may_edit
+from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
+
+_STATUS = models.FlowRun.Status
+
+
+def decide_review(
+    *, run: models.FlowRun, scope: Scope, decision: str, node: str = ""
+) -> models.FlowRun:
+    """Write a decision and return the run, which anybody may now continue.
+
+    ``node`` may be left out where one review is pending. Raises ForbiddenError for all but the
+    flow's editors, ConflictError when nothing is pending, UnknownNameError for another decision.
+    """
+    if not may_edit(scope, run.version.flow.facts):
+        raise ForbiddenError("Only editors of the flow may decide its reviews.")
+    with transaction.atomic():
+        run = models.FlowRun.objects.select_for_update().get(pk=run.pk)
+        reviews = run.reviews if run.status == _STATUS.PAUSED else []
+        if not reviews:
+            raise ConflictError("No review of this run is pending.")
+        known = [one["node"] for one in reviews]
+        if not node and len(reviews) > 1:
+            raise ConflictError(
+                "Several reviews are pending: {known}.", hint="Name one.", known=", ".join(known)
+            )
+        review = next((one for one in reviews if one["node"] == node or not node), None)
+        if review is None:
+            raise UnknownNameError("pending review", node, known)
+        if decision not in review["decisions"]:
+            raise UnknownNameError("decision", decision, review["decisions"])
+        decided = {"decision": decision}
+        _append(
+            run,
+            "decided",
+            review["node"],
+            visit=review["visit"],
+            record=json.dumps(pack_update(decided)),
+            data={**decided, "by": scope.user_id},
+        )
+        run.reviews = [one for one in reviews if one is not review]
+        run.status, run.worker, run.seen_at = _STATUS.RUNNING, None, timezone.now()
+        run.save(update_fields=["reviews", "status", "worker", "seen_at"])
+    return run
+
+
+def prepare_flow(
+    *, run: models.FlowRun, scope: Scope, decision: str = "", node: str = ""
+) -> models.FlowRun:
+    """Decide where a run waits and return it, to be continued; see ``decide_review``.
+
+    Without a decision: a run that failed, or whose process was killed, goes on.
+    """
+    if decision or run.status == _STATUS.PAUSED:
+        return decide_review(run=run, scope=scope, decision=decision, node=node)
+    check_may_control(run=run, scope=scope)
+    return run
+
+
+def resume_flow(
+    *, run: models.FlowRun, scope: Scope, decision: str = "", node: str = ""
+) -> models.FlowRun:
+    """Do what ``prepare_flow`` does, then work the run off and return it."""
+    run = prepare_flow(run=run, scope=scope, decision=decision, node=node)
+    return async_to_sync(run_to_end)(run=run)
+
+
+def cancel_flow(*, run: models.FlowRun, scope: Scope) -> models.FlowRun:
+    """Return the run, cancelled: here at once, in another process within two seconds.
+
+    Raises NotFoundError for who may not steer it, ConflictError when it has ended.
+    """
+    check_may_control(run=run, scope=scope)
+    open_ = models.FlowRun.objects.filter(pk=run.pk, status__in=(_STATUS.RUNNING, _STATUS.PAUSED))
+    with transaction.atomic():
+        # Whoever would claim it at this moment waits, and finds it cancelled.
+        models.FlowRun.objects.select_for_update().get(pk=run.pk)
+        has_worker = is_leased(run)
+        if not open_.update(status=_STATUS.CANCELLED, ended_at=timezone.now(), reviews=[]):
+            raise ConflictError("The run has ended already.")
+        if not has_worker:
+            _append(run, "cancelled")
+    worker = ACTIVE_RUNS.get(run.pk)
+    if worker is not None:
+        worker.stop(is_cancelled=True)
+    run.refresh_from_db()
+    return run
+
+
+def _append(run: models.FlowRun, kind: str, node: str = "", **values: object) -> None:
+    seq = (run.events.aggregate(n=Max("seq"))["n"] or 0) + 1
+    models.RunEvent.objects.create(run=run, seq=seq, kind=kind, node=node, **values)
+
+
+# What of a finished visit a replay begins with.
+_COPIED = (
+    "node_started",
+    "model_answer",
+    "rag_results",
+    "tool",
+    "node_finished",
+    "route",
+    "decided",
+)
+
+
+def rerun_flow(
+    *, run: models.FlowRun, scope: Scope, from_node: str, answers: str = "fresh"
+) -> models.FlowRun:
+    """Return a new run, to be continued, that has done what ``run`` had before ``from_node``.
+
+    ``answers`` recorded: models are not asked again where ``run`` has their answer, and reviews
+    not decided again. The new run acts for the user of the old one, on the budget of who asks.
+    """
+    check_may_control(run=run, scope=scope)
+    if answers not in ("fresh", "recorded"):
+        raise UnknownNameError("kind of answers", answers, ("fresh", "recorded"))
+    first = run.events.filter(kind="node_started", node=from_node).order_by("seq").first()
+    if first is None:
+        known = run.events.filter(kind="node_started").values_list("node", flat=True)
+        raise UnknownNameError("node of the run", from_node, set(known))
+    rows = list(run.events.filter(seq__lt=first.seq, kind__in=_COPIED).order_by("seq"))
+    done = {(row.node, row.visit) for row in rows if row.kind == "node_finished"}
+    with transaction.atomic():
+        replay = models.FlowRun.objects.create(
+            version=run.version,
+            user=run.user,
+            is_by_operator=run.is_by_operator,
+            start=run.start,
+            model=run.model,
+            replay_of=run,
+            has_recorded_answers=answers == "recorded",
+            seen_at=timezone.now(),
+            key_id=scope.key_id,
+        )
+        kept = [row for row in rows if (row.node, row.visit) in done]
+        for number, row in enumerate(kept, 1):
+            row.pk, row.run, row.seq = None, replay, number
+        models.RunEvent.objects.bulk_create(kept)
+    return replay

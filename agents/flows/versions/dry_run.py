@@ -1,0 +1,223 @@
+"""Dry run of a flow's cases: scripted models and stubbed sources, nothing is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import async_to_sync
+
+from agents.core.nodes import FileQuery, Pause, SourceQueries
+from agents.flows.definition.archive import read_flow_folder
+from agents.flows.definition.cases import FlowCase, FlowCaseFile, read_cases
+from agents.flows.definition.definition import Flow
+from agents.flows.definition.state import initial_state, node_outputs
+from agents.flows.versions.load import compiled_graph_of_files
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import NotFoundError, ProviderError, RAGError
+from rag.core.hits import Hit
+from rag.core.plugins import PLUGINS
+from rag.core.ports import ChatModel, ChatRequest
+from rag.core.tools import ToolSpec, spec_of
+from rag.core.types import ChatReply
+from rag.services.sources.calls import SourceCall, SourceOutcome
+from rag.services.tokens import count_tokens
+from rag.services.wiring.registry import model_of_script
+
+if TYPE_CHECKING:
+    from agents.flows.engine.graph import FlowGraph
+
+
+def stub_outcome(call: SourceCall, given: Any) -> SourceOutcome:
+    """Return ``given`` as what the source answered: texts or chunks, rows, or ``{error: text}``.
+
+    None, that is nothing given, is a failure too.
+    """
+    error: RAGError | None = None
+    if given is None:
+        error = NotFoundError("The case has no result of “{name}”.", name=call.name)
+    elif isinstance(given, dict) and given.keys() == {"error"}:
+        error = ProviderError("The source fails: {reason}", reason=given["error"])
+    if error is not None:
+        return SourceOutcome.failed(call, error)
+    items = given if isinstance(given, list) else [given]
+    hits = tuple(_hit(item, rank) for rank, item in enumerate(items, 1))
+    return SourceOutcome(
+        name=call.name, plugin=call.plugin, status="ok" if hits else "empty", hits=hits
+    )
+
+
+def stub_files(node: str, given: Any) -> dict[str, Any]:
+    """Return ``given`` as what a node that asks files gives; raise where it is an error or None."""
+    if given is None:
+        raise NotFoundError("The case has no result of “{name}”.", name=node)
+    if isinstance(given, dict) and given.keys() == {"error"}:
+        raise ProviderError("The source fails: {reason}", reason=given["error"])
+    texts = given if isinstance(given, list) else [given]
+    output = dict(given) if isinstance(given, dict) else {"documents": [str(one) for one in texts]}
+    output.setdefault("documents", [])
+    output.setdefault("answer", "\n".join(output["documents"]))
+    return {"query": "", "mode": "fileSearch", "documentCount": len(output["documents"]), **output}
+
+
+def _hit(item: Any, rank: int) -> Hit:
+    if not isinstance(item, dict):
+        return Hit(text=str(item), rank=rank)
+    if isinstance(item.get("content"), str):
+        metadata = dict(item.get("metadata") or {})
+        name = str(metadata.pop("source", ""))
+        page = metadata.pop("page", None)
+        return Hit(
+            text=item["content"],
+            rank=rank,
+            score=item.get("score"),
+            file_name=name,
+            page_first=page,
+            metadata=metadata,
+        )
+    return Hit(text="", rank=rank, data=item)
+
+
+class DryRunLog:
+    """``agents.core.nodes.RunLog`` in memory; ``route`` is the nodes that ran, in order."""
+
+    def __init__(self, flow: Flow, case: FlowCase, model: ChatModel) -> None:
+        self.route: list[str] = []
+        self.updates: dict[tuple[str, int], dict[str, Any]] = {}
+        self.model, self.case = model, case
+        self.deadline = Deadline(flow.definition.timeout_s)
+        self.prompts = flow.prompts
+
+    def recorded(self, node: str, visit: int) -> Mapping[str, Any] | None:
+        """Return None: a case has no past."""
+        return None
+
+    def node_run(self, node: str, visit: int) -> DryRun:
+        """Return what a node is lent: the case's own results, answers and decisions."""
+        return DryRun(self, node)
+
+    async def started(self, node: str, visit: int) -> None:
+        """Note the node."""
+        self.route.append(node)
+
+    async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
+        """Keep what templates may ask for."""
+        self.updates[node, visit] = dict(update)
+
+    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
+        """Keep nothing."""
+
+    async def paused(self, node: str, visit: int, pause: Pause) -> None:
+        """Keep nothing."""
+
+    async def failed(self, node: str, visit: int) -> None:
+        """Keep nothing."""
+
+
+class DryRun:
+    """``agents.core.nodes.NodeRun`` for a case."""
+
+    scope = Scope.operator()
+
+    def __init__(self, log: DryRunLog, node: str) -> None:
+        self._log = log
+        self.node, self.deadline, self.prompts = node, log.deadline, log.prompts
+        self.decision = log.case.decisions.get(node)
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of o200k tokens."""
+        return count_tokens(text)
+
+    async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell nobody."""
+
+    def model_id(self, name: str) -> str:
+        """Return the script's name."""
+        return self._log.model.id
+
+    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+        """Return what the script says."""
+        return await asyncio.to_thread(self._log.model.generate, request)
+
+    async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
+        """Return the case's results; a source that the case does not name is a failed one."""
+        return [stub_outcome(call, self._log.case.sources.get(call.name)) for call in asked.calls]
+
+    async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
+        """Return what the case gives under the node's name: a whole output, texts, or an error."""
+        return stub_files(self.node, self._log.case.sources.get(self.node))
+
+    def outputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what each node has given so far."""
+        return node_outputs((node, one) for (node, _), one in self._log.updates.items())
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result that the case gives under the tool's name."""
+        found = self._log.case.sources.get(name)
+        if not isinstance(found, dict):
+            raise NotFoundError("The case has no result of “{name}”.", name=name)
+        return found
+
+    def tool_spec(self, name: str) -> ToolSpec:
+        """Return what is known of a tool; one that is not installed has but its name."""
+        known = name in set(PLUGINS.names("tool"))
+        return spec_of(PLUGINS.get("tool", name)) if known else ToolSpec(name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """What a case came to; no ``faults``: as expected."""
+
+    name: str
+    route: tuple[str, ...]
+    status: str
+    variables: Mapping[str, Any]
+    answer: str
+    faults: tuple[str, ...]
+
+
+def run_cases(*, path: Path) -> list[CaseResult]:
+    """Return the results of all cases of a flow's folder, in their order.
+
+    Raises NotFoundError without cases, InvalidInputError for wrong ones and for a wrong flow.
+    """
+    found = read_cases(path)
+    graph = compiled_graph_of_files(files=read_flow_folder(path))
+    return [_tried(graph, case, found) for case in found.cases]
+
+
+def _tried(graph: FlowGraph, case: FlowCase, found: FlowCaseFile) -> CaseResult:
+    script = {"answers": [*case.answers, *found.answers], "default": found.default}
+    log = DryRunLog(graph.flow, case, model_of_script(script=script, name=case.name))
+    state: Mapping[str, Any] = {}
+    status, reason = "done", ""
+    try:
+        state = initial_state(graph.flow.definition, case.message, case.state)
+        end = async_to_sync(graph.run)(state, log)
+        state, status = end.state, "paused" if end.paused else "done"
+    except RAGError as error:
+        status, reason = "error", str(error)
+    return _compared(case, log, state, status, reason)
+
+
+def _compared(
+    case: FlowCase, log: DryRunLog, state: Mapping[str, Any], status: str, reason: str
+) -> CaseResult:
+    wanted, faults = case.expect, []
+    variables = state.get("edges_var") or {}
+    answer = ((state.get("flow_msgs") or [{}])[-1]).get("content", "")
+    if status != wanted.status:
+        faults.append(f"status: {status}, not {wanted.status}. {reason}".strip())
+    if wanted.route is not None and log.route != wanted.route:
+        faults.append(f"route: {' → '.join(log.route)}, not {' → '.join(wanted.route)}")
+    for name, value in wanted.variables.items():
+        if name not in variables or variables[name] != value:
+            faults.append(f"{name}: {variables.get(name)!r}, not {value!r}")
+    for name, text, part in (("answer", answer, wanted.answer), ("error", reason, wanted.error)):
+        if part not in text:
+            faults.append(f"{name}: “{text}” does not hold “{part}”")
+    return CaseResult(case.name, tuple(log.route), status, variables, answer, tuple(faults))

@@ -1,0 +1,121 @@
+"""Admin theme: title, icons, styles and side navigation of django-unfold; read by the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+
+def _way(title: Any, icon: str, name: str, permission: str) -> dict[str, Any]:
+    """Return an entry of the admin's side navigation, shown to whom it is open."""
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{name}_changelist"),
+        "permission": lambda request: request.user.has_perm(permission),
+    }
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Citable",
+    "SITE_HEADER": "Citable",
+    "SITE_SYMBOL": "format_quote",
+    "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("rag/admin/favicon.svg"),
+        }
+    ],
+    "SHOW_LANGUAGES": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "rag.admin.operations.dashboard.fill_dashboard",
+    "STYLES": [lambda request: static("rag/admin/desk.css")],
+    "SCRIPTS": [lambda request: static("rag/admin/desk.js")],
+    "SIDEBAR": {
+        "show_search": False,
+        "navigation": [
+            {
+                "title": _("Knowledge"),
+                "items": [
+                    _way(_("Stores"), "inventory_2", "rag_store", "rag.view_store"),
+                    _way(_("Files"), "description", "rag_file", "rag.view_file"),
+                    _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
+                    _way(
+                        _("Texts without a place"),
+                        "link_off",
+                        "rag_chunkconflict",
+                        "rag.view_chunkconflict",
+                    ),
+                ],
+            },
+            {
+                "title": _("Assistants"),
+                "separator": True,
+                "items": [
+                    {"title": _("Chat"), "icon": "forum", "link": reverse_lazy("chat")},
+                    _way(_("Agents"), "smart_toy", "agents_agent", "agents.view_agent"),
+                    _way(_("Flows"), "account_tree", "agents_flow", "agents.view_flow"),
+                    _way(_("Runs"), "play_circle", "agents_flowrun", "agents.view_flowrun"),
+                    {
+                        "title": _("Pending reviews"),
+                        "icon": "rule",
+                        "link": format_lazy(
+                            "{}?status__exact=paused",
+                            reverse_lazy("admin:agents_flowrun_changelist"),
+                        ),
+                        "permission": lambda request: request.user.has_perm("agents.view_flowrun"),
+                        # Its address is that of the runs, which is marked already.
+                        "active": lambda request: False,
+                    },
+                    _way(_("Conversations"), "chat", "agents_session", "agents.view_session"),
+                    _way(_("Messages"), "sms", "agents_message", "agents.view_message"),
+                ],
+            },
+            {
+                "title": _("Insight"),
+                "separator": True,
+                "items": [
+                    _way(_("Query log"), "manage_search", "rag_querylog", "rag.view_querylog"),
+                    _way(
+                        _("Golden questions"),
+                        "verified",
+                        "rag_goldenquestion",
+                        "rag.view_goldenquestion",
+                    ),
+                    _way(
+                        _("Evaluation runs"),
+                        "monitoring",
+                        "rag_evaluationrun",
+                        "rag.view_evaluationrun",
+                    ),
+                    _way(_("Use of models"), "payments", "rag_usagerecord", "rag.view_usagerecord"),
+                    _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
+                    _way(_("Reindex runs"), "sync", "rag_reindexrun", "rag.view_reindexrun"),
+                    _way(
+                        _("Jobs"),
+                        "progress_activity",
+                        "procrastinate_procrastinatejob",
+                        "procrastinate.view_procrastinatejob",
+                    ),
+                ],
+            },
+            {
+                "title": _("People"),
+                "separator": True,
+                "items": [
+                    _way(_("Users"), "person", "auth_user", "auth.view_user"),
+                    _way(_("Groups"), "group", "auth_group", "auth.view_group"),
+                    _way(_("API keys"), "key", "rag_apikey", "rag.view_apikey"),
+                    _way(_("Budgets"), "savings", "rag_budget", "rag.view_budget"),
+                    _way(_("Audit"), "history", "rag_auditentry", "rag.view_auditentry"),
+                ],
+            },
+        ],
+    },
+}

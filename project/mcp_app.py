@@ -1,0 +1,103 @@
+"""ASGI application of ``/mcp``: checks method, origin and key, then calls the MCP server.
+
+Django's middleware does not run here; keys and rights are checked by the same functions as there.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+from urllib.parse import urlsplit
+
+from asgiref.sync import ThreadSensitiveContext
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
+from django.db import InterfaceError, OperationalError
+from django.http import HttpResponse
+from django.utils.translation import get_language_from_request, override
+
+from agents.runtime.db import in_db
+from project.request_limits import Receive, Send, read_limited_body, read_request
+from rag.api.http.authentication import authenticate_by_key, require_right
+from rag.api.http.errors import error_response, status_response
+from rag.core.errors import ForbiddenError, RAGError
+from rag.core.request_context import RequestContext, set_request
+from rag.services.access.callers import Caller
+
+PATHS = frozenset({"/mcp", "/mcp/"})
+
+
+async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Serve one request of a caller whose key may read."""
+    async with ThreadSensitiveContext():
+        request = read_request(scope, io.BytesIO())
+        if isinstance(request, HttpResponse):
+            await _send(request, send)
+            return
+        language = get_language_from_request(request)
+        set_request(RequestContext("api", address=request.META.get("REMOTE_ADDR", "")))
+        with override(language):
+            caller = await _admitted(request)
+        if isinstance(caller, HttpResponse):
+            await _send(caller, send)
+            return
+        # The SDK is heavy and belongs to these requests alone.
+        from agents.api.mcp.server import LANGUAGE, SCOPE, serve_mcp
+
+        body = await read_limited_body(scope, receive)
+        if isinstance(body, HttpResponse):
+            await _send(body, send)
+            return
+        asked = {**scope, SCOPE: caller.scope, LANGUAGE: language}
+        await serve_mcp(asked, _first(body, receive), send)
+
+
+def _first(body: bytes, receive: Receive) -> Receive:
+    """Return a receiving end that gives the body, and then what comes after it."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def received() -> Any:
+        return next(messages, None) or await receive()
+
+    return received
+
+
+async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
+    if request.method != "POST":
+        # There is no stream to open and no session to end.
+        refusal = status_response(request, 405)
+        refusal["Allow"] = "POST"
+        return refusal
+    try:
+        _check_origin(request)
+        caller = await in_db(authenticate_by_key, request)
+        if caller is None:
+            return status_response(request, 401)
+        require_right(caller, "read")
+    except (RAGError, DisallowedHost, OperationalError, InterfaceError) as error:
+        response = error_response(request, error)
+        assert response is not None
+        return response
+    return caller
+
+
+def _check_origin(request: ASGIRequest) -> None:
+    """Refuse pages of other sites: a browser must not be led to call us with a name of ours."""
+    host, origin = request.get_host(), request.headers.get("Origin")
+    if not origin or origin in settings.CSRF_TRUSTED_ORIGINS:
+        return
+    if urlsplit(origin).netloc != host:
+        raise ForbiddenError(
+            "Pages of {origin} may not call this.",
+            hint="Add it to CSRF_TRUSTED_ORIGINS.",
+            origin=origin[:200],
+        )
+
+
+async def _send(answer: HttpResponse, send: Send) -> None:
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.items()
+    ]
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})

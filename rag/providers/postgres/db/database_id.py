@@ -1,0 +1,21 @@
+"""Database identity: tells databases apart for what is kept elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+from django.db import connection
+
+_MARK = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"
+
+
+@lru_cache(maxsize=1)
+def database_id() -> str:
+    """Return 8 hex digits that differ between databases, also between one and its restored dump.
+
+    A standby that takes over has its primary's.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK)
+        return hashlib.sha256(str(cursor.fetchone()[0]).encode()).hexdigest()[:8]

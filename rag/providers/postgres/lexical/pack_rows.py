@@ -1,0 +1,194 @@
+"""Worker processes' part of a bulk load: packs chunks in COPY's binary format and counts terms.
+
+It knows neither Django nor a connection.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rag.core.documents import Chunk
+from rag.providers.postgres.db.literals import (
+    array_field,
+    json_field,
+    page_field,
+    sparse_field,
+    text_field,
+)
+from rag.providers.postgres.lexical.bm25 import pack_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHUNK_COLUMNS = (
+    "id, file_id, store_id, ordinal, char_start, char_end, own_start, token_count, revision,"
+    " file_revision, enabled, is_live, page_first, page_last, heading_path, block_kinds,"
+    " content_type, text, context, sha256"
+)
+LEX_COLUMNS = "chunk_id, file_id, store_id, len, enabled, is_han, content_type, restricted, w"
+VECTOR_COLUMNS = (
+    "space_id, store_id, chunk_id, file_id, enabled, is_han, content_type, restricted, embedding"
+)
+_CHUNK_HEAD = struct.Struct(">h" + "iq" * 3 + "ii" * 7 + "i?" * 2)
+_LEX_HEAD = struct.Struct(">h" + "iq" * 2 + "ii" * 2 + "i?" * 2)
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What the rows of a chunk copy from its file; ``groups`` None means every reader."""
+
+    file_id: int
+    revision: int
+    content_type: str
+    groups: tuple[int, ...] | None
+
+    @property
+    def index_fields(self) -> bytes:
+        """Return content type and restriction as both index tables hold them."""
+        return text_field(self.content_type) + array_field(self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class PackJob:
+    """Chunks to pack, row by row: each with its file, digest and searchable text."""
+
+    store_id: int
+    avg_len: float
+    ids: Sequence[int]
+    rows: Sequence[tuple[FileFacts, Chunk, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """COPY bytes for both tables, and what the texts told.
+
+    ``keys`` are the distinct term keys, ``dfs`` in how many of the chunks each occurs.
+    """
+
+    chunk_rows: bytes
+    lex_rows: bytes
+    are_han: list[bool]
+    keys: NDArray[np.int32]
+    dfs: NDArray[np.int64]
+    sum_len: int
+
+
+def pack_rows(job: PackJob) -> PackedRows:
+    """Return the rows of ``job`` in their order."""
+    chunk_rows: list[bytes] = []
+    lex_rows: list[bytes] = []
+    are_han: list[bool] = []
+    all_keys: list[NDArray[np.int32]] = []
+    sum_len = 0
+    for chunk_id, (file, chunk, digest, indexed) in zip(job.ids, job.rows, strict=True):
+        words = pack_text(job.store_id, indexed, job.avg_len)
+        chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
+        head = _LEX_HEAD.pack(
+            9,
+            8,
+            chunk_id,
+            8,
+            file.file_id,
+            4,
+            job.store_id,
+            4,
+            words.length,
+            1,
+            True,
+            1,
+            words.is_han,
+        )
+        lex_rows += (head, file.index_fields, sparse_field(words.keys, words.weights))
+        are_han.append(words.is_han)
+        all_keys.append(words.keys)
+        sum_len += words.length
+    keys, dfs = np.unique(np.concatenate(all_keys), return_counts=True)
+    return PackedRows(b"".join(chunk_rows), b"".join(lex_rows), are_han, keys, dfs, sum_len)
+
+
+def pack_vectors(
+    head: tuple[int, int],
+    file: FileFacts,
+    ids: Sequence[int],
+    are_han: Sequence[bool],
+    vectors: NDArray[np.float32],
+) -> bytes:
+    """Return rows of rag_chunk_vec for chunks of one file; ``head`` is space and store."""
+    n, dim = vectors.shape
+    fields = file.index_fields
+    rows = np.zeros(
+        n,
+        dtype=[
+            ("n", ">i2"),
+            ("s0", ">i4"),
+            ("space", ">i4"),
+            ("s1", ">i4"),
+            ("store", ">i4"),
+            ("s2", ">i4"),
+            ("chunk", ">i8"),
+            ("s3", ">i4"),
+            ("file", ">i8"),
+            ("s4", ">i4"),
+            ("enabled", "i1"),
+            ("s5", ">i4"),
+            ("han", "i1"),
+            ("fields", f"V{len(fields)}"),
+            ("s6", ">i4"),
+            ("dim", ">i2"),
+            ("unused", ">i2"),
+            ("vector", ">f2", (dim,)),
+        ],
+    )
+    rows["n"], rows["enabled"], rows["han"] = 9, 1, are_han
+    rows["s0"] = rows["s1"] = 4
+    rows["s2"] = rows["s3"] = 8
+    rows["s4"] = rows["s5"] = 1
+    rows["space"], rows["store"] = head
+    rows["chunk"], rows["file"] = ids, file.file_id
+    rows["fields"] = np.void(fields)
+    rows["s6"], rows["dim"], rows["vector"] = 4 + 2 * dim, dim, vectors
+    return rows.tobytes()
+
+
+def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
+    head = _CHUNK_HEAD.pack(
+        20,
+        8,
+        chunk_id,
+        8,
+        file.file_id,
+        8,
+        store_id,
+        4,
+        chunk.ordinal,
+        4,
+        chunk.char_start,
+        4,
+        chunk.char_end,
+        4,
+        chunk.own_start,
+        4,
+        chunk.token_count,
+        4,
+        1,
+        4,
+        file.revision,
+        1,
+        True,
+        1,
+        True,
+    )
+    tail = (
+        json_field(chunk.heading_path),
+        json_field(chunk.block_kinds),
+        text_field(file.content_type),
+        text_field(chunk.text),
+        text_field(chunk.context),
+        text_field(digest),
+    )
+    return head + page_field(chunk.page_first) + page_field(chunk.page_last) + b"".join(tail)

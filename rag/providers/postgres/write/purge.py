@@ -1,0 +1,59 @@
+"""Purge of what else holds a deleted text: waiting jobs, logged answers, old query logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import connection, transaction
+
+_JOBS = "DELETE FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%s)"
+_SCRUB = """
+UPDATE rag_querylog SET answer = '', citations = '[]'
+WHERE {which} AND (answer <> '' OR citations <> '[]')
+"""
+_OF_CHUNKS = "chunk_ids && %s::bigint[]"
+_CHUNKS = "SELECT coalesce(array_agg(id), '{}') FROM rag_chunk WHERE file_id = ANY(%s)"
+_OLD = """
+DELETE FROM rag_querylog WHERE id IN (
+  SELECT id FROM rag_querylog WHERE created_at < now() - %s * interval '1 day' LIMIT %s)
+"""
+
+
+def purge_file_traces(file_ids: Sequence[int]) -> None:
+    """Remove files' waiting jobs, and what kept answers quote of them; before the rows go."""
+    with connection.cursor() as cursor:
+        cursor.execute(_JOBS, [[f"file:{file_id}" for file_id in file_ids]])
+        cursor.execute(_CHUNKS, [list(file_ids)])
+        chunk_ids = cursor.fetchone()[0]
+    purge_chunk_traces(chunk_ids)
+
+
+def purge_chunk_traces(chunk_ids: Sequence[int]) -> None:
+    """Remove the answers that were made from these chunks; the questions stay."""
+    if not chunk_ids:
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        # The planner takes each answer for a match, and would compare all of them with all chunks.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(_SCRUB.format(which=_OF_CHUNKS), [list(chunk_ids)])
+        cursor.execute("SET LOCAL enable_seqscan = on")
+
+
+def merge_pending_hits() -> None:
+    """Merge what was logged lately into the index of hits: a deletion compares all of the rest."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT gin_clean_pending_list('rag_querylog_chunks')")
+
+
+def purge_store_traces(store_id: int, file_ids: Sequence[int]) -> None:
+    """Remove a store's waiting jobs and all answers that it had a part in."""
+    with connection.cursor() as cursor:
+        cursor.execute(_JOBS, [[f"file:{file_id}" for file_id in file_ids]])
+        cursor.execute(_SCRUB.format(which="%s = ANY(store_ids)"), [store_id])
+
+
+def delete_old_query_rows(older_than_days: int, at_once: int) -> int:
+    """Delete so many of the log's rows at most that are older; return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OLD, [older_than_days, at_once])
+        return int(cursor.rowcount)

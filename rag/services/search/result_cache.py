@@ -1,0 +1,201 @@
+"""Result cache: the search, answered from what an equal search found in the same store states.
+
+The generations of the stores are read first and the search runs then: what is kept under a state
+was found in it or in a newer one, and a newer one has another key. So a cached result is never
+older than a search that began when this one did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from rag import models
+from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.ports import FileFilter
+from rag.core.types import RetrievalSettings, SearchResult
+from rag.providers.cache.dataclass_json import from_json, to_json
+from rag.providers.postgres.search.generations import StoreState, read_states
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.engine import run_search, validated_query
+from rag.services.search.query_analysis import merged_vocabulary
+from rag.services.search.query_log import log_query
+from rag.stages.query.analyze import analyze_query
+from rag.stages.text.terms import VERSION, is_han, short_han_phrase
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_PARTS = ("core", "models", "providers", "services", "stages")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """``payload`` differs wherever results may; ``ttl_s`` is how long they may be kept."""
+
+    payload: bytes
+    ttl_s: int
+
+
+def search_cache_key(
+    *,
+    query: str,
+    scope: Scope,
+    settings: RetrievalSettings,
+    states: Sequence[StoreState],
+    extra: Any = "",
+) -> CacheKey | None:
+    """Return the key, or None where nothing may be kept.
+
+    ``extra`` is what else the result depends on, JSON-safe. Nothing may be kept where a store
+    keeps none, and inside a transaction that has changed a store itself: nobody else sees that
+    state, and it may never come to be.
+    """
+    ttl_s = min((state.ttl_s for state in states), default=0)
+    if ttl_s < 1 or any(state.is_ours for state in states):
+        return None
+    parts = [
+        extra,
+        normalize_query(query),
+        is_han(query),
+        short_han_phrase(query),
+        scope.fingerprint,
+        settings.hash,
+        [[*asdict(state).values()] for state in states],
+        VERSION,
+        _code_digest(),
+        _model_settings(settings),
+    ]
+    return CacheKey(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"), ttl_s)
+
+
+def analysis_fingerprint(query: str, stores: Sequence[models.Store]) -> Any:
+    """Return what decides on the number of hits: spellings may share it, or a model reads them."""
+    vocabulary, model = merged_vocabulary(stores=stores), conf().analysis_model
+    analysis = [model, query] if model else analyze_query(query, vocabulary).as_dict()
+    return [vocabulary, analysis]
+
+
+def normalize_query(query: str) -> str:
+    """Return one form for spellings that search for the same terms: NFKC, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", query).split())
+
+
+def _model_settings(settings: RetrievalSettings) -> list[str]:
+    values = conf()
+    # Endpoint and form of the models that turn a question into a vector, or sort what was found.
+    return [
+        values.e5_precision,
+        str(values.embedding_dim),
+        values.query_prefix,
+        values.openai_base_url,
+        values.gemini_base_url,
+        *(
+            []
+            if settings.rerank == "none"
+            else [values.chat_model, values.rerank_url, values.rerank_model]
+        ),
+    ]
+
+
+@lru_cache(maxsize=1)
+def _code_digest() -> str:
+    """Return what differs between releases that may rank differently; nobody must remember to."""
+    digest = hashlib.sha256()
+    for part in _PARTS:
+        for path in sorted((_PACKAGE / part).rglob("*")):
+            if path.suffix in (".py", ".sql"):
+                digest.update(path.relative_to(_PACKAGE).as_posix().encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cached_search(
+    *,
+    query: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings | None = None,
+    is_logged: bool = True,
+    files: FileFilter | None = None,
+) -> SearchResult:
+    """Return what ``run_search`` returns, from the cache where that is the same.
+
+    A kept result has only the times ``cache`` and ``total``; a fresh one has ``cache`` beside its
+    own. Errors are those of ``run_search`` and never kept.
+    """
+    started = time.perf_counter()
+    query = validated_query(query=query)
+    if settings is None and stores:
+        settings = stores[0].retrieval_settings
+    search_now = partial(
+        run_search,
+        query=query,
+        scope=scope,
+        stores=stores,
+        settings=settings,
+        is_logged=is_logged,
+        files=files,
+    )
+    key = settings and _key(query, scope, stores, settings, files)
+    if not key:
+        return search_now()
+    fresh: list[SearchResult] = []
+
+    def work() -> tuple[bytes, float]:
+        fresh.append(search_now())
+        result = replace(fresh[0], query="", timings_ms={})
+        return to_json(result), 0.0 if _is_degraded(result) else key.ttl_s
+
+    found = cache_region("results").fetch(key.payload, work)
+    kept = None if fresh else from_json(SearchResult, found)
+    if kept is None:
+        return _with_cache_time(fresh[0] if fresh else search_now(), started)
+    spent_ms = (time.perf_counter() - started) * 1e3
+    times_ms = {"cache": spent_ms, "total": spent_ms}
+    result = replace(kept, query=query, timings_ms=times_ms)
+    if is_logged:
+        log_query(result=result, scope=scope)
+    return result
+
+
+def _with_cache_time(result: SearchResult, started: float) -> SearchResult:
+    total_ms = (time.perf_counter() - started) * 1e3
+    cache_ms = total_ms - result.timings_ms.get("total", 0.0)
+    return replace(result, timings_ms={**result.timings_ms, "cache": cache_ms, "total": total_ms})
+
+
+def _key(
+    query: str,
+    scope: Scope,
+    stores: Sequence[models.Store],
+    settings: RetrievalSettings,
+    files: FileFilter | None,
+) -> CacheKey | None:
+    """Return the key of a search that may be kept; a store that was deleted has no state."""
+    ids = {store.pk for store in stores}
+    states = read_states(ids)
+    key = None
+    if ids and len(states) == len(ids):
+        analysis = analysis_fingerprint(query, stores) if settings.top_k is None else "given"
+        extra = [analysis, files and sorted(files.file_ids)]
+        key = search_cache_key(
+            query=query, scope=scope, settings=settings, states=states, extra=extra
+        )
+    if key is None:
+        cache_region("results").count("bypasses")
+    return key
+
+
+def _is_degraded(result: SearchResult) -> bool:
+    """Return whether something stood in for a model that failed, or an index was not up to date;
+    both may be over soon."""
+    model, by = conf().analysis_model, result.analysis
+    is_behind = any("behind" in route for route in result.routes.values())
+    return is_behind or result.rerank == "failed" or bool(model and by and by.analyzer != model)

@@ -1,0 +1,180 @@
+"""Text normalization for comparing quotes, with a map back to the original positions.
+
+Width, case, white space, look-alike punctuation, ligatures, Kangxi radicals and hyphens inside
+words make no difference to a quote; every letter, digit, sign and word order does.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_DROP = "\u200b"
+# Private characters, so that no fold of anything else looks like them.
+_GAP = "\ue0ff"
+_BORDER = "\ue0fe"
+_SHORT = 400
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufe0e\ufe0f\ufeff`"
+_LOOKALIKES = {
+    look: plain
+    for plain, looks in {
+        # A quote inside a quote changes its marks, so single and double ones are the same.
+        "'": '"“”„‟«»「」『』〝〞＂‘’‚‛′´＇',
+        "-": "‐‑‒–—―−－﹣─",
+        ",": "，、﹐﹑",
+        ".": "。．｡",
+        "...": "…⋯",
+        ";": "；﹔",
+        ":": "：﹕",
+        "!": "！﹗",
+        "?": "？﹖",
+        "(": "（〔【［[",
+        ")": "）〕】］]",
+        "<": "《〈",
+        ">": "》〉",
+        "·": "•‧・",
+        "~": "～〜",
+    }.items()
+    for look in looks
+}
+# NFKD knows the Kangxi radicals but hardly any of their simplified and older forms.
+_RADICALS = dict(
+    zip(
+        "⺟⺠⻁⻄⻅⻆⻉⻋⻑⻓⻔⻗⻘⻙⻚⻛⻜⻝⻢⻣⻤⻥⻦⻧⻨⻩⻬⻭⻮⻰⻱⻳⼾戶戸",
+        "母民虎西见角贝车長长门雨青韦页风飞食马骨鬼鱼鸟卤麦黄齐歯齿龙龜龟户户户",
+        strict=True,
+    )
+)
+_SAME = {**_LOOKALIKES, **_RADICALS, _GAP: " "}
+# Only what decomposition leaves is still to be replaced.
+_PLAIN = tuple(
+    (look, plain)
+    for look, plain in _SAME.items()
+    if unicodedata.normalize("NFKD", look).casefold() == look
+)
+# Ligatures and full-width letters lie far behind the other Latin ones.
+_LATIN = "[^\\W\\d_\u0e00-\ufaff\ufb07-\uff20\uff3b-\uff40\uff5b-\U0010ffff]"
+# The digits of the scripts that may stand here; a class is searched faster than a category.
+_DIGITS, _RAISED = "0-9０-９٠-٩۰-۹०-९๐-๙", "²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
+_HYPHENS, _DASHES = "-\u00ad‐‑‒–—−－﹣", "–—―─"
+# A pattern is tried where a trigger of its occurs, and starts with its rare sign: for speed.
+_CONTEXT: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    # A hyphen between parts of a word comes and goes with the line ends.
+    (
+        tuple(_HYPHENS),
+        re.compile(rf"[{_HYPHENS}](?<={_LATIN}{_LATIN}.)\s*(?={_LATIN}{{2}})"),
+        lambda match: _DROP * len(match.group()),
+    ),
+    (
+        ("-\n", "- ", "-\r", "-\t", "‐"),
+        re.compile(rf"[-‐](?<={_LATIN}.)\s*\n\s*(?=[a-zà-ÿ])"),
+        lambda match: _DROP * len(match.group()),
+    ),
+    # Ellipses and long dashes are written with one sign or with several.
+    (
+        ("..", "．．", "…", "⋯"),
+        re.compile(r"[.．…⋯](?=[.．…⋯])[.．…⋯]+"),
+        lambda match: _run(match.group(), "…", match.group() not in ("..", "．．")),
+    ),
+    (
+        ("--", *_DASHES),
+        re.compile(r"[-–—―─](?=[-–—―─])[-–—―─]+"),
+        lambda match: _run(match.group(), "-"),
+    ),
+    # Without the gap "1 5" were 15, without the sign 2*3 were 23, and 10² were 102.
+    (
+        ("",),
+        re.compile(rf"[{_DIGITS}](?=\s)\s+(?=\d)"),
+        lambda match: match[0][0] + _run(match[0][1:], _GAP),
+    ),
+    (("*",), re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
+    (
+        tuple(_RAISED),
+        re.compile(rf"[{_RAISED}](?<=\d.)"),
+        lambda match: chr(0xE100 + ord(match.group()) % 0x100),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedText:
+    """``text`` for comparing, and what it was folded from."""
+
+    text: str
+    original: str
+    _prepared: str
+    _dropped: str
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where ``text[start:end]``, which is not empty, lies in the original."""
+        first, before = self._origin(start, 0, 0, len(self._prepared))
+        # The end is near: most of the text need not be measured again.
+        near = min(len(self._prepared), first + 2 * (end - start) + 64)
+        if before + self._length(first, near) < end:
+            near = len(self._prepared)
+        return first, self._origin(end - 1, first, before, near)[0] + 1
+
+    def _origin(self, position: int, low: int, before: int, high: int) -> tuple[int, int]:
+        """Return which character gave ``text[position]``, and how long all before it are folded.
+
+        Lengths add up, so that halving finds it without a table of all positions.
+        """
+        while high - low > 1:
+            middle = (low + high) // 2
+            length = self._length(low, middle)
+            if before + length > position:
+                high = middle
+            else:
+                low, before = middle, before + length
+        return low, before
+
+    def _length(self, start: int, end: int) -> int:
+        """Return how long a part of the prepared text is when it is folded."""
+        plain = _decomposed(self._prepared[start:end])
+        n_dropped = sum(map(plain.count, self._dropped)) if self._dropped else 0
+        return len(plain) - n_dropped + 2 * plain.count("⋯")
+
+
+def normalize_quote(text: str) -> NormalizedText:
+    """Return ``text`` folded for the comparison of quotes."""
+    return NormalizedText(*_fold(text))
+
+
+def normalize_quotes(texts: Sequence[str]) -> list[NormalizedText]:
+    """Return each text folded, as ``normalize_quote`` does, many at the price of one long one."""
+    joined = _BORDER.join(texts)
+    if joined.count(_BORDER) != len(texts) - 1:
+        return [normalize_quote(text) for text in texts]
+    folded, _, prepared, dropped = _fold(joined)
+    parts = zip(folded.split(_BORDER), texts, prepared.split(_BORDER), strict=True)
+    return [NormalizedText(*part, dropped) for part in parts]
+
+
+def _fold(text: str) -> tuple[str, str, str, str]:
+    prepared = text
+    for triggers, pattern, replacement in _CONTEXT:
+        # In a short text the pattern itself is the fastest look.
+        if len(text) < _SHORT or any(trigger in prepared for trigger in triggers):
+            prepared = pattern.sub(replacement, prepared)
+    folded = _decomposed(prepared)
+    dropped = "".join([character for character in _INVISIBLE if character in folded])
+    for character in dropped:
+        folded = folded.replace(character, "")
+    for character, plain in _PLAIN:
+        if character in folded:
+            folded = folded.replace(character, plain)
+    return folded, text, prepared, dropped
+
+
+def _decomposed(text: str) -> str:
+    # The accent that stands alone would be taken apart into a space and itself.
+    plain = unicodedata.normalize("NFKD", text.replace("´", "'")).casefold()
+    # Blanks first: most white space is gone before the words are parted for the rest.
+    return "".join(plain.replace(" ", "").split())
+
+
+def _run(signs: str, sign: str, is_one: bool = True) -> str:
+    """Return as many characters as ``signs`` that are folded like one ``sign``."""
+    return sign + _DROP * (len(signs) - 1) if is_one else signs
