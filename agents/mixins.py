@@ -9,9 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from asgiref.sync import async_to_sync
 
 from rag.core.access import Scope
-from rag.services.answers.citations import CitationManager
-from rag.services.answers.context_builder import ContextBuilder, PromptEnhancer
-from rag.services.search.smart_retriever import SmartRetriever
+from rag.services.answers import CitationManager, ContextBuilder, PromptEnhancer
+from rag.services.search import SmartRetriever
 
 P = ParamSpec("P")
 S = TypeVar("S")

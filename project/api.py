@@ -19,7 +19,7 @@ from rag.api.http.errors import error_response
 from rag.api.operations.reindex import router as reindex_router
 from rag.api.operations.usage import router as usage_router
 from rag.api.retrieval.rag import router as rag_router
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 
 class KeyAuth(AuthBase):

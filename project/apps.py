@@ -20,7 +20,7 @@ class TelemetryConfig(AppConfig):
         """Start what such a process tells of itself."""
         # The settings and the models are complete only now.
         from project.telemetry import start_telemetry
-        from rag.services.operations.metrics import start_metrics
+        from rag.services.operations import start_metrics
 
         if is_long_running(sys.argv):
             start_metrics()

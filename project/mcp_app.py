@@ -23,7 +23,7 @@ from rag.api.http.authentication import authenticate_by_key, require_right
 from rag.api.http.errors import error_response, status_response
 from rag.core.errors import ForbiddenError, RAGError
 from rag.core.request_context import RequestContext, set_request
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 PATHS = frozenset({"/mcp", "/mcp/"})
 

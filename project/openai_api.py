@@ -15,7 +15,7 @@ from project.api import KeyAuth
 from rag.api.http.bodies import BodyParser
 from rag.api.http.envelope import envelope
 from rag.api.http.errors import error_response, status_response
-from rag.services.access.rate_limits import RateLimit
+from rag.services.access import RateLimit
 
 PREFIX = "/v1/"
 _KEPT = ("Allow", "Retry-After", "WWW-Authenticate")

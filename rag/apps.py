@@ -20,7 +20,7 @@ class RagConfig(AppConfig):
     def ready(self) -> None:
         """Load the plugins and register the checks; what failed is logged and the site lives."""
         # It needs the models, which are complete only now.
-        from rag.services.access.audit import install_actor_wrapper
+        from rag.services.access import install_actor_wrapper
 
         connection_created.connect(install_actor_wrapper)
         # Both read the settings and the apps, which are complete only now.

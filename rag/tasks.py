@@ -13,22 +13,18 @@ from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
 from rag.providers.procrastinate_queue import leave_place
-from rag.services.evaluation.jobs import fail_evaluation, run_evaluation_job
-from rag.services.index.lexical_weights import reweigh_store
-from rag.services.index.outbox import drain_outbox
-from rag.services.index.spaces import build_pending_indexes
-from rag.services.ingest.index_file import index_file, record_file_error
-from rag.services.operations.recovery import (
+from rag.services.evaluation import fail_evaluation, run_evaluation_job
+from rag.services.index import build_pending_indexes, drain_outbox, reweigh_store
+from rag.services.ingest import index_file, record_file_error
+from rag.services.operations import (
     purge_finished_jobs,
     purge_old_queries,
     purge_old_usage,
     recover_jobs,
     remove_orphans,
 )
-from rag.services.reindex.migrate_end import drop_old_space_when_due, purge_space
-from rag.services.reindex.runs import queue_reindex
-from rag.services.reindex.worker import run_reindex
-from rag.services.usage.payer import charged_to
+from rag.services.reindex import drop_old_space_when_due, purge_space, queue_reindex, run_reindex
+from rag.services.usage import charged_to
 from rag.services.wiring.registry import is_milvus
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from django.db import connection, connections
 
 from rag import models
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 
 
 @contextmanager

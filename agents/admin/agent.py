@@ -22,7 +22,7 @@ from rag.admin.ui.group_field import GroupSelect, limit_groups
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
-from rag.services.stores.readable import readable_stores
+from rag.services.stores import readable_stores
 
 WHO = ("name", "display_name", "description", "agent_type", "agent_role", "is_enabled")
 HOW = ("model", "prompt", "temperature", "max_iterations", "stores")

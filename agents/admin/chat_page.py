@@ -14,8 +14,8 @@ from agents import models
 from agents.admin.chat_login import set_security_headers
 from agents.admin.chat_texts import chat_texts
 from rag.core.access import Scope
-from rag.services.access.callers import scope_of
-from rag.services.stores.readable import readable_stores
+from rag.services.access import scope_of
+from rag.services.stores import readable_stores
 
 MAX_AGENTS = 200
 

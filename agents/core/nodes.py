@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rag.core.ports import ChatRequest
     from rag.core.tools import ToolSpec
     from rag.core.types import ChatReply
-    from rag.services.sources.calls import SourceCall, SourceOutcome
+    from rag.services.sources import SourceCall, SourceOutcome
 
 C = TypeVar("C", bound=type)
 

@@ -10,8 +10,8 @@ from agents import models
 from rag.core.access import Scope, may_edit
 from rag.core.errors import NotFoundError
 from rag.core.hits import Hit
-from rag.services.access.callers import scope_of
-from rag.services.answers.citations import pin_hits
+from rag.services.access import scope_of
+from rag.services.answers import pin_hits
 
 
 def owner_scope(*, session: models.Session) -> Scope:

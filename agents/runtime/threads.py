@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from agents.runtime.db import release
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
-from rag.services.sources.threads import run_apart as run_apart_source_threads
+from rag.services.sources import run_apart as run_apart_source_threads
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,8 +12,7 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services.search.confidence import lexical_overlap
-from rag.services.search.reranking import rerank_hits
+from rag.services.search import lexical_overlap, rerank_hits
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import can_write
 

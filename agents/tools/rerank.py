@@ -12,7 +12,7 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services.search.reranking import rerank_hits
+from rag.services.search import rerank_hits
 
 MAX_TEXTS, MAX_CHARACTERS = 20, 20_000
 

@@ -12,8 +12,8 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services.search.confidence import filter_by_threshold
-from rag.services.stores.readable import readable_stores
+from rag.services.search import filter_by_threshold
+from rag.services.stores import readable_stores
 
 
 @register("tool")

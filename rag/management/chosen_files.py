@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from rag import models
 from rag.core.errors import NotFoundError
-from rag.services.search.targets import files_matching_metadata
+from rag.services.search import files_matching_metadata
 
 
 def chosen_files(*, store: models.Store, names: Sequence[str], where: str = "") -> list[int] | None:

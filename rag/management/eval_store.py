@@ -15,11 +15,16 @@ from rag.core.types import RetrievalSettings
 from rag.evals.metrics import MEASURES
 from rag.management.progress import EvalBars
 from rag.management.unused_options import reject_unused_options
-from rag.services.evaluation.answers import evaluate_answers
-from rag.services.evaluation.compare import MAIN, RunComparison, compare_runs
-from rag.services.evaluation.datasets import MODES, check_limit
-from rag.services.evaluation.runs import evaluate_store
-from rag.services.stores.lifecycle import find_stores
+from rag.services.evaluation import (
+    MAIN,
+    MODES,
+    RunComparison,
+    check_limit,
+    compare_runs,
+    evaluate_answers,
+    evaluate_store,
+)
+from rag.services.stores import find_stores
 
 _ANSWERS = ("citation_precision", "refusal_rate", "expected_cited")
 _OF_STORE = (

@@ -11,9 +11,8 @@ from tqdm import tqdm
 
 from rag import models
 from rag.core.errors import RAGError
-from rag.services.ingest.inline_worker import IngestProgress, run_until_indexed
-from rag.services.reindex.progress import ReindexProgress
-from rag.services.reindex.worker import run_reindex
+from rag.services.ingest import IngestProgress, run_until_indexed
+from rag.services.reindex import ReindexProgress, run_reindex
 
 
 def index_with_progress(ids: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from django.db import connections
 from django.test import Client
 
 from rag import models
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
 from tests.edges.node_client import KEY, use_gemini
 from tests.factories import StoreFactory, UserFactory, upload

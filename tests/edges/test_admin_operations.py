@@ -17,8 +17,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.services.access.callers import scope_of
 from rag.services.files.requeue import requeue_files
-from rag.services.operations import dashboard as dashboard_service
-from rag.services.operations.dashboard import DAYS, QueryFigures, dashboard, query_figures
+from rag.services.operations import dashboard_figures as dashboard_service
+from rag.services.operations.dashboard_figures import DAYS, QueryFigures, dashboard, query_figures
 from rag.services.operations.jobs import cancel_jobs, retry_jobs
 from rag.services.operations.visibility import stalled_jobs
 from rag.services.search.retrieval import retrieve

@@ -16,7 +16,7 @@ from django.views.debug import ExceptionReporter
 
 from rag import models
 from rag.conf import conf
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from tests.edges.admin_client import at, client_of, post_action, use_words_embedder
 from tests.edges.api_client import client_for
 from tests.edges.node_client import KEY, events, new_store, post, send, use_gemini

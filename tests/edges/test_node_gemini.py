@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from rag import models
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from tests.edges.admin_client import use_words_embedder
 from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.edges.node_client import (

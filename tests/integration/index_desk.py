@@ -65,7 +65,7 @@ def forget_jobs() -> None:
 
 def run_job(file: models.File, **flags: Any) -> models.File | None:
     """Do the file's job here and now, as the task does; return the row if there is one."""
-    from rag.services.ingest.index_file import index_file
+    from rag.services.ingest.indexing import index_file
 
     forget_jobs()
     index_file(file_id=file.pk, **flags)

@@ -14,9 +14,9 @@ from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk, restore_revision
 from rag.services.files.edit import set_chunks_enabled
 from rag.services.index.lexical_weights import refresh_statistics
-from rag.services.ingest import index_file
+from rag.services.ingest import indexing as index_file
 from rag.services.ingest import preserve_edits as carry_over
-from rag.services.ingest.index_file import activate_revision
+from rag.services.ingest.indexing import activate_revision
 from rag.services.ingest.preserve_edits import match_edits
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.chunk_desk import (

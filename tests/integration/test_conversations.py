@@ -25,7 +25,7 @@ from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, ProviderError
 from rag.models import QueryLog
-from rag.services.operations.dashboard import most_cited_files
+from rag.services.operations.dashboard_figures import most_cited_files
 from rag.services.search.query_log import log_citations
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, settled, world

@@ -15,7 +15,7 @@ from rag.core.errors import ConflictError, DocumentError
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from rag.services.stores.dump import dump_store
 from rag.services.stores.load import load_store
 from tests.factories import GroupFactory, StoreFactory

@@ -18,7 +18,7 @@ from rag.core.disk_full import is_disk_full
 from rag.core.errors import ConfigurationError, RAGError
 from rag.services.files.replace import replace_file
 from rag.services.files.upload import upload_file
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from rag.services.search.engine import run_search
 from tests.edges.admin_client import at, client_of
 from tests.edges.api_client import KeyClient, client_for, error_of

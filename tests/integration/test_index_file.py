@@ -12,8 +12,8 @@ from django.core.files.storage import default_storage
 
 from rag import models
 from rag.core.errors import ConflictError, ProviderError, RAGError
-from rag.services.ingest import index_file as index_service
-from rag.services.ingest import index_file as publish_service
+from rag.services.ingest import indexing as index_service
+from rag.services.ingest import indexing as publish_service
 from tests.factories import StoreFactory
 from tests.integration.index_desk import (
     WatchedEmbedder,

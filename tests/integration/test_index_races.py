@@ -22,8 +22,8 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import set_chunks_enabled
 from rag.services.files.requeue import requeue_files
-from rag.services.ingest import index_file as index_service
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest import indexing as index_service
+from rag.services.ingest.indexing import index_file
 from rag.services.stores.lifecycle import delete_store
 from tests.factories import StoreFactory
 from tests.integration.index_desk import (

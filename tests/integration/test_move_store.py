@@ -17,7 +17,7 @@ from rag.providers.postgres.vectors.switch import reindex_lock, switch_space
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from rag.services.ingest.staged_revision import stage_revision
 from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
 from rag.services.reindex.migrate_end import (
@@ -301,7 +301,7 @@ def test_a_file_that_was_drafted_for_the_old_space_is_drafted_anew(
             force_swap(run=run)
         return n_rows
 
-    monkeypatch.setattr("rag.services.ingest.index_file.stage_revision", draft)
+    monkeypatch.setattr("rag.services.ingest.indexing.stage_revision", draft)
     run_job(file)
     file.refresh_from_db()
     assert (file.status, file.error) == ("completed", None)

@@ -14,7 +14,7 @@ from rag.core.registry import Registry
 from rag.providers.openai_compatible.embedder import EmbedderOptions, OpenAICompatibleEmbedder
 from rag.providers.remote.batches import BatchLimits
 from rag.providers.remote.retry import RetryPolicy
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from rag.services.reindex.migrate import force_swap
 from rag.services.reindex.worker import resume_reindex, run_reindex
 from rag.services.wiring import registry as wiring

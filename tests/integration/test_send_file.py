@@ -27,7 +27,7 @@ from rag.services.files.replace import replace_file
 from rag.services.files.upload import upload_file
 from rag.services.gemini.sync import sync_store
 from rag.services.gemini.upload import remote_metadata, upload_to_gemini
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from rag.services.operations.recovery import recover_jobs
 from rag.services.stores.lifecycle import create_named_store
 from tests.edges.admin_client import use_words_embedder

@@ -17,7 +17,7 @@ from rag.providers.procrastinate_queue import defer
 from rag.services.access.api_keys import create_key
 from rag.services.files.requeue import requeue_files
 from rag.services.files.upload import FileAttributes, create_file
-from rag.services.ingest.index_file import index_file
+from rag.services.ingest.indexing import index_file
 from rag.services.operations.recovery import purge_old_usage
 from rag.services.stores.lifecycle import create_store
 from rag.services.usage.budgets import period_start, save_budget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rag.core.errors import ForbiddenError
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 
 def require_caller(request: Any, right: str) -> Caller:

@@ -14,7 +14,7 @@ from agents.runtime.scopes import is_uuid
 from rag.api.http import views as readable_views
 from rag.api.http.fields import StrictSerializer
 from rag.api.http.views import ProblemSerializer, ReadableViews
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 _TIMES = ["-updated_at", "updated_at", "-created_at", "created_at", "-id", "id"]
 PROBLEMS = {

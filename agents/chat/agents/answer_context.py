@@ -23,15 +23,15 @@ from rag.core.errors import ProviderTimeoutError
 from rag.core.hits import Hit
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services.answers.store_questions import answer_store_question, is_store_question
-from rag.services.search.confidence import filter_by_threshold
-from rag.services.search.reranking import (
+from rag.services.answers import answer_store_question, is_store_question
+from rag.services.search import (
     apply_ranking_answer,
+    filter_by_threshold,
     ranking_request,
     rerank_hits,
+    retrieve,
     uses_endpoint,
 )
-from rag.services.search.retrieval import retrieve
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import can_write
 from rag.stages.query.condense import condense_question

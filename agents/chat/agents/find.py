@@ -8,8 +8,7 @@ from typing import Any
 from agents import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
-from rag.services.stores.lifecycle import find_stores
-from rag.services.stores.readable import readable_stores
+from rag.services.stores import find_stores, readable_stores
 
 MAX_STORES = 50
 SEARCH = "vector_retrieve"

@@ -18,8 +18,8 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
-from rag.services.answers.fetch import fetch_page
-from rag.services.search.confidence import lexical_overlap
+from rag.services.answers import fetch_page
+from rag.services.search import lexical_overlap
 from rag.services.tokens import count_tokens
 from rag.stages.prompting.context import build_context
 

@@ -17,7 +17,7 @@ from agents.core.source_configs import DataSourceConfig
 from agents.flows.versions.environment import flow_environment
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, UnknownNameError
-from rag.services.stores.lifecycle import find_stores
+from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
 
 _SUPERVISOR = models.Agent.Type.SUPERVISOR

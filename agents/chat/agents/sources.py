@@ -20,10 +20,8 @@ from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery
 from rag.core.tools import ToolSpec
 from rag.services.plugins import make_plugin
-from rag.services.search.confidence import filter_by_threshold
-from rag.services.sources.calls import SourceCall
-from rag.services.sources.ports import HousePorts
-from rag.services.sources.run import ask_source
+from rag.services.search import filter_by_threshold
+from rag.services.sources import HousePorts, SourceCall, ask_source
 
 MAX_SOURCES = 20
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

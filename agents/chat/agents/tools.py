@@ -30,7 +30,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel
 from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.services.plugins import make_plugin
-from rag.services.sources.ports import HousePorts
+from rag.services.sources import HousePorts
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from agents.runtime.db import in_db
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from rag.core.request_context import set_account
-from rag.services.usage.ledger import DeferredUsage, defer_to
+from rag.services.usage import DeferredUsage, defer_to
 
 
 def billing_context(*, chat: StartedAnswer, calls: DeferredUsage) -> contextvars.Context:

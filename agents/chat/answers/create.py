@@ -24,7 +24,7 @@ from agents.core.page_context import PageContext
 from agents.runtime.scopes import is_uuid
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
-from rag.services.usage.budgets import check_budget
+from rag.services.usage import check_budget
 
 
 def requested_context(*, order: MessageRequest) -> PageContext:

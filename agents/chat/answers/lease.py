@@ -18,7 +18,7 @@ from agents import models
 from agents.core.chat_events import Transcript
 from agents.flows.runs.lease import LEASE_S
 from rag.core.errors import ProviderError
-from rag.services.access.api_keys import is_live_key
+from rag.services.access import is_live_key
 
 _STATUS = models.Message.Status
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.chat_events import ChatEvent
-from rag.services.usage.ledger import ModelCall, record_call
+from rag.services.usage import ModelCall, record_call
 
 KINDS = frozenset(
     {

@@ -25,7 +25,7 @@ from agents.core.model_options import model_options
 from agents.core.prompts import prompt_file
 from agents.runtime.threads import run_db
 from rag.core.errors import RAGError
-from rag.services.search.query_log import log_citations
+from rag.services.search import log_citations
 
 TIMEOUT_S, SHOWN = 30.0, 1000
 _RULE = models.Session.TitledBy.RULE

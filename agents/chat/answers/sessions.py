@@ -8,7 +8,7 @@ from agents import models
 from agents.chat.answers.lease import fail_abandoned
 from agents.chat.answers.worker import ACTIVE_ANSWERS
 from rag.core.errors import ConflictError, InvalidInputError
-from rag.services.search.query_log import purge_queries
+from rag.services.search import purge_queries
 
 MAX_TITLE, MAX_COMMENT = 200, 2000
 _STATUS = models.Message.Status

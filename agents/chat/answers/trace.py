@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.chat.history.messages import find_message
 from rag.core.access import Scope
-from rag.services.usage.report import run_calls
+from rag.services.usage import run_calls
 
 
 def answer_trace(*, key: str, scope: Scope) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.answers.fetch import own_file_path
+from rag.services.answers import own_file_path
 
 # In place of what an answer said from a passage.
 GONE = "[…]"

@@ -12,8 +12,7 @@ from rag.core.access import Scope
 from rag.core.documents import PageImage
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.answers.citations import pin_hits
-from rag.services.answers.page_view import PageText, page_image, page_text
+from rag.services.answers import PageText, page_image, page_text, pin_hits
 
 
 def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.request_context import use_account
 from rag.core.tools import Tool, ToolSpec, call_tool, spec_of
 from rag.services.plugins import list_plugins
-from rag.services.sources.ports import HousePorts
+from rag.services.sources import HousePorts
 
 CALL_S = 60.0
 _OWN: dict[str, type[Any]] = {

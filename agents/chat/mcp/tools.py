@@ -22,10 +22,9 @@ from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.options import option, read_options
 from rag.core.tools import ToolCall
-from rag.services.files.content import MAX_CHARACTERS, document_text
-from rag.services.search.retrieval import retrieve
-from rag.services.stores.lifecycle import find_stores
-from rag.services.stores.readable import readable_stores
+from rag.services.files import MAX_CHARACTERS, document_text
+from rag.services.search import retrieve
+from rag.services.stores import find_stores, readable_stores
 
 
 class AskTool:

@@ -14,7 +14,7 @@ from agents.chat.memory.facts import storable_text
 from agents.core.recalled_memory import EPISODIC, SEMANTIC, RecalledMemory
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
-from rag.services.search.confidence import calibrated_similarity
+from rag.services.search import calibrated_similarity
 from rag.services.wiring import registry as wiring
 
 MAX_FACTS, MAX_EPISODES = 8, 3

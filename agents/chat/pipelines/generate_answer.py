@@ -33,7 +33,7 @@ from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Citation, Message
-from rag.services.answers.cited_answer import CheckedStream, checked_text, failed_citations
+from rag.services.answers import CheckedStream, checked_text, failed_citations
 from rag.stages.prompting.context import Context, Passage, build_context
 
 

@@ -23,7 +23,7 @@ from agents.chat.pipelines.react_turn import ModelTurn, run_turn
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, prompt_file
 from rag.core.types import Message
-from rag.services.answers.cited_answer import HOLDING_VERDICTS
+from rag.services.answers import HOLDING_VERDICTS
 from rag.stages.prompting.context import Passage
 
 

@@ -14,7 +14,7 @@ from agents.core.prompts import prompt_file
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services.search.confidence import lexical_overlap
+from rag.services.search import lexical_overlap
 
 MAX_AT_ONCE, MAX_QUESTION = 4, 2000
 _SHOWN = 1200

@@ -19,7 +19,7 @@ from agents.core.state import Replace
 from agents.flows.definition.source_results import dependent_values, fit_results, shape_results
 from agents.flows.definition.state import source_values, user_query
 from rag.core.errors import InvalidInputError, ProviderError, RAGError
-from rag.services.sources.calls import SourceCall, SourceOutcome
+from rag.services.sources import SourceCall, SourceOutcome
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from agents.core.source_configs import SourceToolConfig
 from agents.flows.definition.source_results import shape_results
 from rag.core.errors import ConfigurationError, InvalidInputError, ProviderError, RAGError
 from rag.core.tools import ToolSpec
-from rag.services.sources.calls import SourceCall
+from rag.services.sources import SourceCall
 
 MAX_RESULT_CHARACTERS = 20_000
 _QUESTION: Mapping[str, Any] = {

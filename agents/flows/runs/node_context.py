@@ -28,17 +28,15 @@ from rag.core.ports import ChatModel, ChatRequest
 from rag.core.rag_node import RAGNodeData
 from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.core.types import ChatReply
-from rag.services.answers.rag_node import (
+from rag.services.answers import (
     RagNodeRequest,
     execute_rag_node,
     find_rag_node,
     save_rag_node_results,
 )
 from rag.services.plugins import make_plugin
-from rag.services.search.cache_regions import cache_region
-from rag.services.sources.calls import SourceCall, SourceOutcome
-from rag.services.sources.ports import HousePorts
-from rag.services.sources.run import run_sources
+from rag.services.search import cache_region
+from rag.services.sources import HousePorts, SourceCall, SourceOutcome, run_sources
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for

@@ -24,7 +24,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.tools import ToolSpec, spec_of
 from rag.core.types import ChatReply
-from rag.services.sources.calls import SourceCall, SourceOutcome
+from rag.services.sources import SourceCall, SourceOutcome
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import model_of_script
 

@@ -12,8 +12,8 @@ from rag.core.errors import InvalidInputError
 from rag.core.options import schema_of
 from rag.core.plugins import PLUGINS
 from rag.services.plugins import make_plugin
-from rag.services.sources.ports import HousePorts
-from rag.services.stores.lifecycle import find_stores
+from rag.services.sources import HousePorts
+from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
 
 # The options of sources that name stores.

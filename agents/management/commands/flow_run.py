@@ -15,7 +15,7 @@ from agents.flows.runs.start import RunRequest, stream_flow
 from agents.flows.versions.manage import find_flow, find_version
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.access.callers import scope_of
+from rag.services.access import scope_of
 
 
 class Command(BaseCommand):

@@ -20,7 +20,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.access.api_keys import create_key, revoke_key, validate_key
+from rag.services.access import create_key, revoke_key, validate_key
 
 if TYPE_CHECKING:
     from django.forms import CheckboxSelectMultiple

@@ -26,10 +26,8 @@ from rag.admin.ui.paginator import MAX_LISTED_ROWS
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
-from rag.services.chunks.add import delete_chunks
-from rag.services.chunks.find import find_first_chunks
-from rag.services.files.edit import set_chunks_enabled
-from rag.services.files.visibility import visible_chunks, visible_files
+from rag.services.chunks import delete_chunks, find_first_chunks
+from rag.services.files import set_chunks_enabled, visible_chunks, visible_files
 
 
 class RevisionFilter(SimpleListFilter):

@@ -27,7 +27,7 @@ from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.models.file import file_readable_by
 from rag.models.store import editable_by
-from rag.services.chunks.conflicts import (
+from rag.services.chunks import (
     discard_conflict,
     keep_conflict,
     move_conflict,

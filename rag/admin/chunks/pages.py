@@ -21,9 +21,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
-from rag.services.chunks.add import add_chunk
-from rag.services.chunks.edit import edit_chunk, restore_revision
-from rag.services.chunks.revisions import chunk_revisions
+from rag.services.chunks import add_chunk, chunk_revisions, edit_chunk, restore_revision
 from rag.stages.chunking.diff_texts import diff_texts
 
 

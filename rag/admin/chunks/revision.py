@@ -15,7 +15,7 @@ from rag import models
 from rag.admin.ui.cells import pages_text
 from rag.admin.ui.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
-from rag.services.files.visibility import visible_chunks
+from rag.services.files import visible_chunks
 
 
 @admin.register(models.ChunkRevision)

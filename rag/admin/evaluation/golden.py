@@ -25,8 +25,8 @@ from rag.admin.ui.cells import label, page_link
 from rag.admin.ui.filters import StoreListFilter
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
-from rag.services.evaluation.golden_csv import export_questions
-from rag.services.files.content import stream_lines
+from rag.services.evaluation import export_questions
+from rag.services.files import stream_lines
 
 if TYPE_CHECKING:
     from django.contrib.admin import TabularInline as _TabularInline

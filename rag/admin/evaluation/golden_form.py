@@ -21,7 +21,7 @@ from rag.admin.ui.conflict_form import ConflictCheckedForm, merge_inline_rows
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
-from rag.services.evaluation.golden_csv import FIELDS, MAX_BYTES, import_questions
+from rag.services.evaluation import FIELDS, MAX_BYTES, import_questions
 
 
 class GoldenQuestionForm(ConflictCheckedForm):

@@ -19,8 +19,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
-from rag.services.evaluation.compare import compare_runs
-from rag.services.evaluation.jobs import cancel_evaluation
+from rag.services.evaluation import cancel_evaluation, compare_runs
 
 STATE_COLOURS = {
     "waiting": "idle",

@@ -25,8 +25,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedAdmin, scope_for
 from rag.core.errors import ForbiddenError, RAGError
-from rag.services.evaluation.compare import MAIN
-from rag.services.evaluation.jobs import cancel_evaluation, start_evaluation
+from rag.services.evaluation import MAIN, cancel_evaluation, start_evaluation
 
 N_IN_CHART = 60
 MAX_SHOWN = 300

@@ -24,9 +24,15 @@ from rag.admin.ui.action_confirmation import (
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
-from rag.services.files.content import export_chunks, stream_lines
-from rag.services.files.edit import move_files, reembed_files, retry_files, set_files_enabled
-from rag.services.reindex.estimate import estimate_reindex
+from rag.services.files import (
+    export_chunks,
+    move_files,
+    reembed_files,
+    retry_files,
+    set_files_enabled,
+    stream_lines,
+)
+from rag.services.reindex import estimate_reindex
 
 # More is a matter for a command: a request should not take minutes.
 MAX_MOVED = 200

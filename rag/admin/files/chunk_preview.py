@@ -26,8 +26,8 @@ from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.documents import Chunk, ChunkRule
 from rag.core.errors import RAGError
-from rag.services.ingest.preview import ChunkPreview, preview_chunks
-from rag.services.stores.update import update_store
+from rag.services.ingest import ChunkPreview, preview_chunks
+from rag.services.stores import update_store
 
 
 @dataclass(frozen=True, slots=True)

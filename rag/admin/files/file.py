@@ -27,10 +27,7 @@ from rag.admin.ui.messages import error_sentence, warning_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.files.delete import delete_files
-from rag.services.files.edit import cancel_files, update_file
-from rag.services.files.replace import set_encoding
-from rag.services.files.visibility import visible_files
+from rag.services.files import cancel_files, delete_files, set_encoding, update_file, visible_files
 
 MAX_POLLED = 200
 

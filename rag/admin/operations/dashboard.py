@@ -14,9 +14,8 @@ from rag.admin.operations.job import NAME_PLURAL, STATE_LABELS
 from rag.admin.stores.store import store_links
 from rag.admin.ui.charts import bar_chart, line_chart
 from rag.admin.ui.scoped import scope_for
-from rag.services.files.visibility import visible_files
-from rag.services.operations.dashboard import DAYS, DashboardFigures, dashboard
-from rag.services.operations.visibility import stalled_jobs, visible_jobs
+from rag.services.files import visible_files
+from rag.services.operations import DAYS, DashboardFigures, dashboard, stalled_jobs, visible_jobs
 
 MAX_STORES = 6
 _SHOWN_JOBS = ("todo", "doing", "failed")

@@ -23,8 +23,7 @@ from rag import models
 from rag.admin.ui.cells import label
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
-from rag.services.operations.jobs import cancel_jobs, retry_jobs
-from rag.services.operations.visibility import stalled_jobs, visible_jobs
+from rag.services.operations import cancel_jobs, retry_jobs, stalled_jobs, visible_jobs
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList

@@ -28,9 +28,8 @@ from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.evaluation.golden_questions import TargetSpec, save_question
-from rag.services.operations.dashboard import GOOD
-from rag.services.operations.visibility import visible_queries
+from rag.services.evaluation import TargetSpec, save_question
+from rag.services.operations import GOOD, visible_queries
 
 _BAD_VERDICTS = ("altered", "wrong_document", "unknown")
 

@@ -21,10 +21,16 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.reindex.migrate import force_swap, roll_back_space
-from rag.services.reindex.migrate_end import cancel_reindex, drop_old_space
-from rag.services.reindex.runs import ReindexOptions, queue_reindex, start_reindex
-from rag.services.reindex.worker import resume_reindex
+from rag.services.reindex import (
+    ReindexOptions,
+    cancel_reindex,
+    drop_old_space,
+    force_swap,
+    queue_reindex,
+    resume_reindex,
+    roll_back_space,
+    start_reindex,
+)
 
 STATE_COLOURS = {
     "waiting": "idle",

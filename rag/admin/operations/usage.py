@@ -18,8 +18,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.usage.budgets import save_budget
-from rag.services.usage.report import UsageQuery, usage_report
+from rag.services.usage import UsageQuery, save_budget, usage_report
 
 DAYS = 30
 GROUPS = (("day", _("day")), ("model", _("model")), ("user", _("user")))

@@ -21,8 +21,7 @@ from rag.admin.ui.action_confirmation import (
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
-from rag.services.reindex.estimate import estimate_reindex
-from rag.services.reindex.runs import queue_reindex, start_reindex
+from rag.services.reindex import estimate_reindex, queue_reindex, start_reindex
 
 ReindexPart = models.ReindexRun.What
 

@@ -15,7 +15,7 @@ from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.services.index.spaces import ensure_space
+from rag.services.index import ensure_space
 
 
 class StoreForm(ConflictCheckedForm):

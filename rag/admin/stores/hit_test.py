@@ -24,9 +24,8 @@ from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
-from rag.services.evaluation.golden_questions import TargetSpec, save_question
-from rag.services.evaluation.hit_test import HitTest, run_hit_test
-from rag.services.stores.update import update_store
+from rag.services.evaluation import HitTest, TargetSpec, run_hit_test, save_question
+from rag.services.stores import update_store
 
 STEP_LABELS = {
     "access": gettext_lazy("access"),

@@ -13,8 +13,8 @@ from rag.admin.ui.cells import label, list_link
 from rag.admin.ui.scoped import scope_for
 from rag.conf import conf
 from rag.core.documents import KINDS
-from rag.services.index.spaces import pending_indexes
-from rag.services.operations.visibility import visible_queries
+from rag.services.index import pending_indexes
+from rag.services.operations import visible_queries
 
 N_QUERIES = 8
 

@@ -27,7 +27,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.documents import ChunkRule
 from rag.core.errors import RAGError
-from rag.services.stores.lifecycle import create_store, delete_store
+from rag.services.stores import create_store, delete_store
 
 SERVICE_FIELDS = (
     "name",

@@ -20,8 +20,7 @@ from rag.admin.ui.upload_handler import CappedUploadHandler
 from rag.conf import conf
 from rag.core.documents import KINDS
 from rag.core.errors import RAGError
-from rag.services.files.archives import zip_items
-from rag.services.files.upload import upload_file
+from rag.services.files import upload_file, zip_items
 from rag.stages.detect.encodings import USUAL
 
 View = Callable[..., HttpResponseBase]

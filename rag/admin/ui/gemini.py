@@ -26,8 +26,8 @@ from rag.admin.ui.cells import label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
-from rag.services.gemini.sync import sync_store
-from rag.services.stores.lifecycle import create_store
+from rag.services.gemini import sync_store
+from rag.services.stores import create_store
 
 if TYPE_CHECKING:
     _Admin = ScopedAdmin

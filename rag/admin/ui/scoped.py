@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminExpandableTextareaWidget
 from rag.admin.ui.paginator import EstimatingPaginator
 from rag.admin.ui.unique_form import UniqueOnSave
 from rag.core.access import Scope
-from rag.services.access.callers import scope_of
+from rag.services.access import scope_of
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as _ModelAdmin

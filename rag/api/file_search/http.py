@@ -25,7 +25,7 @@ from rag.api.http.database_errors import translate_database_error
 from rag.api.http.errors import localize
 from rag.core import errors
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, RAGError
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 _log = logging.getLogger(__name__)
 UNAUTHORIZED, NO_KEY = "Unauthorized", "Gemini API Key 未配置"

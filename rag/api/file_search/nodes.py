@@ -15,8 +15,8 @@ from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
 from rag.core.rag_node import RAGNodeData
-from rag.services.access.callers import Caller
-from rag.services.answers.rag_node import (
+from rag.services.access import Caller
+from rag.services.answers import (
     RagNodeRequest,
     execute_rag_node,
     find_rag_node,

@@ -13,7 +13,7 @@ from django.utils.translation import get_language, override
 
 from rag.api.file_search.http import localize_node_error
 from rag.core.file_search import GroundedAnswer
-from rag.services.answers.file_search import serialize_answer
+from rag.services.answers import serialize_answer
 
 HEARTBEAT_S = 15.0
 

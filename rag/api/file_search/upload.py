@@ -15,9 +15,9 @@ from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, LimitError
 from rag.core.file_search import RemoteDocument, Upload
-from rag.services.access.callers import Caller
-from rag.services.files.document_upload import chunk_rule_for, upload_document
-from rag.services.stores.lifecycle import find_stores
+from rag.services.access import Caller
+from rag.services.files import chunk_rule_for, upload_document
+from rag.services.stores import find_stores
 
 _YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
     ("0", "false", "no", "off"), False

@@ -21,16 +21,17 @@ from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
 from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.rag_node import FILE_SEARCH, MULTIMODAL, FileRef, valid_files
-from rag.services.access.callers import Caller
-from rag.services.answers.attached_files import answer_files, stream_files
-from rag.services.answers.fetch import fetch_files
-from rag.services.answers.file_search import (
+from rag.services.access import Caller
+from rag.services.answers import (
+    answer_files,
     ask_stores,
     check_stores,
+    fetch_files,
     serialize_answer,
+    stream_files,
     stream_stores,
 )
-from rag.services.stores.lifecycle import create_named_store
+from rag.services.stores import create_named_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from ninja.utils import check_csrf
 
 from rag.core.errors import ForbiddenError, LimitError
 from rag.core.request_context import current_request
-from rag.services.access.api_keys import authenticate_key
-from rag.services.access.callers import Caller, caller_for_user
-from rag.services.access.rate_limits import (
+from rag.services.access import (
+    Caller,
     RateLimit,
+    authenticate_key,
+    caller_for_user,
     count_failed_call,
     count_key_call,
     count_user_call,

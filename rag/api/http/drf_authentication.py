@@ -10,7 +10,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 
 from rag.api.http.authentication import authenticate_by_key, authenticate_by_session, require_right
 from rag.core.errors import ForbiddenError
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 _DEEDS = {"POST": "add", "PUT": "change", "PATCH": "change", "DELETE": "delete"}
 

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from rag.api.http.errors import status_response
-from rag.services.access.rate_limits import RateLimit
+from rag.services.access import RateLimit
 
 Render = Callable[[HttpRequest, HttpResponseBase], HttpResponseBase | None]
 PREFIX = "/api/"

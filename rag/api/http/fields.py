@@ -15,7 +15,7 @@ from rest_framework import serializers
 from rag.api.http.bodies import read_json
 from rag.api.http.field_errors import MAX_FIELDS
 from rag.core.errors import InvalidInputError
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 
 class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has no types

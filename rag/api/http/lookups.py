@@ -7,7 +7,7 @@ from django.db.models import Model, QuerySet
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, NotFoundError
-from rag.services.stores.lifecycle import find_stores
+from rag.services.stores import find_stores
 
 _MAX_DIGITS = 18
 

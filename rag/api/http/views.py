@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
-from rag.services.access.callers import Caller
+from rag.services.access import Caller
 
 
 class ProblemSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has no types

@@ -6,7 +6,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from rag.services.operations.health import readiness
+from rag.services.operations import readiness
 
 
 @never_cache

@@ -16,14 +16,22 @@ from rag import models
 from rag.api.http.authentication import require_right
 from rag.api.http.schemas import Problem
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
-from rag.services.access.callers import Caller
-from rag.services.reindex.estimate import estimate_reindex
-from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
-from rag.services.reindex.migrate_end import cancel_reindex, drop_old_space
-from rag.services.reindex.runs import ReindexOptions, find_reindex, queue_reindex, start_reindex
-from rag.services.reindex.worker import resume_reindex
-from rag.services.search.targets import files_matching_metadata
-from rag.services.stores.lifecycle import find_stores
+from rag.services.access import Caller
+from rag.services.reindex import (
+    ReindexOptions,
+    cancel_reindex,
+    drop_old_space,
+    estimate_reindex,
+    find_reindex,
+    force_swap,
+    queue_reindex,
+    resume_reindex,
+    roll_back_space,
+    start_reindex,
+    swap_space,
+)
+from rag.services.search import files_matching_metadata
+from rag.services.stores import find_stores
 
 _Name = Annotated[str, Field(min_length=1, max_length=512)]
 

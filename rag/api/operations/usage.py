@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from rag.api.http.authentication import require_right
 from rag.api.http.schemas import Problem
 from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.services.usage.report import UsageQuery, usage_report
+from rag.services.usage import UsageQuery, usage_report
 
 router = Router(tags=["usage"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)

@@ -19,8 +19,7 @@ from rag.api.resources.filters import StoreList
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import RAGError
 from rag.core.types import RetrievalSettings
-from rag.services.evaluation.compare import compare_runs
-from rag.services.evaluation.jobs import start_evaluation
+from rag.services.evaluation import compare_runs, start_evaluation
 
 
 class RunBodySerializer(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types

@@ -28,10 +28,15 @@ from rag.api.resources.filters import FileList
 from rag.api.resources.serializers import FileBody
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import InvalidInputError
-from rag.services.files.bulk_upload import UploadRequest, UploadResult, upload_many
-from rag.services.files.content import open_original, stream_bytes
-from rag.services.files.delete import delete_files
-from rag.services.files.edit import update_file
+from rag.services.files import (
+    UploadRequest,
+    UploadResult,
+    delete_files,
+    open_original,
+    stream_bytes,
+    update_file,
+    upload_many,
+)
 from rag.stages.detect.encodings import encoding_name
 
 

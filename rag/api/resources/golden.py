@@ -22,15 +22,17 @@ from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import StoreList
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import ConflictError
-from rag.services.evaluation.golden_csv import MAX_BYTES, export_questions, import_questions
-from rag.services.evaluation.golden_questions import (
+from rag.services.evaluation import (
+    MAX_BYTES,
     MAX_TARGETS,
     TargetSpec,
+    export_questions,
+    import_questions,
     save_question,
     set_targets,
 )
-from rag.services.files.content import stream_lines
-from rag.services.search.engine import validated_query
+from rag.services.files import stream_lines
+from rag.services.search import validated_query
 
 _ID = {"min_value": 1, "max_value": 2**63 - 1}
 

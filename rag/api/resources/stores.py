@@ -15,12 +15,9 @@ from rag.api.resources.filters import ChunkList, StoreList
 from rag.api.resources.serializers import ChunkBody, ChunkChange, NewChunk, StoreBody
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import ForbiddenError
-from rag.services.chunks.add import add_chunk, delete_chunks
-from rag.services.chunks.edit import edit_chunk
-from rag.services.chunks.find import find_first_chunks
-from rag.services.files.edit import set_chunks_enabled
-from rag.services.stores.lifecycle import create_store, delete_store
-from rag.services.stores.update import update_store
+from rag.services.chunks import add_chunk, delete_chunks, edit_chunk, find_first_chunks
+from rag.services.files import set_chunks_enabled
+from rag.services.stores import create_store, delete_store, update_store
 
 _GROUPS = ("reader_groups", "editor_groups")
 _NEW_STORE = OpenApiExample(

@@ -17,11 +17,10 @@ from rag.api.http.authentication import require_right
 from rag.api.http.schemas import Problem
 from rag.api.retrieval.schemas import Answered, AskBody, RetrieveBody, Retrieved
 from rag.core.types import RetrievalSettings
-from rag.services.access.callers import Caller
-from rag.services.answers.context_builder import ContextBuilder, PromptEnhancer
-from rag.services.answers.question_answering import ask
-from rag.services.search.retrieval import retrieve
-from rag.services.stores.lifecycle import find_stores
+from rag.services.access import Caller
+from rag.services.answers import ContextBuilder, PromptEnhancer, ask
+from rag.services.search import retrieve
+from rag.services.stores import find_stores
 
 router = Router(tags=["rag"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)

@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.core.types import Answer, ChatReply
-from rag.services.answers.question_answering import ask, stream_ask
-from rag.services.stores.lifecycle import find_stores
+from rag.services.answers import ask, stream_ask
+from rag.services.stores import find_stores
 
 
 class Command(BaseCommand):

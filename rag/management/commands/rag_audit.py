@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from rag.core.errors import RAGError
-from rag.services.access.audit import purge_audit
+from rag.services.access import purge_audit
 
 
 class Command(BaseCommand):

@@ -16,10 +16,9 @@ from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.commands.rag_ask import print_answer
 from rag.management.progress import index_with_progress, report_files
-from rag.services.answers.question_answering import ask
-from rag.services.files.archives import collect_items
-from rag.services.files.upload import upload_file
-from rag.services.stores.lifecycle import create_store, find_stores
+from rag.services.answers import ask
+from rag.services.files import collect_items, upload_file
+from rag.services.stores import create_store, find_stores
 
 FOLDER = Path(__file__).resolve().parents[2] / "demo"
 STORE = "demo"

@@ -10,8 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.errors import RAGError
-from rag.services.operations.check_result import CheckResult
-from rag.services.operations.doctor import CHECKS, repair, run_checks
+from rag.services.operations import CHECKS, CheckResult, repair, run_checks
 
 # By the worst finding that is left.
 EXIT = {"error": 2, "warning": 1}

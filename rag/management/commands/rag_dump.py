@@ -10,8 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.services.stores.dump import dump_store
-from rag.services.stores.lifecycle import find_stores
+from rag.services.stores import dump_store, find_stores
 
 
 class Command(BaseCommand):

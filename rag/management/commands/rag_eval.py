@@ -13,7 +13,7 @@ from rag.core.errors import RAGError
 from rag.evals.metrics import MEASURES
 from rag.management.eval_store import add_store_arguments, evaluate_golden, reject_store_options
 from rag.management.progress import EvalBars
-from rag.services.evaluation.datasets import MODES, Evaluation, evaluate_folder
+from rag.services.evaluation import MODES, Evaluation, evaluate_folder
 
 
 class Command(BaseCommand):

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from rag.core.errors import RAGError
 from rag.providers.postgres.outbox.switch import outbox_state
-from rag.services.index.outbox import drain_outbox, start_outbox, stop_outbox
+from rag.services.index import drain_outbox, start_outbox, stop_outbox
 
 
 class Command(BaseCommand):

@@ -10,9 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, RAGError
-from rag.services.gemini.stores import gemini_file_search
-from rag.services.gemini.sync import RemoteSyncResult, sync_store
-from rag.services.stores.lifecycle import delete_store, find_stores
+from rag.services.gemini import RemoteSyncResult, gemini_file_search, sync_store
+from rag.services.stores import delete_store, find_stores
 
 
 class Command(BaseCommand):

@@ -12,11 +12,10 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.progress import index_with_progress, report_files
-from rag.services.files.archives import UploadItem, collect_items
-from rag.services.files.upload import upload_file
-from rag.services.index.spaces import ensure_space
-from rag.services.ingest.estimate import estimate_ingest
-from rag.services.stores.lifecycle import create_store, find_stores
+from rag.services.files import UploadItem, collect_items, upload_file
+from rag.services.index import ensure_space
+from rag.services.ingest import estimate_ingest
+from rag.services.stores import create_store, find_stores
 from rag.stages.detect.encodings import encoding_name
 
 

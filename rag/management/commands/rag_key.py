@@ -11,9 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from rag.core.errors import RAGError
-from rag.services.access.api_keys import create_key
-from rag.services.access.callers import scope_of
-from rag.services.stores.lifecycle import find_stores
+from rag.services.access import create_key, scope_of
+from rag.services.stores import find_stores
 
 _MOST_DAYS = 36_500
 

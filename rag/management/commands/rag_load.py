@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from rag.core.errors import ConflictError, RAGError
-from rag.services.stores.load import load_store
+from rag.services.stores import load_store
 
 
 class Command(BaseCommand):

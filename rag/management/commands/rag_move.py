@@ -11,9 +11,14 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.progress import report_run
-from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
-from rag.services.reindex.migrate_end import cancel_reindex, drop_old_space
-from rag.services.stores.lifecycle import find_stores
+from rag.services.reindex import (
+    cancel_reindex,
+    drop_old_space,
+    force_swap,
+    roll_back_space,
+    swap_space,
+)
+from rag.services.stores import find_stores
 
 
 class Command(BaseCommand):

@@ -19,12 +19,18 @@ from rag.management.progress import (
     report_run,
 )
 from rag.management.unused_options import reject_unused_options
-from rag.services.files.replace import set_encoding
-from rag.services.reindex.estimate import IN_TURN, estimate_reindex
-from rag.services.reindex.migrate_end import cancel_reindex
-from rag.services.reindex.runs import ReindexOptions, queue_reindex, start_reindex
-from rag.services.reindex.worker import resume_reindex, run_reindex
-from rag.services.stores.lifecycle import find_stores
+from rag.services.files import set_encoding
+from rag.services.reindex import (
+    IN_TURN,
+    ReindexOptions,
+    cancel_reindex,
+    estimate_reindex,
+    queue_reindex,
+    resume_reindex,
+    run_reindex,
+    start_reindex,
+)
+from rag.services.stores import find_stores
 from rag.stages.detect.encodings import encoding_name
 
 OPERATOR = Scope.operator()

@@ -11,9 +11,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.management.progress import index_with_progress, report_files
-from rag.services.files.sync import open_origin, preview_sync, sync_files
-from rag.services.files.sync_plan import SyncPlan
-from rag.services.stores.lifecycle import find_stores
+from rag.services.files import SyncPlan, open_origin, preview_sync, sync_files
+from rag.services.stores import find_stores
 
 
 class Command(BaseCommand):

@@ -1,1 +1,36 @@
 """Access: API keys, callers, rate limits, audit."""
+
+from __future__ import annotations
+
+from rag.services.access.api_keys import (
+    authenticate_key,
+    create_key,
+    is_live_key,
+    revoke_key,
+    validate_key,
+)
+from rag.services.access.audit import install_actor_wrapper, purge_audit
+from rag.services.access.callers import Caller, caller_for_user, scope_of
+from rag.services.access.rate_limits import (
+    RateLimit,
+    count_failed_call,
+    count_key_call,
+    count_user_call,
+)
+
+__all__ = [
+    "Caller",
+    "RateLimit",
+    "authenticate_key",
+    "caller_for_user",
+    "count_failed_call",
+    "count_key_call",
+    "count_user_call",
+    "create_key",
+    "install_actor_wrapper",
+    "is_live_key",
+    "purge_audit",
+    "revoke_key",
+    "scope_of",
+    "validate_key",
+]

@@ -20,7 +20,7 @@ from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings
 from rag.services.answers.file_search import ask_stores, stream_stores
 from rag.services.answers.remote_result import metadata_filter_text, remote_answer
-from rag.services.search.engine import validated_query
+from rag.services.search import validated_query
 
 
 def ask_remote(

@@ -26,10 +26,9 @@ from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.cited_answer import CitedAnswer, answer_passages, stream_passages
-from rag.services.gemini.stores import gemini_file_search
+from rag.services.gemini import gemini_file_search
 from rag.services.tokens import count_tokens
-from rag.services.usage.ledger import record_answer
-from rag.services.usage.metered_answers import metered_stream, reserved_answer
+from rag.services.usage import metered_stream, record_answer, reserved_answer
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
 from rag.stages.chunking.chunk import chunk_document

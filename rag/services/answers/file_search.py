@@ -18,12 +18,10 @@ from rag.core.rag_node import MULTIMODAL
 from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.local_file_search import LocalFileSearch
 from rag.services.answers.remote_result import remote_result
-from rag.services.gemini.stores import gemini_file_search
-from rag.services.search.query_log import log_query
-from rag.services.stores.lifecycle import find_stores
-from rag.services.usage.budgets import check_budget
-from rag.services.usage.ledger import record_answer
-from rag.services.usage.metered_answers import metered_stream, reserved_answer
+from rag.services.gemini import gemini_file_search
+from rag.services.search import log_query
+from rag.services.stores import find_stores
+from rag.services.usage import check_budget, metered_stream, record_answer, reserved_answer
 
 
 def serialize_answer(answer: GroundedAnswer, mode: str) -> dict[str, Any]:

@@ -25,12 +25,9 @@ from rag.core.ports import ChatModel
 from rag.core.types import SearchResult
 from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.cited_answer import CitedAnswer, answer_passages, stream_passages
-from rag.services.files.delete import delete_files
-from rag.services.files.document_upload import as_remote_document, upload_document
-from rag.services.search.query_log import log_query
-from rag.services.search.result_cache import cached_search
-from rag.services.search.targets import files_matching_metadata
-from rag.services.stores.lifecycle import create_named_store, delete_store, find_stores
+from rag.services.files import as_remote_document, delete_files, upload_document
+from rag.services.search import cached_search, files_matching_metadata, log_query
+from rag.services.stores import create_named_store, delete_store, find_stores
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
 from rag.stages.prompting.context import Context, Passage, build_context

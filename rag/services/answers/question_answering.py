@@ -16,8 +16,7 @@ from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Answer, ChatReply, Citation, Message, RetrievalSettings, SearchResult
 from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.ask_remote import ask_remote, stream_remote
-from rag.services.search.query_log import log_query
-from rag.services.search.result_cache import cached_search
+from rag.services.search import cached_search, log_query
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
 from rag.stages.citing.verify import CitationStream, verify_citations

@@ -25,7 +25,7 @@ from rag.core.rag_node import MULTIMODAL, SLOTS, FileRef, RAGNodeData, pick_mode
 from rag.services.answers.attached_files import answer_files
 from rag.services.answers.fetch import fetch_files
 from rag.services.answers.file_search import ask_stores, serialize_answer
-from rag.services.stores.lifecycle import create_named_store, delete_store, find_stores
+from rag.services.stores import create_named_store, delete_store, find_stores
 from rag.stages.prompting.templates import resolve_template
 from rag.stages.query.condense import infer_question
 

@@ -13,7 +13,7 @@ from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding
 from rag.core.hits import Hit
 from rag.core.rag_node import FILE_SEARCH
 from rag.core.types import Answer, Citation, SearchResult
-from rag.services.gemini.upload import FILE_KEY
+from rag.services.gemini import FILE_KEY
 from rag.stages.citing.citation_markers import Marker
 from rag.stages.citing.verify import CitationChecker
 from rag.stages.prompting.context import Passage

@@ -8,7 +8,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.chunks.find import find_chunks
+from rag.services.chunks import find_chunks
 from rag.stages.query.store_question import parse_store_question
 from rag.stages.text.terms import is_han
 

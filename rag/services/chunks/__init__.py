@@ -1,1 +1,29 @@
 """Chunks that people work on: find, add, edit, delete, revisions, conflicts after a re-ingest."""
+
+from __future__ import annotations
+
+from rag.services.chunks.add import add_chunk, delete_chunks
+from rag.services.chunks.conflicts import (
+    discard_conflict,
+    keep_conflict,
+    move_conflict,
+    neighbour_chunk,
+)
+from rag.services.chunks.edit import edit_chunk, restore_revision
+from rag.services.chunks.find import find_chunks, find_first_chunks, find_passages
+from rag.services.chunks.revisions import chunk_revisions
+
+__all__ = [
+    "add_chunk",
+    "chunk_revisions",
+    "delete_chunks",
+    "discard_conflict",
+    "edit_chunk",
+    "find_chunks",
+    "find_first_chunks",
+    "find_passages",
+    "keep_conflict",
+    "move_conflict",
+    "neighbour_chunk",
+    "restore_revision",
+]

@@ -15,8 +15,8 @@ from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.db.locks import lock_file
 from rag.providers.postgres.write.purge import purge_chunk_traces
-from rag.services.index.lexical_weights import mark_dirty, refresh_statistics
-from rag.services.ingest.chunk_text import (
+from rag.services.index import mark_dirty, refresh_statistics
+from rag.services.ingest import (
     EmbeddedText,
     clean_chunk_text,
     embed_chunk_text,

@@ -13,8 +13,8 @@ from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.db.locks import lock_file
 from rag.services.chunks.add import delete_chunks, new_chunk
 from rag.services.chunks.edit import edit_chunk
-from rag.services.index.lexical_weights import refresh_statistics
-from rag.services.ingest.chunk_text import embed_chunk_text
+from rag.services.index import refresh_statistics
+from rag.services.ingest import embed_chunk_text
 
 
 def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:

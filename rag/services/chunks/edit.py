@@ -14,8 +14,8 @@ from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.db.locks import lock_file
-from rag.services.index.lexical_weights import mark_dirty, refresh_statistics
-from rag.services.ingest.chunk_text import (
+from rag.services.index import mark_dirty, refresh_statistics
+from rag.services.ingest import (
     EmbeddedText,
     clean_chunk_text,
     embed_chunk_text,

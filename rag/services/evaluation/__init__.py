@@ -1,1 +1,55 @@
 """Evaluation: golden questions, runs with retrieval metrics, comparison, the hit test."""
+
+from __future__ import annotations
+
+from rag.services.evaluation.answers import evaluate_answers
+from rag.services.evaluation.compare import MAIN, RunComparison, compare_runs
+from rag.services.evaluation.datasets import (
+    MODES,
+    Evaluation,
+    check_limit,
+    ensure_corpus_store,
+    evaluate_folder,
+)
+from rag.services.evaluation.golden_csv import FIELDS, MAX_BYTES, export_questions, import_questions
+from rag.services.evaluation.golden_questions import (
+    MAX_TARGETS,
+    TargetSpec,
+    save_question,
+    set_targets,
+)
+from rag.services.evaluation.hit_test import HitTest, run_hit_test
+from rag.services.evaluation.jobs import (
+    cancel_evaluation,
+    fail_evaluation,
+    run_evaluation_job,
+    start_evaluation,
+)
+from rag.services.evaluation.runs import evaluate_store
+
+__all__ = [
+    "FIELDS",
+    "MAIN",
+    "MAX_BYTES",
+    "MAX_TARGETS",
+    "MODES",
+    "Evaluation",
+    "HitTest",
+    "RunComparison",
+    "TargetSpec",
+    "cancel_evaluation",
+    "check_limit",
+    "compare_runs",
+    "ensure_corpus_store",
+    "evaluate_answers",
+    "evaluate_folder",
+    "evaluate_store",
+    "export_questions",
+    "fail_evaluation",
+    "import_questions",
+    "run_evaluation_job",
+    "run_hit_test",
+    "save_question",
+    "set_targets",
+    "start_evaluation",
+]

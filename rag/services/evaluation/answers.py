@@ -15,8 +15,7 @@ from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Citation, Message, RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
-from rag.services.search.engine import run_search
-from rag.services.search.targets import override_space
+from rag.services.search import override_space, run_search
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
 from rag.stages.citing.verify import verify_citations

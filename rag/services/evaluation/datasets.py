@@ -25,10 +25,10 @@ from rag.core.ports import Embedder
 from rag.evals.datasets import Dataset, read_dataset
 from rag.evals.metrics import score_rankings
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
-from rag.services.index.spaces import build_pending_indexes
-from rag.services.ingest.staged_revision import chunk_digest, indexed_text
-from rag.services.search.engine import run_search
-from rag.services.stores.lifecycle import create_store, delete_store
+from rag.services.index import build_pending_indexes
+from rag.services.ingest import chunk_digest, indexed_text
+from rag.services.search import run_search
+from rag.services.stores import create_store, delete_store
 from rag.services.wiring import registry as wiring
 from rag.stages.text.terms import VERSION
 

@@ -18,14 +18,14 @@ from django.db.models import Prefetch, QuerySet
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, LimitError, NotFoundError, RAGError
-from rag.services.chunks.find import find_passages
+from rag.services.chunks import find_passages
 from rag.services.evaluation.golden_questions import (
     QuestionSpec,
     TargetSpec,
     check_editable,
     save_questions,
 )
-from rag.services.search.engine import validated_query
+from rag.services.search import validated_query
 from rag.stages.detect.decode import decode_text
 
 PAGE = 200

@@ -11,7 +11,7 @@ from django.db import transaction
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
-from rag.services.search.engine import validated_query
+from rag.services.search import validated_query
 
 MAX_TARGETS = 100
 BATCH = 1000

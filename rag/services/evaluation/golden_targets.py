@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rag import models
 from rag.core.hits import Hit
-from rag.services.chunks.find import find_passages
+from rag.services.chunks import find_passages
 
 
 @dataclass(frozen=True, slots=True)

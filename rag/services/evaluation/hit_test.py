@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.answers.context_builder import ContextBuilder
+from rag.services.answers import ContextBuilder
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
-from rag.services.search.confidence import filter_by_threshold
-from rag.services.search.engine import run_search, validated_query
-from rag.services.search.retrieval import Retrieval, retrieve
+from rag.services.search import (
+    Retrieval,
+    filter_by_threshold,
+    retrieve,
+    run_search,
+    validated_query,
+)
 from rag.stages.prompting.context import Context
 
 

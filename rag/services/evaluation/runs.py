@@ -18,8 +18,7 @@ from rag.core.errors import CancelledError, InvalidInputError
 from rag.core.types import RetrievalSettings
 from rag.evals.metrics import mean_scores, score_each
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets, rank_targets
-from rag.services.search.engine import run_search
-from rag.services.search.targets import override_space
+from rag.services.search import override_space, run_search
 
 States = models.EvaluationRun.State
 # The measures look at ten hits, however few a reader would be shown.

@@ -1,1 +1,69 @@
 """Files of a store: upload, replace, sync with an origin, edit, move, requeue, export, delete."""
+
+from __future__ import annotations
+
+from rag.services.files.archives import UploadItem, collect_items, zip_items
+from rag.services.files.bulk_upload import UploadRequest, UploadResult, upload_many
+from rag.services.files.content import (
+    MAX_CHARACTERS,
+    document_text,
+    export_chunks,
+    open_original,
+    stream_bytes,
+    stream_lines,
+)
+from rag.services.files.delete import delete_files
+from rag.services.files.document_upload import as_remote_document, chunk_rule_for, upload_document
+from rag.services.files.edit import (
+    cancel_files,
+    move_files,
+    reembed_files,
+    retry_files,
+    set_chunks_enabled,
+    set_files_enabled,
+    update_file,
+)
+from rag.services.files.replace import set_encoding
+from rag.services.files.requeue import requeue_files
+from rag.services.files.sync import open_origin, preview_sync, sync_files
+from rag.services.files.sync_plan import SyncPlan
+from rag.services.files.upload import clean_name, file_too_large, store_bytes, upload_file
+from rag.services.files.visibility import visible_chunks, visible_files
+
+__all__ = [
+    "MAX_CHARACTERS",
+    "SyncPlan",
+    "UploadItem",
+    "UploadRequest",
+    "UploadResult",
+    "as_remote_document",
+    "cancel_files",
+    "chunk_rule_for",
+    "clean_name",
+    "collect_items",
+    "delete_files",
+    "document_text",
+    "export_chunks",
+    "file_too_large",
+    "move_files",
+    "open_origin",
+    "open_original",
+    "preview_sync",
+    "reembed_files",
+    "requeue_files",
+    "retry_files",
+    "set_chunks_enabled",
+    "set_encoding",
+    "set_files_enabled",
+    "store_bytes",
+    "stream_bytes",
+    "stream_lines",
+    "sync_files",
+    "update_file",
+    "upload_document",
+    "upload_file",
+    "upload_many",
+    "visible_chunks",
+    "visible_files",
+    "zip_items",
+]

@@ -14,7 +14,7 @@ from rag.core.errors import RAGError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.write.purge import purge_file_traces
-from rag.services.gemini.stores import gemini_file_search
+from rag.services.gemini import gemini_file_search
 
 BATCH = 200
 

@@ -20,7 +20,7 @@ from rag.core.file_search import RemoteDocument, Upload
 from rag.providers.postgres.db.connections import release_db
 from rag.services.files.delete import delete_files
 from rag.services.files.upload import FileAttributes, clean_name, create_file
-from rag.services.gemini.upload import upload_to_gemini
+from rag.services.gemini import upload_to_gemini
 
 STATES = models.File.Status
 POLL_S = 0.2

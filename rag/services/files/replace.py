@@ -16,7 +16,7 @@ from rag.core.errors import ConflictError, ForbiddenError
 from rag.providers.procrastinate_queue import defer
 from rag.services.files.requeue import requeue_files
 from rag.services.files.upload import FileUpload, StoredBytes, store_bytes
-from rag.services.usage.payer import current_payer
+from rag.services.usage import current_payer
 from rag.stages.detect.encodings import encoding_name
 
 _WRITTEN = (

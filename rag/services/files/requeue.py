@@ -6,7 +6,7 @@ from django.db import transaction
 
 from rag import models
 from rag.providers.procrastinate_queue import defer
-from rag.services.usage.payer import current_payer
+from rag.services.usage import current_payer
 
 
 def requeue_files(

@@ -20,7 +20,7 @@ from rag.core.documents import ChunkRule
 from rag.core.errors import ConfigurationError, ConflictError, InvalidInputError, LimitError
 from rag.providers.procrastinate_queue import defer
 from rag.services.files.requeue import requeue_files
-from rag.services.usage.payer import current_payer
+from rag.services.usage import current_payer
 from rag.stages.detect.encodings import encoding_name
 
 PIECE = 1024 * 1024

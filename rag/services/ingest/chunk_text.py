@@ -10,7 +10,7 @@ from rag import models
 from rag.core.documents import Chunk
 from rag.core.errors import ConflictError, InvalidInputError, LimitError
 from rag.providers.postgres.write.index_rows import write_index_rows
-from rag.services.index.vectors import current_vectors, embed_for_shadow_spaces
+from rag.services.index import current_vectors, embed_for_shadow_spaces
 from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.wiring import registry as wiring
 from rag.stages.detect.clean import clean_text

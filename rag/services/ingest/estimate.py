@@ -13,8 +13,7 @@ from pathlib import Path
 from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
-from rag.services.files.archives import UploadItem
-from rag.services.files.upload import file_too_large
+from rag.services.files import UploadItem, file_too_large
 from rag.services.ingest.staged_revision import indexed_text
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.chunk import chunk_document

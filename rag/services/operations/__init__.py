@@ -1,1 +1,43 @@
 """Operations: health, consistency checks, recovery and retention, metrics, dashboard, jobs."""
+
+from __future__ import annotations
+
+from rag.services.operations.check_result import CheckResult
+from rag.services.operations.dashboard_figures import DAYS, GOOD, DashboardFigures, dashboard
+from rag.services.operations.doctor import CHECKS, repair, run_checks
+from rag.services.operations.health import readiness
+from rag.services.operations.jobs import cancel_jobs, retry_jobs
+from rag.services.operations.metrics import flush_metrics, metrics_page, start_metrics
+from rag.services.operations.recovery import (
+    purge_finished_jobs,
+    purge_old_queries,
+    purge_old_usage,
+    recover_jobs,
+    remove_orphans,
+)
+from rag.services.operations.visibility import stalled_jobs, visible_jobs, visible_queries
+
+__all__ = [
+    "CHECKS",
+    "DAYS",
+    "GOOD",
+    "CheckResult",
+    "DashboardFigures",
+    "cancel_jobs",
+    "dashboard",
+    "flush_metrics",
+    "metrics_page",
+    "purge_finished_jobs",
+    "purge_old_queries",
+    "purge_old_usage",
+    "readiness",
+    "recover_jobs",
+    "remove_orphans",
+    "repair",
+    "retry_jobs",
+    "run_checks",
+    "stalled_jobs",
+    "start_metrics",
+    "visible_jobs",
+    "visible_queries",
+]

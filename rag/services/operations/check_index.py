@@ -20,10 +20,9 @@ from rag.providers.postgres.outbox.feed_rows import feedable_spaces
 from rag.providers.postgres.outbox.switch import outbox_state
 from rag.providers.postgres.search.recall import RecallQuestion, measure_recall
 from rag.providers.postgres.vectors.spaces import index_name
-from rag.services.index.outbox import start_outbox, stop_outbox
-from rag.services.index.spaces import build_pending_indexes, pending_indexes
+from rag.services.index import build_pending_indexes, pending_indexes, start_outbox, stop_outbox
 from rag.services.operations.check_result import CheckResult
-from rag.services.search.targets import resolve_targets
+from rag.services.search import resolve_targets
 from rag.services.wiring.registry import is_milvus, milvus_server
 
 MIN_RECALL = 0.95

@@ -11,8 +11,8 @@ from django.db import connection, transaction
 from rag import models
 from rag.providers.postgres.lexical import reweigh
 from rag.providers.postgres.lexical import statistics as stats
-from rag.services.files.requeue import requeue_files
-from rag.services.index.lexical_weights import reweigh_if_drifted
+from rag.services.files import requeue_files
+from rag.services.index import reweigh_if_drifted
 from rag.services.operations.check_result import CheckResult
 
 _NO_VECTOR = """

@@ -13,8 +13,8 @@ from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
 from rag.services.operations.check_result import CheckResult
-from rag.services.search.engine import LOCAL_PROVIDERS
-from rag.services.usage.prices import read_price
+from rag.services.search import LOCAL_PROVIDERS
+from rag.services.usage import read_price
 from rag.services.wiring import registry as wiring
 
 _DIM = """

@@ -11,7 +11,7 @@ from django.utils import timezone
 from procrastinate.contrib.django import app
 
 from rag.core.access import Scope
-from rag.services.files.edit import cancel_files, retry_files
+from rag.services.files import cancel_files, retry_files
 from rag.services.operations.visibility import stalled_jobs, visible_jobs
 
 _FILE = "file:"

@@ -25,9 +25,9 @@ from rag.providers.postgres.search import generations
 from rag.providers.postgres.write import purge
 from rag.providers.postgres.write.purge import delete_old_query_rows
 from rag.providers.procrastinate_queue import defer, files_without_job, retry_stalled
-from rag.services.files.requeue import requeue_files
-from rag.services.index.lexical_weights import reweigh_if_drifted
-from rag.services.usage.budgets import period_start
+from rag.services.files import requeue_files
+from rag.services.index import reweigh_if_drifted
+from rag.services.usage import period_start
 
 # Longer than any upload takes; its bytes lie there before its row.
 ORPHAN_AFTER_S = 24 * 3600.0

@@ -15,10 +15,10 @@ from rag.core.ports import Embedder
 from rag.providers.postgres.lexical.backfill import read_term_rows
 from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector, read_embeddable
-from rag.services.index.spaces import target_embedder
+from rag.services.index import target_embedder
 from rag.services.reindex.files import is_stale
-from rag.services.search.engine import LOCAL_PROVIDERS
-from rag.services.usage.prices import price_of
+from rag.services.search import LOCAL_PROVIDERS
+from rag.services.usage import price_of
 from rag.stages.text.terms import VERSION
 
 Whats = models.ReindexRun.What

@@ -6,8 +6,7 @@ from django.db.models import Q
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.files.edit import cancel_files
-from rag.services.files.requeue import requeue_files
+from rag.services.files import cancel_files, requeue_files
 from rag.services.reindex.progress import (
     OnProgress,
     ProgressRecorder,

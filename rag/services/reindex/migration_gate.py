@@ -18,10 +18,8 @@ from rag.evals.metrics import score_each
 from rag.evals.paired import PairedComparison, compare_paired
 from rag.providers.postgres.search.recall import sample_recall
 from rag.providers.postgres.vectors.spaces import index_name, valid_indexes
-from rag.services.evaluation.compare import compare_runs
-from rag.services.evaluation.datasets import ensure_corpus_store
-from rag.services.evaluation.runs import evaluate_store
-from rag.services.search.engine import run_search
+from rag.services.evaluation import compare_runs, ensure_corpus_store, evaluate_store
+from rag.services.search import run_search
 
 MAIN, TOP_K = "nDCG@10", 10
 # Below it the index, not the model, loses hits.

@@ -19,9 +19,7 @@ from rag.providers.postgres.lexical.backfill import (
 )
 from rag.providers.postgres.lexical.pack_terms import TermJob, TermPack, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector
-from rag.services.index.lexical_weights import reweigh_if_drifted
-from rag.services.index.spaces import queue_index_builds
-from rag.services.index.vectors import embed_chunks
+from rag.services.index import embed_chunks, queue_index_builds, reweigh_if_drifted
 from rag.services.reindex.progress import OnProgress, ProgressRecorder, ignore_progress
 from rag.stages.text.terms import VERSION
 

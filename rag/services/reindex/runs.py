@@ -12,7 +12,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.providers.procrastinate_queue import defer
-from rag.services.index.spaces import ensure_target_space
+from rag.services.index import ensure_target_space
 
 States = models.ReindexRun.State
 Whats = models.ReindexRun.What

@@ -2,3 +2,48 @@
 
 It never sees more than the caller's Scope and never writes but to the query log.
 """
+
+from __future__ import annotations
+
+from rag.services.search.cache_regions import cache_region
+from rag.services.search.confidence import (
+    calibrated_similarity,
+    filter_by_threshold,
+    lexical_overlap,
+)
+from rag.services.search.engine import LOCAL_PROVIDERS, run_search, validated_query
+from rag.services.search.query_log import log_citations, log_query, purge_queries
+from rag.services.search.reranking import (
+    apply_ranking_answer,
+    ranking_request,
+    rerank_hits,
+    uses_endpoint,
+)
+from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import Retrieval, retrieve
+from rag.services.search.smart_retriever import SmartRetriever
+from rag.services.search.targets import files_matching_metadata, override_space, resolve_targets
+
+__all__ = [
+    "LOCAL_PROVIDERS",
+    "Retrieval",
+    "SmartRetriever",
+    "apply_ranking_answer",
+    "cache_region",
+    "cached_search",
+    "calibrated_similarity",
+    "files_matching_metadata",
+    "filter_by_threshold",
+    "lexical_overlap",
+    "log_citations",
+    "log_query",
+    "override_space",
+    "purge_queries",
+    "ranking_request",
+    "rerank_hits",
+    "resolve_targets",
+    "retrieve",
+    "run_search",
+    "uses_endpoint",
+    "validated_query",
+]

@@ -20,7 +20,7 @@ from rag.core.ports import ChatModel, ChatRequest
 from rag.core.request_context import use_account
 from rag.core.types import Message
 from rag.providers.postgres.db.connections import release_db
-from rag.services.usage.ledger import flush_usage
+from rag.services.usage import flush_usage
 from rag.services.wiring import registry as wiring
 from rag.stages.query.analysis_prompt import SCHEMA, analysis_prompt, read_analysis
 from rag.stages.query.analyze import analyze_query

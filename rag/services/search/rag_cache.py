@@ -19,7 +19,7 @@ from rag.core.types import RetrievalSettings
 from rag.providers.postgres.search.generations import bump_generation, read_states
 from rag.services.search.cache_regions import cache_region
 from rag.services.search.result_cache import CacheKey, search_cache_key
-from rag.services.stores.lifecycle import find_stores
+from rag.services.stores import find_stores
 
 Results = Sequence[Mapping[str, Any]]
 # What this task has asked last: its results belong to the state that was read then.

@@ -18,7 +18,7 @@ from rag.core.request_context import use_account
 from rag.core.types import Message, RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.rerank_http import HttpReranker
-from rag.services.usage.metered_models import MeteredReranker
+from rag.services.usage import MeteredReranker
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import can_write
 from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS, MAX_TEXTS, ranking_prompt, read_ranking

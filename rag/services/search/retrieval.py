@@ -26,7 +26,7 @@ from rag.services.search.query_log import log_query
 from rag.services.search.reranking import rerank_by_settings, rerank_pool_size
 from rag.services.search.result_cache import cached_search
 from rag.services.search.targets import content_types_for_entities
-from rag.services.stores.readable import stores_with_vocabulary
+from rag.services.stores import stores_with_vocabulary
 from rag.stages.ranking.coverage import find_coverage_gap
 from rag.stages.ranking.diversify import diversify, drop_duplicates
 from rag.stages.ranking.merge import MAX_GAP, merge_neighbours

@@ -13,10 +13,10 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import MODES, RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
-from rag.services.access.callers import scope_of
+from rag.services.access import scope_of
 from rag.services.search.result_cache import cached_search
 from rag.services.search.retrieval import SearchEngine, retrieve
-from rag.services.stores.lifecycle import find_stores
+from rag.services.stores import find_stores
 
 NO_STORE = "No store was named, so nothing was searched."
 

@@ -19,12 +19,9 @@ from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.http.guard import guarded_fetch
-from rag.services.answers.attached_files import answer_files
-from rag.services.answers.fetch import fetch_files
-from rag.services.answers.file_search import ask_stores
-from rag.services.search.engine import validated_query
-from rag.services.search.result_cache import cached_search
-from rag.services.stores.lifecycle import find_stores
+from rag.services.answers import answer_files, ask_stores, fetch_files
+from rag.services.search import cached_search, validated_query
+from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
 
 if TYPE_CHECKING:

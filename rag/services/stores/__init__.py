@@ -1,1 +1,26 @@
 """Stores: create, find, update, delete, and export to and import from a file."""
+
+from __future__ import annotations
+
+from rag.services.stores.dump import dump_store
+from rag.services.stores.lifecycle import (
+    create_named_store,
+    create_store,
+    delete_store,
+    find_stores,
+)
+from rag.services.stores.load import load_store
+from rag.services.stores.readable import readable_stores, stores_with_vocabulary
+from rag.services.stores.update import update_store
+
+__all__ = [
+    "create_named_store",
+    "create_store",
+    "delete_store",
+    "dump_store",
+    "find_stores",
+    "load_store",
+    "readable_stores",
+    "stores_with_vocabulary",
+    "update_store",
+]

@@ -25,8 +25,8 @@ from rag.core.errors import (
     UnknownNameError,
 )
 from rag.providers.postgres.write.purge import purge_store_traces
-from rag.services.gemini.stores import creating_remote_store, delete_remote_store
-from rag.services.index.spaces import ensure_space
+from rag.services.gemini import creating_remote_store, delete_remote_store
+from rag.services.index import ensure_space
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 BACKENDS = tuple(models.Store.Backend.values)

@@ -25,10 +25,8 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, write_terms
 from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import EmbeddableChunk, write_vectors
-from rag.services.files.upload import store_bytes
-from rag.services.index.lexical_weights import reweigh_if_drifted
-from rag.services.index.spaces import build_pending_indexes
-from rag.services.index.vectors import backfill_space
+from rag.services.files import store_bytes
+from rag.services.index import backfill_space, build_pending_indexes, reweigh_if_drifted
 from rag.services.stores.dump_format import (
     CHUNK_FIELDS,
     FILE_FIELDS,

@@ -1,1 +1,42 @@
 """Usage: budgets of keys, metered model calls, the ledger, reports."""
+
+from __future__ import annotations
+
+from rag.services.usage.budgets import check_budget, period_start, save_budget
+from rag.services.usage.ledger import (
+    DeferredUsage,
+    ModelCall,
+    defer_to,
+    flush_usage,
+    record_answer,
+    record_call,
+)
+from rag.services.usage.metered_answers import metered_stream, reserved_answer
+from rag.services.usage.metered_models import MeteredChat, MeteredEmbedder, MeteredReranker
+from rag.services.usage.payer import charged_to, current_payer
+from rag.services.usage.prices import price_of, read_price
+from rag.services.usage.report import UsageQuery, run_calls, usage_report
+
+__all__ = [
+    "DeferredUsage",
+    "MeteredChat",
+    "MeteredEmbedder",
+    "MeteredReranker",
+    "ModelCall",
+    "UsageQuery",
+    "charged_to",
+    "check_budget",
+    "current_payer",
+    "defer_to",
+    "flush_usage",
+    "metered_stream",
+    "period_start",
+    "price_of",
+    "read_price",
+    "record_answer",
+    "record_call",
+    "reserved_answer",
+    "run_calls",
+    "save_budget",
+    "usage_report",
+]

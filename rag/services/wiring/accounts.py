@@ -10,7 +10,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.ports import ChatModel, Embedder
 from rag.core.request_context import current_account
-from rag.services.usage.metered_models import MeteredChat, MeteredEmbedder
+from rag.services.usage import MeteredChat, MeteredEmbedder
 from rag.services.wiring import registry as wiring
 
 

@@ -29,7 +29,7 @@ from rag.providers.milvus.server import TOKEN_SETTING, URI_SETTING, MilvusServer
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.providers.sandbox.parser import IsolatedParser
 from rag.providers.scripted import Script, ScriptedChatModel
-from rag.services.usage.metered_models import MeteredChat, MeteredEmbedder
+from rag.services.usage import MeteredChat, MeteredEmbedder
 
 
 def can_write(*, model_id: str) -> bool:

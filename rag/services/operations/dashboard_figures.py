@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.files.visibility import visible_files
+from rag.services.files import visible_files
 from rag.services.operations.visibility import visible_queries
 
 _CITED = """SELECT (c->>'file_id')::bigint AS file_id, count(*) AS n

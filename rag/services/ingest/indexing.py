@@ -23,10 +23,13 @@ from rag.providers.postgres.write.canonical import write_canonical
 from rag.providers.postgres.write.staging import discard_staged
 from rag.providers.postgres.write.swap import SwapTarget, swap_revision
 from rag.providers.procrastinate_queue import is_waiting
-from rag.services.gemini.upload import upload_to_gemini
-from rag.services.index.lexical_weights import reweigh_file, reweigh_if_drifted
-from rag.services.index.spaces import queue_index_builds
-from rag.services.index.vectors import backfill_shadow_spaces
+from rag.services.gemini import upload_to_gemini
+from rag.services.index import (
+    backfill_shadow_spaces,
+    queue_index_builds,
+    reweigh_file,
+    reweigh_if_drifted,
+)
 from rag.services.ingest.preserve_edits import EditPreserver, match_edits, reembed_edits
 from rag.services.ingest.staged_revision import stage_revision, stored_document
 from rag.services.wiring import registry as wiring
