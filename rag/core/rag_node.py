@@ -160,7 +160,8 @@ def _write(data: Any) -> dict[str, Any]:
     written: dict[str, Any] = dict(data.extra)
     for one in fields(data):
         value = getattr(data, one.name)
-        if one.name == "extra" or value is None or value == "":
+        # An emptied text whose default is not empty must be told, or the default comes back.
+        if one.name == "extra" or value is None or value == one.default == "":
             continue
         written[_camel(one.name)] = list(value) if isinstance(value, tuple) else value
     return written

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.core.documents import ChunkRule
@@ -112,6 +112,7 @@ def test_null_and_whole_floats_are_taken() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON))
+@example({"label": ""})
 def test_any_json_is_read_or_refused_and_comes_back_the_same(wire: dict[str, Any]) -> None:
     try:
         data = RAGNodeData.from_wire(wire)
