@@ -145,7 +145,7 @@ def test_a_fault_of_a_plugin_is_an_error_and_its_traceback_is_logged(
     assert f"The source “{part}” has a fault ({kind}" in faulty.message
     assert "The server's log says where." in faulty.message
     (record,) = caplog.records
-    assert "Traceback" in caplog.text and "ask_source.py" in caplog.text
+    assert "Traceback" in caplog.text and "sources/run.py" in caplog.text
     assert record.getMessage() == f"the source {part} (played) has a fault"
 
 
