@@ -1,0 +1,89 @@
+"""The guide “Write a plugin”: its files are written, its commands run, its output compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+BASE_DIR = Path(__file__).resolve().parents[3]
+GUIDE = (BASE_DIR / "docs/guides/write-a-plugin.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE, re.M | re.S)
+FILES = {text.split("\n")[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "python"}
+COMMANDS = [text for kind, text in BLOCKS if kind == "console"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with our site and the guide's files beside manage.py."""
+    folder = tmp_path_factory.mktemp("guide")
+    for name in ("manage.py", "project", "rag", "agents", "pyproject.toml", "locale", "templates"):
+        (folder / name).symlink_to(BASE_DIR / name)
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def run(site: Path, command: str, *, is_code: bool = False) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(site), "NO_COLOR": "1"}
+    return subprocess.run(
+        command if not is_code else [sys.executable, "-c", command],
+        shell=not is_code,
+        cwd=site,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_each_block_is_a_file_a_command_or_a_table() -> None:
+    assert {kind for kind, _ in BLOCKS} == {"python", "console", "toml"}
+    assert all(name.endswith(".py") for name in FILES)
+    assert len(FILES) == 5
+    assert len(COMMANDS) == 3
+
+
+@pytest.mark.parametrize("block", COMMANDS, ids=lambda block: block.split("\n")[0])
+def test_a_command_says_what_the_guide_shows(site: Path, block: str) -> None:
+    first, *shown = block.splitlines()
+    done = run(site, first.removeprefix("$ "))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = f"{done.stdout}{done.stderr}".splitlines()
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + r"\n"
+        for line in shown
+    )
+    assert re.fullmatch(pattern + r"(?:.*\n)*", "\n".join([*said, ""])), "\n".join(said)
+
+
+def test_the_contract_ran_more_than_a_few_tests(site: Path) -> None:
+    done = run(site, "python -m pytest test_shop_plugins.py -vv")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" PASSED") >= 13
+    assert done.stdout.count(" SKIPPED") == 3
+    assert "test_what_fails_behind_it_is_an_error_for_people PASSED" in done.stdout
+
+
+@pytest.mark.parametrize("module", ["use_enhancer", "shop_tool"])
+def test_a_file_runs_and_its_claims_hold(site: Path, module: str) -> None:
+    assert "assert " in FILES[f"{module}.py"]
+    code = (
+        "import os, django; os.environ['DJANGO_SETTINGS_MODULE'] = 'project.settings';"
+        f" django.setup(); import {module}"
+    )
+    done = run(site, code, is_code=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_entry_point_is_the_packages_own() -> None:
+    (shown,) = (text for kind, text in BLOCKS if kind == "toml")
+    real = (BASE_DIR / "examples/plugin_package/pyproject.toml").read_text(encoding="utf-8")
+    points = tomllib.loads(real)["project"]["entry-points"]
+    assert tomllib.loads(shown)["project"]["entry-points"] == points

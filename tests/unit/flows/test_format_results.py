@@ -1,0 +1,53 @@
+"""Rows of databases have columns of any name: those that results use too break no prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.flows.definition.source_results import format_results
+from tests.unit.flows.test_node_agent import ask
+from tests.unit.node_world import NotedRun
+
+ANYTHING = st.none() | st.text(max_size=5) | st.integers() | st.lists(st.integers(), max_size=2)
+ROWS = st.fixed_dictionaries(
+    {"content": st.text(max_size=9)},
+    optional=dict.fromkeys(
+        ("metadata", "source", "heading_path", "page_first", "score", "chunk_id"), ANYTHING
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"content": "Filter", "metadata": "yellow"}, "Filter"),
+        ({"content": "Filter", "metadata": ["a"]}, "Filter"),
+        ({"content": "Filter", "heading_path": "Parts"}, "Filter"),
+        ({"content": "Filter", "heading_path": [1, "b"]}, "1 > b\nFilter"),
+        ({"content": "Filter", "source": 7, "score": "high"}, "Filter"),
+        ({"content": "Filter", "metadata": {"source": "a.pdf", "page": 3}}, "a.pdf, p. 3\nFilter"),
+    ],
+)
+def test_a_row_with_such_columns_is_its_content(row: dict[str, Any], text: str) -> None:
+    assert format_results({"parts": [row]}, 100, len) == f"## parts\n\n[1] {text}"
+
+
+@given(st.lists(ROWS, max_size=3))
+def test_no_row_breaks_a_prompt(rows: list[dict[str, Any]]) -> None:
+    told = format_results({"parts": rows}, 10_000, len)
+    assert told.count("[") >= len(rows) if rows else told == ""
+
+
+def test_models_that_quote_are_given_rows_by_their_source() -> None:
+    run = NotedRun('{"response_content": "x"}')
+    rows = [
+        {"content": "Filter", "metadata": "yellow"},
+        {"content": "Pump", "metadata": {"source": "a.pdf"}},
+    ]
+    ask(run, {"rag_results": {"parts": rows}})
+    (_, request) = run.requests[0]
+    assert request.passages == [("parts", "Filter"), ("a.pdf", "Pump")]
