@@ -17,13 +17,13 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
-from agents.runtime.db import in_db
 from project.request_limits import Receive, Send, read_limited_body, read_request
 from rag.api.http.authentication import authenticate_by_key, require_right
 from rag.api.http.errors import error_response, status_response
 from rag.core.errors import ForbiddenError, RAGError
 from rag.core.request_context import RequestContext, set_request
 from rag.services.access import Caller
+from rag.services.threads import run_thread_sensitive
 
 PATHS = frozenset({"/mcp", "/mcp/"})
 
@@ -71,7 +71,7 @@ async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
         return refusal
     try:
         _check_origin(request)
-        caller = await in_db(authenticate_by_key, request)
+        caller = await run_thread_sensitive(authenticate_by_key, request)
         if caller is None:
             return status_response(request, 401)
         require_right(caller, "read")

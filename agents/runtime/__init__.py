@@ -1,1 +1,1 @@
-"""Runtime of both wings: database access from async code, thread pools, scopes, error codes."""
+"""Runtime of both wings: scopes of runs and sessions, error codes."""

@@ -23,11 +23,11 @@ from agents.chat.answers.replay import subscribe
 from agents.chat.answers.request import MessageRequest
 from agents.chat.history.messages import find_message
 from agents.core.page_context import PageContext
-from agents.runtime.db import in_db
 from agents.runtime.error_codes import error_from_event
 from rag.api.http.schemas import Problem
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
+from rag.services.threads import run_thread_sensitive
 
 router = Router(tags=["agents"])
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
@@ -58,7 +58,7 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     async with aclosing(subscribe(message_id=started.answer.pk)) as events:
         async for event in events:
             last = event.data
-    message = await in_db(find_message, key=str(started.answer.key), scope=scope)
+    message = await run_thread_sensitive(find_message, key=str(started.answer.key), scope=scope)
     if message.status == models.Message.Status.ERROR:
         raise error_from_event(last)
     return _serialize(message)
@@ -78,7 +78,7 @@ async def follow(
     It works on every server process, whichever one writes the answer.
     """
     scope = require_caller(request, "read").scope
-    message = await in_db(_answer, name, key, scope)
+    message = await run_thread_sensitive(_answer, name, key, scope)
     return answer_events(message.pk, last_event_id(request, after))
 
 
@@ -86,7 +86,7 @@ async def follow(
 async def stop(request: HttpRequest, name: str, key: str) -> Any:
     """Stop an answer and the model's work on it; what was written stays. 409 when it has ended."""
     scope = require_caller(request, "read").scope
-    await in_db(_answer, name, key, scope)
+    await run_thread_sensitive(_answer, name, key, scope)
     await stop_answer(key=key, scope=scope)
     return 204, None
 

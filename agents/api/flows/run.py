@@ -15,8 +15,8 @@ from agents.api.http.sse import sse_response
 from agents.flows.runs.resume import run_in_background
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.versions.manage import find_flow, find_version
-from agents.runtime.db import in_db
 from rag.core.access import Scope
+from rag.services.threads import run_thread_sensitive
 
 router = Router(tags=["flows"])
 
@@ -29,7 +29,7 @@ async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
     nobody waits for it any more.
     """
     scope = require_caller(request, "read").scope
-    row = await in_db(_started, name, scope, body)
+    row = await run_thread_sensitive(_started, name, scope, body)
     await run_in_background(run=row)
     return await run_status(row, scope, body.wait_s)
 
@@ -51,7 +51,7 @@ async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     connection asks for the rest below `runs`.
     """
     scope = require_caller(request, "read").scope
-    row = await in_db(_started, name, scope, body)
+    row = await run_thread_sensitive(_started, name, scope, body)
     await run_in_background(run=row)
     return sse_response(run_events(row.pk, 0))
 

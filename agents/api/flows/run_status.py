@@ -16,9 +16,9 @@ from agents.api.flows.serializers import localize_run
 from agents.core.chat_events import ChatEvent
 from agents.flows.runs.read import run_summary
 from agents.flows.runs.replay import replay_run_events
-from agents.runtime.db import in_db
 from rag.api.http.schemas import Problem
 from rag.core.access import Scope
+from rag.services.threads import run_thread_sensitive
 
 PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
 RUN_RESPONSES = {200: FlowRunOut, 202: FlowRunOut, **PROBLEMS}
@@ -35,7 +35,7 @@ async def run_status(row: models.FlowRun, scope: Scope, wait_s: float) -> Status
     except TimeoutError:
         # It goes on; whoever asked looks again.
         pass
-    told = await in_db(partial(_serialize, row.pk, scope))
+    told = await run_thread_sensitive(partial(_serialize, row.pk, scope))
     return Status(202 if told["status"] == _RUNNING else 200, localize_run(told))
 
 

@@ -17,8 +17,8 @@ from agents.flows.runs.control import cancel_flow, prepare_flow, rerun_flow
 from agents.flows.runs.read import find_readable_run, find_run
 from agents.flows.runs.resume import run_in_background
 from agents.flows.versions.manage import find_flow
-from agents.runtime.db import in_db
 from rag.core.access import Scope
+from rag.services.threads import run_thread_sensitive
 
 router = Router(tags=["flows"])
 
@@ -37,7 +37,7 @@ async def events(
     It works on every server process, whichever one works on the run.
     """
     scope = require_caller(request, "read").scope
-    row = await in_db(_named, name, key, scope, own=True)
+    row = await run_thread_sensitive(_named, name, key, scope, own=True)
     return sse_response(run_events(row.pk, last_event_id(request, after)))
 
 
@@ -45,8 +45,8 @@ async def events(
 async def cancel(request: HttpRequest, name: str, key: str) -> Any:
     """Stop a run and its models' work; 409 when it has ended."""
     scope = require_caller(request, "read").scope
-    row = await in_db(_named, name, key, scope)
-    row = await in_db(cancel_flow, run=row, scope=scope)
+    row = await run_thread_sensitive(_named, name, key, scope)
+    row = await run_thread_sensitive(cancel_flow, run=row, scope=scope)
     return await run_status(row, scope, 0)
 
 
@@ -59,8 +59,10 @@ async def resume(request: HttpRequest, name: str, key: str, body: ResumeBody) ->
     Decisions are for editors of the flow.
     """
     scope = require_caller(request, "write").scope
-    row = await in_db(_named, name, key, scope)
-    row = await in_db(prepare_flow, run=row, scope=scope, decision=body.decision, node=body.node)
+    row = await run_thread_sensitive(_named, name, key, scope)
+    row = await run_thread_sensitive(
+        prepare_flow, run=row, scope=scope, decision=body.decision, node=body.node
+    )
     await run_in_background(run=row)
     return await run_status(row, scope, body.wait_s)
 
@@ -69,8 +71,8 @@ async def resume(request: HttpRequest, name: str, key: str, body: ResumeBody) ->
 async def replay(request: HttpRequest, name: str, key: str, body: ReplayBody) -> Any:
     """Make a new run that begins where this one came to a node, and let it go on."""
     scope = require_caller(request, "read").scope
-    row = await in_db(_named, name, key, scope)
-    again = await in_db(
+    row = await run_thread_sensitive(_named, name, key, scope)
+    again = await run_thread_sensitive(
         rerun_flow, run=row, scope=scope, from_node=body.from_node, answers=body.answers
     )
     await run_in_background(run=again)

@@ -18,7 +18,7 @@ from agents.chat.answers.control import start_answer
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.chat.openai.completion_request import message_request
 from agents.chat.openai.models import NamedModel, embed_texts, find_model, list_models, parse_texts
-from agents.runtime.threads import run_external
+from rag.services.threads import run_external
 
 router = Router(tags=["openai"])
 _EMBEDDING_TUNING = frozenset({"user", "truncate"})

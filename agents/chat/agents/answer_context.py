@@ -17,7 +17,6 @@ from agents.core.pipeline import FoundHits, PipelineState, RerankedHits
 from agents.core.react import Tools
 from agents.core.recalled_memory import RecalledMemory
 from agents.core.state import Turn
-from agents.runtime.threads import run_blocking, run_db, run_external
 from rag.core.access import Scope
 from rag.core.errors import ProviderTimeoutError
 from rag.core.hits import Hit
@@ -32,6 +31,7 @@ from rag.services.search import (
     retrieve,
     uses_endpoint,
 )
+from rag.services.threads import run_blocking, run_db, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import can_write
 from rag.stages.query.condense import condense_question

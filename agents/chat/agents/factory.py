@@ -11,8 +11,8 @@ from agents.chat.agents.team import AgentTeam, MakeAgent, team_of
 from agents.core.agent import Team
 from agents.core.draw_graph import END, START, GraphEdge, GraphNode, draw_graph
 from agents.core.pipeline import Pipeline
-from agents.runtime.threads import run_db
 from rag.core.access import Scope
+from rag.services.threads import run_db
 
 
 class SupervisorAgent(RAGAgent):

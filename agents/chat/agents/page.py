@@ -13,13 +13,13 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from agents.core.page_context import PageContext, PageRead
-from agents.runtime.threads import run_external
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
 from rag.services.answers import fetch_page
 from rag.services.search import lexical_overlap
+from rag.services.threads import run_external
 from rag.services.tokens import count_tokens
 from rag.stages.prompting.context import build_context
 

@@ -24,10 +24,10 @@ from agents.core.extend_pipeline import with_extensions
 from agents.core.page_context import PageContext, PageRead
 from agents.core.pipeline import Pipeline, PipelineRun, PipelineState
 from agents.core.state import Turn
-from agents.runtime.threads import run_blocking
 from rag.core.access import Scope
 from rag.core.errors import UnknownNameError
 from rag.core.ports import ChatModel
+from rag.services.threads import run_blocking
 from rag.services.tokens import count_tokens
 from rag.services.wiring.accounts import chat_for
 

@@ -19,9 +19,9 @@ from agents.core.agent import Emit, Member
 from agents.core.chat_events import Transcript
 from agents.core.page_context import PageRead
 from agents.core.state import Turn
-from agents.runtime.threads import run_db
 from rag.core.access import Scope
 from rag.core.errors import UnknownNameError
+from rag.services.threads import run_db
 
 # Supervisors under supervisors.
 MAX_DEPTH = 3

@@ -21,7 +21,6 @@ from agents.chat.agents.sources import (
     source_tool_spec,
 )
 from agents.core.react import ToolResult
-from agents.runtime.threads import wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, RAGError, UnknownNameError
@@ -31,6 +30,7 @@ from rag.core.ports import ChatModel
 from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.services.plugins import make_plugin
 from rag.services.sources import HousePorts
+from rag.services.threads import run_until
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class AgentTools:
         deadline = Deadline(self._time_of(name))
         try:
             work = self._work(name, arguments, deadline)
-            done = await wait_until_deadline(work, name=name, deadline=deadline)
+            done = await run_until(work, name=name, deadline=deadline)
             fault = done.exception()
             result = ToolResult(error=tool_error(name, fault)) if fault else done.result()
         except RAGError as error:

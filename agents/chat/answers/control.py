@@ -16,10 +16,10 @@ from agents.chat.answers.replay import cancel_local
 from agents.chat.answers.request import MessageRequest, StartedAnswer
 from agents.chat.answers.worker import ACTIVE_ANSWERS, AnswerWorker
 from agents.chat.history.messages import find_message
-from agents.runtime.db import in_db
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from rag.core.request_context import set_account
+from rag.services.threads import run_thread_sensitive
 from rag.services.usage import DeferredUsage, defer_to
 
 
@@ -65,7 +65,7 @@ async def start_answer(*, order: MessageRequest | Callable[[], MessageRequest]) 
 
 
 async def _begun(order: MessageRequest | Callable[[], MessageRequest]) -> StartedAnswer:
-    chat = await in_db(_started, order)
+    chat = await run_thread_sensitive(_started, order)
     worker = AnswerWorker(chat)
     await worker.log.append(
         "start",
@@ -88,12 +88,12 @@ async def stop_answer(*, key: str, scope: Scope) -> models.Message:
 
     What was written stays. Raises NotFoundError, ConflictError when it has ended.
     """
-    message = await in_db(find_message, key=key, scope=scope)
+    message = await run_thread_sensitive(find_message, key=key, scope=scope)
     worker = ACTIVE_ANSWERS.get(message.pk)
     if worker is not None:
         worker.stop()
         return message
-    if not await in_db(_mark_stopped, message):
+    if not await run_thread_sensitive(_mark_stopped, message):
         raise ConflictError("The answer has ended already.")
     return message
 

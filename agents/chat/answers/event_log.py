@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError
 from agents.chat.answers.persist import persist_events
 from agents.core.chat_events import LAST_KINDS, ChatEvent, Transcript
 from agents.core.json_state import to_storable
-from agents.runtime.threads import run_db
+from rag.services.threads import run_db
 from rag.services.usage import DeferredUsage
 
 

@@ -23,9 +23,9 @@ from agents.chat.memory.semantic import SCHEMA
 from agents.chat.memory.summary import SummaryBudget, roll_summary
 from agents.core.model_options import model_options
 from agents.core.prompts import prompt_file
-from agents.runtime.threads import run_db
 from rag.core.errors import RAGError
 from rag.services.search import log_citations
+from rag.services.threads import run_db
 
 TIMEOUT_S, SHOWN = 30.0, 1000
 _RULE = models.Session.TitledBy.RULE

@@ -14,8 +14,8 @@ from agents.chat.answers.lease import fail_abandoned
 from agents.chat.answers.worker import ACTIVE_ANSWERS
 from agents.chat.history.evidence import Evidence, redact_unreadable
 from agents.core.chat_events import LAST_KINDS, ChatEvent
-from agents.runtime.db import in_db
 from agents.runtime.scopes import owner_scope
+from rag.services.threads import run_thread_sensitive
 
 POLL_S = 0.2
 _RUNNING = models.Message.Status.RUNNING
@@ -36,14 +36,14 @@ async def replay_answer_events(*, message_id: int, after: int = 0) -> AsyncItera
                 return
             after = event.seq
     while True:
-        is_running, events = await in_db(_stored, message_id, after)
+        is_running, events = await run_thread_sensitive(_stored, message_id, after)
         for event in events:
             yield event
             if event.kind in LAST_KINDS:
                 return
             after = event.seq
         if not is_running:
-            yield await in_db(_last_of, message_id, after)
+            yield await run_thread_sensitive(_last_of, message_id, after)
             return
         await asyncio.sleep(POLL_S)
 

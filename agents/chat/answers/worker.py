@@ -18,8 +18,8 @@ from agents.chat.history.history import history_before
 from agents.core.agent import History
 from agents.flows.runs.lease import HEARTBEAT_S
 from agents.runtime.error_codes import error_code
-from agents.runtime.threads import run_db
 from rag.core.errors import RAGError
+from rag.services.threads import run_db
 
 
 def answer_error(error: BaseException) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from agents.chat.agents.tools import offered_tool_spec
 from agents.chat.mcp.tools import AskTool, FetchDocumentTool, ListStoresTool, SearchTool, ask_agent
-from agents.runtime.threads import wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import UnknownNameError
@@ -18,6 +17,7 @@ from rag.core.request_context import use_account
 from rag.core.tools import Tool, ToolSpec, call_tool, spec_of
 from rag.services.plugins import list_plugins
 from rag.services.sources import HousePorts
+from rag.services.threads import run_until
 
 CALL_S = 60.0
 _OWN: dict[str, type[Any]] = {
@@ -67,7 +67,7 @@ async def run_tool(*, name: str, arguments: Mapping[str, Any], scope: Scope) -> 
             raise UnknownNameError("option", f"{name}.{key}", shown)
     deadline = Deadline(CALL_S)
     work = partial(_paid, found[name].tool(), arguments, scope, deadline)
-    return (await wait_until_deadline(work, name=name, deadline=deadline)).result()
+    return (await run_until(work, name=name, deadline=deadline)).result()
 
 
 def _paid(

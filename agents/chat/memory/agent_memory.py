@@ -19,9 +19,9 @@ from agents.chat.memory.summary import Ask, SummaryBudget, roll_summary
 from agents.core.prompts import prompt_file
 from agents.core.recalled_memory import SEMANTIC, RecalledMemory
 from agents.core.state import Turn
-from agents.runtime.threads import run_blocking, run_db
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
+from rag.services.threads import run_blocking, run_db
 from rag.services.tokens import count_tokens
 
 MAX_KNOWN, SUMMARY_TOKENS = 30, 300

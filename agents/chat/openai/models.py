@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from agents import models
 from agents.chat.agents.find import find_agent
-from agents.runtime.db import release
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.core.request_context import use_account
+from rag.services.threads import release_db
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import embedding_models
 
@@ -124,7 +124,7 @@ def embed_texts(
     """
     embedder = wiring.embedder(check_embedding_model(name=model, scope=scope))
     # No connection is held while the model works.
-    release()
+    release_db()
     if dimensions not in (None, embedder.dim):
         raise InvalidInputError(
             "The model {model} makes vectors of {dim} numbers, no others.",

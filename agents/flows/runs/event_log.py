@@ -21,7 +21,7 @@ from django.utils import timezone
 from agents import models
 from agents.core.flow_events import FlowEvent
 from agents.core.json_state import pack_update, to_storable, unpack_update
-from agents.runtime.db import in_db_patiently
+from rag.services.threads import retry_db
 
 
 def purge_tokens(*, older_than_h: float) -> int:
@@ -50,7 +50,7 @@ _QUEUES: WeakKeyDictionary[asyncio.AbstractEventLoop, _WriteQueue] = WeakKeyDict
 async def persist_event(row: models.RunEvent) -> None:
     """Return when the row is committed; raise IntegrityError when its number is taken.
 
-    Raises what the database says when it is gone for longer than ``in_db_patiently`` waits.
+    Raises what the database says when it is gone for longer than ``retry_db`` waits.
     """
     loop = asyncio.get_running_loop()
     queue = _QUEUES.setdefault(loop, _WriteQueue())
@@ -67,7 +67,7 @@ async def _write(queue: _WriteQueue) -> None:
         batch, queue.waiting = queue.waiting, []
         faults: Sequence[Error | None]
         try:
-            faults = await in_db_patiently(_save_events, [row for row, _ in batch])
+            faults = await retry_db(_save_events, [row for row, _ in batch])
         except Error as error:
             # Others wait by now, whose time is not over.
             faults = [error] * len(batch)
@@ -179,7 +179,7 @@ class RunEventLog:
             row.seq = self._seq + 1
             if guard is None:
                 await persist_event(row)
-            elif not await in_db_patiently(_save, row, guard):
+            elif not await retry_db(_save, row, guard):
                 return
             self._seq = row.seq
             self._remember(row)

@@ -20,8 +20,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from agents import models
-from agents.runtime.db import in_db
 from rag.core.errors import ConflictError
+from rag.services.threads import run_thread_sensitive
 
 HEARTBEAT_S = 2.0
 # So many seconds without a sign of life make a worker a dead one.
@@ -124,7 +124,7 @@ def stop_heartbeat(run: models.FlowRun) -> None:
 async def _renew_loop(heartbeat: _Heartbeat) -> None:
     while await asyncio.sleep(HEARTBEAT_S, True):
         asked = dict(heartbeat.runs)
-        standing = await in_db(renew_leases, [run for run, _ in asked.values()])
+        standing = await run_thread_sensitive(renew_leases, [run for run, _ in asked.values()])
         for pk, (_, lost) in asked.items():
             if pk in heartbeat.runs and standing.get(pk) != models.FlowRun.Status.RUNNING:
                 heartbeat.runs.pop(pk)

@@ -18,7 +18,6 @@ from typing import Any
 from agents.core.nodes import FileQuery, SourceQueries
 from agents.flows.definition.state import node_outputs
 from agents.flows.runs.event_log import RunEventLog
-from agents.runtime.threads import run_apart
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
@@ -37,6 +36,7 @@ from rag.services.answers import (
 from rag.services.plugins import make_plugin
 from rag.services.search import cache_region
 from rag.services.sources import HousePorts, SourceCall, SourceOutcome, run_sources
+from rag.services.threads import run_blocking, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
@@ -201,7 +201,7 @@ class FlowNodeContext:
         started = time.monotonic()
         try:
             async with asyncio.timeout(request.timeout_s):
-                model = await asyncio.to_thread(
+                model = await run_blocking(
                     chat_for, scope=self.scope, kind="flow", model=self.model or name
                 )
                 reply = await stream_reply(model, request, self._emit_token)
@@ -220,14 +220,16 @@ class FlowNodeContext:
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return one outcome per call, asked on other threads."""
-        return await run_apart(query_sources, asked=asked, scope=self.scope, deadline=self.deadline)
+        return await run_external(
+            query_sources, asked=asked, scope=self.scope, deadline=self.deadline
+        )
 
     async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return what the files say, asked on another thread; a recorded answer is used again."""
         if known := self.log.answers[self.node, self.visit]:
             return dict(known[0]["output"])
         started = time.monotonic()
-        output = await run_apart(
+        output = await run_external(
             answer_from_files, asked=asked, scope=self.scope, deadline=self.deadline
         )
         data = {"mode": output["mode"], "duration_ms": round((time.monotonic() - started) * 1e3, 1)}
@@ -246,7 +248,7 @@ class FlowNodeContext:
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer, worked out on another thread for the run's own scope."""
-        answer = await run_apart(
+        answer = await run_external(
             call_flow_tool,
             name=name,
             arguments=arguments,

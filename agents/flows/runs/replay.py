@@ -11,8 +11,8 @@ from agents import models
 from agents.core.flow_events import FlowEvent
 from agents.flows.runs.redact import redact_hits
 from agents.flows.runs.worker import ACTIVE_RUNS
-from agents.runtime.db import in_db
 from agents.runtime.scopes import run_scope
+from rag.services.threads import run_thread_sensitive
 
 POLL_S = 0.5
 _RUNNING = models.FlowRun.Status.RUNNING
@@ -40,8 +40,8 @@ async def _followed(
     run_id: int, after: int, queue: asyncio.Queue[FlowEvent | None] | None
 ) -> AsyncGenerator[FlowEvent, None]:
     while True:
-        is_running = queue is None and await in_db(_is_running, run_id)
-        for event in await in_db(_stored, run_id, after):
+        is_running = queue is None and await run_thread_sensitive(_is_running, run_id)
+        for event in await run_thread_sensitive(_stored, run_id, after):
             yield event
             after = event.seq
         if queue is None:

@@ -10,8 +10,8 @@ from agents import models
 from agents.flows.runs.lease import abandoned_run_ids, acquire_lease
 from agents.flows.runs.release import enqueue_run
 from agents.flows.runs.worker import ACTIVE_RUNS, FlowWorker
-from agents.runtime.db import in_db
 from rag.core.errors import ConflictError
+from rag.services.threads import run_thread_sensitive
 
 logger = logging.getLogger(__name__)
 _TASKS: set[asyncio.Task[models.FlowRun]] = set()
@@ -23,7 +23,7 @@ async def run_in_background(*, run: models.FlowRun) -> None:
 
     Raises ConflictError while it is at work elsewhere.
     """
-    worker = FlowWorker(await in_db(acquire_lease, run=run))
+    worker = FlowWorker(await run_thread_sensitive(acquire_lease, run=run))
     # Without the request's context: its threads end before the run may.
     task = asyncio.create_task(worker.work(), context=contextvars.Context())
     _TASKS.add(task)
@@ -32,7 +32,7 @@ async def run_in_background(*, run: models.FlowRun) -> None:
 
 async def run_to_end(*, run: models.FlowRun) -> models.FlowRun:
     """Work a run off from where it stands and return it; finished nodes are not repeated."""
-    return await FlowWorker(await in_db(acquire_lease, run=run)).work()
+    return await FlowWorker(await run_thread_sensitive(acquire_lease, run=run)).work()
 
 
 def release_all() -> None:
@@ -67,7 +67,7 @@ async def resume_abandoned(*, run_id: int) -> bool:
 
     It goes on beside the caller's next jobs: a run mostly waits for its models.
     """
-    run = await in_db(_running, run_id)
+    run = await run_thread_sensitive(_running, run_id)
     if run is None:
         return False
     try:

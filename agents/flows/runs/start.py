@@ -16,9 +16,9 @@ from agents.flows.runs.replay import replay_run_events
 from agents.flows.runs.resume import run_in_background, run_to_end
 from agents.flows.versions.load import compiled_graph
 from agents.flows.versions.manage import active_version
-from agents.runtime.db import in_db
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ForbiddenError, NotFoundError
+from rag.services.threads import run_thread_sensitive
 from rag.services.wiring import registry as wiring
 
 
@@ -72,7 +72,7 @@ def create_run(*, request: RunRequest) -> models.FlowRun:
 
 async def arun_flow(*, request: RunRequest) -> models.FlowRun:
     """Return the run when it is done, paused, failed or cancelled; ``error`` says what failed."""
-    run = await in_db(create_run, request=request)
+    run = await run_thread_sensitive(create_run, request=request)
     return await run_to_end(run=run)
 
 
@@ -86,7 +86,7 @@ async def stream_flow(*, request: RunRequest) -> AsyncIterator[FlowEvent]:
 
     Raises before the first event for wrong input; what fails later is the event ``error``.
     """
-    run = await in_db(create_run, request=request)
+    run = await run_thread_sensitive(create_run, request=request)
     await run_in_background(run=run)
     async for event in replay_run_events(run_id=run.pk):
         yield event

@@ -16,12 +16,12 @@ from agents.flows.runs.graph_log import GraphLog
 from agents.flows.runs.lease import close_run, start_heartbeat, stop_heartbeat
 from agents.flows.runs.release import release_lease
 from agents.flows.versions.load import compiled_graph
-from agents.runtime.db import in_db
 from agents.runtime.error_codes import error_code
 from agents.runtime.scopes import run_scope
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import RAGError
+from rag.services.threads import run_thread_sensitive
 
 if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph
@@ -111,7 +111,7 @@ class FlowWorker:
         except asyncio.CancelledError:
             if not self._is_cancelled:
                 # The process ends: another one goes on with the run as it stands.
-                await in_db(release_lease, run=self.run)
+                await run_thread_sensitive(release_lease, run=self.run)
                 raise
             asyncio.current_task().uncancel()  # type: ignore[union-attr]
             await self._end("cancelled", _STATUS.CANCELLED)
@@ -124,12 +124,12 @@ class FlowWorker:
             ACTIVE_RUNS.pop(self.run.pk, None)
             for queue in self.followers:
                 queue.put_nowait(None)
-        return await in_db(
+        return await run_thread_sensitive(
             models.FlowRun.objects.select_related("version__flow").get, pk=self.run.pk
         )
 
     async def _run(self) -> None:
-        graph, scope = await in_db(self._prepare)
+        graph, scope = await run_thread_sensitive(self._prepare)
         self._deadline = Deadline(graph.flow.definition.timeout_s)
         kind = "continued" if self._log.n_events else "run_started"
         await self._log.append(kind, data=run_started(self.run))

@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from rag import models
 from rag.conf import conf
 from rag.core.analysis import CONTENT_TYPES, QueryAnalysis
+from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, ProviderTimeoutError
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.request_context import use_account
 from rag.core.types import Message
-from rag.providers.postgres.db.connections import release_db
+from rag.services.threads import release_db, start_detached
 from rag.services.usage import flush_usage
 from rag.services.wiring import registry as wiring
 from rag.stages.query.analysis_prompt import SCHEMA, analysis_prompt, read_analysis
@@ -30,8 +30,6 @@ DEADLINE_S = 2.0
 PAUSE_S = 30.0
 
 log = logging.getLogger(__name__)
-# A call that is late cannot be stopped; it ends by itself in one of these threads.
-_CALLS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="analysis")
 _paused_until: dict[str, float] = {}
 # Models whose service knows no schema for its answers, found out by its refusal.
 _without_schema: set[str] = set()
@@ -57,9 +55,12 @@ class QueryAnalyzer:
             return rules
         release_db()
         with use_account(kind="analysis"), flush_usage():
-            call = _CALLS.submit(copy_context().run, self._ask, query, list(vocabulary))
+            # A call that is late cannot be stopped; it ends by itself on its thread.
+            deadline = Deadline(self._deadline_s)
+            ask = partial(self._ask, query, list(vocabulary))
+            call = start_detached(ask, deadline=deadline)
             try:
-                error = call.exception(self._deadline_s)
+                error = call.exception(deadline.remaining_s)
             except TimeoutError:
                 call.cancel()
                 error = ProviderTimeoutError(

@@ -29,7 +29,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery, SourceResult
 from rag.services.sources.calls import SourceCall, SourceOutcome
 from rag.services.sources.ports import HousePorts
-from rag.services.sources.threads import run_apart
+from rag.services.threads import start_detached
 
 _FIRST_PAUSE_S = 0.1
 
@@ -104,7 +104,9 @@ def run_sources(
     with deadline.on_cancel(cancel) if deadline else nullcontext():
         for call, limit in zip(calls, limits, strict=True):
             query = SourceQuery(text, scope, limit, HousePorts(), {"user_query": text, **values})
-            futures.append(run_apart(partial(ask_source, call=call, query=query), deadline=limit))
+            futures.append(
+                start_detached(partial(ask_source, call=call, query=query), deadline=limit)
+            )
         return [
             _outcome(call, limit, future)
             for call, limit, future in zip(calls, limits, futures, strict=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from asgiref.sync import sync_to_async
 
 from rag import models
 from rag.core import metrics
@@ -19,6 +16,7 @@ from rag.core.request_context import UsageAccount, current_account
 from rag.core.token_counter import counting_tokens
 from rag.core.types import ChatReply
 from rag.providers.postgres.db.connections import release_db
+from rag.services.threads import run_db, run_thread_sensitive
 from rag.services.tokens import count_tokens
 from rag.services.usage.budgets import UNBILLED, reserve
 from rag.services.usage.ledger import (
@@ -200,10 +198,6 @@ def _count(texts: Sequence[str]) -> int:
     return sum(count_tokens(text) for text in texts)
 
 
-# For answers that outlive their request.
-_THREADS = ThreadPoolExecutor(2, "ledger")
-
-
 class MeteredChat:
     """The ChatModel port on another one. ``account`` None is that of whoever calls."""
 
@@ -233,10 +227,12 @@ class MeteredChat:
 
     async def _stream(self, request: ChatRequest, payer: UsageAccount) -> AsyncIterator[ChatReply]:
         meter = ChatMeter(self.id, payer, request)
+        # An answer that outlives its request cannot use the request's thread.
+        run = run_db if payer.is_apart else run_thread_sensitive
         if payer.is_free:
             meter.begin(is_free=True)
         else:
-            await _row_work(meter.begin, payer)
+            await run(meter.begin)
         error: BaseException | None = None
         try:
             pieces: Any = self.model.stream(request)
@@ -252,7 +248,7 @@ class MeteredChat:
             if meter.ends_at_once:
                 meter.end(error)
             else:
-                await _row_work(lambda: meter.end(error), payer)
+                await run(lambda: meter.end(error))
 
     def _payer(self) -> UsageAccount:
         return self._account or current_account()
@@ -292,10 +288,3 @@ class MeteredReranker:
         """Return 0 to 1 for each text, in their order; raise ProviderError."""
         with metered_call(model=self.id, kind="rerank", texts=[query, *texts]):
             return self.model.rerank(query, texts, timeout_s=timeout_s)
-
-
-async def _row_work(work: Callable[[], None], payer: UsageAccount) -> None:
-    if payer.is_apart:
-        await sync_to_async(work, thread_sensitive=False, executor=_THREADS)()
-    else:
-        await sync_to_async(work)()

@@ -40,8 +40,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     execute, executor = CursorWrapper.execute, asyncio.BaseEventLoop.run_in_executor
 
     def told(cursor: Any, sql: Any, params: Any = None) -> Any:
-        # The answer itself, which is begun by then, works on threads of that name.
-        if not found.is_over and not threading.current_thread().name.startswith("chat-"):
+        # The answer itself, which is begun by then, works on threads of these names.
+        if not found.is_over and not threading.current_thread().name.startswith(
+            ("db", "blocking", "external")
+        ):
             found.statements.append(str(sql)[:60])
         return execute(cursor, sql, params)
 
@@ -107,11 +109,13 @@ async def test_a_first_event_takes_few_threads_and_statements(
 ) -> None:
     found = await cost(world, monkeypatch, "/api/agents/desk/chat", QUESTION)
     # What the answer itself sends to its own threads delays no first event.
-    hops = [one for one in found.threads if "_on.<locals>" not in one]
+    hops = [one for one in found.threads if "_released" not in one]
     # Django's beginning, Security (2), Csrf (3), XFrame, the key, the question.
     assert sum("Middleware" in one for one in hops) == 6, hops
     assert sum("KeyAuth" in one for one in hops) == 1
-    assert sum("in_db" in one for one in hops) == 1, "agent and question on one thread, at once"
+    assert sum("run_thread_sensitive" in one for one in hops) == 1, (
+        "agent and question on one thread, at once"
+    )
     assert len(hops) == 9, hops
     # Key, groups, quota; agent, budget, its stores, stores; session, question, answer, head.
     assert len(found.statements) == 11, found.statements
@@ -127,7 +131,7 @@ async def test_a_single_turn_of_openais_protocol_costs_the_same(
     }
     monkeypatch.setattr("tests.edges.chat.test_first_event.FIRST", b'"role":"assistant"')
     found = await cost(world, monkeypatch, "/v1/chat/completions", body)
-    assert sum("in_db" in one for one in found.threads) == 1
+    assert sum("run_thread_sensitive" in one for one in found.threads) == 1
     assert len(found.statements) == 11, found.statements
 
 

@@ -13,9 +13,9 @@ from agents.chat.agents.find import agent_stores
 from agents.chat.memory.edit import add_fact
 from agents.core.page_context import PageContext
 from agents.models import Agent
-from agents.runtime.threads import run_db
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
+from rag.services.threads import run_db
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE, AgentWorld, Heard, world
 from tests.integration.calling_model import Calling, call, calls

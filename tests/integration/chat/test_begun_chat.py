@@ -13,7 +13,7 @@ from agents import models
 from agents.chat.answers import control as chat
 from agents.chat.answers.request import MessageRequest
 from agents.chat.answers.worker import AnswerWorker
-from agents.runtime.db import in_db
+from rag.services.threads import run_thread_sensitive
 from tests.integration.agent_world import CITED, AgentWorld, settled, world
 
 __all__ = ["world"]
@@ -28,7 +28,9 @@ async def left_early(world: AgentWorld, after_s: float) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     async with asyncio.timeout(5):
-        while not await in_db(models.Message.objects.filter(role="assistant").exists):
+        while not await run_thread_sensitive(
+            models.Message.objects.filter(role="assistant").exists
+        ):
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     await settled()
@@ -62,9 +64,9 @@ def test_what_cannot_be_asked_is_an_error_as_before(world: AgentWorld) -> None:
 async def test_an_answer_that_is_stopped_before_it_begins_asks_no_model(world: AgentWorld) -> None:
     model = world.use(CITED)
     order = MessageRequest(agent=world.agent, scope=world.scope, message=QUESTION)
-    worker = AnswerWorker(await in_db(chat.create_answer, order=order))
+    worker = AnswerWorker(await run_thread_sensitive(chat.create_answer, order=order))
     worker.stop()
     await asyncio.sleep(0.01)
     await asyncio.create_task(worker.work())
-    answer = await in_db(models.Message.objects.get, pk=worker.chat.answer.pk)
+    answer = await run_thread_sensitive(models.Message.objects.get, pk=worker.chat.answer.pk)
     assert (answer.status, model.requests) == ("stopped", [])

@@ -20,13 +20,13 @@ from agents.chat.answers.request import MessageRequest
 from agents.chat.answers.sessions import delete_session, rename_session
 from agents.chat.history.quotes import cited_text
 from agents.core.chat_events import LAST_KINDS
-from agents.runtime.db import in_db, release
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError, ProviderError
 from rag.models import QueryLog
 from rag.services.operations.dashboard_figures import most_cited_files
 from rag.services.search.query_log import log_citations
+from rag.services.threads import release_db, run_thread_sensitive
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, QUOTE, AgentWorld, settled, world
 
@@ -162,7 +162,7 @@ def test_an_answer_that_is_being_written_leaves_nothing(world: AgentWorld) -> No
         async for event in replay_answer_events(message_id=chat.answer.pk):
             kinds.append(event.kind)
             if event.kind == "sources":
-                await in_db(delete_session, session=chat.answer.session)
+                await run_thread_sensitive(delete_session, session=chat.answer.session)
                 break
         await asyncio.wait_for(settled(), 10)
         return kinds
@@ -175,7 +175,7 @@ def test_an_answer_that_is_being_written_leaves_nothing(world: AgentWorld) -> No
 def test_an_answer_ends_while_its_session_is_deleted(world: AgentWorld) -> None:
     world.use(CITED)
     row = world.ask(PUMP).row
-    deleted = threading.Thread(target=lambda: (delete_session(session=row.session), release()))
+    deleted = threading.Thread(target=lambda: (delete_session(session=row.session), release_db()))
 
     def pause(execute: Any, *statement: Any) -> Any:
         found = execute(*statement)

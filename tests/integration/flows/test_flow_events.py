@@ -21,9 +21,9 @@ from agents.flows.runs.resume import run_in_background
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.runs.worker import ACTIVE_RUNS, run_error
 from agents.flows.versions.versions import activate_version, save_flow_version
-from agents.runtime.db import in_db
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError
+from rag.services.threads import run_thread_sensitive
 
 OPERATOR = Scope.operator()
 FLOW = json.dumps(
@@ -74,10 +74,10 @@ async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) 
     await run_in_background(run=run)
     kinds = [event.kind async for event in replay_run_events(run_id=run.pk)]
     assert "token" in kinds
-    assert await in_db(purge_tokens, older_than_h=1) == 0
+    assert await run_thread_sensitive(purge_tokens, older_than_h=1) == 0
     late = timezone.now() - timedelta(hours=3)
-    await in_db(models.FlowRun.objects.filter(pk=run.pk).update, ended_at=late)
-    assert await in_db(purge_tokens, older_than_h=1) == kinds.count("token")
+    await run_thread_sensitive(models.FlowRun.objects.filter(pk=run.pk).update, ended_at=late)
+    assert await run_thread_sensitive(purge_tokens, older_than_h=1) == kinds.count("token")
     left = [event async for event in replay_run_events(run_id=run.pk)]
     assert [event.kind for event in left] == [kind for kind in kinds if kind != "token"]
     assert left[-1].data["answer"] == "one two three"

@@ -29,12 +29,12 @@ from agents.flows.runs.resume import (
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.runs.worker import ACTIVE_RUNS
 from agents.flows.versions.versions import activate_version, save_flow_version
-from agents.runtime.db import in_db
 from project import asgi
 from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery, SourceResult
+from rag.services.threads import run_thread_sensitive
 
 OPERATOR = Scope.operator()
 NODES = [
@@ -111,10 +111,10 @@ async def test_a_run_is_left_in_its_model_s_call_and_goes_on_without_asking_agai
     WaitingSource.may.set()
     await reached(run, "write")
     await release_all_and_wait()
-    await in_db(run.refresh_from_db)
+    await run_thread_sensitive(run.refresh_from_db)
     assert (run.status, run.worker, run.seen_at, run.error) == ("running", None, None, None)
     assert ACTIVE_RUNS == {}
-    assert await in_db(jobs) == [("flows", "todo", {"run_id": run.pk})]
+    assert await run_thread_sensitive(jobs) == [("flows", "todo", {"run_id": run.pk})]
     assert await resume_abandoned(run_id=run.pk) is True
     told = await kinds(run)
     assert told.count(("node_finished", "find")) == told.count(("node_finished", "write")) == 1
@@ -127,7 +127,7 @@ async def test_a_run_is_left_in_the_middle_of_a_source(run: models.FlowRun) -> N
     while not WaitingSource.n_asked:
         await asyncio.sleep(0)
     await release_all_and_wait()
-    await in_db(run.refresh_from_db)
+    await run_thread_sensitive(run.refresh_from_db)
     assert (run.status, run.worker, run.error) == ("running", None, None)
     WaitingSource.may.set()
     assert await resume_abandoned(run_id=run.pk) is True
@@ -159,7 +159,7 @@ async def test_who_is_told_twice_leaves_once(
         release_lease(run=run)
 
     monkeypatch.setattr(worker, "release_lease", slowly)
-    again = await in_db(create_run, request=request_of(run))
+    again = await run_thread_sensitive(create_run, request=request_of(run))
     for one in (run, again):
         await reached(one, "find")
     release_all()
@@ -168,28 +168,28 @@ async def test_who_is_told_twice_leaves_once(
     # As the server does: at the signal, and when its streams have ended. One is still queued then.
     await release_all_and_wait()
     for one in (run, again):
-        await in_db(one.refresh_from_db)
+        await run_thread_sensitive(one.refresh_from_db)
         assert (one.status, one.worker) == ("running", None)
-    assert len(await in_db(jobs)) == 2
+    assert len(await run_thread_sensitive(jobs)) == 2
 
 
 async def test_a_run_that_was_cancelled_is_not_left(run: models.FlowRun) -> None:
     await reached(run, "find")
-    await in_db(cancel_flow, run=run, scope=OPERATOR)
+    await run_thread_sensitive(cancel_flow, run=run, scope=OPERATOR)
     await release_all_and_wait()
     assert (await kinds(run))[-1] == ("cancelled", "")
-    assert await in_db(jobs) == []
+    assert await run_thread_sensitive(jobs) == []
     assert await resume_abandoned(run_id=run.pk) is False
 
 
 async def test_a_run_that_another_has_taken_is_not_queued(run: models.FlowRun) -> None:
     await reached(run, "find")
     other = "00000000-0000-4000-8000-000000000000"
-    await in_db(models.FlowRun.objects.filter(pk=run.pk).update, worker=other)
+    await run_thread_sensitive(models.FlowRun.objects.filter(pk=run.pk).update, worker=other)
     await release_all_and_wait()
-    await in_db(run.refresh_from_db)
+    await run_thread_sensitive(run.refresh_from_db)
     assert (run.status, str(run.worker)) == ("running", other)
-    assert await in_db(jobs) == []
+    assert await run_thread_sensitive(jobs) == []
 
 
 async def test_nothing_at_work_is_left_at_once() -> None:
@@ -214,9 +214,9 @@ async def test_the_web_server_leaves_its_runs_before_it_ends(
 
     await asgi.application({"type": "lifespan"}, receive, send)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    await in_db(run.refresh_from_db)
+    await run_thread_sensitive(run.refresh_from_db)
     assert (run.status, run.worker) == ("running", None)
-    assert len(await in_db(jobs)) == 1
+    assert len(await run_thread_sensitive(jobs)) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -12,12 +12,12 @@ from django.db.utils import IntegrityError
 from agents import models
 from agents.flows.runs import event_log as write_events
 from agents.flows.runs.event_log import persist_event
-from agents.runtime import db as in_db
+from rag.services import threads
 
 
 @pytest.fixture
 def run(db: None, monkeypatch: pytest.MonkeyPatch) -> models.FlowRun:
-    monkeypatch.setattr(in_db, "AGAIN_S", 0.001)
+    monkeypatch.setattr(threads, "PAUSE_S", 0.001)
     flow = models.Flow.objects.create(name="talk")
     version = models.FlowVersion.objects.create(flow=flow, number=1)
     return models.FlowRun.objects.create(version=version)
@@ -55,14 +55,14 @@ async def test_a_moment_without_a_database_ends_no_run(
 ) -> None:
     tries = failing(monkeypatch, OperationalError("gone: 'words'"), InterfaceError("closed"))
     assert await results(event(run, 1), event(run, 2), event(run, 3)) == [None] * 3
-    assert tries == [3, 3, 3] and await in_db.in_db(stored, run) == [1, 2, 3]
+    assert tries == [3, 3, 3] and await threads.run_thread_sensitive(stored, run) == [1, 2, 3]
     assert "OperationalError" in caplog.text and "words" not in caplog.text
 
 
 async def test_a_database_that_stays_away_is_told_to_each_and_later_ones_are_written(
     run: models.FlowRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_db, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(threads, "RETRY_S", 0.0)
     tries = failing(monkeypatch, OperationalError("gone"))
     first = [asyncio.create_task(persist_event(event(run, seq))) for seq in (1, 2)]
     while not tries:
@@ -71,7 +71,7 @@ async def test_a_database_that_stays_away_is_told_to_each_and_later_ones_are_wri
     later = asyncio.create_task(persist_event(event(run, 3)))
     told = await asyncio.gather(*first, later, return_exceptions=True)
     assert [type(one) for one in told] == [OperationalError, OperationalError, type(None)]
-    assert await in_db.in_db(stored, run) == [3]
+    assert await threads.run_thread_sensitive(stored, run) == [3]
 
 
 async def test_what_is_wrong_with_a_row_is_not_tried_again(
@@ -96,10 +96,10 @@ async def test_a_commit_whose_answer_was_lost_counts_and_anothers_does_not(
 
     monkeypatch.setattr(write_events, "_save_events", save)
     assert await results(event(run, 1), event(run, 2)) == [None, None]
-    assert len(tries) == 2 and await in_db.in_db(stored, run) == [1, 2]
+    assert len(tries) == 2 and await threads.run_thread_sensitive(stored, run) == [1, 2]
     told = await results(event(run, 2), event(run, 3))
     assert isinstance(told[0], IntegrityError) and told[1] is None
-    assert await in_db.in_db(stored, run) == [1, 2, 3]
+    assert await threads.run_thread_sensitive(stored, run) == [1, 2, 3]
 
 
 async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(

@@ -32,7 +32,7 @@ from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.plugins.rows.postgres import APPLICATION
 from rag.plugins.sources.database import DatabaseSource
-from rag.services.sources import threads as source_threads
+from rag.services import threads
 from rag.services.sources.calls import SourceCall, SourceOutcome
 from rag.services.sources.run import run_sources
 from tests.fakes.slow_sources import PlayedSource
@@ -198,7 +198,7 @@ def test_the_deadline_of_all_bounds_each() -> None:
 
 
 def test_threads_are_bounded_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_threads, "_places", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(threads, "_detached_slots", threading.BoundedSemaphore(2))
     first, second, third, fourth = run(
         play("stubborn", 0.3),
         SourceCall(name="again", plugin="played", options={"part": "stubborn"}, timeout_s=0.3),
@@ -237,8 +237,8 @@ def test_a_hanging_source_does_not_keep_the_process_from_ending() -> None:
         "import os, time; os.environ['DJANGO_SETTINGS_MODULE'] = 'project.settings'\n"
         "import django; django.setup()\n"
         "from rag.core.deadline import Deadline\n"
-        "from rag.services.sources.threads import run_apart\n"
-        "future = run_apart(lambda: time.sleep(600), deadline=Deadline(5))\n"
+        "from rag.services.threads import start_detached\n"
+        "future = start_detached(lambda: time.sleep(600), deadline=Deadline(5))\n"
         "print(future.done())"
     )
     done = subprocess.run(

@@ -12,11 +12,11 @@ import pytest
 from agents.chat.agents import page as context_page
 from agents.chat.agents.page import MAX_URLS, read_page
 from agents.core.page_context import PageContext
-from agents.runtime.threads import run_blocking, run_db, wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
-from rag.services.sources import threads as source_threads
+from rag.services import threads
+from rag.services.threads import run_blocking, run_db, run_until
 
 MANY = 30
 
@@ -67,9 +67,9 @@ async def test_tools_that_wait_for_a_thread(
 ) -> None:
     places = threading.BoundedSemaphore(1)
     places.acquire()
-    monkeypatch.setattr(source_threads, "_places", places)
+    monkeypatch.setattr(threads, "_detached_slots", places)
     calls = [
-        asyncio.create_task(wait_until_deadline(may_end.wait, name="t", deadline=Deadline(0.5)))
+        asyncio.create_task(run_until(may_end.wait, name="t", deadline=Deadline(0.5)))
         for _ in range(MANY)
     ]
     await asyncio.sleep(0.1)

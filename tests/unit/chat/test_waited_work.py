@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from agents.chat.mcp import catalogue as mcp_catalogue
-from agents.runtime.threads import wait_until_deadline
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import CancelledError, ProviderTimeoutError
 from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
-from rag.services.sources import threads as source_threads
+from rag.services import threads
+from rag.services.threads import run_until
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def no_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]:
     """All threads for such work are taken."""
     places = threading.BoundedSemaphore(1)
     places.acquire()
-    monkeypatch.setattr(source_threads, "_places", places)
+    monkeypatch.setattr(threads, "_detached_slots", places)
     yield places
 
 
@@ -37,8 +37,8 @@ async def until(is_true: Any) -> None:
 
 
 async def test_what_comes_in_time_is_returned() -> None:
-    assert (await wait_until_deadline(lambda: 7, name="t", deadline=Deadline(5))).result() == 7
-    done = await wait_until_deadline(lambda: 1 // 0, name="t", deadline=Deadline(5))
+    assert (await run_until(lambda: 7, name="t", deadline=Deadline(5))).result() == 7
+    done = await run_until(lambda: 1 // 0, name="t", deadline=Deadline(5))
     assert isinstance(done.exception(), ZeroDivisionError)
 
 
@@ -57,7 +57,7 @@ async def test_who_is_late_is_told_so() -> None:
                 raise
 
     with pytest.raises(ProviderTimeoutError, match=r"The tool slow .* within 0\.1 s"):
-        await wait_until_deadline(work, name="slow", deadline=deadline)
+        await run_until(work, name="slow", deadline=deadline)
     await until(lambda: bool(seen))
     await until(lambda: deadline.is_cancelled)
 
@@ -69,7 +69,7 @@ async def test_cancelling_reaches_what_has_no_thread_yet(no_thread: Any) -> None
         deadline.check()
         ran.append(1)
 
-    task = asyncio.create_task(wait_until_deadline(work, name="t", deadline=deadline))
+    task = asyncio.create_task(run_until(work, name="t", deadline=deadline))
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
