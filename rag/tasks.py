@@ -12,7 +12,7 @@ from procrastinate import JobContext, RetryStrategy
 from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
-from rag.providers.procrastinate_queue import leave_place
+from rag.providers.procrastinate_queue import release_queue_slot
 from rag.services.evaluation import fail_evaluation, run_evaluation_job
 from rag.services.index import build_pending_indexes, drain_outbox, reweigh_store
 from rag.services.ingest import index_file, record_file_error
@@ -53,7 +53,7 @@ def index_file_task(
 ) -> None:
     """Index one file, on the account of whoever brought it."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         with charged_to(user_id=user_id, key_id=key_id):
             index_file(file_id=file_id, fresh_vectors=fresh_vectors, from_text=from_text)
     except (OperationalError, InterfaceError):
@@ -74,7 +74,7 @@ def index_file_task(
 def build_indexes_task(context: JobContext, space_id: int) -> None:
     """Build the vector indexes that a space lacks."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         build_pending_indexes(space_id=space_id)
     finally:
         connections.close_all()
@@ -84,7 +84,7 @@ def build_indexes_task(context: JobContext, space_id: int) -> None:
 def reweigh_store_task(context: JobContext, store_id: int) -> None:
     """Bring a large store's lexical weights to its mean length."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         reweigh_store(store_id=store_id)
     finally:
         connections.close_all()
@@ -94,7 +94,7 @@ def reweigh_store_task(context: JobContext, store_id: int) -> None:
 def _reindex_run_task(context: JobContext, run_id: int) -> None:
     """Work off a reindex run; look again later while its files' jobs are under way."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         if run_reindex(run_id=run_id):
             queue_reindex(run_id=run_id, delay_s=LOOK_AGAIN_S)
     finally:
@@ -105,7 +105,7 @@ def _reindex_run_task(context: JobContext, run_id: int) -> None:
 def _retire_run_task(context: JobContext, run_id: int, swapped_at: str) -> None:
     """Give up the space that a store has left."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         drop_old_space_when_due(run_id=run_id, swapped_at=swapped_at)
     finally:
         connections.close_all()
@@ -115,7 +115,7 @@ def _retire_run_task(context: JobContext, run_id: int, swapped_at: str) -> None:
 def _clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
     """Remove a store's vectors from a space that nobody searches for it."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         purge_space(run_id=run_id, space_id=space_id)
     finally:
         connections.close_all()
@@ -125,7 +125,7 @@ def _clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
 def _evaluation_run_task(context: JobContext, run_id: int) -> None:
     """Ask the golden questions of an ordered run."""
     try:
-        leave_place(context.job.id)
+        release_queue_slot(context.job.id)
         run_evaluation_job(run_id=run_id)
     except (OperationalError, InterfaceError):
         raise

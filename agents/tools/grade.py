@@ -1,4 +1,4 @@
-"""Tool grade: tells which texts answer a question. In: both. Out: verdict and score of each."""
+"""Tool grade: a verdict and a score for each text on whether it answers a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool memory_retrieve: finds what is remembered of the person. In: a question. Out: memories."""
+"""Tool memory_retrieve: recalls memories of the person that bear on a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool query_rewrite: makes a question stand alone. In: it and what was said. Out: one question."""
+"""Tool query_rewrite: rewrites a follow-up question so that it stands alone."""
 
 from __future__ import annotations
 

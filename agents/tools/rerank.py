@@ -1,4 +1,4 @@
-"""Tool rerank: sorts texts by their use for a question. In: both. Out: an order with scores."""
+"""Tool rerank: orders texts by their relevance to a question, with scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool vector_retrieve: finds passages in stores. In: a question. Out: passages, their place."""
+"""Tool vector_retrieve: searches stores and returns chunks with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Django's PostgreSQL backend, the file named as Django demands. In: DATABASES. Out: connections.
+"""Django database backend for PostgreSQL, in a file named as Django demands.
 
 The embedded server is started when it is first needed, and again when it died; any server is asked
 once a process whether its versions will do.

@@ -1,4 +1,4 @@
-"""The embedded server of the settings. In: settings. Out: a running server with our database."""
+"""Embedded PostgreSQL of the settings: started when needed, with our database created."""
 
 from __future__ import annotations
 

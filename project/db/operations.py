@@ -1,4 +1,4 @@
-"""What ``manage.py flush`` runs. In: the tables of Django's models. Out: SQL for all of ours."""
+"""SQL of ``manage.py flush``: our hand-made tables too, not only those of Django's models."""
 
 from __future__ import annotations
 

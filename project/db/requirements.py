@@ -1,4 +1,4 @@
-"""What a server must offer. In: its versions. Out: nothing, or the error that says what to do."""
+"""Database requirements: the versions of PostgreSQL and pgvector that we need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In: marked-up texts of sources/. Out: Office, PDF, HTML and GB18030 files of documents/.
+"""Demo document builder: Office, PDF, HTML and GB18030 files from the marked-up texts of sources/.
 
 A tool for whoever edits the texts; the application never runs it, and the Markdown files of
 documents/ are edited in place. Needs in an environment of its own: python-docx==1.2.0

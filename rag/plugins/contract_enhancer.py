@@ -1,4 +1,4 @@
-"""What every prompt enhancer keeps to. In: one subclass per enhancer. Out: tests for pytest."""
+"""Contract suite of prompt enhancers: tests for pytest, inherited by one subclass per enhancer."""
 
 from __future__ import annotations
 

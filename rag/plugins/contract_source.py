@@ -1,4 +1,4 @@
-"""What every data source keeps to. In: one subclass per source. Out: tests that pytest runs.
+"""Contract suite of data sources: tests for pytest, inherited by one subclass per source.
 
 A subclass named ``Test…`` names the plugin and answers a few hooks; see ``SourceContract``.
 """

@@ -1,4 +1,4 @@
-"""What every tool keeps to. In: one subclass per tool. Out: tests that pytest runs."""
+"""Contract suite of tools: tests for pytest, inherited by one subclass per tool."""
 
 from __future__ import annotations
 

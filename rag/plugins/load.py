@@ -1,4 +1,4 @@
-"""The three doors of plugins. In: settings, installed apps, entry points. Out: what failed.
+"""Plugin loading from settings, installed apps and entry points; failures are recorded.
 
 A module that fails is recorded and the site lives on without it.
 """

@@ -1,4 +1,4 @@
-"""OpenAI's o200k tokens. In: a text. Out: counts and places; the estimate for remote models."""
+"""BPE tokenizer o200k of OpenAI: token counts and offsets; an estimate for remote models."""
 
 from __future__ import annotations
 

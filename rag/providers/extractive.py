@@ -1,4 +1,4 @@
-"""Answers without a language model: quotes whole sentences. In: passages. Out: cited quotes."""
+"""Extractive chat model: quotes whole sentences with citations; no language model."""
 
 from __future__ import annotations
 

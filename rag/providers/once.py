@@ -1,4 +1,4 @@
-"""What a process makes once, at first need. In: a recipe. Out: the thing, also after a fork."""
+"""Lazy singletons per process, safe after a fork."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Once(Generic[T]):
         return self._made[0]
 
 
-class Threads:
+class TextThreads:
     """Runs one function over many texts on ``size`` threads of this process; None: one a core."""
 
     def __init__(self, size: int | None = None) -> None:
@@ -65,7 +65,7 @@ def _n_cores() -> int:
     return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
-def _renew_lock_after_fork(owner: Once[T] | Threads) -> None:
+def _renew_lock_after_fork(owner: Once[T] | TextThreads) -> None:
     # Another thread of the parent may have held the lock; nobody would ever free it in the child.
     reference = weakref.ref(owner)
 

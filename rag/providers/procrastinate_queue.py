@@ -1,4 +1,4 @@
-"""The queue on the same Postgres. In: a task's name and arguments. Out: a job, once per lock."""
+"""Job queue on procrastinate and the same Postgres; one job per lock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def defer(task: str, *, lock: str, delay_s: int = 0, **arguments: Any) -> bool:
     return True
 
 
-def leave_place(job_id: int | None) -> None:
+def release_queue_slot(job_id: int | None) -> None:
     """Let a running job give up its place among the waiting ones.
 
     Otherwise it could not go back there, to be tried again, when its like was queued meanwhile,

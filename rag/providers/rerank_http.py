@@ -1,4 +1,4 @@
-"""A reranker behind ``/rerank``, as Jina, Cohere, vLLM and TEI speak it. In: texts. Out: scores."""
+"""Reranker over HTTP: ``/rerank`` as Jina, Cohere, vLLM and TEI speak it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag.core.errors import ConfigurationError
 from rag.core.hits import MAX_SCORE
 from rag.core.token_counter import current_token_counter
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
-from rag.providers.remote.service import Service, check_address, check_key
+from rag.providers.remote.service import RemoteService, check_address, check_key
 
 if TYPE_CHECKING:
     import httpx2
@@ -36,7 +36,7 @@ class HttpReranker:
         self._url = base if base.endswith("/rerank") else f"{base}/rerank"
         self._key, self._model = check_key(key, KEY_SETTING), model.strip()
         self.id = f"endpoint:{self._model or name}"
-        self._service = Service(name, self._model or "-", KEY_SETTING, URL_SETTING, self._key)
+        self._service = RemoteService(name, self._model or "-", KEY_SETTING, URL_SETTING, self._key)
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return a relevance of 0 to 1 for each text, in their order.

@@ -1,4 +1,4 @@
-"""A chat model that reads its answers off a script. In: messages. Out: what the script says.
+"""Scripted chat model: answers from a YAML file.
 
 For tests and for trying flows without a model. A script is YAML::
 
@@ -36,7 +36,7 @@ _MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScriptLine:
     """What is answered where all of ``contains`` stand in the messages."""
 
     contains: tuple[str, ...]
@@ -49,7 +49,7 @@ class Line:
 class Script:
     """Lines of which the first that fits is taken, and an answer for when none does."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ScriptLine, ...]
     default: str | None = None
 
     @classmethod
@@ -80,7 +80,7 @@ class Script:
             raise _wrong(str(path), "it is no YAML") from error
         return cls.from_dict(data, name=str(path))
 
-    def line_for(self, text: str) -> Line | None:
+    def line_for(self, text: str) -> ScriptLine | None:
         """Return the first line that fits a text."""
         return next(
             (line for line in self.lines if all(one in text for one in line.contains)), None
@@ -118,7 +118,7 @@ class ScriptedChatModel:
         await asyncio.sleep(line.delay_s / len(pieces))
         yield self._reply(pieces[-1], text, request)
 
-    def _answer(self, request: ChatRequest) -> tuple[str, Line]:
+    def _answer(self, request: ChatRequest) -> tuple[str, ScriptLine]:
         text = "\n".join(message.content for message in request.messages)
         line = self._script.line_for(text)
         if line is None:
@@ -128,7 +128,7 @@ class ScriptedChatModel:
                     hint="Add one, or a default.",
                     question=text[-80:],
                 )
-            return self._script.default, Line((), ())
+            return self._script.default, ScriptLine((), ())
         if line.error:
             raise ProviderError("The script says that the model fails: {reason}", reason=line.error)
         # Each answer that was given stands in the messages.
@@ -160,7 +160,7 @@ def _is_among(message: Message, answers: Sequence[str]) -> bool:
     return message.content in answers
 
 
-def _line(data: Any, number: int, name: str) -> Line:
+def _line(data: Any, number: int, name: str) -> ScriptLine:
     if not isinstance(data, Mapping) or not data.keys() <= _KEYS or not data.get("contains"):
         raise _wrong(name, f"line {number} must hold contains and answer, answers or error")
     contains = data["contains"]
@@ -171,7 +171,7 @@ def _line(data: Any, number: int, name: str) -> Line:
     delay_s = data.get("delay_s", 0)
     if isinstance(delay_s, bool) or not isinstance(delay_s, (int, float)) or not 0 <= delay_s <= 60:
         raise _wrong(name, f"delay_s of line {number} must be 0 to 60")
-    return Line(
+    return ScriptLine(
         tuple(map(str, texts)), tuple(map(_text, answers)), delay_s, str(data.get("error") or "")
     )
 

@@ -1,4 +1,4 @@
-"""Any sentence-transformers model on this machine (BGE, Qwen, ...). In: texts. Out: unit vectors.
+"""Embedder on sentence-transformers models (BGE, Qwen, ...): unit vectors.
 
 An extra: the package is installed by whoever chooses such a model.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
-from rag.providers.texts import average_windows, clean
+from rag.providers.texts import average_windows, sendable_characters
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -38,11 +38,11 @@ class FastTokenizer:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of ``text``."""
-        return len(self._tokenizer.encode(clean(text), add_special_tokens=False).ids)
+        return len(self._tokenizer.encode(sendable_characters(text), add_special_tokens=False).ids)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return each token's (start, end) in code points of ``text``, in order."""
-        encoded = self._tokenizer.encode(clean(text), add_special_tokens=False)
+        encoded = self._tokenizer.encode(sendable_characters(text), add_special_tokens=False)
         spans: list[tuple[int, int]] = encoded.offsets
         return spans
 
@@ -74,7 +74,7 @@ class SentenceTransformersEmbedder:
         return self._embed(text, self._model.encode_query)
 
     def _embed(self, text: str, encode: Callable[..., object]) -> NDArray[np.float32]:
-        cleaned = clean(text)
+        cleaned = sendable_characters(text)
         spans = self.tokenizer.offsets(cleaned)
         size = self.max_tokens if len(spans) <= self.max_tokens else self.max_tokens - _MARGIN
 

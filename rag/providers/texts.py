@@ -1,4 +1,4 @@
-"""What text models need of any text. In: text as people wrote it. Out: clean text, windows."""
+"""Text preparation for models: cleaning and windows of tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Span = tuple[int, int]
 _CLEAN = {0: " ", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 
 
-def clean(text: str) -> str:
+def sendable_characters(text: str) -> str:
     """Return ``text`` without NUL and lone surrogates, each character at its place."""
     return text.translate(_CLEAN)
 
@@ -29,13 +29,13 @@ def average_windows(
     is ever cut.
     """
     if len(spans) <= size:
-        return unit(embed(text))
+        return unit_vector(embed(text))
     parts = [spans[at : at + size] for at in range(0, len(spans), size)]
     vectors = [len(part) * embed(text[part[0][0] : part[-1][1]]) for part in parts]
-    return unit(np.sum(vectors, axis=0))
+    return unit_vector(np.sum(vectors, axis=0))
 
 
-def unit(vector: Vector) -> Vector:
+def unit_vector(vector: Vector) -> Vector:
     """Return ``vector`` at length 1 as float32; a vector of zeros stays as it is."""
     length = float(np.sqrt(vector @ vector))
     return (vector / max(length, 1e-12)).astype(np.float32)

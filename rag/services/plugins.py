@@ -1,4 +1,4 @@
-"""Plugins for edges. In: a kind, a name, options. Out: descriptions, instances."""
+"""Plugins for edges: descriptions by kind, and instances by name and options."""
 
 from __future__ import annotations
 

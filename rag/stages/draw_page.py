@@ -1,4 +1,4 @@
-"""A page of a PDF as a picture. In: a file, a page, a quote. Out: a PNG, the quote's places.
+"""PDF page rendering: a page as PNG, with the boxes of a quote.
 
 pdfium is not safe in threads: this runs in a process of its own.
 """

@@ -21,7 +21,7 @@ from rag.core.sources import SourceQuery
 from rag.core.tools import ToolSpec
 from rag.services.plugins import make_plugin
 from rag.services.search import filter_by_threshold
-from rag.services.sources import HousePorts, SourceCall, ask_source
+from rag.services.sources import SourceCall, SourceContext, ask_source
 
 MAX_SOURCES = 20
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -73,7 +73,7 @@ def call_source_tool(
         raise InvalidInputError(
             "The tool {name} takes a text as “query” and nothing else.", name=source.call.name
         )
-    asked = SourceQuery(query, scope, deadline, HousePorts(), {"user_query": query})
+    asked = SourceQuery(query, scope, deadline, SourceContext(), {"user_query": query})
     outcome = ask_source(call=source.call, query=asked)
     if outcome.error:
         raise outcome.error

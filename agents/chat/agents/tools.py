@@ -29,7 +29,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel
 from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.services.plugins import make_plugin
-from rag.services.sources import HousePorts
+from rag.services.sources import SourceContext
 from rag.services.threads import run_until
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def run_tool_plugin(
     hidden = getattr(tool, "house_arguments", ())
     given = {key: value for key, value in arguments.items() if key not in hidden}
     given |= {"model": model} if model and "model" in hidden else {}
-    call = partial(call_tool, scope=scope, deadline=deadline, ports=HousePorts())
+    call = partial(call_tool, scope=scope, deadline=deadline, ports=SourceContext())
     return tool_result(call(tool, given))
 
 

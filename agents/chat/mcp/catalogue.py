@@ -16,7 +16,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.request_context import use_account
 from rag.core.tools import Tool, ToolSpec, call_tool, spec_of
 from rag.services.plugins import list_plugins
-from rag.services.sources import HousePorts
+from rag.services.sources import SourceContext
 from rag.services.threads import run_until
 
 CALL_S = 60.0
@@ -74,4 +74,4 @@ def _paid(
     tool: Tool, arguments: Mapping[str, Any], scope: Scope, deadline: Deadline
 ) -> dict[str, Any]:
     with use_account(scope):
-        return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=HousePorts())
+        return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=SourceContext())

@@ -35,7 +35,7 @@ from rag.services.answers import (
 )
 from rag.services.plugins import make_plugin
 from rag.services.search import cache_region
-from rag.services.sources import HousePorts, SourceCall, SourceOutcome, run_sources
+from rag.services.sources import SourceCall, SourceContext, SourceOutcome, run_sources
 from rag.services.threads import run_blocking, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
@@ -267,4 +267,4 @@ def call_flow_tool(
 ) -> dict[str, Any]:
     """Return a tool plugin's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
     tool = make_plugin(kind="tool", name=name)
-    return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=HousePorts())
+    return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=SourceContext())

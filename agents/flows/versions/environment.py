@@ -12,7 +12,7 @@ from rag.core.errors import InvalidInputError
 from rag.core.options import schema_of
 from rag.core.plugins import PLUGINS
 from rag.services.plugins import make_plugin
-from rag.services.sources import HousePorts
+from rag.services.sources import SourceContext
 from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
 
@@ -35,7 +35,7 @@ def _check_source(scope: Scope, source: DataSourceConfig) -> None:
         secret = source.options.get(name)
         if shape.get("x-secret") and secret:
             called = source.options.get("endpoint") or source.options.get("url")
-            HousePorts().secret(secret, url=str(called or ""))
+            SourceContext().secret(secret, url=str(called or ""))
     one, many = _STORES.get(source.type, ("", ""))
     names = [source.options.get(one) or "", *(source.options.get(many) or [])]
     if any(names):

@@ -1,4 +1,4 @@
-"""A Chroma collection, on a server or in a folder. In: a vector. Out: its nearest records.
+"""Chroma collection, on a server or in a folder: nearest records of a vector.
 
 The server is asked over its HTTP API v2, through the house's guard; the folder is opened in this
 process by the extra.

@@ -1,4 +1,4 @@
-"""Indexes that users bring along. In: a path within the index folder. Out: files, loaded once.
+"""Index folder: index files that users bring along, loaded once and confined to one folder.
 
 Sources are configured by more people than may read this machine's files: only what the
 administrator put (or linked) into ``indexes`` in the folder of the installation can be named.

@@ -1,4 +1,4 @@
-"""A file with one JSON object a line, read where it is needed. In: a key. Out: the object."""
+"""JSON Lines file with random access by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a PostgreSQL database, read only. In: an alias, SQL, parameters. Out: rows as dicts.
+"""Read-only queries of a PostgreSQL database, rows as dicts.
 
 The connection is used once and dropped: what the SQL sets, locks or leaves behind goes with it.
 """

@@ -1,4 +1,4 @@
-"""Rows of a SQLite database, read only. In: an alias, SQL, parameters. Out: rows as dicts."""
+"""Read-only queries of a SQLite database, rows as dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks an HTTP API. In: an address and templates for a request. Out: the items of its JSON answer.
+"""Data source ``api``: an HTTP request from templates, the items of its JSON answer as hits.
 
 Values go into the path percent-encoded, into parameters and the body as values: none can become
 another parameter, another path or another host.

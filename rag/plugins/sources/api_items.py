@@ -1,4 +1,4 @@
-"""From what an API answered to hits. In: bytes, JMESPath expressions. Out: hits with their data.
+"""Hits from a JSON answer by JMESPath expressions.
 
 JMESPath and not JSONPath: one grammar with one test suite, and it shapes as well as it selects.
 """

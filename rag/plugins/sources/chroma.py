@@ -1,4 +1,4 @@
-"""A Chroma collection that somebody made. In: a question. Out: its nearest records.
+"""Data source ``chroma``: nearest records of an existing Chroma collection.
 
 A server is asked over HTTP (its API v2) and needs no package; a folder of Chroma's own needs the
 extra, which opens it in this process.

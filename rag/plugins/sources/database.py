@@ -1,4 +1,4 @@
-"""Rows of a relational database. In: an SQL template and values. Out: one hit per row.
+"""Data source ``database``: an SQL template with bound values, one hit per row.
 
 Read only, on every level that there is: checked words, a read-only transaction, a cursor that can
 only select. Functions are beyond it: give the alias a role with few rights.

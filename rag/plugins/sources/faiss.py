@@ -1,4 +1,4 @@
-"""A FAISS index that somebody made. In: a question. Out: its nearest rows, with text and metadata.
+"""Data source ``faiss``: nearest rows of an existing FAISS index, with text and metadata.
 
 Texts come from a JSON Lines file beside the index. Pickles, as LangChain writes them, run code
 when they are read and are never opened.

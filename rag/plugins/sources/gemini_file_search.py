@@ -1,4 +1,4 @@
-"""Stores that answer: Gemini File Search, and ours in its shape. In: stores or files. Out: chunks.
+"""Data source ``gemini_file_search``: the chunks that a store's answer rests on are the hits.
 
 What the answer rests on are the hits, in the order of use; there are no scores. The answer itself
 is with the first.

@@ -1,4 +1,4 @@
-"""Our own stores. In: names of stores and how to search. Out: chunks that the asker may read."""
+"""Data source ``vector_store``: chunks of our own stores that the caller may read."""
 
 from __future__ import annotations
 

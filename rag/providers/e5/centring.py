@@ -1,4 +1,4 @@
-"""Takes the language out of vectors. In: a raw vector and its role. Out: a unit vector.
+"""Language centring of multilingual-e5 vectors: the language's direction is removed.
 
 multilingual-e5 puts texts of one language close together whatever they say: a Chinese question is
 nearer to any Chinese text than to its own answer in English. The means of English and of Chinese
@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.providers.texts import unit
+from rag.providers.texts import unit_vector
 
 Role = Literal["query", "passage"]
 ROLES: tuple[Role, ...] = ("query", "passage")
@@ -33,10 +33,12 @@ def centre(vector: NDArray[np.float32], role: Role) -> NDArray[np.float32]:
     """
     origin, direction = _lines()[role]
     moved = vector - origin
-    return unit(moved - float(moved @ direction) * direction)
+    return unit_vector(moved - float(moved @ direction) * direction)
 
 
 @lru_cache(maxsize=1)
 def _lines() -> dict[Role, tuple[NDArray[np.float32], NDArray[np.float32]]]:
     means: NDArray[np.float32] = np.load(MEANS_PATH)  # [role, English or Chinese, dim]
-    return {role: (means[i, 0], unit(means[i, 1] - means[i, 0])) for i, role in enumerate(ROLES)}
+    return {
+        role: (means[i, 0], unit_vector(means[i, 1] - means[i, 0])) for i, role in enumerate(ROLES)
+    }

@@ -1,4 +1,4 @@
-"""multilingual-e5-small on this machine. In: texts. Out: centred unit vectors of 384 floats."""
+"""Embedder multilingual-e5-small on ONNX Runtime: centred unit vectors of 384 floats."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rag.providers.e5.centring import CENTRING_VERSION, Role, centre
 from rag.providers.e5.prepare import GRAPH_VERSION, PRECISIONS, prepare_model
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.providers.e5.weights import SHA256, SHARED, Weights
-from rag.providers.once import Once, Threads
-from rag.providers.texts import unit
+from rag.providers.once import Once, TextThreads
+from rag.providers.texts import unit_vector
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -47,7 +47,7 @@ class E5Embedder:
             f"{precision}/weights-{SHA256[:8]}/graph-{GRAPH_VERSION}"
             f"/tokens-{self.tokenizer.version}/prefix-e5/axis-{CENTRING_VERSION}"
         )
-        self._threads = Threads(threads)
+        self._threads = TextThreads(threads)
         self._model = Once(lambda: _Model(SHARED.get(), precision, cache_dir))
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -72,7 +72,7 @@ class E5Embedder:
         total = np.zeros(self.dim, dtype=np.float32)
         for window in windows:
             total += len(window) * model.run(window)
-        return unit(total)
+        return unit_vector(total)
 
     def _stack(self, vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         return np.stack(vectors) if vectors else np.empty((0, self.dim), dtype=np.float32)

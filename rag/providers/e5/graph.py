@@ -1,4 +1,4 @@
-"""Writes multilingual-e5-small as an ONNX graph. In: weights and a precision. Out: model bytes.
+"""ONNX graph of multilingual-e5-small, written from its weights in fp32 or int8.
 
 One text a run: input ``x`` [1, tokens, 384] is the sum of word, position and type embeddings,
 output ``y`` [1, 384] the mean of the last layer. Linear layers in int8 scale the activations of

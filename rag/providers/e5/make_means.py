@@ -1,4 +1,4 @@
-"""Computes the means that ``centring`` works with. In: sentences.txt. Out: means.npy.
+"""Means for the centring, computed from sentences.txt into means.npy.
 
 Run ``python -m rag.providers.e5.make_means`` after changing the sentences, and raise
 ``CENTRING_VERSION``. The sentences are translations of each other, so that the two means of a role

@@ -1,4 +1,4 @@
-"""Keeps the built graph on disk. In: weights and a precision. Out: the path of a whole model file.
+"""Model file cache: the built ONNX graph on disk.
 
 Racing processes build it once; a process killed while building leaves nothing that is ever read.
 """

@@ -1,4 +1,4 @@
-"""XLM-RoBERTa's tokens. In: any text. Out: token ids, counts, positions in the text as given.
+"""XLM-RoBERTa tokenizer (sentencepiece): ids, counts and offsets in the original text.
 
 Vocabulary and replacements come from the weights file. The replacements are made here and not by
 the sentencepiece package, because positions must be code points of the original text.

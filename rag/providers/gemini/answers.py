@@ -1,4 +1,4 @@
-"""Questions to Gemini's stores, or about files sent along. In: a question. Out: its answer."""
+"""Gemini answers: questions to File Search stores, or about files sent along."""
 
 from __future__ import annotations
 

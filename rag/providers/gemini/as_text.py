@@ -1,4 +1,4 @@
-"""Files that models do not read as they are. In: files sent along. Out: the same, some as text.
+"""Attachments as text: Office files that Gemini's models refuse, converted before they are sent.
 
 Gemini's stores read Office files; its models refuse them, and take text for UTF-8.
 """

@@ -1,4 +1,4 @@
-"""Files sent along with a question. In: paths. Out: the SDK's parts; nothing stays at Gemini.
+"""Attachments of a Gemini request: files as the SDK's parts; none stays at Gemini.
 
 Small files go inside the request, larger ones through the Files API, which keeps them for 48 hours
 unless they are deleted.

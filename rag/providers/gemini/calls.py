@@ -1,4 +1,4 @@
-"""Calls of the SDK for files and stores. In: what to do. Out: its result, or an error of ours."""
+"""SDK calls for files and stores, with deadlines and our errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag.core.deadline import Deadline
 from rag.core.errors import NotFoundError
 from rag.providers.gemini.client import GeminiEndpoint, call_errors, gemini_failure, http_options
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry
-from rag.providers.remote.service import Service
+from rag.providers.remote.service import RemoteService
 
 if TYPE_CHECKING:
     from google.genai.client import AsyncClient
@@ -26,7 +26,7 @@ class Calls:
     """How one account is called; ``timeout_s`` bounds a request, a deadline all of them."""
 
     endpoint: GeminiEndpoint
-    service: Service
+    service: RemoteService
     retry: RetryPolicy
     timeout_s: float
 

@@ -1,4 +1,4 @@
-"""Chat on Gemini. In: messages. Out: an answer, whole or in pieces."""
+"""Gemini chat model: whole answers and streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The google-genai SDK, one client a process. In: key and address. Out: it; failures as values."""
+"""google-genai client, one per process, and its failures as our errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import ConfigurationError
-from rag.providers.remote.retry import Failure, wished_wait_s
-from rag.providers.remote.service import Service, check_address, check_key
+from rag.providers.remote.retry import Failure, parse_retry_after
+from rag.providers.remote.service import RemoteService, check_address, check_key
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -56,12 +56,12 @@ class GeminiEndpoint:
         """Return the base URL that is called."""
         return self.base_url or DEFAULT_URL
 
-    def service(self, model: str) -> Service:
+    def service(self, model: str) -> RemoteService:
         """Return how errors name Gemini and ``model``."""
         name = (
             f"Gemini at {check_address(self.base_url, URL_SETTING)}" if self.base_url else "Gemini"
         )
-        return Service(name, model, KEY_SETTING, URL_SETTING, self.api_key.strip())
+        return RemoteService(name, model, KEY_SETTING, URL_SETTING, self.api_key.strip())
 
     def client(self) -> Client:
         """Return this process's client; it costs about 110 ms once."""
@@ -93,7 +93,7 @@ def call_errors() -> tuple[type[Exception], ...]:
     return errors.APIError, httpx2.HTTPError, *shapes
 
 
-def gemini_failure(service: Service, error: Exception, timeout_s: float) -> Failure:
+def gemini_failure(service: RemoteService, error: Exception, timeout_s: float) -> Failure:
     """Return what one of ``call_errors`` means for the caller."""
     # Heavy SDK; it is loaded here already, since it raised the error.
     import httpx2
@@ -125,7 +125,9 @@ def _retry_after_s(error: APIError) -> float | None:
     """Return the seconds of google.rpc.RetryInfo ("17s"), or of the Retry-After header."""
     wishes = [str(detail.get("retryDelay", "")).removesuffix("s") for detail in _details(error)]
     wishes.append(getattr(error.response, "headers", {}).get("retry-after", ""))
-    return next((wait_s for wish in wishes if (wait_s := wished_wait_s(wish)) is not None), None)
+    return next(
+        (wait_s for wish in wishes if (wait_s := parse_retry_after(wish)) is not None), None
+    )
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""Gemini's embeddings. In: texts. Out: unit vectors, one a text."""
+"""Gemini embedder: unit vectors, one per text."""
 
 from __future__ import annotations
 

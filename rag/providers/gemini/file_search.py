@@ -1,4 +1,4 @@
-"""The FileSearch port on Gemini. In: files and questions. Out: documents and grounded answers."""
+"""Gemini File Search: the FileSearch port on Gemini."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Gemini answered, and from what. In: its response or its pieces. Out: a grounded answer."""
+"""Grounding metadata of Gemini's responses, whole or streamed, as a grounded answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding
 from rag.providers.gemini.reply import read_reply
 from rag.providers.gemini.resources import plain_metadata
 from rag.providers.remote.answers import check_answer
-from rag.providers.remote.service import Service
+from rag.providers.remote.service import RemoteService
 from rag.stages.citing.grounding import GroundingSupport as AnswerSupport
 from rag.stages.citing.grounding import resolve_groundings
 from rag.stages.text.terms import is_han
@@ -31,7 +31,7 @@ LEFT_NOTICES = {
 class Heard:
     """Collects an answer, whole or in pieces; the newest reason, counts and grounding hold."""
 
-    def __init__(self, service: Service, question: GroundedQuestion) -> None:
+    def __init__(self, service: RemoteService, question: GroundedQuestion) -> None:
         self._service = service
         self._question = question
         self._parts: list[str] = []

@@ -1,4 +1,4 @@
-"""Lists at Gemini, page by page. In: calls. Out: all stores or documents, an upload's document."""
+"""Paginated lists of Gemini's stores and documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wait until an uploaded document can be found. In: an upload. Out: the active document.
+"""Long-running upload operations: polled until the document is active.
 
 An operation may never say that it is done although the document is active long since (seen by
 others on the live service), so the document's own state is looked at as well.

@@ -1,4 +1,4 @@
-"""A stream of the SDK that ends when it is left. In: the SDK's iterator. Out: chunk after chunk."""
+"""Stream reader for the SDK's iterators that ends when its consumer leaves."""
 
 from __future__ import annotations
 

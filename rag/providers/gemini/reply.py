@@ -1,4 +1,4 @@
-"""Gemini's messages. In: a chat request. Out: the SDK's config; from answers: text and reason."""
+"""Gemini request config from a chat request, and text and finish reason of a response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.providers.gemini.client import http_options
 from rag.providers.gemini.tool_calls import calls_in, declared
-from rag.providers.remote.service import Service
+from rag.providers.remote.service import RemoteService
 
 if TYPE_CHECKING:
     from google.genai.types import (
@@ -71,7 +71,7 @@ def config_of(
         ) from None
 
 
-def read_reply(service: Service, response: GenerateContentResponse) -> ChatReply:
+def read_reply(service: RemoteService, response: GenerateContentResponse) -> ChatReply:
     """Return the text (thoughts left out), reason and tokens of an answer or a piece of it.
 
     Raises ProviderError when the prompt was blocked; an empty text is the caller's to judge.

@@ -1,4 +1,4 @@
-"""Gemini's stores and documents. In: the SDK's objects, people's names. Out: the port's values."""
+"""Gemini resources: the SDK's stores and documents as the port's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP clients under the SDK. In: requests. Out: answers that the SDK can go by, or errors.
+"""HTTP transports below the SDK that turn false successes into errors.
 
 The SDK does not look at what a deletion is answered with, takes null and an error's body for an
 empty success, and sends a piece of an upload that is not acknowledged three more times, with pauses

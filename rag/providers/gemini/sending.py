@@ -1,4 +1,4 @@
-"""Files on their way to Gemini. In: a path. Out: a binary file that the SDK reads piece by piece.
+"""File sending: open binary files that the SDK reads piece by piece.
 
 Files go as open files and never as paths: the SDK would put a path's name into a header, which
 breaks for all names that are not ASCII, and would guess types by a table that knows few.

@@ -1,4 +1,4 @@
-"""Function calling of Gemini. In: tools, turns, parts. Out: the SDK's turns; calls."""
+"""Function calling of Gemini: tools and turns as the SDK's objects, calls read from its parts."""
 
 from __future__ import annotations
 

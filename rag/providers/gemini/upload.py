@@ -1,4 +1,4 @@
-"""One file into a File Search store. In: a file and its rule. Out: an operation; nothing left."""
+"""Upload of one file into a File Search store, cleaned up after a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that ends with its deadline. In: a coroutine. Out: its result, or why nobody waits for it.
+"""Deadline runner: a coroutine on an event loop and thread of its own, cancelled at its deadline.
 
 Blocking calls run on a loop of their own in a thread of their own: only so can a cancelled call
 leave a read that hangs, and what it tells of its progress reach the caller's thread.

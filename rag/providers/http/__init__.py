@@ -1,1 +1,1 @@
-"""To be written."""
+"""Guarded HTTP client: fetches addresses that people configured, safe from SSRF."""

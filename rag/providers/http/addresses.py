@@ -1,4 +1,4 @@
-"""Which addresses may be called. In: a url's host, the addresses it leads to. Out: a verdict.
+"""SSRF guard: which hosts and IP addresses may be called.
 
 Pure: no look-up happens here. Only the public internet may be called, and what is listed.
 """

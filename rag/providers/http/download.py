@@ -1,7 +1,4 @@
-"""What lies at an address, brought to disk. In: http, https or data. Out: a budgeted file.
-
-A file that grows within a budget shared with others. In: bytes. Out: a file, or LimitError.
-"""
+"""Downloads of http, https and data URLs to disk, within a budget of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong with a call, for people. In: errors off the wire. Out: failures without secrets.
+"""HTTP failures as our errors, without secrets.
 
 Addresses are named by host and port only: paths and parameters carry keys.
 """
@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, ProviderTimeoutError
 from rag.core.sources import FetchRequest
-from rag.providers.remote.retry import Failure, wished_wait_s
+from rag.providers.remote.retry import Failure, parse_retry_after
 
 # What tells nothing about the caller: these headers go along to another origin, and are no secret.
 PLAIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
@@ -88,7 +88,7 @@ class Callee:
             reason=self.clean(reason),
         )
         is_transient = status in TRANSIENT or (status >= 500 and status not in PERMANENT)
-        return Failure(error, is_transient, wished_wait_s(headers.get("retry-after", "")))
+        return Failure(error, is_transient, parse_retry_after(headers.get("retry-after", "")))
 
     def clean(self, text: str) -> str:
         """Return a server's words without the call's secrets, on one line, short."""

@@ -1,4 +1,4 @@
-"""Calls to addresses that people configured or sent. In: a request. Out: a reply, bounded and safe.
+"""Guarded fetch: one request with its redirects, bounded in time and size.
 
 No proxy of the environment is used: it would resolve names itself, past the check. Any port may be
 called on the public internet; private addresses only when they are listed.

@@ -1,4 +1,4 @@
-"""One request to one checked address. In: a hop. Out: its response while it is open; the next hop.
+"""One hop: a request to one checked address, and the redirect that follows from it.
 
 A redirect is a new hop with a look-up and a check of its own; what is secret stays with its origin.
 """

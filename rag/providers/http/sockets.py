@@ -1,4 +1,4 @@
-"""Sockets that keep a deadline. In: a name, or checked addresses. Out: addresses; a connection.
+"""Sockets with a deadline: name resolution and connections to checked addresses.
 
 Nothing here blocks longer than the deadline, and a cancelled call wakes up at once.
 """

@@ -1,4 +1,4 @@
-"""What Milvus holds follows Postgres. In: chunks as they are now. Out: the same in Milvus."""
+"""Milvus feeding: upserts and deletes that follow Postgres."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from rag.providers.postgres.outbox.feed_rows import FeedRow
 _READ_AT_ONCE = 10_000
 
 
-def feed(server: MilvusServer, space_id: int, rows: Sequence[FeedRow], gone: Sequence[int]) -> None:
+def feed_collection(
+    server: MilvusServer, space_id: int, rows: Sequence[FeedRow], gone: Sequence[int]
+) -> None:
     """Write chunks over what is there, and remove those that are ``gone``; twice is like once."""
     name = collection_name(space_id)
     if rows:
@@ -27,7 +29,7 @@ def feed(server: MilvusServer, space_id: int, rows: Sequence[FeedRow], gone: Seq
         server.call("delete", name, ids=list(gone))
 
 
-def held_chunks(server: MilvusServer, space_id: int) -> Iterator[list[int]]:
+def stored_chunk_ids(server: MilvusServer, space_id: int) -> Iterator[list[int]]:
     """Yield the ids of all chunks of a collection, some at a time."""
     rows = server.read(
         "query_iterator",

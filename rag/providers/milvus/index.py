@@ -1,4 +1,4 @@
-"""The search port on Milvus. In: a resolved query. Out: hits, decided and scored by Postgres.
+"""Search index on Milvus: hits proposed by Milvus, filtered and scored by Postgres.
 
 Milvus proposes chunks; what has changed since it was fed is proposed by the outbox. Postgres lets
 through what the caller may see now, and scores it with the vectors and words that it has now.

@@ -1,4 +1,4 @@
-"""Which chunks Milvus proposes. In: a query's numbers and what may be found. Out: chunk ids.
+"""Milvus candidates: chunk ids by vector and words.
 
 Its filters only spare proposals that Postgres would refuse: what it holds may be out of date.
 """

@@ -1,4 +1,4 @@
-"""One Milvus, a server by its address or a file of milvus-lite. In: calls. Out: what it answers.
+"""Milvus client: a server by address, or a file of milvus-lite.
 
 Its words pass ``clean`` and its exceptions go no further: both may quote what they were sent.
 """
@@ -19,7 +19,7 @@ from rag.core.errors import (
     ProviderTimeoutError,
     RAGError,
 )
-from rag.providers.remote.service import Service, check_address, check_key
+from rag.providers.remote.service import RemoteService, check_address, check_key
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -42,7 +42,7 @@ class MilvusServer:
         self._token = check_key(token, TOKEN_SETTING)
         self._is_lite = self._uri.endswith(".db") and "://" not in self._uri
         self.name = "milvus-lite" if self._is_lite else f"Milvus at {_address(self._uri)}"
-        self._service = Service(self.name, "-", TOKEN_SETTING, URI_SETTING, self._token)
+        self._service = RemoteService(self.name, "-", TOKEN_SETTING, URI_SETTING, self._token)
         self._lock = threading.Lock()
         self._client: MilvusClient | None = None
 

@@ -1,4 +1,4 @@
-"""Chat on any OpenAI-compatible server. In: messages. Out: an answer, whole or in pieces."""
+"""Chat model on any OpenAI-compatible server: whole answers and streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The openai SDK, one client a process. In: address and key. Out: clients; failures as values."""
+"""openai client, one per process and endpoint, and its failures as our errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rag.core.errors import ConfigurationError
-from rag.providers.remote.retry import Failure, wished_wait_s
-from rag.providers.remote.service import Service, check_address, check_key
+from rag.providers.remote.retry import Failure, parse_retry_after
+from rag.providers.remote.service import RemoteService, check_address, check_key
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, Omit, OpenAI, OpenAIError
@@ -53,10 +53,10 @@ class Endpoint:
             )
         return cls(url or DEFAULT_URL, key)
 
-    def service(self, model: str) -> Service:
+    def service(self, model: str) -> RemoteService:
         """Return how errors name this endpoint and ``model``."""
         name = check_address(self.base_url, URL_SETTING)
-        return Service(name, model, KEY_SETTING, URL_SETTING, self.api_key)
+        return RemoteService(name, model, KEY_SETTING, URL_SETTING, self.api_key)
 
     def headers(self) -> Mapping[str, str | Omit]:
         """Return what to change in a request's headers."""
@@ -71,7 +71,7 @@ class Endpoint:
         return _clients_of(os.getpid(), self)
 
 
-def openai_failure(service: Service, error: OpenAIError, timeout_s: float) -> Failure:
+def openai_failure(service: RemoteService, error: OpenAIError, timeout_s: float) -> Failure:
     """Return what an exception of the SDK means for the caller."""
     # The SDK takes 0.5 s and 49 MB; it is loaded here already, since it raised the error.
     import openai
@@ -107,7 +107,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of Retry-After (RFC 9110 section 10.2.3), or of its usual ms form."""
     with contextlib.suppress(ValueError):
         return float(headers.get("retry-after-ms", "")) / 1000.0
-    return wished_wait_s(headers.get("retry-after", ""))
+    return parse_retry_after(headers.get("retry-after", ""))
 
 
 @lru_cache(maxsize=16)

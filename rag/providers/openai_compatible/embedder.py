@@ -1,4 +1,4 @@
-"""Embeddings of any OpenAI-compatible server. In: texts. Out: unit vectors, one a text."""
+"""Embedder on any OpenAI-compatible server: unit vectors, one per text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a model's thinking out of its answer. In: pieces of text. Out: the same without thoughts.
+"""Reasoning filter: removes a model's <think> blocks from a streamed answer.
 
 DeepSeek-R1, QwQ and Qwen3 behind servers without a reasoning parser write <think>…</think> into
 the answer itself; a tag may come in any number of pieces.

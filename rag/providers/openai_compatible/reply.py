@@ -1,4 +1,4 @@
-"""Chat bodies on the wire. In: a request. Out: JSON to send; from JSON: text, reason, tokens."""
+"""Chat completion wire format: request bodies, and text, finish reason and tokens of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Function calling on the wire. In: tools, turns; deltas of calls. Out: JSON to send; calls."""
+"""Function calling wire format: tools and turns as JSON, calls from streamed deltas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as an answer. In: a chat model's text and why it stopped. Out: nothing, or an error.
+"""Answer validation of chat models: finish reasons and empty texts as errors.
 
 Reasons are the words stop, length and content_filter whatever the vendor calls them.
 """
@@ -6,10 +6,12 @@ Reasons are the words stop, length and content_filter whatever the vendor calls 
 from __future__ import annotations
 
 from rag.core.errors import ProviderError
-from rag.providers.remote.service import Service
+from rag.providers.remote.service import RemoteService
 
 
-def check_answer(service: Service, text: str, finish_reason: str, *, refusal: str = "") -> None:
+def check_answer(
+    service: RemoteService, text: str, finish_reason: str, *, refusal: str = ""
+) -> None:
     """Raise ProviderError saying why there is no text in a finished answer."""
     if text.strip():
         return

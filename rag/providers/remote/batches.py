@@ -1,4 +1,4 @@
-"""Many texts through a service that takes a few at a time. In: texts. Out: vectors in order."""
+"""Batching of texts for embedding services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BatchLimits:
     concurrency: int = 4
 
 
-def sendable(text: str) -> str:
+def sendable_text(text: str) -> str:
     """Return the text as it can be sent; raise InvalidInputError when nothing is left of it."""
     sent = UNSENDABLE.sub(" ", text)
     if not sent.strip():
@@ -61,7 +61,7 @@ class Batches:
 
         The first error is raised, and what had not begun by then is not sent any more.
         """
-        cut = [self._windows(sendable(text)) for text in texts]
+        cut = [self._windows(sendable_text(text)) for text in texts]
         rows = self._send([prefix + window for windows in cut for window in windows], request)
         return rows if len(rows) == len(texts) else _averaged(rows, cut)
 

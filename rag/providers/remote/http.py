@@ -1,4 +1,4 @@
-"""HTTP clients for the SDKs. In: an address. Out: httpx2 clients that keep time, leave no trace.
+"""HTTP transports for the SDKs, with timeouts and without redirects.
 
 Redirects are not followed: httpx2 would carry Gemini's key header to the other host.
 """

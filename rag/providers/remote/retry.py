@@ -1,4 +1,4 @@
-"""The one retry layer of remote calls. In: a policy and an attempt. Out: its result, or its error.
+"""Retry policy of remote calls, the only one: backoff, Retry-After, deadline.
 
 The SDKs' own retries are switched off: they ignore the deadline, one of them Retry-After too.
 """
@@ -69,7 +69,7 @@ async def await_with_retry(
         await asyncio.sleep(budget.wait_after(outcome))
 
 
-def wished_wait_s(value: str) -> float | None:
+def parse_retry_after(value: str) -> float | None:
     """Return the seconds of a Retry-After header, a number or a date (RFC 9110 section 10.2.3)."""
     with contextlib.suppress(ValueError):
         return float(value)

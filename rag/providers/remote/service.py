@@ -1,4 +1,4 @@
-"""A remote model service as errors name it. In: what went wrong on the wire. Out: failures.
+"""Remote service errors: statuses and bodies as our errors, cleaned of secrets.
 
 Whatever a server says passes ``clean`` first: servers quote keys and send whole web pages.
 """
@@ -16,7 +16,7 @@ MAX_REASON_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class RemoteService:
     """Who is called: its name and model for people, the settings that lead to it, its secret."""
 
     name: str

@@ -1,4 +1,4 @@
-"""Numbers off the wire to vectors. In: one row a text, as it came. Out: float32 of length 1."""
+"""Vector decoding: validated numbers as float32 unit vectors, one row per text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ProviderError
-from rag.providers.remote.service import Service
+from rag.providers.remote.service import RemoteService
 
 
-def unit_vectors(service: Service, rows: Sequence[object], dim: int) -> NDArray[np.float32]:
+def unit_vectors(service: RemoteService, rows: Sequence[object], dim: int) -> NDArray[np.float32]:
     """Return float32 [n, dim], L2-normalised; raise ProviderError for anything else.
 
     A row is a list of numbers or base64 of little-endian float32; ``dim`` 0 takes any one size.
@@ -44,7 +44,7 @@ def unit_vectors(service: Service, rows: Sequence[object], dim: int) -> NDArray[
     return matrix.astype(np.float32)
 
 
-def _decode(service: Service, row: object) -> NDArray[np.float64]:
+def _decode(service: RemoteService, row: object) -> NDArray[np.float64]:
     try:
         if isinstance(row, str):
             raw = base64.b64decode(row, validate=True)

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Sandbox: parsing and rendering of uploaded files in limited child processes."""

@@ -1,4 +1,4 @@
-"""Draws one page of a PDF in a limited process of its own. In: a path. Out: a picture, marks."""
+"""Page renderer: one PDF page as an image, in a limited child process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The process that parses one file: ``python -m rag.providers.sandbox.parse_child FOLDER``.
+"""Parser child process: ``python -m rag.providers.sandbox.parse_child FOLDER``.
 
-In: ``FOLDER/job``. Out: ``FOLDER/text`` and ``FOLDER/facts``, or an error in ``FOLDER/facts``. It
-knows no Django, holds no database and no network connection, and may be killed at any moment.
+Reads ``FOLDER/job``; writes ``FOLDER/text`` and ``FOLDER/facts``, or an error in ``FOLDER/facts``.
+It knows no Django, holds no database and no network connection, and may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 2 * 1024**3
 def main(folder: Path) -> int:
     """Parse within the job's limits, write what came of it and return the exit code."""
     job = json.loads((folder / "job").read_text(encoding="utf-8"))
-    keep_within(job)
+    limit_process(job)
     try:
         _parse(folder, job)
     except MemoryError:
@@ -52,7 +52,7 @@ def _parse(folder: Path, job: dict[str, Any]) -> None:
         write_facts(folder, {"error": error.as_dict()})
 
 
-def keep_within(job: dict[str, Any]) -> None:
+def limit_process(job: dict[str, Any]) -> None:
     """Limit this process to the job's ``cpu_s`` and ``memory_bytes``."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))

@@ -1,4 +1,4 @@
-"""Parses each file in a limited process of its own. In: a path. Out: a document or a refusal."""
+"""Sandboxed parser: the Parser port, each file in a limited child process."""
 
 from __future__ import annotations
 

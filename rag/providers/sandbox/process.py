@@ -1,4 +1,4 @@
-"""Processes that touch what people upload. In: a module, a folder with its job. Out: an exit code.
+"""Child processes with limits on memory, time and files, for what people upload.
 
 They see no settings and no secrets, and end with all that they started.
 """

@@ -1,7 +1,7 @@
-"""The process that draws one page: ``python -m rag.providers.sandbox.render_child FOLDER``.
+"""Renderer child process: ``python -m rag.providers.sandbox.render_child FOLDER``.
 
-In: ``FOLDER/job``. Out: ``FOLDER/png`` and ``FOLDER/facts``, or an error in ``FOLDER/facts``. It
-knows no Django, holds no database and no network connection, and may be killed at any moment.
+Reads ``FOLDER/job``; writes ``FOLDER/png`` and ``FOLDER/facts``, or an error in ``FOLDER/facts``.
+It knows no Django, holds no database and no network connection, and may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 from rag.core.errors import DocumentError
-from rag.providers.sandbox.parse_child import OUT_OF_MEMORY, keep_within, write_facts
+from rag.providers.sandbox.parse_child import OUT_OF_MEMORY, limit_process, write_facts
 from rag.stages.draw_page import draw_page
 
 
 def main(folder: Path) -> int:
     """Draw within the job's limits, write what came of it and return the exit code."""
     job = json.loads((folder / "job").read_text(encoding="utf-8"))
-    keep_within(job)
+    limit_process(job)
     try:
         drawn = draw_page(Path(job["path"]), job["name"], job["page"], job["quote"])
         (folder / "png").write_bytes(drawn.png)

@@ -9,7 +9,7 @@ from datetime import datetime
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
-from rag.stages.chunking.diff_texts import Run, diff_texts
+from rag.stages.chunking.diff_texts import DiffRun, diff_texts
 
 MAX_REVISIONS = 200
 
@@ -40,7 +40,7 @@ def chunk_revisions(*, scope: Scope, chunk_id: int) -> list[Revision]:
     ]
 
 
-def diff_revisions(*, scope: Scope, chunk_id: int, old: int, new: int) -> Sequence[Run]:
+def diff_revisions(*, scope: Scope, chunk_id: int, old: int, new: int) -> Sequence[DiffRun]:
     """Return what changed from one revision to another, word by word.
 
     Raises NotFoundError to who may not read the chunk and for a revision that is not kept.

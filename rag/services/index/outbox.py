@@ -10,7 +10,7 @@ from django.db import transaction
 from rag import models
 from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import drop_collection, fed_spaces, make_collection
-from rag.providers.milvus.feeding import feed, held_chunks
+from rag.providers.milvus.feeding import feed_collection, stored_chunk_ids
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.outbox.feed_rows import (
@@ -68,7 +68,7 @@ def _enqueue_lost() -> int:
     for space_id in sorted(fed_spaces(server)):
         if space_id and space_id not in feedable_spaces():
             continue
-        for held in held_chunks(server, space_id):
+        for held in stored_chunk_ids(server, space_id):
             gone = deleted_chunks(space_id, held)
             enqueue_chunks(space_id, gone)
             release_db()
@@ -121,7 +121,7 @@ def _feed_batch(server: MilvusServer, waiting: PendingRows, made: set[int]) -> N
             make_collection(server, space_id, dims.get(space_id, 0))
             made.add(space_id)
         gone = sorted(set(chunk_ids) - {row.chunk_id for row in rows})
-        feed(server, space_id, rows, gone)
+        feed_collection(server, space_id, rows, gone)
 
 
 def _drop_lost(server: MilvusServer) -> set[int]:

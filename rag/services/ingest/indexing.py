@@ -33,7 +33,7 @@ from rag.services.index import (
 from rag.services.ingest.preserve_edits import EditPreserver, match_edits, reembed_edits
 from rag.services.ingest.staged_revision import stage_revision, stored_document
 from rag.services.wiring import registry as wiring
-from rag.stages.chunking.match_chunks import Matched
+from rag.stages.chunking.match_chunks import MatchedEdits
 
 _PUBLISHED = (
     "revision",
@@ -52,7 +52,9 @@ _PUBLISHED = (
 
 
 @transaction.atomic
-def activate_revision(*, file: models.File, document: ParsedDocument, planned: Matched) -> bool:
+def activate_revision(
+    *, file: models.File, document: ParsedDocument, planned: MatchedEdits
+) -> bool:
     """Swap the draft in, and what people did with it; False when the file was deleted meanwhile.
 
     ``planned`` is what the draft was cut around. Raises ConflictError when the draft relies on a

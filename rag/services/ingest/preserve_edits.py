@@ -19,7 +19,13 @@ from rag.providers.postgres.write.index_rows import delete_index_rows
 from rag.providers.postgres.write.staging import remove_staged_rows, staged_spans
 from rag.services.ingest.chunk_text import embed_chunk_text, index_chunk_text
 from rag.services.ingest.staged_revision import chunk_digest
-from rag.stages.chunking.match_chunks import Matched, Placed, Touched, make_room, match_chunks
+from rag.stages.chunking.match_chunks import (
+    ManualEdit,
+    MatchedEdits,
+    PlacedEdit,
+    free_ordinals,
+    match_chunks,
+)
 from rag.stages.chunking.outline import Outline
 
 _TOUCHED = ~Q(origin=models.Chunk.Origin.PARSED) | Q(enabled=False)
@@ -42,7 +48,7 @@ _ORIGINS = models.Chunk.Origin
 
 def match_edits(
     *, file: models.File, document: ParsedDocument, planned: Collection[int] = ()
-) -> Matched:
+) -> MatchedEdits:
     """Return the place of each chunk that was edited, switched off, added or deleted.
 
     Chunks that ``planned`` names count as such in any case. A file that nobody has touched costs
@@ -50,22 +56,22 @@ def match_edits(
     """
     touched = edited_chunks(file=file, planned=planned)
     if not touched:
-        return Matched()
+        return MatchedEdits()
     texts = models.File.objects.filter(pk=file.pk).values_list("canonical_text", flat=True)
     return match_chunks(texts.get(), document.text, touched)
 
 
-def edited_chunks(*, file: models.File, planned: Collection[int] = ()) -> list[Touched]:
+def edited_chunks(*, file: models.File, planned: Collection[int] = ()) -> list[ManualEdit]:
     """Return what people did to the file's chunks, where it lies in the present text."""
     chunks = models.Chunk.objects.live().filter(file=file).order_by()
     rows = chunks.filter(_TOUCHED | Q(pk__in=planned)) if planned else chunks.filter(_TOUCHED)
     touched = [
-        Touched(pk, start, own, end, chunk_id=pk)
+        ManualEdit(pk, start, own, end, chunk_id=pk)
         for pk, start, own, end in rows.values_list("pk", "char_start", "own_start", "char_end")
     ]
     # Deleted passages count downwards, so that no key is that of a chunk.
     touched += [
-        Touched(-pk, start, start, end)
+        ManualEdit(-pk, start, start, end)
         for pk, start, end in file.dropped_spans.values_list("pk", "char_start", "char_end")
     ]
     return touched
@@ -74,7 +80,9 @@ def edited_chunks(*, file: models.File, planned: Collection[int] = ()) -> list[T
 class EditPreserver:
     """What is done before and after ``swap_revision``, in the transaction that holds the file."""
 
-    def __init__(self, *, file: models.File, document: ParsedDocument, planned: Matched) -> None:
+    def __init__(
+        self, *, file: models.File, document: ParsedDocument, planned: MatchedEdits
+    ) -> None:
         """Take the file at its coming revision; the draft was cut around ``planned``."""
         self._file, self._document = file, document
         ids = {one.touched.chunk_id for one in planned.kept if one.touched.chunk_id}
@@ -125,7 +133,7 @@ class EditPreserver:
     def _ordinals(self) -> dict[int, int]:
         """Return the ordinal of each kept passage; the draft's rows for it are removed."""
         passages = [one for one in self._matched.kept if not one.touched.is_added]
-        room = make_room(staged_spans(self._file.pk), self._matched.holes)
+        room = free_ordinals(staged_spans(self._file.pk), self._matched.holes)
         if room is None:
             raise ConflictError(
                 "The file's chunks changed while it was indexed.", hint="Index it again."
@@ -134,7 +142,7 @@ class EditPreserver:
         remove_staged_rows(self._file.pk, unwanted)
         return {one.touched.key: at for one, at in zip(passages, ordinals, strict=True)}
 
-    def _move(self, row: models.Chunk, placed: Placed, outline: Outline) -> None:
+    def _move(self, row: models.Chunk, placed: PlacedEdit, outline: Outline) -> None:
         start, end = placed.char_start, placed.char_end
         row.char_start, row.own_start, row.char_end = start, placed.own_start, end
         row.file_revision = self._file.revision

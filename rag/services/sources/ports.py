@@ -1,4 +1,4 @@
-"""What the house lends its data sources. In: requests. Out: hits, vectors, replies, secrets."""
+"""Source ports: search, embeddings, guarded HTTP and secrets that data sources may use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class HousePorts:
+class SourceContext:
     """``rag.core.sources.SourcePorts`` on our own services; has no state and may be shared."""
 
     def search(

@@ -1,7 +1,4 @@
-"""One data source, asked until it answers. In: a call and its question. Out: what became of it.
-
-Several data sources at once. In: calls and a question. Out: what each found, or how it failed.
-"""
+"""Data source runner: one source, or several concurrently; failures are outcomes."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from rag.core.options import read_options
 from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery, SourceResult
 from rag.services.sources.calls import SourceCall, SourceOutcome
-from rag.services.sources.ports import HousePorts
+from rag.services.sources.ports import SourceContext
 from rag.services.threads import start_detached
 
 _FIRST_PAUSE_S = 0.1
@@ -103,7 +100,7 @@ def run_sources(
 
     with deadline.on_cancel(cancel) if deadline else nullcontext():
         for call, limit in zip(calls, limits, strict=True):
-            query = SourceQuery(text, scope, limit, HousePorts(), {"user_query": text, **values})
+            query = SourceQuery(text, scope, limit, SourceContext(), {"user_query": text, **values})
             futures.append(
                 start_detached(partial(ask_source, call=call, query=query), deadline=limit)
             )

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Wiring: ports to the providers that the settings name."""

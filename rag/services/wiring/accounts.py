@@ -1,4 +1,4 @@
-"""Models on somebody's account. In: a name, and who pays. Out: the port."""
+"""Metered models: chat, embedding and rerank ports on a usage account."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""Which chat models write. In: a model's id. Out: whether it writes, or only quotes.
-
-Names to providers: the only place that knows which class stands behind a port.
-How each chat provider is made from the settings. In: a model's name. Out: the port.
-How each embedding provider is made from the settings. In: a model's name. Out: the port.
-Embedding models that somebody may use. In: who asks. Out: ``provider:model`` names.
-Chat models that answer from a script. In: a path, or the script itself. Out: the port.
-What proposes chunks to a search. In: settings. Out: the search port, and Milvus for feeding.
-Load the embedding model before the first question needs it.
-"""
+"""Provider registry: the one map from model names to provider classes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""To be written."""
+"""Chunking: documents cut into chunks, and manual edits carried to a new revision."""

@@ -1,4 +1,4 @@
-"""Cuts a document into chunks. In: a parsed document, a rule, a tokenizer. Out: chunks, lazily.
+"""Splitter: a parsed document into chunks of whole sentences within a token limit, lazily.
 
 The text is encoded window by window, so that memory does not grow with the document; whole
 sentences are packed up to the bound, and every chunk is counted once more as a text of its own.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rag.core.documents import Chunk, ChunkRule, ParsedDocument
 from rag.core.ports import Tokenizer
-from rag.stages.chunking.cut_around import leave_holes
+from rag.stages.chunking.cut_around import chunk_around_edits
 from rag.stages.chunking.outline import Outline
 from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
 
@@ -47,7 +47,7 @@ def chunk_document(
 
     ordinal = 0
     for section in outline.sections():
-        for span in leave_holes(section, holes, cut):
+        for span in chunk_around_edits(section, holes, cut):
             if span is None:
                 ordinal += 1
                 continue

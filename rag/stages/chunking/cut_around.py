@@ -1,4 +1,4 @@
-"""Cuts around passages that are taken. In: a section, holes, a way to cut. Out: spans and holes.
+"""Splitting around kept spans: sections cut so that edited chunks keep their place.
 
 Where the cuts fall on a hole's borders anyway, all others stay where they would be without it: a
 chunk that somebody edits moves none of its neighbours.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 
-class Cut(Protocol):
+class CutSpan(Protocol):
     """A span that was cut; its own part is ``[own, end)``."""
 
     @property
@@ -25,10 +25,10 @@ class Cut(Protocol):
         ...
 
 
-C = TypeVar("C", bound=Cut)
+C = TypeVar("C", bound=CutSpan)
 
 
-def leave_holes(
+def chunk_around_edits(
     section: tuple[int, int],
     holes: Sequence[tuple[int, int]],
     cut: Callable[[int, int], Iterator[C]],

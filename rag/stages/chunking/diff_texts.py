@@ -1,4 +1,4 @@
-"""What changed between two texts. In: both. Out: runs that stayed, went or came, in order.
+"""Text diff by words: runs that stayed, were removed or were added, in order.
 
 Words are compared, not characters: runs of letters and digits, single characters of scripts that
 write no blanks (Chinese, Japanese, Korean, Thai), white space, and every other sign by itself.
@@ -25,14 +25,14 @@ LITTLE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DiffRun:
     """A piece of text that is in both texts, only in the old one, or only in the new one."""
 
     kind: Literal["same", "gone", "new"]
     text: str
 
 
-def diff_texts(old: str, new: str) -> tuple[Run, ...]:
+def diff_texts(old: str, new: str) -> tuple[DiffRun, ...]:
     """Return runs: all but the new ones make ``old`` again, all but the gone ones ``new``.
 
     What went stands before what came in its place. Source of the matching: Ratcliff and Metzener,
@@ -51,7 +51,7 @@ def _runs(before: list[str], after: list[str]) -> Iterator[tuple[str, str, bool]
         yield "".join(before[first:last]), "".join(after[start:end]), tag == "equal"
 
 
-def _joined(runs: Iterator[tuple[str, str, bool]]) -> Iterator[Run]:
+def _joined(runs: Iterator[tuple[str, str, bool]]) -> Iterator[DiffRun]:
     """Put changes together: the little that two of them leave between them is part of both."""
     gone = new = blank = ""
     for old, now, is_same in runs:
@@ -65,7 +65,7 @@ def _joined(runs: Iterator[tuple[str, str, bool]]) -> Iterator[Run]:
     yield from _told(gone, new, blank)
 
 
-def _told(gone: str, new: str, same: str) -> Iterator[Run]:
-    yield from (Run("gone", gone),) if gone else ()
-    yield from (Run("new", new),) if new else ()
-    yield from (Run("same", same),) if same else ()
+def _told(gone: str, new: str, same: str) -> Iterator[DiffRun]:
+    yield from (DiffRun("gone", gone),) if gone else ()
+    yield from (DiffRun("new", new),) if new else ()
+    yield from (DiffRun("same", same),) if same else ()

@@ -1,4 +1,4 @@
-"""Finds passages of a text in its next version. In: both and spans. Out: where each lies now.
+"""Span tracking: where spans of a text lie in its next version.
 
 A passage is followed by its own words and those around it; what only differs in white space,
 width or punctuation marks is found too. What nothing tells from chance is not found.

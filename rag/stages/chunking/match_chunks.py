@@ -1,8 +1,7 @@
-"""What people did to a file's chunks, carried to its next text. In: both. Out: where each goes.
+"""Edit preservation: manual edits of chunks matched to the next version of the text.
 
-Nothing is lost: every chunk is kept at its passage, or at its place, or reported as homeless.
-
-Room in a draft for chunks that stay. In: where both lie. Out: ordinals, and rows not wanted.
+Nothing is lost: every chunk is kept at its passage, or at its place, or reported as a conflict.
+``free_ordinals`` makes room for kept chunks among the staged ones.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from rag.stages.chunking.follow_spans import follow_spans
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class ManualEdit:
     """A chunk that somebody edited, switched off or added, or a passage that somebody deleted.
 
     ``chunk_id`` None: deleted, ``key`` tells which. One that was added has an empty own part.
@@ -34,10 +33,10 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedEdit:
     """A touched one and its place in the new text; ``is_same`` says that the passage is equal."""
 
-    touched: Touched
+    touched: ManualEdit
     char_start: int
     own_start: int
     char_end: int
@@ -45,11 +44,11 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchedEdits:
     """Each touched one once: ``kept`` in order of the new text, ``homeless`` with a guess."""
 
-    kept: tuple[Placed, ...] = ()
-    homeless: tuple[Placed, ...] = ()
+    kept: tuple[PlacedEdit, ...] = ()
+    homeless: tuple[PlacedEdit, ...] = ()
 
     @property
     def holes(self) -> tuple[tuple[int, int], ...]:
@@ -57,15 +56,15 @@ class Matched:
         return tuple((one.own_start, one.char_end) for one in self.kept if not one.touched.is_added)
 
 
-def match_chunks(old: str, new: str, touched: Sequence[Touched]) -> Matched:
+def match_chunks(old: str, new: str, touched: Sequence[ManualEdit]) -> MatchedEdits:
     """Return where each touched one lies in ``new``; kept passages never overlap.
 
     A passage is followed with what it repeats of the one before it, or else without.
     """
     whole = follow_spans(old, new, [(one.char_start, one.char_end) for one in touched])
     own = follow_spans(old, new, [(one.own_start, one.char_end) for one in touched])
-    found: list[Placed] = []
-    gone: list[Touched] = []
+    found: list[PlacedEdit] = []
+    gone: list[ManualEdit] = []
     for one, with_overlap, alone in zip(touched, whole, own, strict=True):
         place = _placed(old, new, one, with_overlap, alone)
         if place is None:
@@ -79,31 +78,31 @@ def match_chunks(old: str, new: str, touched: Sequence[Touched]) -> Matched:
             last = max(last, place.char_end)
         else:
             gone.append(place.touched)
-    return Matched(tuple(kept), tuple(_homeless(old, new, gone)))
+    return MatchedEdits(tuple(kept), tuple(_homeless(old, new, gone)))
 
 
 def _placed(
-    old: str, new: str, one: Touched, whole: tuple[int, int] | None, own: tuple[int, int] | None
-) -> Placed | None:
+    old: str, new: str, one: ManualEdit, whole: tuple[int, int] | None, own: tuple[int, int] | None
+) -> PlacedEdit | None:
     if whole and whole[1] - whole[0] == one.char_end - one.char_start:
         start, end = whole
         is_same = new[start:end] == old[one.char_start : one.char_end]
-        return Placed(one, start, start + one.own_start - one.char_start, end, is_same)
+        return PlacedEdit(one, start, start + one.own_start - one.char_start, end, is_same)
     if own:
-        return Placed(one, own[0], *own, is_same=one.is_added)
+        return PlacedEdit(one, own[0], *own, is_same=one.is_added)
     return None
 
 
-def _homeless(old: str, new: str, gone: Sequence[Touched]) -> list[Placed]:
+def _homeless(old: str, new: str, gone: Sequence[ManualEdit]) -> list[PlacedEdit]:
     places = follow_spans(old, new, [(one.own_start, one.own_start) for one in gone])
     guesses = [
         place[0] if place else min(one.own_start, len(new))
         for one, place in zip(gone, places, strict=True)
     ]
-    return [Placed(one, at, at, at, False) for one, at in zip(gone, guesses, strict=True)]
+    return [PlacedEdit(one, at, at, at, False) for one, at in zip(gone, guesses, strict=True)]
 
 
-def make_room(
+def free_ordinals(
     rows: Sequence[tuple[int, int, int]], holes: Sequence[tuple[int, int]]
 ) -> tuple[list[int], list[int]] | None:
     """Return an ordinal for each hole and the ordinals of the rows that lie in holes.

@@ -1,4 +1,4 @@
-"""Where things lie in a document. In: a parsed document. Out: sections, headings, tables, pages."""
+"""Document outline: sections, heading paths, tables and pages by position."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""To be written."""
+"""File type and encoding detection, decoding and cleaning of text."""

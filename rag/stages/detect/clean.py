@@ -1,4 +1,4 @@
-"""Makes extracted text fit to be stored, cut and quoted. In: raw text. Out: clean text.
+"""Text cleaning: control characters, line ends and invisible marks.
 
 Characters are never replaced by look-alikes (no NFKC): what is stored is what is shown.
 """

@@ -1,4 +1,4 @@
-"""Bytes to text. In: the bytes of a text file. Out: text and the name of its encoding."""
+"""Decoding cascade: bytes of a text file to text, with the encoding that was detected."""
 
 from __future__ import annotations
 

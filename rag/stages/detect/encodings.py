@@ -1,4 +1,4 @@
-"""Names of encodings. In: what a person or a file calls one. Out: the codec to read it with."""
+"""Encoding names and aliases as Python codecs."""
 
 from __future__ import annotations
 

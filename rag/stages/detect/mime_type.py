@@ -1,4 +1,4 @@
-"""What a file is called on the web. In: a path and a name. Out: its media type, by content.
+"""MIME type of a file by its content.
 
 The name decides only where contents look alike: among kinds of text, and among kinds that we do not
 read but others do. The standard library's table knows too few, and differs between systems.

@@ -1,4 +1,4 @@
-"""What a file is, by its content. In: a path and a name. Out: a kind, or a refusal that helps.
+"""File type detection by content: a kind, or a refusal that says what to do.
 
 The name decides only between kinds of text, which look alike.
 """

@@ -1,4 +1,4 @@
-"""Which document an OLE file holds, by its directory ([MS-CFB]). In: a file. Out: doc, or why."""
+"""OLE detection: the kind of document in a compound file ([MS-CFB])."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from rag.core.errors import DocumentError
-from rag.stages.detect.refuse import damaged, locked
+from rag.stages.detect.refusals import damaged_file, password_protected_file
 
 _END = 0xFFFFFFFA
 _CONVERT = "Save it as {wanted} and upload that."
@@ -26,18 +26,18 @@ def ole_kind(path: Path, name: str) -> str:
     try:
         streams = _streams(path.read_bytes())
     except (struct.error, ValueError, IndexError) as error:
-        raise damaged(name) from error
+        raise damaged_file(name) from error
     if "EncryptedPackage" in streams or "EncryptionInfo" in streams:
-        raise locked(name)
+        raise password_protected_file(name)
     if "WordDocument" in streams:
         start = streams["WordDocument"]
         flags = int.from_bytes(start[_FIB_FLAGS : _FIB_FLAGS + 2], "little")
         if flags & _FIB_ENCRYPTED:
-            raise locked(name)
+            raise password_protected_file(name)
         return "doc"
     wanted = next((suffix for stream, suffix in _OLD.items() if stream in streams), "")
     if not wanted:
-        raise damaged(name)
+        raise damaged_file(name)
     raise DocumentError(
         "“{name}” is in an old office format.", hint=_CONVERT, name=name, wanted=wanted
     )

@@ -1,4 +1,4 @@
-"""Which document a zip holds. In: a zip file. Out: a kind; bombs, entities and secrets are refused.
+"""Zip detection: the kind of document in a zip; bombs and encrypted entries are refused.
 
 Sizes are counted while unpacking: those that a zip declares may lie.
 """
@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 from rag.core.errors import DocumentError
-from rag.stages.detect.refuse import damaged, locked
+from rag.stages.detect.refusals import damaged_file, password_protected_file
 
 MAX_MEMBERS = 5_000
 MAX_TOTAL = 300 * 1024**2
@@ -47,7 +47,7 @@ def zip_kind(path: Path, name: str) -> str:
             members = bundle.infolist()
             names = {member.filename for member in members}
             if any(member.flag_bits & _ENCRYPTED for member in members):
-                raise locked(name)
+                raise password_protected_file(name)
             kind = _kind_of(bundle, names, name)
             if len(members) > MAX_MEMBERS:
                 raise _bomb(name, len(members), path.stat().st_size)
@@ -62,7 +62,7 @@ def zip_kind(path: Path, name: str) -> str:
         ValueError,
         NotImplementedError,
     ) as error:
-        raise damaged(name) from error
+        raise damaged_file(name) from error
 
 
 def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Bookmarks as headings. In: a PDF's bookmarks and its text. Out: headings where they stand."""
+"""PDF bookmarks as headings at their place in the text."""
 
 from __future__ import annotations
 

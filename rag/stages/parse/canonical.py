@@ -1,4 +1,4 @@
-"""Builds canonical text. In: blocks in reading order. Out: one string with exact positions."""
+"""Canonical text builder: blocks in reading order as one string with exact positions."""
 
 from __future__ import annotations
 

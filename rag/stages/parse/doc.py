@@ -1,4 +1,4 @@
-"""Word 97 and older. In: a file. Out: its text, by xberg or, where that fails, by LibreOffice."""
+"""Parser for Word 97 and older (.doc): xberg, LibreOffice as the fallback."""
 
 from __future__ import annotations
 

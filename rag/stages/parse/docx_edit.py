@@ -1,4 +1,4 @@
-"""Makes a Word file say what it shows. In: a .docx. Out: one with its numbers and pages as text.
+"""Word file preprocessing: automatic numbers and page breaks written out as text.
 
 Labels go before their paragraphs, a mark to where Word last broke a page; the table of contents
 and pictures are left out. The file is walked once and never held as a tree.

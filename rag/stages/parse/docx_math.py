@@ -1,4 +1,4 @@
-"""Formulas of Word ([ECMA-376] 22.1). In: an element. Out: one line as people type it: a/(b+1).
+"""Word formulas (OMML, [ECMA-376] 22.1) as one line of text: a/(b+1).
 
 Parsers put formulas in front of the paragraph that they are a part of.
 """

@@ -1,4 +1,4 @@
-"""Automatic numbers of Word. In: numbering.xml and styles.xml. Out: the label of each paragraph.
+"""Word list numbering: the label of each paragraph, from numbering.xml and styles.xml.
 
 No parser writes 第三条 or 1.1 into the text, since Word computes them; without them the question
 what section 3.2 says finds nothing.

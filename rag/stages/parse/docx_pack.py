@@ -1,4 +1,4 @@
-"""Packs a Word file anew. In: a package and its edited body. Out: one that parsers understand."""
+"""Word package writer: an edited body packed into a valid .docx."""
 
 from __future__ import annotations
 

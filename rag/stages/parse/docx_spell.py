@@ -1,4 +1,4 @@
-"""Numbers as Word's number formats spell them ([ECMA-376] 17.18.59). In: a number. Out: text."""
+"""Word number formats ([ECMA-376] 17.18.59): a number spelled as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EPUB ([EPUB 3.3]). In: a file. Out: its chapters in reading order."""
+"""Parser for EPUB ([EPUB 3.3]): chapters in reading order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from rag.core.documents import Notice, ParsedDocument
-from rag.stages.detect.refuse import damaged, protected
+from rag.stages.detect.refusals import damaged_file, rights_protected_file
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
 
@@ -34,7 +34,7 @@ def parse_epub(path: Path, name: str) -> ParsedDocument:
             if not known.issuperset(chapters):
                 canonical.warnings.append(Notice("A chapter of the book is missing from the file."))
             if not _locked(bundle, known).isdisjoint(chapters):
-                raise protected(name)
+                raise rights_protected_file(name)
             for chapter in filter(known.__contains__, chapters):
                 text, _ = decode_html(bundle.read(chapter), name)
                 add_html(text, canonical)
@@ -48,7 +48,7 @@ def parse_epub(path: Path, name: str) -> ParsedDocument:
         zlib.error,
         EOFError,
     ) as error:
-        raise damaged(name) from error
+        raise damaged_file(name) from error
     return canonical.finish("epub", "epub/2", title=title)
 
 

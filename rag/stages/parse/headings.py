@@ -1,4 +1,4 @@
-"""Headings that a plain text numbers itself. In: text. Out: blocks, where there is little doubt."""
+"""Heading detection in plain text by its own numbering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML. In: bytes or text of a page. Out: its visible text in blocks.
+"""Parser for HTML: the visible text of a page in blocks.
 
 Written for completeness: text outside of any block counts, markup that is never shown does not.
 """

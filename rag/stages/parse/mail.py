@@ -1,4 +1,4 @@
-"""Mail ([RFC 5322]). In: a file. Out: its headers, its text and the names of what is attached."""
+"""Parser for e-mail ([RFC 5322]): headers, text and names of attachments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.decode import decode_declared, decode_text
 from rag.stages.detect.encodings import declared_codec
-from rag.stages.detect.refuse import damaged
+from rag.stages.detect.refusals import damaged_file
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
 
@@ -47,7 +47,7 @@ def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
         subject = _header(message, "Subject")
     except (RecursionError, ValueError, LookupError, AttributeError, IndexError) as error:
         # The standard library's reader stumbles over malformed headers in all of these ways.
-        raise damaged(name) from error
+        raise damaged_file(name) from error
     if attached:
         canonical.add("list", "\n".join(["Attachments:", *(f"- {title}" for title in attached)]))
         canonical.warnings.append(

@@ -1,4 +1,4 @@
-"""Blocks of Markdown. In: text. Out: headings, paragraphs, tables, lists and code by position."""
+"""Parser for Markdown blocks: headings, paragraphs, tables, lists and code by position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word, PowerPoint, Excel. In: a file. Out: a parsed document with numbers, slides and sheets."""
+"""Parser for Word, PowerPoint and Excel, with numbers, slides and sheets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from rag.core.documents import ParsedDocument
-from rag.stages.detect.refuse import mistaken
+from rag.stages.detect.refusals import inconsistent_file
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.docx_edit import ITEM_MARK, PAGE_MARK, edit_docx
 from rag.stages.parse.pptx_edit import edit_pptx
@@ -154,7 +154,7 @@ def _damage_told(name: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, ElementTree.ParseError) as error:
-        raise mistaken(name) from error
+        raise inconsistent_file(name) from error
 
 
 def _begin(content: OfficeContent) -> CanonicalText:

@@ -1,4 +1,4 @@
-"""How the parts of an office file hang together ([ECMA-376] 2). In: a package. Out: its members."""
+"""Office package relationships ([ECMA-376] part 2): members of a package by type."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PackageLink:
     """Where a part points to: the last word of the link's type, and a member of the package."""
 
     kind: str
     member: str
 
 
-def read_links(bundle: zipfile.ZipFile, part: str = "") -> dict[str, Link]:
+def read_links(bundle: zipfile.ZipFile, part: str = "") -> dict[str, PackageLink]:
     """Return the links of a part by id, of the package itself without one, in order.
 
     Addresses outside of the package are left out. Raises ParseError when they are malformed.
@@ -26,7 +26,7 @@ def read_links(bundle: zipfile.ZipFile, part: str = "") -> dict[str, Link]:
     if at not in bundle.NameToInfo:
         return {}
     return {
-        item.get("Id", ""): Link(
+        item.get("Id", ""): PackageLink(
             item.get("Type", "").rpartition("/")[2],
             posixpath.normpath(posixpath.join("/", folder, item.get("Target", ""))).lstrip("/"),
         )

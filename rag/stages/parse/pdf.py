@@ -1,4 +1,4 @@
-"""PDF through pdfium. In: a file. Out: its pages' text with bookmarks as headings.
+"""Parser for PDF through pdfium: text by page, bookmarks as headings.
 
 pdfium is not safe in threads: this runs in a process of its own.
 """
@@ -17,7 +17,7 @@ from pypdfium2 import raw
 from rag.core.documents import Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.clean import clean_text, is_garbled
-from rag.stages.detect.refuse import damaged, locked, protected
+from rag.stages.detect.refusals import damaged_file, password_protected_file, rights_protected_file
 from rag.stages.parse.bookmarks import place_bookmarks
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.pdf_reflow import reflow_lines
@@ -65,7 +65,7 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
     if not states["full"]:
         _refuse(states, name)
         if is_repaired or states["broken"] or _has_errors(path):
-            raise damaged(name)
+            raise damaged_file(name)
     joined = "\f".join(texts)
     blocks = place_bookmarks(_toc(document), pages, joined)
     return ParsedDocument(
@@ -90,9 +90,9 @@ def _open(path: Path, name: str) -> tuple[pdfium.PdfDocument, bool]:
         return pdfium.PdfDocument(path), False
     except pdfium.PdfiumError as error:
         if error.err_code == raw.FPDF_ERR_PASSWORD:
-            raise locked(name) from error
+            raise password_protected_file(name) from error
         if error.err_code == raw.FPDF_ERR_SECURITY:
-            raise protected(name) from error
+            raise rights_protected_file(name) from error
     return _repaired(path, name), True
 
 
@@ -106,9 +106,9 @@ def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
             broken.save(out)
         return pdfium.PdfDocument(out.getvalue())
     except pikepdf.PasswordError as error:
-        raise locked(name) from error
+        raise password_protected_file(name) from error
     except (pikepdf.PikepdfError, pdfium.PdfiumError, RuntimeError, ValueError) as error:
-        raise damaged(name) from error
+        raise damaged_file(name) from error
 
 
 def _page_text(document: pdfium.PdfDocument, number: int, has_form: bool) -> tuple[str, str]:

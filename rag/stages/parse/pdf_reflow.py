@@ -1,4 +1,4 @@
-"""Lines of a page to paragraphs. In: text as it is laid out. Out: text as it is read."""
+"""PDF reflow: lines of a page joined into paragraphs."""
 
 from __future__ import annotations
 

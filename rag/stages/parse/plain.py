@@ -1,4 +1,4 @@
-"""Text, Markdown and CSV. In: bytes. Out: a parsed document."""
+"""Parser for plain text, Markdown and CSV."""
 
 from __future__ import annotations
 

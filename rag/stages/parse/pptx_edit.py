@@ -1,4 +1,4 @@
-"""Makes a slide show say what it shows. In: a .pptx. Out: one with its slides in order, and notes.
+"""PowerPoint preprocessing: slides in show order, with notes and alternative texts.
 
 Parsers take slides by the names of their parts, which keep the order in which they were made, and
 know neither what a speaker notes nor what stands for a picture.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from rag.stages.parse.package_links import Link, main_part, read_links
+from rag.stages.parse.package_links import PackageLink, main_part, read_links
 
 _PICTURE = re.compile(rb'<(?:\w+:)?nvPicPr>\s*<(?:\w+:)?cNvPr\b[^>]*?\sdescr="([^"]+)"')
 _CELL = re.compile(rb"<((?:\w+:)?)tc\b.*?</\1tc>", re.S)
@@ -43,7 +43,7 @@ def edit_pptx(path: Path) -> EditedPptx:
         return EditedPptx(_repack(bundle, main, links, slides), remarks)
 
 
-def _slides(bundle: zipfile.ZipFile, main: str, links: dict[str, Link]) -> Iterator[str]:
+def _slides(bundle: zipfile.ZipFile, main: str, links: dict[str, PackageLink]) -> Iterator[str]:
     """Yield the members that hold the slides, in the order in which they are shown."""
     for item in ElementTree.fromstring(bundle.read(main)).iterfind("{*}sldIdLst/{*}sldId"):
         # Its other id is a mere number.
@@ -74,7 +74,9 @@ def _text(run: ElementTree.Element) -> str:
     return "".join(item.text or "" for item in run.iterfind("{*}t"))
 
 
-def _repack(bundle: zipfile.ZipFile, main: str, links: dict[str, Link], slides: list[str]) -> bytes:
+def _repack(
+    bundle: zipfile.ZipFile, main: str, links: dict[str, PackageLink], slides: list[str]
+) -> bytes:
     """Return a package of these slides, named by their order, without pictures."""
     folder = f"{posixpath.dirname(main)}/slides/"
     names = {old: f"{folder}slide{n}.xml" for n, old in enumerate(slides, start=1)}
@@ -100,7 +102,7 @@ def _on_one_line(cell: re.Match[bytes]) -> bytes:
     return _LINE_BREAK.sub(rb"<\1r><\1t> </\1t></\1r>", cell.group())
 
 
-def _relinked(data: bytes, links: dict[str, Link], names: dict[str, str]) -> bytes:
+def _relinked(data: bytes, links: dict[str, PackageLink], names: dict[str, str]) -> bytes:
     root = ElementTree.fromstring(data)
     for item in list(root):
         link = links.get(item.get("Id", ""))

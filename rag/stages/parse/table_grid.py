@@ -1,4 +1,4 @@
-"""Tables as text. In: cells as they come. Out: rows, in which a merged cell's text stands once."""
+"""Tables as text: rows, each merged cell's text once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What xberg finds in an office file. In: bytes and a kind. Out: its blocks in reading order.
+"""xberg reader for Office files: its node tree as blocks in reading order.
 
 xberg is given bytes only: it would fetch addresses. Its tree is read, not its Markdown, which
 escapes and marks up the text, so that quotes would not match what people see.
@@ -15,7 +15,7 @@ from typing import Any
 from rag.core.documents import Notice
 from rag.core.errors import DocumentError
 from rag.stages.detect.mime_type import MIME_TYPES
-from rag.stages.detect.refuse import mistaken
+from rag.stages.detect.refusals import inconsistent_file
 
 # Ten times what xberg allows: a price list has more than its hundred thousand.
 MAX_CELLS = 1_000_000
@@ -75,10 +75,10 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
                 hint="Split it, or save it anew in a simpler form.",
                 name=name,
             ) from error
-        raise mistaken(name) from error
+        raise inconsistent_file(name) from error
     result = results[0] if results else None
     if result is None or result.document is None:
-        raise mistaken(name)
+        raise inconsistent_file(name)
     facts = json.loads(str(result.metadata.format or "{}"))
     return OfficeContent(
         tuple(_nodes(result.document.nodes)),

@@ -16,7 +16,7 @@ from rag.core.deadline import Deadline
 from rag.core.tools import call_tool
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
-from rag.services.sources.ports import HousePorts
+from rag.services.sources.ports import SourceContext
 from tests.integration.agent_world import AgentWorld, world
 
 __all__ = ["world"]
@@ -33,7 +33,7 @@ def desk(world: AgentWorld) -> Iterator[AgentWorld]:
 
 class _House(ToolContract):
     def ports(self) -> Any:
-        return HousePorts()
+        return SourceContext()
 
 
 class TestVectorRetrieve(_House):
@@ -76,7 +76,7 @@ class TestQueryRewrite(_House):
 
 def call(tool: Any, **arguments: Any) -> dict[str, Any]:
     return call_tool(
-        tool(), arguments, scope=Scope.operator(), deadline=Deadline(20), ports=HousePorts()
+        tool(), arguments, scope=Scope.operator(), deadline=Deadline(20), ports=SourceContext()
     )
 
 

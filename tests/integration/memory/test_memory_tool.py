@@ -17,7 +17,7 @@ from rag.core.deadline import Deadline
 from rag.core.tools import call_tool
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
-from rag.services.sources.ports import HousePorts
+from rag.services.sources.ports import SourceContext
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import UserFactory
 
@@ -46,7 +46,7 @@ class TestMemoryRetrieve(ToolContract):
         return self.mine
 
     def ports(self) -> Any:
-        return HousePorts()
+        return SourceContext()
 
     def hidden_options(self) -> Mapping[str, Any]:
         return self.options
@@ -58,7 +58,7 @@ class TestMemoryRetrieve(ToolContract):
 def call(scope: Scope, **arguments: Any) -> list[Any]:
     given = {"query": "How old is the pump?", **arguments}
     found = call_tool(
-        MemoryRetrieve(), given, scope=scope, deadline=Deadline(20), ports=HousePorts()
+        MemoryRetrieve(), given, scope=scope, deadline=Deadline(20), ports=SourceContext()
     )
     memories: list[Any] = found["memories"]
     return memories

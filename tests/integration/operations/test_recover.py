@@ -18,7 +18,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models, tasks
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.procrastinate_queue import defer, is_waiting, leave_place, retry_stalled
+from rag.providers.procrastinate_queue import defer, is_waiting, release_queue_slot, retry_stalled
 from rag.services.files.requeue import requeue_files
 from rag.services.operations.recovery import purge_finished_jobs, recover_jobs, remove_orphans
 from tests.factories import FileFactory, QueryLogFactory, publish
@@ -153,7 +153,7 @@ def test_a_running_job_leaves_its_place_to_its_like(file: Any) -> None:
     lock = f"file:{file.pk}"
     assert not defer("rag.index_file", lock=lock, file_id=file.pk)
     assert is_waiting(lock)
-    leave_place(take(worker(0)))
+    release_queue_slot(take(worker(0)))
     assert not is_waiting(lock)
     assert defer("rag.index_file", lock=lock, file_id=file.pk)
     assert is_waiting(lock)

@@ -21,7 +21,7 @@ from rag.plugins.contract_source import SourceContract
 from rag.plugins.sources.gemini_file_search import GeminiFileSearchSource
 from rag.services.access.callers import scope_of
 from rag.services.files.document_upload import upload_document
-from rag.services.sources.ports import HousePorts
+from rag.services.sources.ports import SourceContext
 from rag.services.stores.lifecycle import create_named_store
 from tests.edges.admin_client import use_words_embedder
 from tests.edges.node_client import KEY, use_gemini
@@ -59,7 +59,7 @@ def store(server: GeminiServer, tmp_path: Path) -> models.Store:
 def ask(text: str, scope: Scope | None = None, **options: Any) -> Any:
     values = options.pop("values", {})
     made = read_options(GeminiFileSearchSource.Options, options, of="gemini_file_search")
-    query = SourceQuery(text, scope or Scope.operator(), Deadline(10), HousePorts(), values)
+    query = SourceQuery(text, scope or Scope.operator(), Deadline(10), SourceContext(), values)
     return GeminiFileSearchSource(made).retrieve(query)
 
 
@@ -73,7 +73,7 @@ class TestGeminiFileSearchSource(SourceContract):
         self.server = server
 
     def ports(self) -> Any:
-        return HousePorts()
+        return SourceContext()
 
     def leave_thread(self) -> None:
         connections.close_all()

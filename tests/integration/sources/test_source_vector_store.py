@@ -23,7 +23,7 @@ from rag.core.sources import FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, SourceContract
 from rag.plugins.sources.vector_store import VectorStoreSource
 from rag.services.access.callers import scope_of
-from rag.services.sources.ports import HousePorts
+from rag.services.sources.ports import SourceContext
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply
@@ -53,7 +53,7 @@ def stores() -> Iterator[list[models.Store]]:
 
 def ask(text: str, scope: Scope = OPERATOR, /, **options: Any) -> SourceResult:
     made = read_options(VectorStoreSource.Options, options, of="vector_store")
-    return VectorStoreSource(made).retrieve(SourceQuery(text, scope, Deadline(10), HousePorts()))
+    return VectorStoreSource(made).retrieve(SourceQuery(text, scope, Deadline(10), SourceContext()))
 
 
 def names(result: SourceResult) -> list[str]:
@@ -67,7 +67,7 @@ class TestVectorStoreSource(SourceContract):
     is_never_slow = "our own index, whose statements take milliseconds"
 
     def ports(self) -> Any:
-        return HousePorts()
+        return SourceContext()
 
     def leave_thread(self) -> None:
         connections.close_all()
@@ -144,7 +144,7 @@ def test_the_house_lends_vectors_secrets_and_its_network(settings: Any) -> None:
         "SECRETS": {"crm": "s3cret-word"},
         "FETCH_HOSTS": ("127.0.0.1",),
     }
-    house = HousePorts()
+    house = SourceContext()
     assert house.secret("crm") == "s3cret-word"
     with pytest.raises(UnknownNameError, match="Unknown secret “erp”. Known: crm") as caught:
         house.secret("erp")

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
 from rag.providers.remote.answers import check_answer
-from rag.providers.remote.service import MAX_REASON_CHARS, Service, check_address, check_key
+from rag.providers.remote.service import MAX_REASON_CHARS, RemoteService, check_address, check_key
 
 KEY = "sk-very-secret-0123456789"
-SERVICE = Service("llm.example:8000", "qwen3", "RAG_OPENAI_API_KEY", "RAG_OPENAI_BASE_URL", KEY)
+SERVICE = RemoteService(
+    "llm.example:8000", "qwen3", "RAG_OPENAI_API_KEY", "RAG_OPENAI_BASE_URL", KEY
+)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.providers.bpe import BpeTokenizer
-from rag.providers.remote.batches import Batches, BatchLimits, sendable
-from rag.providers.remote.service import Service
+from rag.providers.remote.batches import Batches, BatchLimits, sendable_text
+from rag.providers.remote.service import RemoteService
 from rag.providers.remote.vectors import unit_vectors
 
-SERVICE = Service("llm.example", "bge-m3", "KEY", "URL")
+SERVICE = RemoteService("llm.example", "bge-m3", "KEY", "URL")
 
 
 def packed(*values: float) -> str:
@@ -246,9 +246,9 @@ def waited(child: int, timeout_s: float = 10.0) -> int:
 @pytest.mark.parametrize("text", ["", "  \n", "\x00", "\ud800", " \x00\udfff "])
 def test_nothing_has_no_vector(text: str) -> None:
     with pytest.raises(InvalidInputError, match="without a single character"):
-        sendable(text)
+        sendable_text(text)
 
 
 def test_what_json_or_c_cannot_bear_becomes_a_blank() -> None:
-    assert sendable("a\x00b\ud83dc") == "a b c"
-    assert sendable("保固\u3000👩 ") == "保固\u3000👩 "
+    assert sendable_text("a\x00b\ud83dc") == "a b c"
+    assert sendable_text("保固\u3000👩 ") == "保固\u3000👩 "

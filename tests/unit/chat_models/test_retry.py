@@ -13,7 +13,7 @@ from rag.providers.remote.retry import (
     RetryPolicy,
     await_with_retry,
     call_with_retry,
-    wished_wait_s,
+    parse_retry_after,
 )
 
 FAST = RetryPolicy(max_attempts=4, first_wait_s=0.001, max_wait_s=0.002, deadline_s=5.0)
@@ -156,4 +156,4 @@ def test_a_header_s_wish_is_a_number_or_a_date(
     monkeypatch: pytest.MonkeyPatch, value: str, wait_s: float | None
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1000.0)
-    assert wished_wait_s(value) == wait_s
+    assert parse_retry_after(value) == wait_s

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.chunking.diff_texts import MAX_WORDS, Run, diff_texts
+from rag.stages.chunking.diff_texts import MAX_WORDS, DiffRun, diff_texts
 
 
 def told(old: str, new: str) -> list[tuple[str, str]]:
@@ -89,7 +89,7 @@ def test_no_two_runs_of_a_kind_follow_each_other_and_gone_comes_first(old: str, 
 
 @given(texts)
 def test_equal_texts_have_no_change(text: str) -> None:
-    assert diff_texts(text, text) == ((Run("same", text),) if text else ())
+    assert diff_texts(text, text) == ((DiffRun("same", text),) if text else ())
 
 
 def test_markup_is_only_text() -> None:

@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 
 from rag.core.documents import ChunkRule, ParsedDocument
 from rag.stages.chunking.chunk import chunk_document
-from rag.stages.chunking.match_chunks import Matched, Touched, match_chunks
+from rag.stages.chunking.match_chunks import ManualEdit, MatchedEdits, match_chunks
 from tests.fakes.words_embedder import WordTokenizer
 
 SENTENCES = [f"Sentence {n} tells of pump {n * 7} and valve {n * 13}. " for n in range(40)]
 OLD = "".join(SENTENCES)
 
 
-def span(key: int, text: str = OLD, **values: int) -> Touched:
+def span(key: int, text: str = OLD, **values: int) -> ManualEdit:
     start = text.index(SENTENCES[key])
     end = start + len(SENTENCES[key]) - 1
-    return Touched(key, values.get("char_start", start), start, end, chunk_id=key)
+    return ManualEdit(key, values.get("char_start", start), start, end, chunk_id=key)
 
 
-def spot(key: int, at: int) -> Touched:
-    return Touched(key, at, at, at, chunk_id=key)
+def spot(key: int, at: int) -> ManualEdit:
+    return ManualEdit(key, at, at, at, chunk_id=key)
 
 
 def test_the_same_text_keeps_all_where_it_is() -> None:
-    touched = [span(3), span(9), spot(99, 17), Touched(5, 0, 0, 10)]
+    touched = [span(3), span(9), spot(99, 17), ManualEdit(5, 0, 0, 10)]
     matched = match_chunks(OLD, OLD, touched)
     assert matched.homeless == ()
     assert {(one.touched.key, one.char_start, one.char_end) for one in matched.kept} == {
@@ -67,7 +67,7 @@ def test_what_is_gone_is_homeless_near_where_it_was() -> None:
 def test_two_passages_that_became_one_are_not_both_kept() -> None:
     old = "Read the manual first. Read the manual first. "
     new = "Do read the manual. Read the manual first."
-    touched = [Touched(1, 0, 0, 22, 1), Touched(2, 23, 23, 45, 2)]
+    touched = [ManualEdit(1, 0, 0, 22, 1), ManualEdit(2, 23, 23, 45, 2)]
     matched = match_chunks(old, new, touched)
     assert (len(matched.kept), len(matched.homeless)) == (1, 1)
 
@@ -131,7 +131,7 @@ def test_the_file_is_cut_around_what_is_kept(
     steps: list[tuple[int, str]], keys: set[int], size: int, overlap: int
 ) -> None:
     new = changed(steps)
-    matched: Matched = match_chunks(OLD, new, [span(key) for key in keys])
+    matched: MatchedEdits = match_chunks(OLD, new, [span(key) for key in keys])
     chunks = cut(new, ChunkRule(size, overlap), matched.holes)
     covered = set()
     for _, start, end in chunks:

@@ -14,7 +14,7 @@ from rag.providers.e5 import make_means
 from rag.providers.e5.centring import MEANS_PATH, ROLES, Role, centre
 from rag.providers.e5.embedder import E5Embedder
 from rag.providers.e5.make_means import compute_means, read_sentences
-from rag.providers.texts import unit
+from rag.providers.texts import unit_vector
 
 MEANS: NDArray[np.float32] = np.load(MEANS_PATH)
 ENGLISH = (
@@ -55,7 +55,9 @@ def test_the_shipped_means_are_those_of_the_shipped_sentences(embedder: E5Embedd
     assert MEANS.shape == again.shape == (2, 2, 384)
     assert MEANS.dtype == np.float32
     pairs = zip(MEANS.reshape(4, 384), again.reshape(4, 384), strict=True)
-    assert min(float(unit(a) @ unit(b)) for a, b in pairs) > 0.999  # shipped: fp32; here: int8
+    assert (
+        min(float(unit_vector(a) @ unit_vector(b)) for a, b in pairs) > 0.999
+    )  # shipped: fp32; here: int8
 
 
 def test_each_sentence_has_its_translation() -> None:
@@ -81,7 +83,7 @@ def test_the_module_names_all_roles_and_languages() -> None:
 
 
 vectors = st.integers(0, 2**32 - 1).map(
-    lambda seed: unit(np.random.default_rng(seed).normal(size=384).astype(np.float32))
+    lambda seed: unit_vector(np.random.default_rng(seed).normal(size=384).astype(np.float32))
 )
 
 
@@ -93,7 +95,7 @@ def test_what_is_left_has_length_one_and_nothing_of_the_language(
     english, chinese = MEANS[ROLES.index(role)]
     assert left.dtype == np.float32
     assert np.linalg.norm(left) == pytest.approx(1, abs=1e-5)
-    assert abs(float(left @ unit(chinese - english))) < 1e-5
+    assert abs(float(left @ unit_vector(chinese - english))) < 1e-5
 
 
 @given(vectors, st.sampled_from(ROLES), st.floats(-1, 2))

@@ -14,7 +14,7 @@ from rag.providers.e5 import embedder as module
 from rag.providers.e5.centring import ROLES, Role, centre
 from rag.providers.e5.embedder import E5Embedder
 from rag.providers.e5.make_means import read_sentences
-from rag.providers.texts import unit
+from rag.providers.texts import unit_vector
 from tests.contracts import LONG, ORDINARY, EmbedderContract
 from tests.unit.e5_engine import engine
 
@@ -85,7 +85,7 @@ def test_windows_weigh_by_their_length(embedder: E5Embedder) -> None:
     ids = embedder.tokenizer.ids("passage: " + LONG)
     windows = [ids[at : at + 510] for at in range(0, len(ids), 510)]
     model = embedder._model.get()
-    expected = unit(sum(len(window) * model.run(window) for window in windows))
+    expected = unit_vector(sum(len(window) * model.run(window) for window in windows))
     assert np.allclose(embedder.embed_raw([LONG], "passage")[0], expected, atol=1e-6)
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rag.providers.once import Once, Threads
+from rag.providers.once import Once, TextThreads
 from tests.contracts import at_once
 
 
@@ -86,7 +86,7 @@ def test_results_come_in_the_order_of_the_texts() -> None:
         time.sleep(0.001 * (5 - len(text)))
         return len(text)
 
-    assert Threads(3).map(slow_when_long, ["a", "bb", "ccc", "dddd"]) == [1, 2, 3, 4]
+    assert TextThreads(3).map(slow_when_long, ["a", "bb", "ccc", "dddd"]) == [1, 2, 3, 4]
 
 
 def test_several_threads_work_and_one_does_not_leave_the_caller() -> None:
@@ -94,17 +94,17 @@ def test_several_threads_work_and_one_does_not_leave_the_caller() -> None:
         time.sleep(0.01)
         return threading.current_thread().name
 
-    assert len(set(Threads(3).map(name, ["x"] * 12))) > 1
-    assert set(Threads(1).map(name, ["x"] * 3)) == {threading.current_thread().name}
+    assert len(set(TextThreads(3).map(name, ["x"] * 12))) > 1
+    assert set(TextThreads(1).map(name, ["x"] * 3)) == {threading.current_thread().name}
 
 
 def test_the_first_error_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
-        Threads(2).map(lambda text: 1 // len(text), ["a", "", "b"])
+        TextThreads(2).map(lambda text: 1 // len(text), ["a", "", "b"])
 
 
 def test_a_pool_works_again_in_a_forked_child() -> None:
-    threads = Threads(2)
+    threads = TextThreads(2)
     assert threads.map(len, ["a", "bb"]) == [1, 2]
     pid = os.fork()
     if pid == 0:
@@ -113,5 +113,5 @@ def test_a_pool_works_again_in_a_forked_child() -> None:
 
 
 def test_without_a_size_there_is_a_thread_a_core() -> None:
-    assert Threads().size == len(os.sched_getaffinity(0))
-    assert Threads(5).size == 5
+    assert TextThreads().size == len(os.sched_getaffinity(0))
+    assert TextThreads(5).size == 5

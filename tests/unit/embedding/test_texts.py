@@ -8,31 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rag.providers.texts import average_windows, clean, unit
+from rag.providers.texts import average_windows, sendable_characters, unit_vector
 
 
 @given(st.text(st.characters(codec=None)))
 def test_cleaning_keeps_positions_and_can_be_encoded(text: str) -> None:
-    cleaned = clean(text)
+    cleaned = sendable_characters(text)
     cleaned.encode()
     assert len(cleaned) == len(text)
     assert "\0" not in cleaned
-    assert clean(cleaned) == cleaned
+    assert sendable_characters(cleaned) == cleaned
 
 
 def test_only_what_models_cannot_read_is_replaced() -> None:
-    assert clean("a\0b \ud83d 😀 你\n") == "a b \ufffd 😀 你\n"
+    assert sendable_characters("a\0b \ud83d 😀 你\n") == "a b \ufffd 😀 你\n"
 
 
 def test_the_length_becomes_one_and_zeros_stay() -> None:
-    assert unit(np.array([3, 4], np.float32)).tolist() == pytest.approx([0.6, 0.8])
-    assert unit(np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
-    assert unit(np.array([3, 4], np.float64)).dtype == np.float32
+    assert unit_vector(np.array([3, 4], np.float32)).tolist() == pytest.approx([0.6, 0.8])
+    assert unit_vector(np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
+    assert unit_vector(np.array([3, 4], np.float64)).dtype == np.float32
 
 
 def letters(text: str) -> NDArray[np.float32]:
     """Stand for a model: the shares of a and b in the text, at length 1."""
-    return unit(np.array([text.count("a"), text.count("b")], np.float32))
+    return unit_vector(np.array([text.count("a"), text.count("b")], np.float32))
 
 
 @given(st.text("ab", min_size=1, max_size=60), st.integers(1, 12))
@@ -46,7 +46,9 @@ def test_windows_cover_the_text_once_and_weigh_by_length(text: str, size: int) -
     vector = average_windows(embed, text, [(at, at + 1) for at in range(len(text))], size)
     assert "".join(seen) == text
     assert max(map(len, seen)) <= size
-    assert np.allclose(vector, unit(np.sum([len(w) * letters(w) for w in seen], axis=0)), atol=1e-6)
+    assert np.allclose(
+        vector, unit_vector(np.sum([len(w) * letters(w) for w in seen], axis=0)), atol=1e-6
+    )
 
 
 def test_a_short_text_is_given_whole_with_what_lies_between_tokens() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rag.core.errors import ConfigurationError
 from rag.core.ports import Embedder
 from rag.providers import use
-from rag.providers.texts import clean
+from rag.providers.texts import sendable_characters
 from rag.providers.use import UseEmbedder, UseTokenizer
 from tests.contracts import LONG, EmbedderContract
 
@@ -53,7 +53,7 @@ def test_vectors_are_the_package_s_own() -> None:
 @example("  lead \n\n trail  ")
 @example("a\u00a8 b\u200b")
 def test_positions_follow_the_package_s_normaliser(text: str) -> None:
-    cleaned = clean(text)
+    cleaned = sendable_characters(text)
     normal = use._MODEL.get()._tokenizer._normalizer.normalize(cleaned)
     if normal:
         assert len(use._normalise(cleaned)) == len(normal)

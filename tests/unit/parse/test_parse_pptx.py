@@ -12,7 +12,7 @@ import pytest
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
-from rag.stages.parse.package_links import Link, main_part, read_links
+from rag.stages.parse.package_links import PackageLink, main_part, read_links
 from rag.stages.parse.pptx_edit import edit_pptx
 from tests import hostile_files
 
@@ -156,9 +156,9 @@ def test_links_are_members_and_the_main_part_has_any_name() -> None:
     with zipfile.ZipFile(BytesIO(data)) as bundle:
         assert main_part(bundle, "usual.xml") == "word/document2.xml"
         assert read_links(bundle, "word/document2.xml") == {
-            "rId1": Link("styles", "word/styles.xml"),
-            "rId2": Link("image", "media/a.png"),
-            "rId3": Link("up", "b.xml"),
+            "rId1": PackageLink("styles", "word/styles.xml"),
+            "rId2": PackageLink("image", "media/a.png"),
+            "rId3": PackageLink("up", "b.xml"),
         }
         assert read_links(bundle, "word/none.xml") == {}
     with zipfile.ZipFile(BytesIO(hostile_files.zipped({"a": "b"}))) as bundle:

@@ -106,7 +106,7 @@ def test_rows_carry_what_filters_need_and_too_many_groups_count_as_open() -> Non
         FeedRow(2, 2, 3, "manual", some, {7: 0.5}),
         FeedRow(3, 2, 3, "manual", many, {7: 0.5}),
     ]
-    feeding.feed(server, WORDS, rows, [9])
+    feeding.feed_collection(server, WORDS, rows, [9])
     (_, _, written), (removed, _, gone) = server.asked
     assert [(row["is_open"], row["groups"]) for row in written["data"]] == [
         (True, []),
@@ -123,7 +123,7 @@ def test_rows_carry_what_filters_need_and_too_many_groups_count_as_open() -> Non
         "words": {7: 0.5},
     }
     assert (removed, gone) == ("delete", {"ids": [9]})
-    feeding.feed(server, 5, [], [])
+    feeding.feed_collection(server, 5, [], [])
     assert len(server.asked) == 2
 
 

@@ -1,18 +1,18 @@
-"""Refusals that several readers share. In: a file's name. Out: an error to raise."""
+"""Refusals shared by readers: errors for encrypted, empty and damaged files."""
 
 from __future__ import annotations
 
 from rag.core.errors import DocumentError
 
 
-def damaged(name: str) -> DocumentError:
+def damaged_file(name: str) -> DocumentError:
     """Return the refusal of a file that is broken."""
     return DocumentError(
         "“{name}” is damaged.", hint="Open it, save it anew and upload that.", name=name
     )
 
 
-def mistaken(name: str) -> DocumentError:
+def inconsistent_file(name: str) -> DocumentError:
     """Return the refusal of an office file whose parts do not fit together."""
     return DocumentError(
         "“{name}” is damaged or not what its content claims.",
@@ -21,14 +21,14 @@ def mistaken(name: str) -> DocumentError:
     )
 
 
-def locked(name: str) -> DocumentError:
+def password_protected_file(name: str) -> DocumentError:
     """Return the refusal of a file that only a password opens."""
     return DocumentError(
         "“{name}” needs a password.", hint="Remove the password and upload it again.", name=name
     )
 
 
-def protected(name: str) -> DocumentError:
+def rights_protected_file(name: str) -> DocumentError:
     """Return the refusal of a file that something else than a password locks."""
     return DocumentError(
         "“{name}” is protected in a way that cannot be opened.",
