@@ -25,6 +25,7 @@ from hypothesis import settings as hypothesis_settings
 
 from project.postgres import server as postgres
 from project.postgres.paths import install_dir, socket_dir
+from rag.providers.remote.retry import RetryPolicy
 
 FAST = {
     "fsync": "off",
@@ -48,6 +49,10 @@ LONGEST = (
     "test_sentence_transformers",
 )
 run_folder = pytest.StashKey[Path]()
+
+# A call that fails is tried again after milliseconds; how long it waits in earnest has tests of its own.
+_ATTEMPTS, _, *_LIMITS = RetryPolicy.__init__.__defaults__ or ()
+RetryPolicy.__init__.__defaults__ = (_ATTEMPTS, 0.01, *_LIMITS)
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None)
 hypothesis_settings.load_profile("suite")

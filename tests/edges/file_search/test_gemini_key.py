@@ -34,7 +34,7 @@ FAULTS = {
     "overloaded": Fault(503, ECHO, times=99),
     "html": Fault(200, f"<html>{KEY}</html>".encode(), times=99),
     "dropped": Fault(cut="before", times=99),
-    "hang": Fault(delay_s=2.0, times=99),
+    "hang": Fault(delay_s=0.5, times=99),
 }
 
 
@@ -58,7 +58,7 @@ def test_no_failure_shows_it(
     store = new_store(client, backend="gemini")
     send(client, store, "a.txt", b"The warranty lasts two years.")
     server.fail(FAULTS[name])
-    settings.RAG = {**settings.RAG, "TIMEOUT_S": 0.5}
+    settings.RAG = {**settings.RAG, "TIMEOUT_S": 0.2}
     asked = {"mode": "fileSearch", "query": QUESTION, "fileSearchStoreName": store}
     files = [{"name": "x.txt", "url": "data:,words"}]
     seen = [

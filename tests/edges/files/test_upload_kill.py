@@ -33,7 +33,8 @@ PREPARE = """
 from django.contrib.auth import get_user_model
 from rag.services.stores.lifecycle import create_store
 get_user_model().objects.create_superuser("admin", password="pump and valve")
-print(create_store(name="books", embedding_model="use:multilingual-v3").pk)
+for name in ("books", "leaflets"):
+    print(create_store(name=name, embedding_model="use:multilingual-v3").pk)
 """
 SWEEP = """
 from rag.services.operations.recovery import remove_orphans
@@ -58,7 +59,7 @@ class Web:
             "DJANGO_SETTINGS_MODULE": "project.settings",
         }
         self.process: subprocess.Popen[bytes] | None = None
-        self.store = 0
+        self.store = self.books = self.leaflets = 0
 
     def manage(self, *command: str, stdin: str = "") -> str:
         done = subprocess.run(
@@ -76,7 +77,7 @@ class Web:
 
     def prepare(self) -> None:
         self.manage("migrate", "-v0")
-        self.store = int(self.manage("shell", "-v0", stdin=PREPARE))
+        self.books, self.leaflets = map(int, self.manage("shell", "-v0", stdin=PREPARE).split())
 
     def start(self) -> None:
         self.process = subprocess.Popen(
@@ -155,14 +156,15 @@ class Web:
         connection.sendall(f"POST {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + body[:n_sent])
         return connection
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, *values: int) -> list[tuple[Any, ...]]:
         host = str(socket_dir(self.var / "postgres"))
         with psycopg.connect(host=host, user=USER, dbname="citable") as connection:
-            return connection.execute(query).fetchall()  # type: ignore[call-overload,no-any-return]
+            return connection.execute(query, values).fetchall()  # type: ignore[call-overload,no-any-return]
 
     def left(self) -> dict[str, int]:
-        """Return the uploads that lie on disk, by folder, with their sizes."""
-        places = [*(self.var / "incoming").glob("*"), *(self.var / "media").rglob("*")]
+        """Return the uploads into the store that lie on disk, by folder, with their sizes."""
+        media = self.var / "media" / "stores" / str(self.store)
+        places = [*(self.var / "incoming").glob("*"), *media.rglob("*")]
         return {
             path.relative_to(self.var).as_posix(): path.stat().st_size
             for path in places
@@ -170,7 +172,7 @@ class Web:
         }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def web() -> Iterator[Web]:
     folder = Path(tempfile.mkdtemp(prefix="citable-upload-", dir="/tmp"))
     folder.chmod(0o711)
@@ -188,6 +190,7 @@ def web() -> Iterator[Web]:
 
 
 def test_an_upload_that_was_cut_leaves_nothing_and_can_be_sent_again(web: Web) -> None:
+    web.store = web.books
     content = b"The pump is checked every morning. " * (SIZE // 35)
     # While the bytes come in, and at random moments while what has come is stored.
     for moment in (None, 0.0, 0.01, 0.03, 0.06):
@@ -204,13 +207,16 @@ def test_an_upload_that_was_cut_leaves_nothing_and_can_be_sent_again(web: Web) -
         # A file is there with all its bytes and its job, or not at all.
         for size, path, n_jobs in web.rows(
             "SELECT size, content, (SELECT count(*) FROM procrastinate_jobs WHERE lock = 'file:' ||"
-            " f.id) FROM rag_file f"
+            " f.id) FROM rag_file f WHERE store_id = %s",
+            web.store,
         ):
             assert (web.var / "media" / path).stat().st_size == size == len(content)
             assert n_jobs == 1
         web.start()
         web.log_in()
-    wanted = {path for (path,) in web.rows("SELECT content FROM rag_file")}
+    wanted = {
+        path for (path,) in web.rows("SELECT content FROM rag_file WHERE store_id = %s", web.store)
+    }
     orphans = {path for path in web.left() if path.removeprefix("media/") not in wanted}
     assert orphans, "no kill came while bytes lay on disk"
     # Young ones may be uploads that are under way; a day later they are swept.
@@ -218,17 +224,20 @@ def test_an_upload_that_was_cut_leaves_nothing_and_can_be_sent_again(web: Web) -
     assert {path.removeprefix("media/") for path in web.left()} == wanted
     (result,) = web.upload(content)
     assert result["outcome"] == ("known" if wanted else "taken")
-    ((size, status),) = web.rows("SELECT size, status FROM rag_file")
+    ((size, status),) = web.rows("SELECT size, status FROM rag_file WHERE store_id = %s", web.store)
     assert (size, status) == (len(content), "processing")
 
 
 def test_an_answer_that_nobody_waits_for_is_no_half_file_either(web: Web) -> None:
+    web.store = web.leaflets
     content = b"Valves are closed before the filter is changed. " * 4000
     connection = web.begin(content, len(content) // 2)
     connection.close()
     (result,) = web.upload(content)
     assert result["outcome"] == "taken"
-    assert web.rows("SELECT name, size FROM rag_file") == [("book.txt", len(content))]
+    assert web.rows("SELECT name, size FROM rag_file WHERE store_id = %s", web.store) == [
+        ("book.txt", len(content))
+    ]
     deadline = time.monotonic() + 10
     while len(web.left()) > 1 and time.monotonic() < deadline:
         time.sleep(0.1)
