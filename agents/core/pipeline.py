@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
@@ -159,7 +159,7 @@ class PipelineRun(Protocol):
         """Return a whole answer that nobody is shown; raise ProviderError."""
         ...
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
+    def stream(self, request: ChatRequest) -> AsyncGenerator[ChatReply, None]:
         """Yield an answer as it comes; raise ProviderError."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,9 +70,8 @@ class MeteredModel:
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Return a whole answer within the request's time; cancelling ends the model's work."""
         texts, last = [], ChatReply("", self.chat.id)
-        pieces: Any = self.stream(request)
         try:
-            async with asyncio.timeout(request.timeout_s), aclosing(pieces):
+            async with asyncio.timeout(request.timeout_s), aclosing(self.stream(request)) as pieces:
                 async for last in pieces:
                     texts.append(last.text)
         except TimeoutError:
@@ -104,7 +103,7 @@ class MeteredModel:
         )
         return (await self.ask(request)).text
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatReply, None]:
         """Yield the pieces as they come and add up their tokens."""
         pieces: Any = self.chat.stream(request)
         async with aclosing(pieces):

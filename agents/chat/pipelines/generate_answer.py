@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict, replace
 from typing import Any
@@ -32,68 +32,51 @@ from agents.core.prompts import fill_prompt, prompt_file
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
-from rag.core.types import ChatReply, Citation, Message
-from rag.services.answers import CheckedStream, checked_text, failed_citations
+from rag.core.types import Citation, Message
+from rag.services.answers import AnswerWriter, VerifiedAnswer, answer_request
 from rag.stages.prompting.context import Context, Passage, build_context
 
 
 class AnswerStream:
-    """Passes an answer on as it comes: its text as shown, and its citations as they are checked."""
+    """An answer of the answer pipeline, told as it comes: its text and its checked citations."""
 
     def __init__(
         self, passages: Sequence[Passage], run: PipelineRun, *, shows_marks: bool | None = None
     ) -> None:
         config = run.config
         shows = config.enable_source_citation if shows_marks is None else shows_marks
-        self.passages, self._run = passages, run
-        self._checked = CheckedStream(
-            passages, drops_failed=shows and config.citation_failure == "drop", shows_marks=shows
+        drops = config.citation_failure == "drop"
+        self.writer = AnswerWriter(
+            passages, marks="numbered" if shows else "hidden", drops_failed=drops
         )
-        self._shown: list[str] = []
-        self.own, self.raw, self.citations = "", "", list[Citation]()
-
-    @property
-    def text(self) -> str:
-        """Return what has been shown so far."""
-        return "".join(self._shown)
-
-    @property
-    def n_dropped(self) -> int:
-        """Return how many sentences were left out."""
-        return self._checked.n_dropped
+        self._run = run
 
     async def emit_own(self, text: str) -> None:
-        """Show words of our own, before the model's."""
-        self.own += text
-        self._shown.append(text)
-        await self._run.emit("delta", {"text": text})
+        """Show words of our own."""
+        await self._run.emit("delta", {"text": self.writer.say(text)})
 
     async def feed(self, text: str) -> None:
         """Take a piece of what the model writes."""
-        self.raw += text
-        await self._tell(self._checked.feed(text))
+        await self._emit(self.writer.feed(text))
 
     async def finish(self, *, may_be_empty: bool = False) -> None:
         """Show what is left; raise ProviderError for an answer of nothing."""
-        await self._tell(self._checked.finish())
-        if not self.raw.strip() and not may_be_empty:
+        await self._emit(self.writer.finish())
+        if not self.writer.raw.strip() and not may_be_empty:
             raise ProviderError(
                 "The model {model} answered with nothing.", model=self._run.model_id
             )
 
     async def retract(self) -> None:
         """Take back what was shown: it was no answer."""
-        if self._shown:
+        if self.writer.retract():
             await self._run.emit("replace", {"text": "", "citations": []})
-        self._shown, self.citations = [], []
 
-    async def _tell(self, parts: Sequence[str | Citation]) -> None:
+    async def _emit(self, parts: Sequence[str | Citation]) -> None:
         for part in parts:
             if isinstance(part, str):
-                self._shown.append(part)
                 await self._run.emit("delta", {"text": part})
             else:
-                self.citations.append(part)
                 await self._run.emit("citation", asdict(part))
 
 
@@ -105,9 +88,8 @@ async def stream_answer(
     may_be_empty: bool = False,
 ) -> None:
     """Let the model write a whole answer; raise ProviderError."""
-    pieces: Any = run.stream(request)
-    async with aclosing(pieces):
-        async for piece in _typed(pieces):
+    async with aclosing(run.stream(request)) as pieces:
+        async for piece in pieces:
             await answer_stream.feed(piece.text)
             if piece.notice:
                 await run.emit("notice", {"step": "generate", "text": piece.notice})
@@ -118,57 +100,44 @@ async def apply_citation_policy(
     asked: ChatRequest, answer_stream: AnswerStream, query: str, run: PipelineRun
 ) -> PipelineState:
     """Return the state of an answer that was written, by the rule for quotes that do not hold."""
-    if answer_stream.n_dropped:
-        await run.emit("notice", {"step": "generate", "dropped_sentences": answer_stream.n_dropped})
-        if not answer_stream.text.removeprefix(answer_stream.own).strip():
+    writer = answer_stream.writer
+    if writer.n_dropped:
+        await run.emit("notice", {"step": "generate", "dropped_sentences": writer.n_dropped})
+        if writer.is_empty:
             await answer_stream.emit_own(dropped_text(query))
-            return final_state(answer_stream.text, "unknown")
-    wrong = failed_citations(answer_stream.citations)
-    if wrong and run.config.citation_failure == "repair" and run.can_write:
-        again = repair_messages(asked.messages, answer_stream.raw, wrong, language_of(query))
-        return await _repaired(again, asked, answer_stream, run)
-    return final_state(answer_stream.text, "answered", answer_stream.citations)
+            return final_state(writer.result("unknown"))
+    if writer.failed and run.config.citation_failure == "repair" and run.can_write:
+        again = repair_messages(asked.messages, writer.raw, writer.failed, language_of(query))
+        return final_state(await _repaired(again, asked, writer, run))
+    return final_state(writer.result())
 
 
-async def _typed(pieces: Any) -> AsyncIterator[ChatReply]:
-    """Yield the pieces of a stream that was opened with ``aclosing``."""
-    async for piece in pieces:
-        yield piece
-
-
-def final_state(text: str, outcome: str, citations: Sequence[Citation] = ()) -> PipelineState:
-    """Return the state of an answer as it was told."""
-    told = [asdict(citation) for citation in citations]
-    return {"final_answer": text, "outcome": outcome, "citations": told}
+def final_state(answer: VerifiedAnswer) -> PipelineState:
+    """Return the state of an answer as it was shown."""
+    return {
+        "final_answer": answer.text,
+        "outcome": answer.outcome,
+        "citations": [asdict(citation) for citation in answer.citations],
+    }
 
 
 async def _repaired(
-    messages: Sequence[Message], asked: ChatRequest, answer_stream: AnswerStream, run: PipelineRun
-) -> PipelineState:
+    messages: Sequence[Message], asked: ChatRequest, writer: AnswerWriter, run: PipelineRun
+) -> VerifiedAnswer:
     """Return the answer written once more, if more of its quotes hold; else the one before."""
-    request = ChatRequest(
-        list(messages),
-        passages=asked.passages,
-        temperature=asked.temperature,
-        max_tokens=asked.max_tokens,
-        timeout_s=asked.timeout_s,
-    )
-    before = final_state(answer_stream.text, "answered", answer_stream.citations)
+    # Without the question no model answers by quoting.
+    request = replace(asked, messages=messages, question="", tools=(), options={})
     try:
         reply = await run.ask(request)
     except ProviderError as error:
         await run.emit("notice", {"step": "repair", "error": error.as_dict()})
-        return before
-    text, citations = checked_text(reply.text, answer_stream.passages)
-    is_better = (
-        len(failed_citations(citations)) < len(failed_citations(answer_stream.citations))
-        and citations
-    )
-    if not is_better or not text.strip():
+        return writer.result()
+    after = writer.repaired(reply.text)
+    if after is None:
         await run.emit("notice", {"step": "repair", "kept": "original"})
-        return before
-    after = final_state(answer_stream.own + text, "answered", citations)
-    await run.emit("replace", {"text": after["final_answer"], "citations": after["citations"]})
+        return writer.result()
+    citations = [asdict(citation) for citation in after.citations]
+    await run.emit("replace", {"text": after.text, "citations": citations})
     return after
 
 
@@ -191,15 +160,8 @@ async def _answer_from_memory(state: PipelineState, run: PipelineRun) -> Pipelin
         Message("user", question_text(state, "")),
     ]
     answer_stream = AnswerStream((), run, shows_marks=False)
-    request = ChatRequest(
-        messages,
-        question=state["query"],
-        temperature=run.temperature,
-        max_tokens=run.config.max_tokens,
-        timeout_s=run.config.generate_timeout_s,
-    )
-    await stream_answer(request, answer_stream, run)
-    return final_state(answer_stream.text, "remembered")
+    await stream_answer(agent_request(messages, state["query"], (), run), answer_stream, run)
+    return final_state(answer_stream.writer.result("remembered"))
 
 
 # Of what is left of a step's time a second question to the model may take so much.
@@ -214,9 +176,9 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
             return await emit_answer(greeting_text(query), way, run)
         answer_stream = AnswerStream((), run, shows_marks=False)
         await stream_answer(
-            answer_request(small_talk_messages(state, run), query, (), run), answer_stream, run
+            agent_request(small_talk_messages(state, run), query, (), run), answer_stream, run
         )
-        return final_state(answer_stream.text, way)
+        return final_state(answer_stream.writer.result(way))
     if way == "about_store":
         return await emit_answer(state.get("facts") or "", way, run)
     page, hits = state.get("page_hits") or [], state.get("reranked_results") or []
@@ -233,7 +195,7 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
             return await _answer_from_memory(state, run)
         return await emit_answer(unknown_text(query, hits), "unknown", run)
     asked = state.get("rewritten_query") or query
-    request = answer_request(answer_messages(state, context, run), asked, context.passages, run)
+    request = agent_request(answer_messages(state, context, run), asked, context.passages, run)
     answer_stream, started = AnswerStream(context.passages, run), time.monotonic()
     await stream_answer(request, answer_stream, run)
     # A repair has what is left of the step's time, which would take the answer with it.
@@ -243,14 +205,14 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     )
 
 
-def answer_request(
+def agent_request(
     messages: Sequence[Message], question: str, passages: Sequence[Passage], run: PipelineRun
 ) -> ChatRequest:
-    """Return what a model is asked for an answer from passages."""
-    return ChatRequest(
-        messages=list(messages),
+    """Return what an agent's model is asked for an answer from passages."""
+    return answer_request(
+        messages=messages,
         question=question,
-        passages=[(passage.doc_id, passage.hit.text) for passage in passages],
+        passages=passages,
         temperature=run.temperature,
         max_tokens=run.config.max_tokens,
         timeout_s=run.config.generate_timeout_s,
@@ -260,7 +222,7 @@ def answer_request(
 async def emit_answer(text: str, outcome: str, run: PipelineRun) -> PipelineState:
     """Tell a text of our own as the answer."""
     await run.emit("delta", {"text": text})
-    return final_state(text, outcome)
+    return final_state(VerifiedAnswer(text, outcome=outcome))
 
 
 def _sources(context: Context, hits: Sequence[Hit]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from agents.chat.pipelines.canned_texts import limit_text, unknown_text
 from agents.chat.pipelines.generate_answer import (
     REPAIR_TIME_SHARE,
     AnswerStream,
-    answer_request,
+    agent_request,
     apply_citation_policy,
     final_state,
     is_answered_by_memory,
@@ -23,7 +23,6 @@ from agents.chat.pipelines.react_turn import ModelTurn, run_turn
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, prompt_file
 from rag.core.types import Message
-from rag.services.answers import HOLDING_VERDICTS
 from rag.stages.prompting.context import Passage
 
 
@@ -44,7 +43,7 @@ def is_grounded(answer_stream: AnswerStream, state: PipelineState, run: Pipeline
         return True
     if is_answered_by_memory(state, run):
         return True
-    if any(citation.verdict in HOLDING_VERDICTS for citation in answer_stream.citations):
+    if answer_stream.writer.is_verified:
         return True
     is_sure = (state.get("confidence") or 0.0) >= run.config.min_confidence_score
     return is_sure and bool(state.get("passages"))
@@ -74,7 +73,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         return {**begun, "limit": limit}
     answer_stream = AnswerStream(state["passages"], run)
     asked = state.get("rewritten_query") or state["query"]
-    request = answer_request(state["agent_scratchpad"], asked, state["passages"], run)
+    request = agent_request(state["agent_scratchpad"], asked, state["passages"], run)
     try:
         async with asyncio.timeout(run.tools.deadline.remaining_s):
             turn = await run_turn(request, answer_stream, run)
@@ -115,11 +114,11 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     messages = _asked_again(
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
     )
-    request = answer_request(messages, state.get("rewritten_query") or query, passages, run)
+    request = agent_request(messages, state.get("rewritten_query") or query, passages, run)
     started = time.monotonic()
     # A model that only wants to call more has nothing to say.
     await stream_answer(request, answer_stream, run, may_be_empty=True)
-    if not answer_stream.raw.strip() or not is_grounded(answer_stream, state, run):
+    if not answer_stream.writer.raw.strip() or not is_grounded(answer_stream, state, run):
         await answer_stream.retract()
         return await _unknown(answer_stream, state)
     # A repair has what is left of the step's time, which would take the answer with it.
@@ -134,7 +133,7 @@ async def _unknown(answer_stream: AnswerStream, state: PipelineState) -> Pipelin
     """Say that it is not known, and what was looked at."""
     looked_at = [passage.hit for passage in state.get("passages") or []]
     await answer_stream.emit_own(unknown_text(state["query"], looked_at))
-    return final_state(answer_stream.text, "unknown")
+    return final_state(answer_stream.writer.result("unknown"))
 
 
 async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:

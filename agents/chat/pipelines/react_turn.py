@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents.chat.pipelines.generate_answer import AnswerStream, _typed
+from agents.chat.pipelines.generate_answer import AnswerStream
 from agents.core.model_options import model_options
 from agents.core.parse_output import find_json_objects
 from agents.core.pipeline import PipelineRun
@@ -119,7 +119,7 @@ async def run_turn(
             is_last = way == ways[-1] or run.config.tool_calling == "native"
             status, reason = error.params.get("status"), error.params.get("reason")
             is_refusal = status in (*_REFUSED, *_PERHAPS) or reason in _MALFORMED
-            if is_last or not is_refusal or answer_stream.raw:
+            if is_last or not is_refusal or answer_stream.writer.raw:
                 raise
             is_certain = is_certain and status in _REFUSED
             continue
@@ -147,9 +147,8 @@ async def _heard(
     held, n_tokens = "", list[int]()
     calls: tuple[ToolUse, ...] = ()
     is_open = False
-    pieces: Any = run.stream(request)
-    async with aclosing(pieces):
-        async for piece in _typed(pieces):
+    async with aclosing(run.stream(request)) as pieces:
+        async for piece in pieces:
             held += piece.text
             calls += piece.tool_calls
             n_tokens += [n for n in (piece.input_tokens, piece.output_tokens) if n is not None]
@@ -159,7 +158,7 @@ async def _heard(
                 held = ""
             if piece.notice:
                 await run.emit("notice", {"step": "think", "text": piece.notice})
-    text = answer_stream.raw + held
+    text = answer_stream.writer.raw + held
     tokens = sum(n_tokens) or _estimate(request.messages, text, run)
     if calls:
         await answer_stream.retract()

@@ -16,7 +16,7 @@ from typing import Any
 from agents.chat.pipelines.canned_texts import no_agent_text, unavailable_text, unknown_text
 from agents.chat.pipelines.generate_answer import (
     AnswerStream,
-    answer_request,
+    agent_request,
     apply_citation_policy,
     emit_answer,
     stream_answer,
@@ -151,7 +151,7 @@ async def merge_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     numbered = _numbered(good, passages)
     if len(good) == 1 or not run.can_write or not _left_s(run):
         return await _in_a_row(numbered, run)
-    request = answer_request(
+    request = agent_request(
         _messages(state, numbered, documents, run), state["query"], passages, run
     )
     answer_stream = AnswerStream(passages, run)

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from rag.services.answers.attached_files import answer_files, stream_files
 from rag.services.answers.citations import CitationManager, pin_hits
-from rag.services.answers.cited_answer import (
-    HOLDING_VERDICTS,
-    CheckedStream,
-    checked_text,
-    failed_citations,
-)
 from rag.services.answers.context_builder import ContextBuilder, PromptEnhancer
 from rag.services.answers.fetch import fetch_files, fetch_page, own_file_path
 from rag.services.answers.file_search import (
@@ -19,7 +13,14 @@ from rag.services.answers.file_search import (
     stream_stores,
 )
 from rag.services.answers.page_view import PageText, page_image, page_text
-from rag.services.answers.question_answering import ask, stream_ask
+from rag.services.answers.pipeline import (
+    AnswerWriter,
+    VerifiedAnswer,
+    answer_request,
+    run_job,
+    store_context,
+)
+from rag.services.answers.question_answering import StoreAnswer, ask, stream_ask
 from rag.services.answers.rag_node import (
     RagNodeRequest,
     execute_rag_node,
@@ -31,21 +32,21 @@ from rag.services.answers.rag_node import (
 from rag.services.answers.store_questions import answer_store_question, is_store_question
 
 __all__ = [
-    "HOLDING_VERDICTS",
-    "CheckedStream",
+    "AnswerWriter",
     "CitationManager",
     "ContextBuilder",
     "PageText",
     "PromptEnhancer",
     "RagNodeRequest",
+    "StoreAnswer",
+    "VerifiedAnswer",
     "answer_files",
+    "answer_request",
     "answer_store_question",
     "ask",
     "ask_stores",
     "check_stores",
-    "checked_text",
     "execute_rag_node",
-    "failed_citations",
     "fetch_files",
     "fetch_page",
     "find_rag_node",
@@ -54,10 +55,12 @@ __all__ = [
     "page_image",
     "page_text",
     "pin_hits",
+    "run_job",
     "save_rag_node",
     "save_rag_node_results",
     "serialize_answer",
     "serialize_rag_node",
+    "store_context",
     "stream_ask",
     "stream_files",
     "stream_stores",

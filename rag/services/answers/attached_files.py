@@ -7,12 +7,10 @@ chat model. Nothing of them is stored.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from asgiref.sync import sync_to_async
 from numpy.typing import NDArray
 
 from rag import models
@@ -21,14 +19,14 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import ConfigurationError, DocumentError
-from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding, InlineFile
+from rag.core.file_search import GroundedAnswer, GroundedQuestion, InlineFile
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
-from rag.services.answers.cited_answer import CitedAnswer, answer_passages, stream_passages
+from rag.services.answers.grounded import GroundedChat, GroundedGemini
+from rag.services.answers.pipeline import AnswerJob, run_job, stream_job
 from rag.services.gemini import gemini_file_search
 from rag.services.tokens import count_tokens
-from rag.services.usage import metered_stream, record_answer, reserved_answer
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
 from rag.stages.chunking.chunk import chunk_document
@@ -125,61 +123,31 @@ def answer_files(
     Raises DocumentError or InvalidInputError for a file that cannot be read, ConfigurationError
     for an image without a key, and what the model raises.
     """
-    release_db()
-    if conf().gemini_api_key:
-        asked = GroundedQuestion(question, files=files)
-        with reserved_answer(scope=scope, deadline=deadline, is_remote=True) as hold:
-            answer = gemini_file_search().answer(asked, deadline=deadline)
-        record_answer(answer=answer, kind=KIND, scope=scope, hold=hold)
-    else:
-        chat = chat_for(scope=scope, kind=KIND)
-        context = file_context(question=question, files=files, deadline=deadline)
-        cited = answer_passages(question=question, context=context, chat=chat, deadline=deadline)
-        answer = _grounded(cited, context)
-    return answer
+    return run_job(partial(_prepare, question, files, scope, deadline))
 
 
-async def stream_files(
+def stream_files(
     *, question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
 ) -> AsyncIterator[GroundedAnswer]:
     """Yield the answer as it comes; leaving the iteration stops the model."""
-    if conf().gemini_api_key:
-        backend = await sync_to_async(gemini_file_search)()
-        pieces = backend.stream(GroundedQuestion(question, files=files), deadline=deadline)
-        pieces = metered_stream(pieces=pieces, kind=KIND, scope=scope, deadline=deadline)
-    else:
-        pieces = _stream_texts(question, files, scope, deadline)
-    async with aclosing(pieces):  # type: ignore[type-var]
-        async for piece in pieces:
-            yield piece
-    await sync_to_async(release_db)()
+    return stream_job(partial(_prepare, question, files, scope, deadline))
 
 
-async def _stream_texts(
+def _prepare(
     question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
-) -> AsyncIterator[GroundedAnswer]:
-    chat = await sync_to_async(chat_for)(scope=scope, kind=KIND)
-    prepare = sync_to_async(file_context)
-    context = await prepare(question=question, files=files, deadline=deadline)
-    pieces = stream_passages(question=question, context=context, chat=chat, deadline=deadline)
-    async with aclosing(pieces):  # type: ignore[type-var]
-        async for piece in pieces:
-            yield _grounded(piece, context) if piece.is_last else GroundedAnswer(piece.text)
-
-
-def _grounded(cited: CitedAnswer, context: Context) -> GroundedAnswer:
-    names = {passage.doc_id: passage.hit.file_name for passage in context.passages}
-    groundings = [
-        Grounding(
-            names[one.doc_id],
-            one.found or one.quote,
-            page=one.page,
-            start=start,
-            end=end,
-            verdict=one.verdict,
+) -> AnswerJob[Any, GroundedAnswer]:
+    if conf().gemini_api_key:
+        return GroundedGemini(
+            question=GroundedQuestion(question, files=files),
+            backend=gemini_file_search(),
+            kind=KIND,
+            scope=scope,
+            deadline=deadline,
         )
-        for one, (start, end) in zip(cited.citations, cited.spans, strict=True)
-        if one.doc_id in names and one.verdict != "unknown"
-    ]
-    documents = tuple(dict.fromkeys(one.chunk for one in groundings))
-    return replace(cited.as_grounded(), groundings=tuple(groundings), documents=documents)
+    chat = chat_for(scope=scope, kind=KIND)
+    # Files are read for seconds.
+    release_db()
+    context = file_context(question=question, files=files, deadline=deadline)
+    return GroundedChat(
+        question=question, context=context, chat=chat, deadline=deadline, scope=scope
+    )

@@ -1,12 +1,11 @@
-"""FileSearch port on local stores: retrieval, context, chat model, groundings."""
+"""FileSearch port on local stores: created, filled and asked with one person's rights."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
-from asgiref.sync import sync_to_async
 from django.db.models import Sum
 
 from rag import models
@@ -16,130 +15,13 @@ from rag.core.errors import ForbiddenError, NotFoundError
 from rag.core.file_search import (
     GroundedAnswer,
     GroundedQuestion,
-    Grounding,
     RemoteDocument,
     RemoteStore,
     Upload,
 )
-from rag.core.ports import ChatModel
-from rag.core.types import SearchResult
-from rag.providers.postgres.db.connections import release_db
-from rag.services.answers.cited_answer import CitedAnswer, answer_passages, stream_passages
+from rag.services.answers.file_search import ask_stores, stream_stores
 from rag.services.files import as_remote_document, delete_files, upload_document
-from rag.services.search import cached_search, files_matching_metadata, log_query
 from rag.services.stores import create_named_store, delete_store, find_stores
-from rag.services.wiring import registry as wiring
-from rag.services.wiring.accounts import chat_for
-from rag.stages.prompting.context import Context, Passage, build_context
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    stores: Sequence[models.Store]
-    result: SearchResult
-    context: Context
-    chat: ChatModel
-
-
-def answer_locally(
-    *, question: GroundedQuestion, scope: Scope, deadline: Deadline
-) -> GroundedAnswer:
-    """Return the answer of ``question.model`` (empty: the configured one), with checked quotes.
-
-    ``documents`` are the chunks that it cites, else the answer itself. Raises NotFoundError for a
-    store that ``scope`` may not read. The query log keeps it.
-    """
-    deadline.check()
-    found = _find(question, scope, deadline)
-    release_db()
-    cited = answer_passages(
-        question=found.result.query, context=found.context, chat=found.chat, deadline=deadline
-    )
-    return _finished(found, scope, cited, cited.text)
-
-
-async def stream_locally(
-    *, question: GroundedQuestion, scope: Scope, deadline: Deadline
-) -> AsyncIterator[GroundedAnswer]:
-    """Yield the answer as it comes; leaving the iteration stops the model."""
-    deadline.check()
-    found = await sync_to_async(_find)(question, scope, deadline)
-    await sync_to_async(release_db)()
-    whole = ""
-    pieces = stream_passages(
-        question=found.result.query, context=found.context, chat=found.chat, deadline=deadline
-    )
-    try:
-        async for piece in pieces:
-            whole += piece.text
-            if not piece.is_last:
-                yield GroundedAnswer(piece.text)
-                continue
-            yield await sync_to_async(_finished)(found, scope, piece, whole)
-    finally:
-        await pieces.aclose()  # type: ignore[attr-defined]
-
-
-def _find(question: GroundedQuestion, scope: Scope, deadline: Deadline) -> _Found:
-    stores = find_stores(names=question.stores, scope=scope)
-    chat = chat_for(scope=scope, kind="fileSearch", model=question.model, stores=stores)
-    settings = stores[0].retrieval_settings
-    if question.top_k is not None:
-        settings = settings.but(top_k=min(question.top_k, 200))
-    result = cached_search(
-        query=question.text,
-        scope=scope,
-        stores=stores,
-        settings=settings,
-        is_logged=False,
-        files=files_matching_metadata(text=question.metadata_filter, stores=stores),
-    )
-    deadline.check()
-    count = wiring.embedder_of(stores[0].live_space_id).tokenizer.count
-    context = build_context(
-        result.hits,
-        settings.context_tokens,
-        count,
-        context_type=settings.context_type,
-        language_of=result.query,
-    )
-    return _Found(stores, result, context, chat)
-
-
-def _finished(found: _Found, scope: Scope, cited: CitedAnswer, whole: str) -> GroundedAnswer:
-    passages = {passage.doc_id: passage for passage in found.context.passages}
-    names = {store.pk: store.resource_name for store in found.stores}
-    groundings = [
-        _grounding(citation.verdict, passages[citation.doc_id], citation.page, names, span)
-        for citation, span in zip(cited.citations, cited.spans, strict=True)
-        if citation.doc_id in passages and citation.verdict != "unknown"
-    ]
-    log_query(
-        result=found.result,
-        scope=scope,
-        answer=whole,
-        citations=cited.citations,
-    )
-    texts = dict.fromkeys(one.chunk for one in groundings) or (whole,)
-    return replace(cited.as_grounded(), groundings=tuple(groundings), documents=tuple(texts))
-
-
-def _grounding(
-    verdict: str, passage: Passage, page: int | None, names: dict[int, str], span: tuple[int, int]
-) -> Grounding:
-    hit = passage.hit
-    store = names.get(hit.store_id or 0, "")
-    return Grounding(
-        source=hit.file_name,
-        chunk=hit.text,
-        document=f"{store}/documents/{hit.file_id}",
-        page=page,
-        start=span[0],
-        end=span[1],
-        verdict=verdict,
-        store=store,
-    )
-
 
 STATES = models.File.Status
 
@@ -227,13 +109,13 @@ class LocalFileSearch:
 
     def answer(self, question: GroundedQuestion, *, deadline: Deadline) -> GroundedAnswer:
         """Return the whole answer of stores."""
-        return answer_locally(question=question, scope=self.scope, deadline=deadline)
+        return ask_stores(question=question, scope=self.scope, deadline=deadline)
 
     def stream(
         self, question: GroundedQuestion, *, deadline: Deadline
     ) -> AsyncIterator[GroundedAnswer]:
         """Yield pieces as they come; leaving the iteration stops the model."""
-        return stream_locally(question=question, scope=self.scope, deadline=deadline)
+        return stream_stores(question=question, scope=self.scope, deadline=deadline)
 
     def _store(self, name: str) -> models.Store:
         store = find_stores(names=[name], scope=self.scope)[0]

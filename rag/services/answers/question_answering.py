@@ -1,27 +1,32 @@
-"""Question answering over stores: retrieval, prompt, chat model, citations; whole or streamed."""
+"""Question answering over stores: retrieval, prompt, chat model, citations; whole or streamed.
+
+Stores at Gemini are asked there: of the settings, metadata, content types and top_k are passed on.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
-from dataclasses import replace
-
-from asgiref.sync import sync_to_async
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from rag import models
+from rag.conf import conf
 from rag.core.access import Scope
+from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
-from rag.core.ports import ChatModel, ChatRequest
-from rag.core.types import Answer, ChatReply, Citation, Message, RetrievalSettings, SearchResult
-from rag.providers.postgres.db.connections import release_db
-from rag.services.answers.ask_remote import ask_remote, stream_remote
-from rag.services.search import cached_search, log_query
-from rag.services.wiring import registry as wiring
+from rag.core.file_search import GroundedAnswer, GroundedQuestion
+from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings, SearchResult
+from rag.services.answers.file_search import prepare_stores
+from rag.services.answers.grounded import GroundedGemini
+from rag.services.answers.pipeline import AnswerJob, ChatCall, run_job, store_context, stream_job
+from rag.services.answers.remote_result import metadata_filter_text, remote_answer
+from rag.services.search import cached_search, log_query, validated_query
 from rag.services.wiring.accounts import chat_for
-from rag.stages.citing.verify import CitationStream, verify_citations
-from rag.stages.prompting.context import Context, build_context
-from rag.stages.prompting.prompt import answer_prompt
+from rag.stages.citing.render import Part
+
+AnswerPart = ChatReply | Citation | Answer
 
 
 def ask(
@@ -33,46 +38,24 @@ def ask(
     model: str = "",
 ) -> Answer:
     """Return the answer of ``model`` (``provider:model``; empty: the configured one, or Gemini)."""
-    if any(store.is_remote for store in stores):
-        return ask_remote(question, scope, stores, settings, model)
-    chat, result, context, request = _prepare(question, scope, stores, settings, model)
-    release_db()
-    started = time.perf_counter()
-    reply = chat.generate(request)
-    return _finish(scope, result, context, reply, started)
+    answer = run_job(partial(_prepare, question, scope, stores, settings, model))
+    assert isinstance(answer, Answer)
+    return answer
 
 
-async def stream_ask(
+def stream_ask(
     *,
     question: str,
     scope: Scope,
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None = None,
     model: str = "",
-) -> AsyncIterator[ChatReply | Citation | Answer]:
-    """Yield text as it comes (joined, it is the answer's), citations, and the whole at the end."""
-    if any(store.is_remote for store in stores):
-        async with aclosing(stream_remote(question, scope, stores, settings, model)) as pieces:
-            async for told in pieces:
-                yield told
-        return
-    prepare = sync_to_async(_prepare)
-    chat, result, context, request = await prepare(question, scope, stores, settings, model)
-    await sync_to_async(release_db)()
-    started = time.perf_counter()
-    text, last = [], ChatReply("")
-    cited = CitationStream(context.passages)
-    # Not left to the garbage collector, which would let the model go on for a while.
-    async with aclosing(chat.stream(request)) as pieces:  # type: ignore[type-var]
-        async for piece in pieces:
-            text.append(piece.text)
-            last = piece
-            for part in cited.feed(piece.text):
-                yield replace(piece, text=part) if isinstance(part, str) else part
-    for part in cited.finish():
-        yield replace(last, text=part) if isinstance(part, str) else part
-    reply = ChatReply("".join(text), model=last.model or chat.id, notice=last.notice)
-    yield await sync_to_async(_finish)(scope, result, context, reply, started)
+) -> AsyncIterator[AnswerPart]:
+    """Yield text as it comes (joined, it is the answer's), citations, and the whole at the end.
+
+    Gemini names sources at its end: its text has no marks, they would come too late.
+    """
+    return stream_job(partial(_prepare, question, scope, stores, settings, model))
 
 
 def _prepare(
@@ -81,7 +64,12 @@ def _prepare(
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None,
     model: str,
-) -> tuple[ChatModel, SearchResult, Context, ChatRequest]:
+) -> AnswerJob[Any, AnswerPart]:
+    if any(store.is_remote for store in stores):
+        asked = _remote_question(question, stores, settings, model)
+        job = prepare_stores(asked, scope, Deadline(conf().timeout_s))
+        assert isinstance(job, GroundedGemini)
+        return _GeminiAnswer(job)
     chat = chat_for(scope=scope, kind="ask", model=model, stores=stores)
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
@@ -89,39 +77,92 @@ def _prepare(
     result = cached_search(
         query=question, scope=scope, stores=stores, settings=settings, is_logged=False
     )
-    count = wiring.embedder_of(stores[0].live_space_id).tokenizer.count
-    context = build_context(
-        result.hits,
-        settings.context_tokens,
-        count,
-        context_type=settings.context_type,
-        language_of=result.query,
-    )
-    request = ChatRequest(
-        messages=[Message(role, text) for role, text in answer_prompt(result.query, context)],
+    return StoreAnswer(
         question=result.query,
-        passages=[(passage.doc_id, passage.hit.text) for passage in context.passages],
-    )
-    return chat, result, context, request
-
-
-def _finish(
-    scope: Scope, result: SearchResult, context: Context, reply: ChatReply, started: float
-) -> Answer:
-    answered = time.perf_counter()
-    text, citations = verify_citations(reply.text, context.passages)
-    timings = {
-        **result.timings_ms,
-        "model": (answered - started) * 1e3,
-        "cite": (time.perf_counter() - answered) * 1e3,
-    }
-    log_query(result=result, scope=scope, answer=text, citations=citations)
-    return Answer(
-        question=result.query,
-        text=text,
-        citations=citations,
+        context=store_context(result=result, settings=settings, store=stores[0]),
+        chat=chat,
         result=result,
-        model=reply.model,
-        notice=reply.notice,
-        timings_ms=timings,
+        scope=scope,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class StoreAnswer(ChatCall):
+    """A chat model's answer from hits, with ``[n]`` for its citations."""
+
+    result: SearchResult
+    scope: Scope
+    is_logged: bool = True
+
+    def feed(self, piece: ChatReply) -> list[AnswerPart]:
+        """Return text and citations that a piece lets go."""
+        return self._shown(self.take(piece))
+
+    def finish(self, *, is_whole: bool) -> list[AnswerPart]:
+        """Return the rest and the whole answer."""
+        rest = self._shown(self.writer.finish())
+        verified = self.writer.result()
+        timings = {
+            **self.result.timings_ms,
+            "model": (self.answered - self.started) * 1e3,
+            "cite": (time.perf_counter() - self.answered) * 1e3,
+        }
+        if self.is_logged:
+            log_query(
+                result=self.result,
+                scope=self.scope,
+                answer=verified.text,
+                citations=verified.citations,
+            )
+        answer = Answer(
+            question=self.result.query,
+            text=verified.text,
+            citations=verified.citations,
+            result=self.result,
+            model=self.last.model or self.chat.id,
+            notice=self.last.notice,
+            timings_ms=timings,
+        )
+        return [*rest, answer]
+
+    def _shown(self, parts: Sequence[Part]) -> list[AnswerPart]:
+        return [replace(self.last, text=one) if isinstance(one, str) else one for one in parts]
+
+
+@dataclass(slots=True)
+class _GeminiAnswer:
+    """Gemini's answer, each stretch checked against the chunk that it names."""
+
+    job: GroundedGemini
+    started: float = field(init=False, default_factory=time.perf_counter)
+
+    def generate(self) -> GroundedAnswer:
+        return self.job.generate()
+
+    def stream(self) -> AsyncGenerator[GroundedAnswer, None]:
+        return self.job.stream()
+
+    def feed(self, piece: GroundedAnswer) -> list[AnswerPart]:
+        self.job.feed(piece)
+        return [ChatReply(piece.text, model=piece.model)] if piece.text else []
+
+    def finish(self, *, is_whole: bool) -> list[AnswerPart]:
+        (grounded,) = self.job.finish(is_whole=True)
+        answer = remote_answer(question=self.job.question, answer=grounded, is_marked=is_whole)
+        timings = {"model": (time.perf_counter() - self.started) * 1e3}
+        return [*answer.citations, replace(answer, timings_ms=timings)]
+
+
+def _remote_question(
+    text: str, stores: Sequence[models.Store], settings: RetrievalSettings | None, model: str
+) -> GroundedQuestion:
+    settings = settings or stores[0].retrieval_settings
+    return GroundedQuestion(
+        validated_query(query=text),
+        [store.resource_name for store in stores],
+        top_k=settings.top_k,
+        model=model,
+        metadata_filter=metadata_filter_text(
+            metadata=dict(settings.metadata), content_types=settings.content_types
+        ),
     )

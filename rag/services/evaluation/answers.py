@@ -11,16 +11,12 @@ from typing import Any
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.ports import ChatModel, ChatRequest
-from rag.core.types import Citation, Message, RetrievalSettings
-from rag.providers.postgres.db.connections import release_db
+from rag.core.ports import ChatModel
+from rag.core.types import Citation, RetrievalSettings
+from rag.services.answers import StoreAnswer, run_job, store_context
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
 from rag.services.search import override_space, run_search
-from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
-from rag.stages.citing.verify import verify_citations
-from rag.stages.prompting.context import build_context
-from rag.stages.prompting.prompt import answer_prompt
 
 
 def evaluate_answers(
@@ -59,22 +55,16 @@ def _answer_question(
     found = run_search(
         query=query, scope=Scope.operator(), stores=[run.store], settings=settings, is_logged=False
     )
-    count = wiring.embedder_of(run.store.live_space_id).tokenizer.count
-    context = build_context(
-        found.hits,
-        settings.context_tokens,
-        count,
-        context_type=settings.context_type,
-        language_of=found.query,
-    )
-    request = ChatRequest(
-        messages=[Message(role, text) for role, text in answer_prompt(found.query, context)],
+    job = StoreAnswer(
         question=found.query,
-        passages=[(passage.doc_id, passage.hit.text) for passage in context.passages],
+        context=store_context(result=found, settings=settings, store=run.store),
+        chat=chat,
+        result=found,
+        scope=Scope.operator(),
+        is_logged=False,
     )
-    release_db()
-    reply = chat.generate(request)
-    _, citations = verify_citations(reply.text, context.passages)
+    run_job(lambda: job)
+    citations = job.writer.citations
     return {
         "citations": len(citations),
         "verified": sum(one.verdict == "verified" for one in citations),

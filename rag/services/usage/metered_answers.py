@@ -5,7 +5,7 @@ It reads documents that nobody here has counted, so the reservation is a guess o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 
 from asgiref.sync import sync_to_async
@@ -39,13 +39,10 @@ def reserve_answer(
 
 @contextmanager
 def reserved_answer(
-    *, scope: Scope, deadline: Deadline, is_remote: bool, model: str = ""
+    *, scope: Scope, deadline: Deadline, model: str = ""
 ) -> Iterator[models.BudgetHold | None]:
-    """Hold an answer while it is made; one that fails gives it back, others are recorded with it.
-
-    Answers of our own models hold by themselves.
-    """
-    hold = reserve_answer(scope=scope, deadline=deadline, model=model) if is_remote else None
+    """Reserve an answer while it is made; one that fails gives back what was reserved."""
+    hold = reserve_answer(scope=scope, deadline=deadline, model=model)
     try:
         yield hold
     except BaseException:
@@ -65,7 +62,7 @@ async def metered_stream(
     deadline: Deadline,
     store: models.Store | None = None,
     model: str = "",
-) -> AsyncIterator[GroundedAnswer]:
+) -> AsyncGenerator[GroundedAnswer, None]:
     """Yield the pieces; what was used until they end, or somebody leaves, is kept.
 
     Raises what ``reserve`` raises before the first is asked for; what ends without a piece has used

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.services.answers.cited_answer import CheckedStream, Part, checked_text, failed_citations
+from rag.stages.citing.render import CitationRenderer, Marks, Part, failed_citations
+from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 
 TEXT = "The pump is serviced yearly. The filter costs 45 yuan."
@@ -18,8 +20,8 @@ GOOD = '<cite doc_id="doc_01" quote="The pump is serviced yearly.">Yearly</cite>
 BAD = '<cite doc_id="doc_01" quote="The pump is never serviced.">Never</cite>'
 
 
-def through(text: str, cuts: list[int], **rules: bool) -> list[Part]:
-    stream = CheckedStream(PASSAGES, **rules)
+def through(text: str, cuts: list[int], **rules: Any) -> list[Part]:
+    stream = CitationRenderer(PASSAGES, **rules)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     parts = [part for a, b in pairwise(places) for part in stream.feed(text[a:b])]
     return [*parts, *stream.finish()]
@@ -35,7 +37,7 @@ def numbers(parts: list[Part]) -> list[int]:
 
 def test_marks_are_shown_and_nothing_is_held_back() -> None:
     assert shown(through(f"{GOOD}. {BAD}.", [])) == "Yearly[1]. Never[2]."
-    stream = CheckedStream(PASSAGES)
+    stream = CitationRenderer(PASSAGES)
     assert stream.feed("A word") == ["A word"]
 
 
@@ -58,12 +60,12 @@ def test_chinese_sentences_are_parted_too() -> None:
 
 
 def test_citations_can_be_left_out() -> None:
-    parts = through(f"See [a] {GOOD}. {BAD}.", [], shows_marks=False)
+    parts = through(f"See [a] {GOOD}. {BAD}.", [], marks="hidden")
     assert shown(parts) == "See [a] Yearly. Never." and numbers(parts) == []
 
 
 def test_a_number_in_brackets_of_the_text_is_kept_where_it_cites_nothing() -> None:
-    assert shown(through("Size [mm] is 3.", [], shows_marks=False)) == "Size [mm] is 3."
+    assert shown(through("Size [mm] is 3.", [], marks="hidden")) == "Size [mm] is 3."
 
 
 PIECES = st.lists(
@@ -74,16 +76,21 @@ PIECES = st.lists(
 )
 
 
-@given(PIECES, st.lists(st.integers(0, 800), max_size=8), st.booleans(), st.booleans())
+@given(
+    PIECES,
+    st.lists(st.integers(0, 800), max_size=8),
+    st.booleans(),
+    st.sampled_from(get_args(Marks)),
+)
 def test_the_cuts_change_nothing(
-    pieces: list[str], cuts: list[int], drops: bool, shows: bool
+    pieces: list[str], cuts: list[int], drops: bool, marks: Marks
 ) -> None:
     text = "".join(pieces)
-    rules = {"drops_failed": drops, "shows_marks": shows}
+    rules: dict[str, Any] = {"drops_failed": drops, "marks": marks}
     whole, cut = through(text, [], **rules), through(text, cuts, **rules)
     assert (shown(cut), numbers(cut)) == (shown(whole), numbers(whole))
-    if shows and not drops:
-        plain, citations = checked_text(text, PASSAGES)
+    if marks == "numbered" and not drops:
+        plain, citations = verify_citations(text, PASSAGES)
         assert shown(whole) == plain and numbers(whole) == [one.number for one in citations]
-    if drops and shows:
+    if drops and marks == "numbered":
         assert failed_citations([part for part in whole if isinstance(part, Citation)]) == []

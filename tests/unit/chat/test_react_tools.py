@@ -116,7 +116,9 @@ def run(*, searches: bool = True, **config: Any) -> Any:
 
 def answer_stream(*verdicts: str) -> AnswerStream:
     made = AnswerStream((), run())
-    made.citations = [Citation(n, "doc_01", "q", verdict) for n, verdict in enumerate(verdicts, 1)]
+    made.writer.citations = [
+        Citation(n, "doc_01", "q", verdict) for n, verdict in enumerate(verdicts, 1)
+    ]
     return made
 
 

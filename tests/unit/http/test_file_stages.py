@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from rag.core.errors import DocumentError, InvalidInputError, LimitError
 from rag.core.hits import Hit
+from rag.core.types import Citation
 from rag.providers.http.download import Budget, BudgetedFile
-from rag.stages.citing.strip_markers import MarkerStripper
+from rag.stages.citing.render import CitationRenderer, Part
 from rag.stages.detect.mime_type import read_data_url, sniff_media
 from rag.stages.prompting.context import Passage
 from rag.stages.query.condense import infer_question
@@ -133,24 +134,28 @@ ANSWER = (
 
 @given(st.lists(st.integers(1, 40), max_size=30))
 def test_marks_are_taken_out_however_the_answer_is_cut(sizes: list[int]) -> None:
-    reader = MarkerStripper([passage("The warranty lasts two years. It covers parts and labour.")])
-    text, at = "", 0
+    sources = [passage("The warranty lasts two years. It covers parts and labour.")]
+    reader = CitationRenderer(sources, marks="spans")
+    parts, at = list[Part](), 0
     for size in [*sizes, len(ANSWER)]:
-        text += reader.feed(ANSWER[at : at + size])
+        parts += reader.feed(ANSWER[at : at + size])
         at += size
-    text += reader.finish()
+    parts += reader.finish()
+    text = "".join(part for part in parts if isinstance(part, str))
+    citations = [part for part in parts if isinstance(part, Citation)]
     assert text == "Well. The warranty lasts two years. And parts."
     assert [text[start:end] for start, end in reader.spans] == [
         "The warranty lasts two years.",
         "parts",
     ]
-    assert [one.number for one in reader.citations] == [1, 2]
-    assert reader.citations[0].verdict == "verified"
+    assert [one.number for one in citations] == [1, 2]
+    assert citations[0].verdict == "verified"
 
 
 def test_a_bare_number_marks_its_sentence() -> None:
-    reader = MarkerStripper([passage("It covers parts.")])
-    text = reader.feed("It covers parts. [1] More.") + reader.finish()
+    reader = CitationRenderer([passage("It covers parts.")], marks="spans")
+    parts = [*reader.feed("It covers parts. [1] More."), *reader.finish()]
+    text = "".join(part for part in parts if isinstance(part, str))
     assert text.split() == ["It", "covers", "parts.", "More."]
     (start, end), *_ = reader.spans
     assert text[start:end] == "It covers parts."
