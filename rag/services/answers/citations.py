@@ -16,10 +16,10 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import Citation
+from rag.services.answers.pipeline import verify_answer
 from rag.stages.citing.attribute import attribute_claims
 from rag.stages.citing.citation_markers import Marker, read_markers
 from rag.stages.citing.list_sources import list_sources
-from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 
 MAX_BIGINT = 2**63 - 1
@@ -129,7 +129,8 @@ class CitationManager:
         passages = _passages(rag_results, scope)
         has_markers = any(isinstance(part, Marker) for part in read_markers(generated_text))
         if has_markers:
-            text, citations = verify_citations(generated_text, passages, is_strict=is_strict)
+            verified = verify_answer(generated_text, passages, is_strict=is_strict)
+            text, citations = verified.text, verified.citations
             likeness = [_likeness(citation) for citation in citations]
             unsupported = [one.claim or one.quote for one in citations if one.verdict == "unknown"]
         else:

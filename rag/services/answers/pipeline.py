@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -112,6 +112,13 @@ class VerifiedAnswer:
     outcome: str = "answered"
 
 
+def verify_answer(
+    raw: str, passages: Sequence[Passage], *, is_strict: bool = False
+) -> VerifiedAnswer:
+    """Return a text that was written already, with ``[n]`` for its citations."""
+    return VerifiedAnswer(*verify_citations(raw, passages, is_strict=is_strict))
+
+
 class AnswerWriter:
     """An answer while it is written: what is shown, what it cites, what came of it.
 
@@ -182,9 +189,11 @@ class AnswerWriter:
 
     def repaired(self, raw: str) -> VerifiedAnswer | None:
         """Return the answer as it was written once more, None unless more of its quotes hold."""
-        text, citations = verify_citations(raw, self.passages)
-        is_better = len(failed_citations(citations)) < len(self.failed) and citations
-        return VerifiedAnswer(self.own + text, citations) if is_better and text.strip() else None
+        again = verify_answer(raw, self.passages)
+        is_better = len(failed_citations(again.citations)) < len(self.failed)
+        if not (is_better and again.citations and again.text.strip()):
+            return None
+        return replace(again, text=self.own + again.text)
 
     def _kept(self, parts: list[Part]) -> list[Part]:
         for part in parts:
