@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
@@ -18,9 +17,9 @@ from agents.admin.agent_form import CONFIG_FIELDS, PREFIX, AgentForm
 from agents.chat.agents.factory import render_agent_graph
 from agents.chat.agents.save import delete_agent, save_agent
 from rag.admin.ui.cells import label
-from rag.admin.ui.group_field import GroupSelect, limit_groups
+from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.services.stores import readable_stores
 
@@ -51,7 +50,7 @@ GROUPS = {**dict.fromkeys(_TALK, "talk"), **dict.fromkeys(_TOOLS, "tools")}
 
 
 @admin.register(models.Agent)
-class AgentAdmin(ScopedAdmin):
+class AgentAdmin(OwnedAdmin):
     """The agents that one may ask; what one may edit can be changed."""
 
     change_form_before_template = "admin/rag/seen_field.html"
@@ -88,26 +87,13 @@ class AgentAdmin(ScopedAdmin):
             *facts,
         ]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return what this user may not set: only superusers give agents away."""
-        own = [] if scope_for(request).is_operator else ["owner"]
-        return [*self.readonly_fields, *own]
-
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Return a field that offers only the groups and stores that this user may know."""
-        kwargs["widget"] = GroupSelect()
         field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
-        if db_field.name != "stores":
-            return limit_groups(field, request, db_field)
-        stores = readable_stores(scope=scope_for(request), limit=1000)
-        field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
-        field.help_text = db_field.help_text
-        field.queryset = field.queryset.filter(pk__in=[store.pk for store in stores])
+        if db_field.name == "stores":
+            stores = readable_stores(scope=scope_for(request), limit=1000)
+            field.queryset = field.queryset.filter(pk__in=[store.pk for store in stores])
         return field
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the defaults; whoever makes an agent owns it."""
-        return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Make or change the agent by the service."""
@@ -142,14 +128,6 @@ class AgentAdmin(ScopedAdmin):
         """Delete by the service, which keeps those that are built in."""
         delete_agent(agent=obj, scope=scope_for(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Delete the chosen ones by the service; what is refused is told."""
-        for agent in queryset:
-            try:
-                delete_agent(agent=agent, scope=scope_for(request))
-            except RAGError as error:
-                self.message_user(request, error_sentence(error), messages.ERROR)
-
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Show or save the form; what a service refuses is a message, not a crash."""
         try:
@@ -164,10 +142,7 @@ class AgentAdmin(ScopedAdmin):
             return super().delete_view(request, object_id, extra_context)
         except RAGError as error:
             self.message_user(request, error_sentence(error), messages.ERROR)
-            return self._back()
-
-    def _back(self) -> HttpResponse:
-        return redirect(reverse("admin:agents_agent_changelist"))
+            return redirect(reverse("admin:agents_agent_changelist"))
 
     @admin.display(description=_("agent"))
     def title(self, agent: models.Agent) -> str:
@@ -178,11 +153,6 @@ class AgentAdmin(ScopedAdmin):
     def state(self, agent: models.Agent) -> SafeString:
         """Return whether it answers."""
         return label(_("on"), "good") if agent.is_enabled else label(_("off"), "idle")
-
-    @admin.display(description=_("access"))
-    def visibility(self, agent: models.Agent) -> SafeString:
-        """Return whether everybody may ask it."""
-        return label(_("public"), "warn") if agent.is_public else label(_("restricted"), "idle")
 
     @admin.display(description=_("go to"))
     def ask(self, agent: models.Agent) -> SafeString:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -30,9 +31,9 @@ from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.manage import delete_flow, update_flow
 from rag.admin.ui.cells import label, page_link
 from rag.admin.ui.conflict_form import ConflictCheckedForm
-from rag.admin.ui.group_field import GroupSelect, limit_groups
+from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.scoped import scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 
@@ -46,7 +47,7 @@ class FlowForm(ConflictCheckedForm):
 
 
 @admin.register(models.Flow)
-class FlowAdmin(ScopedAdmin):
+class FlowAdmin(OwnedAdmin):
     """The flows that one may run; what one may edit can be changed."""
 
     form = FlowForm
@@ -81,17 +82,6 @@ class FlowAdmin(ScopedAdmin):
         """Return the flows that one may run."""
         return queryset.runnable(scope)  # type: ignore[attr-defined,no-any-return]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return what this user may not set: only superusers give flows away."""
-        own = [] if scope_for(request).is_operator else ["owner"]
-        return [*self.readonly_fields, *own]
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return a field that offers only the groups that this user may know."""
-        kwargs["widget"] = GroupSelect()
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return limit_groups(field, request, db_field)
-
     def complete_rows(self, rows: list[Any]) -> None:
         """Fetch each flow's active version, and its runs by two counts: one query each."""
         active = models.FlowVersion.objects.filter(flow__in=rows, is_active=True)
@@ -118,14 +108,6 @@ class FlowAdmin(ScopedAdmin):
         """Delete by the service."""
         delete_flow(flow=obj, scope=scope_for(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Delete the chosen ones by the service; what is refused is told."""
-        for flow in queryset:
-            try:
-                delete_flow(flow=flow, scope=scope_for(request))
-            except RAGError as error:
-                self.message_user(request, error_sentence(error), messages.ERROR)
-
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
         """Return the versions and runs that go with the flows."""
         return {
@@ -137,22 +119,14 @@ class FlowAdmin(ScopedAdmin):
             ).count(),
         }
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with the pages of a flow before them."""
-        wrap = self.admin_site.admin_view
-        pages = {"edit": EditFlowPage, "versions": FlowVersionsPage, "run": FlowGraphPage}
-        return [
-            *(
-                path(
-                    f"<int:pk>/{name}/",
-                    wrap(page.as_view(model_admin=self)),
-                    name=f"agents_flow_{name}",
-                )
-                for name, page in pages.items()
-            ),
-            path("<int:pk>/export/", wrap(flow_export_view(self)), name="agents_flow_export"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return editor, versions, graph and export."""
+        return (
+            ("<int:pk>/edit/", EditFlowPage, "agents_flow_edit"),
+            ("<int:pk>/versions/", FlowVersionsPage, "agents_flow_versions"),
+            ("<int:pk>/run/", FlowGraphPage, "agents_flow_run"),
+            ("<int:pk>/export/", flow_export_view(self), "agents_flow_export"),
+        )
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
@@ -198,11 +172,6 @@ class FlowAdmin(ScopedAdmin):
         """Return how many runs wait for a decision."""
         n = flow.run_counts[1]
         return _runs_link(flow, label(n, "warn"), status__exact="paused") if n else "–"
-
-    @admin.display(description=_("access"))
-    def visibility(self, flow: models.Flow) -> SafeString:
-        """Return whether everybody may run it."""
-        return label(_("public"), "warn") if flow.is_public else label(_("restricted"), "idle")
 
     @admin.display(description=_("go to"))
     def links(self, flow: models.Flow) -> SafeString:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -133,18 +134,12 @@ class FlowRunAdmin(ReadOnlyAdmin):
         rows = super().get_queryset(request).defer("start", "state", "version__yaml")
         return rows.select_related("version__flow", "user", "replay_of")
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with a run's page before them."""
-        wrap = self.admin_site.admin_view
-        return [
-            path(
-                "<int:pk>/page/",
-                wrap(FlowRunPage.as_view(model_admin=self)),
-                name="agents_flowrun_page",
-            ),
-            path("of/<uuid:key>/", wrap(self.by_key), name="agents_flowrun_of"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return a run's page, by number and by key."""
+        return (
+            ("<int:pk>/page/", FlowRunPage, "agents_flowrun_page"),
+            ("of/<uuid:key>/", self.by_key, "agents_flowrun_of"),
+        )
 
     def by_key(self, request: HttpRequest, key: Any) -> HttpResponse:
         """Redirect from a run's key, as the API returns it, to its page."""

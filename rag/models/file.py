@@ -25,6 +25,11 @@ def file_readable_by(scope: Scope, prefix: str = "") -> Q:
     return readable_by(scope, store) & (Q(is_free) | Q(is_in) | editable_by(scope, store))
 
 
+# A file's large columns, to be deferred in queries for rows that lead to it.
+_LARGE = ("canonical_text", "pages", "blocks", "metadata", "warnings", "progress", "error")
+LARGE_FILE_FIELDS = tuple(f"file__{name}" for name in _LARGE)
+
+
 class FileQuerySet(models.QuerySet["File"]):
     """Files as a caller may see them."""
 

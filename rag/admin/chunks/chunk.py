@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,7 +10,6 @@ from django.contrib.admin import SimpleListFilter
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -24,8 +23,9 @@ from rag.admin.ui.cells import label, page_link, pages_text
 from rag.admin.ui.filters import FileListFilter, StoreListFilter
 from rag.admin.ui.paginator import MAX_LISTED_ROWS
 from rag.admin.ui.query_params import parse_int
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.scoped import OverviewAdmin, row_ids, scope_for
 from rag.core.access import Scope
+from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.chunks import delete_chunks, find_first_chunks
 from rag.services.files import set_chunks_enabled, visible_chunks, visible_files
 
@@ -66,19 +66,10 @@ class EditedFilter(SimpleListFilter):
 
 
 PREVIEW = 240
-HEAVY_FILE_FIELDS = (
-    "canonical_text",
-    "pages",
-    "blocks",
-    "metadata",
-    "warnings",
-    "progress",
-    "error",
-)
 
 
 @admin.register(models.Chunk)
-class ChunkAdmin(ScopedAdmin):
+class ChunkAdmin(OverviewAdmin):
     """Chunks of readable files; the ways to change them are services and pages of their own."""
 
     list_display = (
@@ -135,9 +126,8 @@ class ChunkAdmin(ScopedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return readable chunks without their texts: lists fetch only the beginnings."""
-        heavy = [f"file__{name}" for name in HEAVY_FILE_FIELDS]
         rows = super().get_queryset(request).select_related("file", "store")
-        return rows.defer("text", "context", *heavy)
+        return rows.defer("text", "context", *LARGE_FILE_FIELDS)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -145,8 +135,7 @@ class ChunkAdmin(ScopedAdmin):
         """Return the chunks with all the words, by the lexical index."""
         if request.path.endswith("/autocomplete/"):
             # A choice of chunks is named by its words; there are few of them on a page.
-            heavy = [f"file__{name}" for name in HEAVY_FILE_FIELDS]
-            queryset = queryset.defer(None).defer("context", *heavy)
+            queryset = queryset.defer(None).defer("context", *LARGE_FILE_FIELDS)
         if not search_term.strip():
             return queryset, False
         readable = models.Store.objects.readable(scope_for(request))
@@ -178,25 +167,16 @@ class ChunkAdmin(ScopedAdmin):
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Delete the chosen ones by the service."""
-        ids = list(queryset.values_list("pk", flat=True))
-        delete_chunks(scope=scope_for(request), chunk_ids=ids, by=request.user)
+        delete_chunks(scope=scope_for(request), chunk_ids=row_ids(queryset), by=request.user)
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with the pages of a chunk and of its file before them."""
-        wrap = self.admin_site.admin_view
-        pages = (
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return the pages of a chunk, its file and its store."""
+        return (
             ("<int:pk>/text/", EditChunkPage, "rag_chunk_text"),
             ("<int:pk>/revisions/", ChunkRevisionsPage, "rag_chunk_revisions"),
             ("file/<int:pk>/add/", AddChunkPage, "rag_chunk_add_to"),
             ("store/<int:pk>/preview/", ChunkPreviewPage, "rag_chunk_preview"),
         )
-        return [
-            *(
-                path(route, wrap(page.as_view(model_admin=self)), name=name)
-                for route, page, name in pages
-            ),
-            *super().get_urls(),
-        ]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list; for one file or store with links to its actions."""
@@ -211,21 +191,15 @@ class ChunkAdmin(ScopedAdmin):
         }
         return super().changelist_view(request, {**(extra_context or {}), "links": links})
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """Show the chunk's page: its text in an editor above its fields."""
-        chunk = self.get_object(request, object_id)
-        if chunk is not None:
-            overview = {
-                "chunk": chunk,
-                "may_edit": chunk.is_live and self.has_change_permission(request, chunk),
-                "may_add": chunk.is_live and self._may_add(request, chunk.file),
-                "has_revisions": chunk.revision > 1,
-                "conflict": models.ChunkConflict.objects.filter(chunk=chunk).first(),
-            }
-            extra_context = {**(extra_context or {}), "overview": overview}
-        return super().change_view(request, object_id, form_url, extra_context)
+    def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return what the text's editor above the fields needs."""
+        return {
+            "chunk": obj,
+            "may_edit": obj.is_live and self.has_change_permission(request, obj),
+            "may_add": obj.is_live and self._may_add(request, obj.file),
+            "has_revisions": obj.revision > 1,
+            "conflict": models.ChunkConflict.objects.filter(chunk=obj).first(),
+        }
 
     def _may_add(self, request: HttpRequest, file: models.File) -> bool:
         mine = models.File.objects.editable(scope_for(request)).filter(pk=file.pk)
@@ -238,15 +212,15 @@ class ChunkAdmin(ScopedAdmin):
     @admin.action(description=_("Switch on: may be found"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Let the chosen chunks be found."""
-        self._switch(request, queryset.values_list("pk", flat=True), True)
+        self._switch(request, queryset, True)
 
     @admin.action(description=_("Switch off: never found"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Keep the chosen chunks out of every search."""
-        self._switch(request, queryset.values_list("pk", flat=True), False)
+        self._switch(request, queryset, False)
 
-    def _switch(self, request: HttpRequest, ids: Iterable[int], enabled: bool) -> None:
-        n = set_chunks_enabled(scope=scope_for(request), chunk_ids=list(ids), enabled=enabled)
+    def _switch(self, request: HttpRequest, rows: QuerySet[Any], enabled: bool) -> None:
+        n = set_chunks_enabled(scope=scope_for(request), chunk_ids=row_ids(rows), enabled=enabled)
         if enabled:
             text = ngettext("%(n)d chunk was switched on.", "%(n)d chunks were switched on.", n)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
@@ -25,7 +26,7 @@ from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
-from rag.models.file import file_readable_by
+from rag.models.file import LARGE_FILE_FIELDS, file_readable_by
 from rag.models.store import editable_by
 from rag.services.chunks import (
     discard_conflict,
@@ -35,15 +36,6 @@ from rag.services.chunks import (
 )
 from rag.stages.chunking.diff_texts import diff_texts
 
-HEAVY_FILE_FIELDS = (
-    "canonical_text",
-    "pages",
-    "blocks",
-    "metadata",
-    "warnings",
-    "progress",
-    "error",
-)
 _DONE = {
     "keep": gettext_lazy("The text is a chunk of its own now and is found."),
     "put": gettext_lazy("The text took the other chunk's place and is found."),
@@ -64,7 +56,7 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the conflicts of files that ``scope`` may read, without the files' texts."""
         rows = queryset.filter(file_readable_by(scope, "file__")).select_related("chunk", "file")
-        return rows.defer("chunk__context", *(f"file__{name}" for name in HEAVY_FILE_FIELDS))
+        return rows.defer("chunk__context", *LARGE_FILE_FIELDS)
 
     def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         """Return the conflicts of stores that ``scope`` may change."""
@@ -90,10 +82,9 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
         """Return the link to the page where it is resolved."""
         return page_link("rag_conflict_decide", conflict.pk, _("Decide"))
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's URLs with the resolution page first."""
-        view = self.admin_site.admin_view(ConflictPage.as_view(model_admin=self))
-        return [path("<int:pk>/decide/", view, name="rag_conflict_decide"), *super().get_urls()]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return the resolution page."""
+        return (("<int:pk>/decide/", ConflictPage, "rag_conflict_decide"),)
 
 
 class ConflictPage(ObjectPage):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
@@ -25,6 +25,7 @@ from rag.admin.ui.cells import label, page_link
 from rag.admin.ui.filters import StoreListFilter
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.evaluation import export_questions
 from rag.services.files import stream_lines
 
@@ -73,16 +74,14 @@ class GoldenTargetInline(TabularInline):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows with their names, without texts."""
         rows = super().get_queryset(request).select_related("file", "chunk")
-        heavy = ("canonical_text", "pages", "blocks")
-        return rows.defer("chunk__text", *(f"file__{name}" for name in heavy))
+        return rows.defer("chunk__text", *LARGE_FILE_FIELDS)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Return a field of readable rows: a form that comes back names what was chosen in it."""
         if db_field.name in ("chunk", "file"):
             rows = db_field.related_model.objects.readable(scope_for(request))
             if db_field.name == "chunk":
-                heavy = (f"file__{name}" for name in ("canonical_text", "pages", "blocks"))
-                rows = rows.select_related("file").defer(*heavy)
+                rows = rows.select_related("file").defer(*LARGE_FILE_FIELDS)
             kwargs["queryset"] = rows
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
@@ -146,15 +145,12 @@ class GoldenQuestionAdmin(ScopedAdmin):
             obj.created_by = request.user
         super().save_model(request, obj, form, change)
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with import and export before them."""
-        wrap = self.admin_site.admin_view
-        take = wrap(GoldenImportPage.as_view(model_admin=self))
-        return [
-            path("import/", take, name="rag_goldenquestion_import"),
-            path("export/", wrap(self.export_view), name="rag_goldenquestion_export"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return import and export."""
+        return (
+            ("import/", GoldenImportPage, "rag_goldenquestion_import"),
+            ("export/", self.export_view, "rag_goldenquestion_export"),
+        )
 
     def export_view(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         """Return the readable questions as CSV, those of ``?store=`` alone if it is given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -9,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -23,7 +24,7 @@ from rag.admin.ui.charts import line_chart
 from rag.admin.ui.filters import StoreListFilter
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
-from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedAdmin, scope_for
+from rag.admin.ui.scoped import OverviewAdmin, ReadOnlyAdmin, ScopedAdmin, row_ids, scope_for
 from rag.core.errors import ForbiddenError, RAGError
 from rag.services.evaluation import MAIN, cancel_evaluation, start_evaluation
 
@@ -32,7 +33,7 @@ MAX_SHOWN = 300
 
 
 @admin.register(models.EvaluationRun)
-class EvaluationRunAdmin(ReadOnlyAdmin):
+class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
     """Runs over the stores that one may edit."""
 
     list_display = (
@@ -81,17 +82,13 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
             actions.pop("cancel", None)
         return actions
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with a new run and the comparison before them."""
-        wrap = self.admin_site.admin_view
-        diff = wrap(CompareRunsPage.as_view(model_admin=self))
-        progress = wrap(EvaluationProgressView.as_view(model_admin=self))
-        return [
-            path("run/<int:pk>/", wrap(require_POST(self.run_view)), name="rag_evaluationrun_run"),
-            path("<int:pk>/progress/", progress, name="rag_evaluationrun_progress"),
-            path("<int:pk>/compare/", diff, name="rag_evaluationrun_compare"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return the start of a run, its progress and the comparison."""
+        return (
+            ("run/<int:pk>/", require_POST(self.run_view), "rag_evaluationrun_run"),
+            ("<int:pk>/progress/", EvaluationProgressView, "rag_evaluationrun_progress"),
+            ("<int:pk>/compare/", CompareRunsPage, "rag_evaluationrun_compare"),
+        )
 
     def run_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Start an evaluation of a store by a worker and show its progress."""
@@ -120,33 +117,24 @@ class EvaluationRunAdmin(ReadOnlyAdmin):
             extra_context["chart"] = _metrics_chart(list(rows[:N_IN_CHART])[::-1])
         return super().changelist_view(request, extra_context)
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """Show the run: its figures and questions above its facts."""
-        run = self.get_object(request, object_id)
-        if run is not None:
-            others = models.EvaluationRun.objects.done().filter(store=run.store_id)
-            others = others.exclude(pk=run.pk)
-            overview = {
-                "run": run,
-                "is_busy": run.state in models.EvaluationRun.BUSY,
-                "error": error_sentence(run.error),
-                "figures": sorted(run.metrics.items()),
-                "results": sorted(run.results.all(), key=lambda row: (row.metrics[MAIN], row.pk))[
-                    :MAX_SHOWN
-                ],
-                "before": others.filter(pk__lt=run.pk).order_by("-pk").first(),
-                "others": list(others.order_by("-pk").values("pk", "label", "created_at")[:50]),
-            }
-            extra_context = {**(extra_context or {}), "overview": overview}
-        return super().change_view(request, object_id, form_url, extra_context)
+    def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return metrics, results by question, and the runs to compare with."""
+        others = models.EvaluationRun.objects.done().filter(store=obj.store_id).exclude(pk=obj.pk)
+        results = sorted(obj.results.all(), key=lambda row: (row.metrics[MAIN], row.pk))
+        return {
+            "run": obj,
+            "is_busy": obj.state in models.EvaluationRun.BUSY,
+            "error": error_sentence(obj.error),
+            "figures": sorted(obj.metrics.items()),
+            "results": results[:MAX_SHOWN],
+            "before": others.filter(pk__lt=obj.pk).order_by("-pk").first(),
+            "others": list(others.order_by("-pk").values("pk", "label", "created_at")[:50]),
+        }
 
     @admin.action(description=_("Stop the run"))
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Stop the chosen runs that are under way."""
-        ids = list(queryset.values_list("pk", flat=True))
-        n = cancel_evaluation(scope=scope_for(request), run_ids=ids)
+        n = cancel_evaluation(scope=scope_for(request), run_ids=row_ids(queryset))
         text = ngettext("%(n)d run was stopped.", "%(n)d runs were stopped.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
 

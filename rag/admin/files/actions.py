@@ -22,7 +22,7 @@ from rag.admin.ui.action_confirmation import (
     is_confirmed,
 )
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import scope_for
+from rag.admin.ui.scoped import row_ids, scope_for
 from rag.core.errors import RAGError
 from rag.services.files import (
     export_chunks,
@@ -64,7 +64,7 @@ class FileActions:
         sentence = _("The files are read and cut anew; only chunks that changed get new vectors.")
         if not is_confirmed(request):
             return self._ask(request, queryset, sentence, "chunks")
-        n = retry_files(scope=scope_for(request), file_ids=_ids(queryset))
+        n = retry_files(scope=scope_for(request), file_ids=row_ids(queryset))
         self._queued(request, n)
         return None
 
@@ -74,7 +74,7 @@ class FileActions:
         sentence = _("The files are read anew, and every chunk gets a new vector.")
         if not is_confirmed(request):
             return self._ask(request, queryset, sentence, "embeddings")
-        self._queued(request, reembed_files(scope=scope_for(request), file_ids=_ids(queryset)))
+        self._queued(request, reembed_files(scope=scope_for(request), file_ids=row_ids(queryset)))
         return None
 
     @admin.action(description=gettext_lazy("Switch all chunks on"), permissions=["change"])
@@ -91,7 +91,7 @@ class FileActions:
     def move(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Move the chosen files to another store."""
         form = MoveFilesForm(request.POST if is_confirmed(request) else None, request=request)
-        ids = _ids(queryset)
+        ids = row_ids(queryset)
         if len(ids) > MAX_MOVED:
             text = _("Choose up to %(n)d files.") % {"n": MAX_MOVED}
             self.message_user(request, text, messages.ERROR)
@@ -127,7 +127,7 @@ class FileActions:
     @admin.action(description=gettext_lazy("Export chunks (JSON lines)"), permissions=["view"])
     def export(self, request: HttpRequest, queryset: QuerySet[Any]) -> StreamingHttpResponse:
         """Return the chunks of the chosen files as a download."""
-        lines = export_chunks(scope=scope_for(request), file_ids=_ids(queryset))
+        lines = export_chunks(scope=scope_for(request), file_ids=row_ids(queryset))
         pieces = stream_lines(lines=lines)
         response = StreamingHttpResponse(pieces, content_type="application/x-ndjson")
         response["Content-Disposition"] = 'attachment; filename="chunks.jsonl"'
@@ -143,7 +143,7 @@ class FileActions:
         )
         if not is_confirmed(request):
             return self._ask(request, queryset, sentence, "")
-        n = set_files_enabled(scope=scope_for(request), file_ids=_ids(queryset), enabled=enabled)
+        n = set_files_enabled(scope=scope_for(request), file_ids=row_ids(queryset), enabled=enabled)
         if enabled:
             text = ngettext("%(n)d chunk was switched on.", "%(n)d chunks were switched on.", n)
         else:
@@ -168,7 +168,7 @@ class FileActions:
         what: str,
         form: forms.Form | None = None,
     ) -> HttpResponse:
-        mine = models.File.objects.editable(scope_for(request)).filter(pk__in=_ids(queryset))
+        mine = models.File.objects.editable(scope_for(request)).filter(pk__in=row_ids(queryset))
         n_chunks = mine.aggregate(n=Sum("n_chunks"))["n"] or 0
         sentences = [*sentences, count_sentence(mine.count(), n_chunks), *_duration(mine, what)]
         return confirmation_page(
@@ -193,7 +193,3 @@ def _duration(files: QuerySet[Any], what: str) -> list[str]:
     if what != "embeddings":
         return [_("At most, when every chunk changed:") + " " + sentence]
     return [sentence]
-
-
-def _ids(queryset: QuerySet[Any]) -> list[int]:
-    return list(queryset.values_list("pk", flat=True))

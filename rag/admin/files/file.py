@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Func, IntegerField, QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.defaultfilters import filesizeformat
-from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -22,9 +22,10 @@ from rag.admin.files.text_page import FileTextPage, original_view
 from rag.admin.ui.cells import label, list_link, page_link
 from rag.admin.ui.filters import FileKindFilter, StoreListFilter
 from rag.admin.ui.gemini import GeminiDeletion
-from rag.admin.ui.group_field import GroupSelect, limit_groups
+from rag.admin.ui.group_field import GroupFieldAdmin
 from rag.admin.ui.messages import error_sentence, warning_sentence
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.query_params import parse_int
+from rag.admin.ui.scoped import row_ids, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.files import cancel_files, delete_files, set_encoding, update_file, visible_files
@@ -33,7 +34,7 @@ MAX_POLLED = 200
 
 
 @admin.register(models.File)
-class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
+class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
     """Files that one may read; they come by upload, so none is added here."""
 
     form = FileForm
@@ -107,12 +108,6 @@ class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
         """Return False: the upload page of a store adds files."""
         return False
 
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return a field that offers only the groups that this user may know."""
-        kwargs["widget"] = GroupSelect()
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return limit_groups(field, request, db_field)
-
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save by the service: a worker may be writing other fields of the row."""
         values = {name: form.cleaned_data[name] for name in ("name", "content_type", "metadata")}
@@ -135,7 +130,7 @@ class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Delete the chosen ones by the service."""
-        delete_files(scope=scope_for(request), file_ids=_ids(queryset))
+        delete_files(scope=scope_for(request), file_ids=row_ids(queryset))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
         """Return the number of chunks that are deleted along."""
@@ -150,7 +145,7 @@ class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
     @admin.action(description=_("Take out of the queue"), permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Cancel the jobs that have not begun."""
-        n, n_running = cancel_files(scope=scope_for(request), file_ids=_ids(queryset))
+        n, n_running = cancel_files(scope=scope_for(request), file_ids=row_ids(queryset))
         text = ngettext("%(n)d file was taken out.", "%(n)d files were taken out.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
         if n_running:
@@ -204,23 +199,19 @@ class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
         original = page_link("rag_file_original", file.pk, _("Download the original"))
         return format_html("{} · {}", text, original)
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's URLs with those of the file's content first."""
-        wrap = self.admin_site.admin_view
-        return [
-            path("progress/", wrap(self.progress_view), name="rag_file_progress"),
-            path(
-                "<int:pk>/text/", wrap(FileTextPage.as_view(model_admin=self)), name="rag_file_text"
-            ),
-            path("<int:pk>/original/", wrap(original_view(self)), name="rag_file_original"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return progress, text and original."""
+        return (
+            ("progress/", self.progress_view, "rag_file_progress"),
+            ("<int:pk>/text/", FileTextPage, "rag_file_text"),
+            ("<int:pk>/original/", original_view(self), "rag_file_original"),
+        )
 
     def progress_view(self, request: HttpRequest) -> HttpResponse:
         """Return the present state of the files named in ``ids``, readable ones only."""
         if not self.has_view_permission(request):
             return JsonResponse({"files": []}, status=403)
-        ids = [int(part) for part in request.GET.get("ids", "").split(",") if _is_id(part)]
+        ids = [parse_int(part) for part in request.GET.get("ids", "").split(",")]
         rows = list(self.get_queryset(request).filter(pk__in=ids[:MAX_POLLED]))
         self.complete_rows(rows)
         files = [
@@ -244,14 +235,6 @@ class FileAdmin(FileActions, GeminiDeletion, ScopedAdmin):
         except RAGError as error:
             self.message_user(request, error_sentence(error), messages.ERROR)
             return self.response_post_save_change(request, None)
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 18
-
-
-def _ids(queryset: QuerySet[Any]) -> list[int]:
-    return list(queryset.values_list("pk", flat=True))
 
 
 def _page_counts(file_ids: list[int]) -> QuerySet[Any, tuple[int, int]]:

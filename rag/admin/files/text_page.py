@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.ui.admin_page import ObjectPage
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin
 
 
@@ -159,8 +160,4 @@ async def _pieces(content: IO[bytes]) -> AsyncIterator[bytes]:
 def _mark(request: HttpRequest) -> tuple[int, int]:
     """Return the span that ``?at=from-to`` asks to be marked; an empty one at 0 without."""
     first, _dash, last = request.GET.get("at", "").partition("-")
-    numbers = [
-        int(part) if part.isascii() and part.isdigit() and len(part) < 12 else 0
-        for part in (first, last)
-    ]
-    return numbers[0], max(numbers)
+    return parse_int(first), max(parse_int(first), parse_int(last))

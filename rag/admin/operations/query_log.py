@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -25,9 +26,10 @@ from rag.admin.ui.cells import label, pages_text
 from rag.admin.ui.filters import HitsFilter, StoreListFilter
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
-from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
+from rag.admin.ui.scoped import OverviewAdmin, ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
+from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.evaluation import TargetSpec, save_question
 from rag.services.operations import GOOD, visible_queries
 
@@ -69,12 +71,8 @@ class AskedStoreFilter(StoreListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the queries to the chosen store."""
-        value = self.value() or ""
-        if not value:
-            return queryset
-        if not value.isascii() or not value.isdigit() or len(value) > 18:
-            return queryset.none()
-        return queryset.filter(store_ids__contains=[int(value)])
+        store_id = [parse_int(self.value())]
+        return queryset.filter(store_ids__contains=store_id) if self.value() else queryset
 
 
 PREVIEW = 400
@@ -92,11 +90,8 @@ def query_trace(row: models.QueryLog, scope: Scope) -> dict[str, Any]:
     A chunk that is gone, or may not be read any more, keeps its place without a text.
     """
     chunks = models.Chunk.objects.readable(scope).filter(pk__in=row.chunk_ids)
-    heavy = ("canonical_text", "pages", "blocks")
-    known = {
-        chunk.pk: chunk
-        for chunk in chunks.select_related("file").defer(*(f"file__{name}" for name in heavy))
-    }
+    light = chunks.select_related("file").defer(*LARGE_FILE_FIELDS)
+    known = {chunk.pk: chunk for chunk in light}
     stores = models.Store.objects.readable(scope).filter(pk__in=row.store_ids)
     names = dict(
         models.File.objects.readable(scope)
@@ -142,7 +137,7 @@ def _hit_row(rank: int, pk: int, chunk: models.Chunk | None) -> dict[str, Any]:
 
 
 @admin.register(models.QueryLog)
-class QueryLogAdmin(ReadOnlyAdmin):
+class QueryLogAdmin(ReadOnlyAdmin, OverviewAdmin):
     """Own questions, and all questions to stores that one may edit."""
 
     list_display = (
@@ -190,24 +185,14 @@ class QueryLogAdmin(ReadOnlyAdmin):
         """Return rows whose stores are all readable, and editable unless oneself had asked."""
         return visible_queries(scope=scope, rows=queryset)
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's addresses with that of a new golden question before them."""
-        golden = self.admin_site.admin_view(require_POST(self.golden_view))
-        return [
-            path("<int:pk>/golden/", golden, name="rag_querylog_golden"),
-            *super().get_urls(),
-        ]
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return the view that makes a golden question."""
+        return (("<int:pk>/golden/", require_POST(self.golden_view), "rag_querylog_golden"),)
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """Show the trace of the query above its facts."""
-        row = self.get_object(request, object_id)
-        if row is not None:
-            overview = query_trace(row, scope_for(request))
-            overview["may_expect"] = request.user.has_perm("rag.add_goldenquestion")
-            extra_context = {**(extra_context or {}), "overview": overview}
-        return super().change_view(request, object_id, form_url, extra_context)
+    def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return the trace of the query."""
+        may_expect = request.user.has_perm("rag.add_goldenquestion")
+        return {**query_trace(obj, scope_for(request)), "may_expect": may_expect}
 
     def golden_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Make a golden question of a logged one: the posted chunk must be found for it.

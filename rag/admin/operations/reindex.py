@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -173,11 +173,7 @@ class ReindexRunAdmin(ScopedAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], action: Callable[[Any], Any]
     ) -> None:
         runs = queryset.select_related("store", "source", "target", "created_by")
-        for run in runs:
-            try:
-                action(run)
-            except RAGError as error:
-                self.message_user(request, error_sentence(error), messages.ERROR)
+        self.for_each(request, runs, action)
 
     @admin.display(description=_("state"))
     def state_label(self, run: models.ReindexRun) -> SafeString:

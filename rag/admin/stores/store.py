@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -22,11 +22,9 @@ from rag.admin.stores.overview import store_overview
 from rag.admin.stores.upload import UploadPage, capped_upload_view
 from rag.admin.ui.cells import label, list_link, page_link
 from rag.admin.ui.gemini import GeminiStoreActions, gemini_state
-from rag.admin.ui.group_field import GroupSelect, limit_groups
-from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.group_field import OwnedAdmin
+from rag.admin.ui.scoped import OverviewAdmin, scope_for
 from rag.core.documents import ChunkRule
-from rag.core.errors import RAGError
 from rag.services.stores import create_store, delete_store
 
 SERVICE_FIELDS = (
@@ -43,7 +41,7 @@ SERVICE_FIELDS = (
 
 
 @admin.register(models.Store)
-class StoreAdmin(StoreActions, GeminiStoreActions, ScopedAdmin):
+class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
     """The stores that one may read; what one may edit can be changed."""
 
     form = StoreForm
@@ -100,21 +98,9 @@ class StoreAdmin(StoreActions, GeminiStoreActions, ScopedAdmin):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields that are fixed; only superusers change the owner."""
-        own = [] if scope_for(request).is_operator else ["owner"]
-        # The backend is chosen once.
-        fixed = [name for name in self.readonly_fields if obj or name != "backend"]
-        return [*fixed, *own]
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return a field that offers only the groups that this user may know."""
-        kwargs["widget"] = GroupSelect()
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        return limit_groups(field, request, db_field)
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the defaults; whoever makes a store owns it."""
-        return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
+        """Return the fields that are fixed; the backend is chosen once."""
+        fixed = super().get_readonly_fields(request, obj)
+        return [name for name in fixed if obj or name != "backend"]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Create the store by the service, or save the changed fields."""
@@ -151,11 +137,7 @@ class StoreAdmin(StoreActions, GeminiStoreActions, ScopedAdmin):
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Delete the editable ones by the service."""
-        for store in queryset.editable(scope_for(request)):  # type: ignore[attr-defined]
-            try:
-                delete_store(store=store)
-            except RAGError as error:
-                self.message_user(request, error_sentence(error), messages.ERROR)
+        super().delete_queryset(request, self.editable(queryset, scope_for(request)))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
         """Return the files and chunks that go with the stores."""
@@ -174,11 +156,6 @@ class StoreAdmin(StoreActions, GeminiStoreActions, ScopedAdmin):
             counts[store][status] = n
         for row in rows:
             row.file_counts = counts[row.pk]
-
-    @admin.display(description=_("access"))
-    def visibility(self, store: models.Store) -> SafeString:
-        """Return whether everybody may read."""
-        return label(_("public"), "warn") if store.is_public else label(_("restricted"), "idle")
 
     @admin.display(description=_("files"))
     def files_by_status(self, store: Any) -> SafeString:
@@ -208,33 +185,24 @@ class StoreAdmin(StoreActions, GeminiStoreActions, ScopedAdmin):
         """Return links to the store's pages."""
         return format_html_join(" ", "{}", ((link,) for link in store_links(store)))
 
-    def get_urls(self) -> list[URLPattern]:
-        """Return the admin's URLs with the store's pages first."""
-        wrap = self.admin_site.admin_view
-        search = HitTestPage.as_view(model_admin=self)
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return the hit test and the upload."""
         upload = capped_upload_view(UploadPage.as_view(model_admin=self))
-        return [
-            path("<int:pk>/search/", wrap(search), name="rag_store_search"),
-            path("<int:pk>/upload/", wrap(upload), name="rag_store_upload"),
-            *super().get_urls(),
-        ]
+        return (
+            ("<int:pk>/search/", HitTestPage, "rag_store_search"),
+            ("<int:pk>/upload/", upload, "rag_store_upload"),
+        )
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
-    ) -> HttpResponse:
-        """Show the store's overview above its form."""
-        store = self.get_object(request, object_id)
-        if store is not None:
-            self.complete_rows([store])
-            overview = {
-                "store": store,
-                "files": self.files_by_status(store),
-                "at_gemini": gemini_state(store),
-                "may_edit": self.has_change_permission(request, store),
-                **store_overview(request, store),
-            }
-            extra_context = {**(extra_context or {}), "overview": overview}
-        return super().change_view(request, object_id, form_url, extra_context)
+    def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return the store's size, health, links and latest queries."""
+        self.complete_rows([obj])
+        return {
+            "store": obj,
+            "files": self.files_by_status(obj),
+            "at_gemini": gemini_state(obj),
+            "may_edit": self.has_change_permission(request, obj),
+            **store_overview(request, obj),
+        }
 
 
 def store_links(store: models.Store) -> list[SafeString]:

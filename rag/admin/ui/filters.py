@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.documents import KINDS
 
@@ -44,11 +45,9 @@ class FileListFilter(SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
         """Return the file that was chosen, if the caller may read it."""
-        chosen = str(request.GET.get("file", ""))
-        if not chosen.isascii() or not chosen.isdigit():
-            return []
-        files = models.File.objects.readable(scope_for(request)).filter(pk=int(chosen[:18]))
-        return list(files.values_list("pk", "name"))
+        files = models.File.objects.readable(scope_for(request))
+        chosen = files.filter(pk=parse_int(request.GET.get("file")))
+        return list(chosen.values_list("pk", "name"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows of the chosen file."""
@@ -90,8 +89,4 @@ class HitsFilter(SimpleListFilter):
 
 
 def _by_id(queryset: QuerySet[Any], field: str, value: str | None) -> QuerySet[Any]:
-    if not value:
-        return queryset
-    if not value.isascii() or not value.isdigit() or len(value) > 18:
-        return queryset.none()
-    return queryset.filter(**{field: int(value)})
+    return queryset.filter(**{field: parse_int(value)}) if value else queryset

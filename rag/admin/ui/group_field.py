@@ -1,17 +1,21 @@
-"""Group field: a select of groups with search, limited to those that the user may know."""
+"""Group fields limited to the groups that the user may know, and admins of owned rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.contrib import admin
 from django.contrib.admin import site
 from django.contrib.admin.widgets import AutocompleteSelect, get_select2_language
 from django.contrib.auth.models import Group
 from django.db.models import Model, Q
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
-from rag.admin.ui.scoped import scope_for
+from rag.admin.ui.cells import label
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
 
 if TYPE_CHECKING:
     from django.forms import SelectMultiple
@@ -34,17 +38,45 @@ class GroupSelect(SelectMultiple):
         return media + forms.Media(js=["admin/js/jquery.init.js", "unfold/js/select2.init.js"])
 
 
-def limit_groups(field: Any, request: HttpRequest, db_field: Any) -> Any:
-    """Return a group field limited to the user's own groups and the row's present ones.
+class GroupFieldAdmin(ScopedAdmin):
+    """A ScopedAdmin whose group fields offer the user's own groups and the row's present ones.
 
     Whoever may see groups anyhow chooses from all.
     """
-    # Unfold's class for a plain multiple select and Django's help text on using one are replaced.
-    field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
-    field.help_text = db_field.help_text
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a select with search; of groups with those that this user may know."""
+        field: Any = super().formfield_for_manytomany(
+            db_field, request, **{**kwargs, "widget": GroupSelect()}
+        )
+        # Unfold's class for a plain multiple select and Django's help text on it are replaced.
+        field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
+        field.help_text = db_field.help_text
+        return _limit_groups(field, request, db_field)
+
+
+class OwnedAdmin(GroupFieldAdmin):
+    """A GroupFieldAdmin for rows with an owner, whom only operators change, and a public flag."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields that this user may not set."""
+        return [*self.readonly_fields, *([] if scope_for(request).is_operator else ["owner"])]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the defaults: a new row belongs to its creator."""
+        return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
+
+    @admin.display(description=_("access"))
+    def visibility(self, row: Any) -> SafeString:
+        """Return whether everybody may read, run or ask it."""
+        return label(_("public"), "warn") if row.is_public else label(_("restricted"), "idle")
+
+
+def _limit_groups(field: Any, request: HttpRequest, db_field: Any) -> Any:
     through: type[Model] = db_field.remote_field.through
     scope = scope_for(request)
-    if scope.is_operator or request.user.has_perm("auth.view_group"):
+    is_free = scope.is_operator or request.user.has_perm("auth.view_group")
+    if is_free or db_field.related_model is not Group:
         return field
     source = next(f.name for f in through._meta.fields if f.name not in ("id", "group"))
     match = request.resolver_match

@@ -5,19 +5,24 @@ Django's model permissions say what kind of thing a person may do, the Scope to 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from django.contrib import messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import JSONField, Model, QuerySet, TextField
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.text import capfirst
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminExpandableTextareaWidget
 
+from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.paginator import EstimatingPaginator
 from rag.admin.ui.unique_form import UniqueOnSave
 from rag.core.access import Scope
+from rag.core.errors import RAGError
 from rag.services.access import scope_of
 
 if TYPE_CHECKING:
@@ -37,6 +42,11 @@ def scope_for(request: HttpRequest) -> Scope:
         known = scope_of(request.user)
         request.rag_scope = known  # type: ignore[attr-defined]
     return cast(Scope, known)
+
+
+def row_ids(queryset: QuerySet[Any]) -> list[int]:
+    """Return the primary keys of the rows."""
+    return list(queryset.values_list("pk", flat=True))
 
 
 class NulSafeChangeList(ChangeList):
@@ -98,6 +108,34 @@ class ScopedAdmin(UniqueOnSave, ModelAdmin):
         """Return the list that completes its rows."""
         return ScopedChangeList
 
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        """Return further pages: route, view or page class, and name of the URL."""
+        return ()
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the URLs of the pages, then the admin's own."""
+        wrap = self.admin_site.admin_view
+        views = [
+            (route, view.as_view(model_admin=self) if isinstance(view, type) else view, name)
+            for route, view, name in self.pages()
+        ]
+        own = [path(route, wrap(view), name=name) for route, view, name in views]
+        return [*own, *super().get_urls()]
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen rows as one alone; a service's error becomes a message."""
+        self.for_each(request, queryset, lambda row: self.delete_model(request, row))
+
+    def for_each(
+        self, request: HttpRequest, rows: Iterable[Any], action: Callable[[Any], Any]
+    ) -> None:
+        """Apply ``action`` to each row; a service's error becomes a message."""
+        for row in rows:
+            try:
+                action(row)
+            except RAGError as error:
+                self.message_user(request, error_sentence(error), messages.ERROR)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return readable rows only: for lists, pages, autocomplete and filters alike."""
         return self.readable(super().get_queryset(request), scope_for(request))
@@ -137,6 +175,23 @@ class ScopedAdmin(UniqueOnSave, ModelAdmin):
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
         """Return what is deleted along with ``rows``: verbose names to numbers."""
         return {}
+
+
+class OverviewAdmin(ScopedAdmin):
+    """A ScopedAdmin that shows an overview of the row above its form."""
+
+    def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return the overview's context."""
+        raise NotImplementedError
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the overview and the form."""
+        obj = self.get_object(request, object_id)
+        if obj is not None:
+            extra_context = {**(extra_context or {}), "overview": self.overview(request, obj)}
+        return super().change_view(request, object_id, form_url, extra_context)
 
 
 class ReadOnlyAdmin(ScopedAdmin):
