@@ -8,11 +8,9 @@ from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
-from procrastinate import JobContext, RetryStrategy
-from procrastinate.contrib.django import app
 
 from rag.core.errors import RAGError
-from rag.providers.procrastinate_queue import release_queue_slot
+from rag.providers.procrastinate_queue import JobContext, RetryStrategy, app, release_queue_slot
 from rag.services.evaluation import fail_evaluation, run_evaluation_job
 from rag.services.index import build_pending_indexes, drain_outbox, reweigh_store
 from rag.services.ingest import index_file, record_file_error

@@ -1,13 +1,28 @@
-"""Job queue on procrastinate and the same Postgres; one job per lock."""
+"""Job queue: procrastinate on the same Postgres, and all that ``rag`` knows of its tables."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
+from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.db import connection, transaction
-from procrastinate.contrib.django import app
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.expressions import RawSQL
+from procrastinate import JobContext as JobContext
+from procrastinate import RetryStrategy as RetryStrategy
+from procrastinate.contrib.django import app as app
+from procrastinate.contrib.django.models import (
+    ProcrastinateEvent,
+    ProcrastinateJob,
+    ProcrastinateWorker,
+)
 from procrastinate.exceptions import AlreadyEnqueued
 
+Job, JobEvent = ProcrastinateJob, ProcrastinateEvent
 _WITHOUT_JOB = """
 SELECT f.id, coalesce((SELECT (j.args->>'fresh_vectors')::boolean FROM procrastinate_jobs j
   WHERE j.lock = 'file:' || f.id ORDER BY j.id DESC LIMIT 1), false)
@@ -26,6 +41,42 @@ UPDATE procrastinate_jobs SET status = 'todo', attempts = attempts + 1, schedule
   queueing_lock = NULL
 WHERE id IN (SELECT id FROM stalled)
 """
+_LATE = """
+SELECT j.queue_name, count(*), max(extract(epoch FROM now() - coalesce(j.scheduled_at, e.at)))::int
+FROM procrastinate_jobs j
+LEFT JOIN LATERAL (SELECT min(at) AS at FROM procrastinate_events WHERE job_id = j.id) e ON true
+WHERE j.status = 'todo' AND coalesce(j.scheduled_at, e.at) < now() - %s * interval '1 second'
+GROUP BY 1 ORDER BY 1
+"""
+_FAILED = """
+SELECT task_name, count(*) FROM procrastinate_jobs WHERE status = 'failed' GROUP BY 1 ORDER BY 1
+"""
+# name, help, labels, and rows of (labels..., value).
+GAUGES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    (
+        "jobs",
+        "Jobs in the queue, by what becomes of them.",
+        ("queue", "status"),
+        "SELECT queue_name, status::text, count(*) FROM procrastinate_jobs"
+        " WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2",
+    ),
+    (
+        "oldest_job_age_seconds",
+        "How long the oldest job that could run has waited.",
+        ("queue",),
+        "SELECT j.queue_name, extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))"
+        " FROM procrastinate_jobs j LEFT JOIN LATERAL (SELECT min(at) AS at"
+        " FROM procrastinate_events WHERE job_id = j.id) e ON true WHERE j.status = 'todo'"
+        " AND (j.scheduled_at IS NULL OR j.scheduled_at <= now()) GROUP BY 1",
+    ),
+    (
+        "workers",
+        "Queue workers that have given a sign of life within a minute.",
+        (),
+        "SELECT count(*) FROM procrastinate_workers"
+        " WHERE last_heartbeat > now() - interval '1 minute'",
+    ),
+)
 
 
 def defer(task: str, *, lock: str, delay_s: int = 0, **arguments: Any) -> bool:
@@ -64,12 +115,7 @@ def retry_stalled(after_s: float) -> int:
 
 def is_waiting(lock: str) -> bool:
     """Tell whether another job of this lock waits for its turn."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE lock = %s AND status = 'todo')",
-            [lock],
-        )
-        return bool(cursor.fetchone()[0])
+    return Job.objects.filter(lock=lock, status="todo").exists()
 
 
 def files_without_job() -> list[tuple[int, bool]]:
@@ -77,6 +123,68 @@ def files_without_job() -> list[tuple[int, bool]]:
 
     Each comes with whether its last job was to make fresh vectors.
     """
+    return _rows(_WITHOUT_JOB, [])
+
+
+def stalled_jobs(*, jobs: QuerySet[Any]) -> QuerySet[Any]:
+    """Return those of ``jobs`` that run by name only: their worker has been silent for too long."""
+    after_s = float(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"])
+    since = RawSQL("now() - %s * interval '1 second'", [after_s])
+    alive = ProcrastinateWorker.objects.filter(pk=OuterRef("worker_id"), last_heartbeat__gte=since)
+    return jobs.filter(~Exists(alive), status="doing")
+
+
+def late_jobs(after_s: float) -> list[tuple[str, int, int]]:
+    """Return queue, number and greatest age in seconds of jobs that have waited for so long."""
+    return _rows(_LATE, [after_s])
+
+
+def failed_jobs() -> list[tuple[str, int]]:
+    """Return the tasks that failed and are still listed, with their numbers."""
+    return _rows(_FAILED, [])
+
+
+def worker_silence_s() -> float | None:
+    """Return the seconds since any worker's last heartbeat; None when there was none."""
+    ((silence_s,),) = _rows(
+        "SELECT extract(epoch FROM now() - max(last_heartbeat)) FROM procrastinate_workers", []
+    )
+    return None if silence_s is None else float(silence_s)
+
+
+def cancel_job(job_id: int) -> bool:
+    """Take a waiting job out of the queue; return False when it runs or has ended."""
+    return app.job_manager.cancel_job_by_id(job_id)
+
+
+def drop_waiting(locks: Sequence[str]) -> None:
+    """Delete the waiting jobs of these locks."""
     with connection.cursor() as cursor:
-        cursor.execute(_WITHOUT_JOB)
-        return [(file_id, is_fresh) for file_id, is_fresh in cursor.fetchall()]
+        cursor.execute(
+            "DELETE FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%s)", [[*locks]]
+        )
+
+
+def purge_jobs(**which: Any) -> None:
+    """Delete finished jobs: ``nb_hours``, ``queue`` and ``include_…`` as the library has them."""
+    async_to_sync(app.job_manager.delete_old_jobs)(**which)
+
+
+async def work_until(stop: threading.Event) -> None:
+    """Run a worker in this process until ``stop`` is set or the worker ends."""
+    connector: Any = app.connector
+    with app.replace_connector(connector.get_worker_connector()) as worker_app:
+        async with worker_app.open_async():
+            task = asyncio.create_task(
+                worker_app.run_worker_async(install_signal_handlers=False, listen_notify=True)
+            )
+            while not stop.is_set() and not task.done():
+                await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _rows(statement: str, params: Sequence[Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params)
+        return list(cursor.fetchall())

@@ -17,13 +17,19 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
-from procrastinate.contrib.django.models import ProcrastinateEvent, ProcrastinateJob
 
 from rag import models
 from rag.admin.ui.cells import label
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
-from rag.services.operations import cancel_jobs, retry_jobs, stalled_jobs, visible_jobs
+from rag.services.operations import (
+    Job,
+    JobEvent,
+    cancel_jobs,
+    retry_jobs,
+    stalled_jobs,
+    visible_jobs,
+)
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
@@ -115,7 +121,7 @@ NAME, NAME_PLURAL = gettext_lazy("job"), gettext_lazy("jobs")
 
 # The names of the queue's own app are plain English.
 apps.get_app_config("procrastinate").verbose_name = gettext_lazy("Queue")
-admin.site.unregister(ProcrastinateJob)
+admin.site.unregister(Job)
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -166,7 +172,7 @@ class JobChangeList(ScopedChangeList):
         self.title = gettext("Select %s to view") % self.opts.verbose_name
 
 
-@admin.register(ProcrastinateJob)
+@admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
     """Jobs of files that one may edit; operators see all."""
 
@@ -204,10 +210,10 @@ class JobAdmin(ReadOnlyAdmin):
 
     def complete_rows(self, rows: list[Any]) -> None:
         """Fetch when something last happened to each job."""
-        events = ProcrastinateEvent.objects.filter(job__in=[row.pk for row in rows])
+        events = JobEvent.objects.filter(job__in=[row.pk for row in rows])
         last = dict(events.order_by().values_list("job").annotate(at=Max("at")))
         doing = [row.pk for row in rows if row.status == "doing"]
-        stalled = ProcrastinateJob.objects.filter(pk__in=doing)
+        stalled = Job.objects.filter(pk__in=doing)
         silent = set(stalled_jobs(jobs=stalled).values_list("pk", flat=True)) if doing else set()
         for row in rows:
             row.last_at, row.is_stalled = last.get(row.pk), row.pk in silent
@@ -287,7 +293,7 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("events"))
     def events(self, job: Any) -> SafeString:
         """Return what happened, one line each."""
-        rows = ProcrastinateEvent.objects.filter(job=job.pk).order_by("pk")
+        rows = JobEvent.objects.filter(job=job.pk).order_by("pk")
         lines = "\n".join(
             f"{localtime(row.at):%Y-%m-%d %H:%M:%S} {EVENT_LABELS.get(row.type, row.type)}"
             for row in rows

@@ -11,13 +11,12 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from procrastinate.contrib.django import app
-from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.documents import ChunkRule
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
+from rag.providers.procrastinate_queue import Job, cancel_job
 from rag.services.files.delete import delete_files
 from rag.services.files.requeue import requeue_files
 from rag.services.files.upload import FileAttributes, FileUpload, clean_name, create_file
@@ -172,11 +171,11 @@ def cancel_files(*, scope: Scope, file_ids: Sequence[int]) -> tuple[int, int]:
     files = models.File.objects.editable(scope).filter(pk__in=file_ids, status=states.PROCESSING)
     n_cancelled = n_running = 0
     for pk, revision in files.values_list("pk", "revision"):
-        jobs = ProcrastinateJob.objects.filter(lock=f"file:{pk}", status__in=("todo", "doing"))
+        jobs = Job.objects.filter(lock=f"file:{pk}", status__in=("todo", "doing"))
         left = [
             job_id
             for job_id, status in jobs.values_list("pk", "status")
-            if status == "doing" or not app.job_manager.cancel_job_by_id(job_id)
+            if status == "doing" or not cancel_job(job_id)
         ]
         if left:
             n_running += 1

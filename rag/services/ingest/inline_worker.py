@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import connections
-from procrastinate.contrib.django import app
 
 from rag import models
+from rag.providers.procrastinate_queue import work_until
 
 POLL_S = 0.3
 
@@ -69,19 +68,6 @@ def _progress(file_ids: Sequence[int]) -> IngestProgress:
 
 def _run(stop: threading.Event) -> None:
     try:
-        asyncio.run(_work(stop))
+        asyncio.run(work_until(stop))
     finally:
         connections.close_all()
-
-
-async def _work(stop: threading.Event) -> None:
-    connector: Any = app.connector
-    with app.replace_connector(connector.get_worker_connector()) as worker_app:
-        async with worker_app.open_async():
-            task = asyncio.create_task(
-                worker_app.run_worker_async(install_signal_handlers=False, listen_notify=True)
-            )
-            while not stop.is_set() and not task.done():
-                await asyncio.sleep(0.1)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rag.providers.procrastinate_queue import Job, JobEvent, stalled_jobs
 from rag.services.operations.check_result import CheckResult
 from rag.services.operations.dashboard_figures import DAYS, GOOD, DashboardFigures, dashboard
 from rag.services.operations.doctor import CHECKS, repair, run_checks
@@ -15,7 +16,7 @@ from rag.services.operations.recovery import (
     recover_jobs,
     remove_orphans,
 )
-from rag.services.operations.visibility import stalled_jobs, visible_jobs, visible_queries
+from rag.services.operations.visibility import visible_jobs, visible_queries
 
 __all__ = [
     "CHECKS",
@@ -23,6 +24,8 @@ __all__ = [
     "GOOD",
     "CheckResult",
     "DashboardFigures",
+    "Job",
+    "JobEvent",
     "cancel_jobs",
     "dashboard",
     "flush_metrics",

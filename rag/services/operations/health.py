@@ -12,6 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg_pool import PoolTimeout
 
 from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.procrastinate_queue import worker_silence_s
 from rag.services.operations.check_index import MAX_LAG_S
 from rag.services.wiring.registry import is_milvus
 
@@ -68,14 +69,10 @@ def _migrations() -> dict[str, Any]:
 
 
 def _worker() -> dict[str, Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT extract(epoch FROM now() - max(last_heartbeat)) FROM procrastinate_workers"
-        )
-        seen_s = cursor.fetchone()[0]
+    seen_s = worker_silence_s()
     if seen_s is None:
         return {"ok": False}
-    return {"ok": seen_s <= WORKER_SEEN_S, "seen_s": round(float(seen_s), 1)}
+    return {"ok": seen_s <= WORKER_SEEN_S, "seen_s": round(seen_s, 1)}
 
 
 def _milvus() -> dict[str, Any]:

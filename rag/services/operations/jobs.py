@@ -8,11 +8,11 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
-from procrastinate.contrib.django import app
 
 from rag.core.access import Scope
+from rag.providers.procrastinate_queue import cancel_job, stalled_jobs
 from rag.services.files import cancel_files, retry_files
-from rag.services.operations.visibility import stalled_jobs, visible_jobs
+from rag.services.operations.visibility import visible_jobs
 
 _FILE = "file:"
 _ENDED = ("failed", "cancelled", "aborted")
@@ -27,7 +27,7 @@ def cancel_jobs(*, scope: Scope, job_ids: Sequence[int]) -> tuple[int, int]:
     file_ids, others = _split(jobs)
     n, n_running = cancel_files(scope=scope, file_ids=file_ids)
     for pk, status in others.values_list("pk", "status"):
-        if status == "todo" and app.job_manager.cancel_job_by_id(pk):
+        if status == "todo" and cancel_job(pk):
             n += 1
         else:
             n_running += 1

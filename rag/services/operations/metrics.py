@@ -23,6 +23,7 @@ from prometheus_client.core import (
 )
 
 from rag.core import metrics
+from rag.providers import procrastinate_queue as queue
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 EVERY_S = 5.0
@@ -39,29 +40,7 @@ PREFIX = "citable_"
 _BOUNDS = [f"{bound:g}" for bound in BUCKETS_S] + ["+Inf"]
 # name, help, labels, and rows of (labels..., value).
 _GAUGES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
-    (
-        "jobs",
-        "Jobs in the queue, by what becomes of them.",
-        ("queue", "status"),
-        "SELECT queue_name, status::text, count(*) FROM procrastinate_jobs"
-        " WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2",
-    ),
-    (
-        "oldest_job_age_seconds",
-        "How long the oldest job that could run has waited.",
-        ("queue",),
-        "SELECT j.queue_name, extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))"
-        " FROM procrastinate_jobs j LEFT JOIN LATERAL (SELECT min(at) AS at"
-        " FROM procrastinate_events WHERE job_id = j.id) e ON true WHERE j.status = 'todo'"
-        " AND (j.scheduled_at IS NULL OR j.scheduled_at <= now()) GROUP BY 1",
-    ),
-    (
-        "workers",
-        "Queue workers that have given a sign of life within a minute.",
-        (),
-        "SELECT count(*) FROM procrastinate_workers"
-        " WHERE last_heartbeat > now() - interval '1 minute'",
-    ),
+    *queue.GAUGES,
     (
         "files",
         "Files, by what happens to them.",

@@ -10,12 +10,10 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.files.storage import default_storage
 from django.db import transaction
 from django.utils import timezone
-from procrastinate.contrib.django import app
 
 from rag import models
 from rag.conf import conf
@@ -24,7 +22,12 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.search import generations
 from rag.providers.postgres.write import purge
 from rag.providers.postgres.write.purge import delete_old_query_rows
-from rag.providers.procrastinate_queue import defer, files_without_job, retry_stalled
+from rag.providers.procrastinate_queue import (
+    defer,
+    files_without_job,
+    purge_jobs,
+    retry_stalled,
+)
 from rag.services.files import requeue_files
 from rag.services.index import reweigh_if_drifted
 from rag.services.usage import period_start
@@ -99,9 +102,9 @@ def _remove_unfinished(older_than_s: float) -> int:
 
 def purge_finished_jobs() -> None:
     """Remove finished jobs after a week, and those of the upkeep itself after an hour."""
-    delete = async_to_sync(app.job_manager.delete_old_jobs)
-    delete(nb_hours=1, queue="upkeep", include_failed=True)
-    delete(nb_hours=KEEP_JOBS_H, include_failed=True, include_cancelled=True, include_aborted=True)
+    purge_jobs(nb_hours=1, queue="upkeep", include_failed=True)
+    ended = {"include_failed": True, "include_cancelled": True, "include_aborted": True}
+    purge_jobs(nb_hours=KEEP_JOBS_H, **ended)
 
 
 def purge_old_queries() -> int:

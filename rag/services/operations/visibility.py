@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
-from django.db.models import CharField, Exists, OuterRef, Q, QuerySet, Value
-from django.db.models.expressions import RawSQL
+from django.db.models import CharField, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat
-from procrastinate.contrib.django.models import ProcrastinateJob, ProcrastinateWorker
 
 from rag import models
 from rag.core.access import Scope
+from rag.providers.procrastinate_queue import Job
 
 
 def visible_queries(
@@ -34,18 +32,10 @@ def visible_queries(
 
 def visible_jobs(*, scope: Scope, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:
     """Return the queue's jobs, of ``rows`` or all, on editable files; operators see all."""
-    jobs: QuerySet[Any] = ProcrastinateJob.objects.all() if rows is None else rows
+    jobs: QuerySet[Any] = Job.objects.all() if rows is None else rows
     if scope.is_operator and scope.only_store_ids is None:
         return jobs
     name = Concat(Value("file:"), Cast("pk", CharField()))
     stores = list(models.Store.objects.editable(scope).values_list("pk", flat=True))
     files = models.File.objects.filter(store_id__in=stores).annotate(lock=name)
     return jobs.filter(lock__in=files.values("lock"))
-
-
-def stalled_jobs(*, jobs: QuerySet[Any]) -> QuerySet[Any]:
-    """Return those of ``jobs`` that run by name only: their worker has been silent for too long."""
-    after_s = float(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"])
-    since = RawSQL("now() - %s * interval '1 second'", [after_s])
-    alive = ProcrastinateWorker.objects.filter(pk=OuterRef("worker_id"), last_heartbeat__gte=since)
-    return jobs.filter(~Exists(alive), status="doing")

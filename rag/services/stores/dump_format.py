@@ -14,20 +14,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag.core.errors import ConfigurationError, DocumentError
+from rag.services.stores.update import CHANGEABLE
 
 FORMAT, VERSION = "citable-store", 1
 # Fields of the rows as they travel; ids are those of the installation that wrote them.
-STORE_FIELDS = (
-    "name",
-    "slug",
-    "display_name",
-    "is_public",
-    "max_tokens_per_chunk",
-    "max_overlap_tokens",
-    "retrieval",
-    "vocabulary",
-    "cache_ttl_s",
-)
+# A further column needs a further VERSION.
+STORE_FIELDS = CHANGEABLE
 FILE_FIELDS = (
     "id",
     "name",

@@ -15,12 +15,12 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.access import Scope
+from rag.providers.procrastinate_queue import stalled_jobs
 from rag.services.access.callers import scope_of
 from rag.services.files.requeue import requeue_files
 from rag.services.operations import dashboard_figures as dashboard_service
 from rag.services.operations.dashboard_figures import DAYS, QueryFigures, dashboard, query_figures
 from rag.services.operations.jobs import cancel_jobs, retry_jobs
-from rag.services.operations.visibility import stalled_jobs
 from rag.services.search.retrieval import retrieve
 from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
 from tests.factories import (

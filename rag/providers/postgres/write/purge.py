@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from django.db import connection, transaction
 
-_JOBS = "DELETE FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%s)"
+from rag.providers.procrastinate_queue import drop_waiting
+
 _SCRUB = """
 UPDATE rag_querylog SET answer = '', citations = '[]'
 WHERE {which} AND (answer <> '' OR citations <> '[]')
@@ -21,8 +22,8 @@ DELETE FROM rag_querylog WHERE id IN (
 
 def purge_file_traces(file_ids: Sequence[int]) -> None:
     """Remove files' waiting jobs, and what kept answers quote of them; before the rows go."""
+    drop_waiting([f"file:{file_id}" for file_id in file_ids])
     with connection.cursor() as cursor:
-        cursor.execute(_JOBS, [[f"file:{file_id}" for file_id in file_ids]])
         cursor.execute(_CHUNKS, [list(file_ids)])
         chunk_ids = cursor.fetchone()[0]
     purge_chunk_traces(chunk_ids)
@@ -47,8 +48,8 @@ def merge_pending_hits() -> None:
 
 def purge_store_traces(store_id: int, file_ids: Sequence[int]) -> None:
     """Remove a store's waiting jobs and all answers that it had a part in."""
+    drop_waiting([f"file:{file_id}" for file_id in file_ids])
     with connection.cursor() as cursor:
-        cursor.execute(_JOBS, [[f"file:{file_id}" for file_id in file_ids]])
         cursor.execute(_SCRUB.format(which="%s = ANY(store_ids)"), [store_id])
 
 
