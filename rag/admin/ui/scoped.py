@@ -114,12 +114,10 @@ class ScopedAdmin(UniqueOnSave, ModelAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs of the pages, then the admin's own."""
-        wrap = self.admin_site.admin_view
-        views = [
-            (route, view.as_view(model_admin=self) if isinstance(view, type) else view, name)
-            for route, view, name in self.pages()
-        ]
-        own = [path(route, wrap(view), name=name) for route, view, name in views]
+        own = []
+        for route, view, name in self.pages():
+            shown = view.as_view(model_admin=self) if hasattr(view, "as_view") else view
+            own.append(path(route, self.admin_site.admin_view(shown), name=name))
         return [*own, *super().get_urls()]
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
