@@ -45,9 +45,10 @@ class FileListFilter(SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
         """Return the file that was chosen, if the caller may read it."""
-        files = models.File.objects.readable(scope_for(request))
-        chosen = files.filter(pk=parse_int(request.GET.get("file")))
-        return list(chosen.values_list("pk", "name"))
+        if not (chosen := parse_int(request.GET.get("file"))):
+            return []
+        files = models.File.objects.readable(scope_for(request)).filter(pk=chosen)
+        return list(files.values_list("pk", "name"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows of the chosen file."""
