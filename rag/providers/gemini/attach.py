@@ -1,15 +1,17 @@
 """Attachments of a Gemini request: files as the SDK's parts; none stays at Gemini.
 
 Small files go inside the request, larger ones through the Files API, which keeps them for 48 hours
-unless they are deleted.
+unless they are deleted. Office files, which Gemini's models refuse, are converted to text.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import logging
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,23 +22,76 @@ from rag.core.deadline import Deadline
 from rag.core.errors import DocumentError, NotFoundError, RAGError
 from rag.core.file_search import InlineFile
 from rag.core.ports import Parser
-from rag.providers.gemini.as_text import readable
 from rag.providers.gemini.calls import Calls
 from rag.providers.gemini.operations import Polling
 from rag.providers.gemini.resources import check_display_name
 from rag.providers.gemini.sending import MAX_FILE_MB, MeteredFile, check_size
 from rag.providers.gemini.within import await_within
 from rag.providers.remote.retry import Failure, await_with_retry
+from rag.stages.detect.mime_type import mime_type_of
 
 if TYPE_CHECKING:
     from google.genai.client import AsyncClient
     from google.genai.types import File, HttpOptions, Part
 
+
+PIECE = 1 << 20
+# Each is a process that reads a file.
+N_CONVERSIONS = 2
+_FOREIGN = ("application/vnd.openxmlformats-", "application/msword", "application/epub", "message/")
+_TEXTS = ("text/", "application/json")
 # A request holds 20 MB, in which base64 makes 4 bytes of 3; some are left for the question.
 INLINE_BYTES = 14 * 1024 * 1024
 CLEAN_UP_S = 5.0
-N_PARALLEL = 4
+N_UPLOADS = 4
 _log = logging.getLogger(__name__)
+
+
+async def readable(
+    files: Sequence[InlineFile], parser: Parser | None, folder: Path
+) -> list[InlineFile]:
+    """Return the files with their types told, those that no model reads as text in ``folder``.
+
+    Raises DocumentError for one that cannot be read. Without a parser all go as they are.
+    """
+
+    def as_readable(at: int, file: InlineFile) -> InlineFile:
+        mime_type = file.mime_type or mime_type_of(file.path, file.name)
+        if parser is None or not _is_foreign(file.path, mime_type):
+            return InlineFile(file.name, file.path, mime_type)
+        path = folder / f"{at}.txt"
+        path.write_text(parser.parse(file.path, file.name).text, encoding="utf-8")
+        return InlineFile(file.name, path, "text/plain")
+
+    loop = asyncio.get_running_loop()
+    # A pool of its own: a loop that ends waits for all threads of its default one.
+    pool = ThreadPoolExecutor(N_CONVERSIONS, thread_name_prefix="gemini-read")
+    try:
+        work = [loop.run_in_executor(pool, as_readable, *one) for one in enumerate(files)]
+        return list(await asyncio.gather(*work))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_foreign(path: Path, mime_type: str) -> bool:
+    if mime_type.startswith(_FOREIGN):
+        return True
+    return mime_type.startswith(_TEXTS) and not _is_utf8(path)
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(PIECE):
+                # Programs, and texts of another width, are valid UTF-8 too.
+                if b"\0" in piece:
+                    return False
+                decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -90,7 +145,7 @@ async def _all_parts(
     files = await readable(given, sending.parser, choice.folder)
     sizes = [check_size(file.path, file.name, sending.max_file_mb) for file in files]
     inline = _inline(sizes, sending.inline_bytes)
-    room = asyncio.Semaphore(N_PARALLEL)
+    room = asyncio.Semaphore(N_UPLOADS)
 
     async def part_of(at: int) -> Part:
         if at in inline:

@@ -1,17 +1,55 @@
 """File type detection by content: a kind, or a refusal that says what to do.
 
-The name decides only between kinds of text, which look alike.
+The name decides only between kinds of text, which look alike. Old Office files are compound files
+([MS-CFB]), new ones zips, of which bombs and encrypted entries are refused.
 """
 
 from __future__ import annotations
 
+import lzma
 import re
+import struct
+import zipfile
+import zlib
 from pathlib import Path, PurePath
 
 from rag.core.errors import DocumentError
-from rag.stages.detect.sniff_ole import ole_kind
-from rag.stages.detect.sniff_zip import zip_kind
+from rag.stages.detect.refusals import damaged_file, password_protected_file
 
+_END = 0xFFFFFFFA
+_OLD = {
+    "Workbook": ".xlsx",
+    "Book": ".xlsx",
+    "PowerPoint Document": ".pptx",
+    "__properties_version1.0": ".eml",
+    "VisioDocument": ".docx",
+}
+# In the file information block: [MS-DOC] 2.5.2, fEncrypted; Word 6 has it in the same place.
+_FIB_FLAGS, _FIB_ENCRYPTED = 10, 0x0100
+MAX_MEMBERS = 5_000
+MAX_TOTAL = 300 * 1024**2
+MAX_RATIO = 100
+# A few hundred KB of even text pack better than any ratio: not worth refusing.
+SMALL = 10 * 1024**2
+PIECE = 1 << 20
+MAX_TYPES = 1 << 20
+_MAIN = {
+    "wordprocessingml": "docx",
+    "presentationml": "pptx",
+    "spreadsheetml": "xlsx",
+}
+_MAIN_TYPE = re.compile(
+    rb"(wordprocessingml|presentationml|spreadsheetml)\.(?:document|template|presentation|"
+    rb"slideshow|sheet)\.main\+xml|"
+    rb"application/vnd\.ms-(?:(word|powerpoint|excel)\.[a-z]+\.macroEnabled\w*\.main\+xml)"
+)
+_MACRO_MAIN = {"word": "docx", "powerpoint": "pptx", "excel": "xlsx"}
+_FOLDERS = {"docx": "word/", "pptx": "ppt/", "xlsx": "xl/"}
+_XML = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
+_OFFICE_DTD = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.I)
+# A book's chapters name their document type; only entities of their own multiply.
+_BOOK_DTD = re.compile(rb"<!ENTITY", re.I)
+_ENCRYPTED = 1
 HEAD = 64 * 1024
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")
@@ -34,6 +72,172 @@ _MAIL_PROOF = re.compile(rb"^(received|mime-version|message-id|return-path):", r
 _TEXT_KINDS = {".md": "md", ".markdown": "md", ".csv": "csv", ".tsv": "csv", ".txt": "txt"}
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".mht", ".mhtml")
 _CONVERT = "Save it as {wanted} and upload that."
+
+
+def ole_kind(path: Path, name: str) -> str:
+    """Return doc; raise DocumentError for encrypted, damaged and all other OLE files."""
+    try:
+        streams = _streams(path.read_bytes())
+    except (struct.error, ValueError, IndexError) as error:
+        raise damaged_file(name) from error
+    if "EncryptedPackage" in streams or "EncryptionInfo" in streams:
+        raise password_protected_file(name)
+    if "WordDocument" in streams:
+        start = streams["WordDocument"]
+        flags = int.from_bytes(start[_FIB_FLAGS : _FIB_FLAGS + 2], "little")
+        if flags & _FIB_ENCRYPTED:
+            raise password_protected_file(name)
+        return "doc"
+    wanted = next((suffix for stream, suffix in _OLD.items() if stream in streams), "")
+    if not wanted:
+        raise damaged_file(name)
+    raise DocumentError(
+        "“{name}” is in an old office format.", hint=_CONVERT, name=name, wanted=wanted
+    )
+
+
+def _streams(data: bytes) -> dict[str, bytes]:
+    """Return the name of every stream and storage with the first bytes of the large ones."""
+    sector_size = 1 << struct.unpack_from("<H", data, 30)[0]
+    if sector_size not in (512, 4096):
+        raise ValueError("no such sector size")
+    found: dict[str, bytes] = {}
+    table = _fat_sectors(data, sector_size)
+    at, seen = _u32(data, 48), set[int]()
+    while at < _END and at not in seen:
+        seen.add(at)
+        block = _sector(data, at, sector_size)
+        for start in range(0, len(block) - 127, 128):
+            length = int.from_bytes(block[start + 64 : start + 66], "little")
+            if block[start + 66] and 2 <= length <= 64:
+                title = block[start : start + length - 2].decode("utf-16-le", "replace")
+                begins, size = _u32(block, start + 116), _u32(block, start + 120)
+                # Streams below 4096 bytes lie in another, smaller grid.
+                is_large = begins < _END and size >= 4096
+                found[title] = _sector(data, begins, sector_size)[:64] if is_large else b""
+        which, index = divmod(at, sector_size // 4)
+        at = _u32(_sector(data, table[which], sector_size), 4 * index)
+    return found
+
+
+def _fat_sectors(data: bytes, sector_size: int) -> list[int]:
+    """Return the sectors that hold the allocation table, in order."""
+    sectors = list(struct.unpack_from("<109I", data, 76))
+    following, seen = _u32(data, 68), set[int]()
+    while following < _END and following not in seen:
+        seen.add(following)
+        block = _sector(data, following, sector_size)
+        *more, following = struct.unpack(f"<{len(block) // 4}I", block)
+        sectors += more
+    return sectors
+
+
+def _sector(data: bytes, number: int, size: int) -> bytes:
+    return data[(number + 1) * size : (number + 2) * size]
+
+
+def _u32(data: bytes, offset: int) -> int:
+    return int(struct.unpack_from("<I", data, offset)[0])
+
+
+def zip_kind(path: Path, name: str) -> str:
+    """Return docx, pptx, xlsx or epub; raise DocumentError for all else."""
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            members = bundle.infolist()
+            names = {member.filename for member in members}
+            if any(member.flag_bits & _ENCRYPTED for member in members):
+                raise password_protected_file(name)
+            kind = _kind_of(bundle, names, name)
+            if len(members) > MAX_MEMBERS:
+                raise _bomb(name, len(members), path.stat().st_size)
+            _inspect(bundle, members, kind, name)
+            return kind
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        OSError,
+        EOFError,
+        ValueError,
+        NotImplementedError,
+    ) as error:
+        raise damaged_file(name) from error
+
+
+def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
+    if "[Content_Types].xml" in names:
+        with bundle.open("[Content_Types].xml") as part:
+            types = part.read(MAX_TYPES)
+        if b"sheet.binary.macroEnabled.main" in types:
+            raise _convert(name, ".xlsx")
+        match = _MAIN_TYPE.search(types)
+        if match:
+            family = (match[1] or match[2]).decode()
+            kind = _MAIN.get(family) or _MACRO_MAIN[family]
+            if any(part.startswith(_FOLDERS[kind]) for part in names):
+                return kind
+    if "mimetype" in names:
+        with bundle.open("mimetype") as part:
+            declared = part.read(200).strip()
+        if declared == b"application/epub+zip":
+            return "epub"
+        if declared.startswith(b"application/vnd.oasis.opendocument"):
+            wanted = ".xlsx" if b"spreadsheet" in declared else ".docx"
+            wanted = ".pptx" if b"presentation" in declared else wanted
+            raise DocumentError(
+                "“{name}” is an OpenDocument file.",
+                hint="Save it as {wanted} and upload that.",
+                name=name,
+                wanted=wanted,
+            )
+    raise DocumentError(
+        "“{name}” is a zip, not a document.",
+        hint="Unpack it and upload the documents.",
+        name=name,
+    )
+
+
+def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str) -> None:
+    """Unpack everything once, piece by piece, and refuse what no document does."""
+    total = packed = 0
+    dtd = _BOOK_DTD if kind == "epub" else _OFFICE_DTD
+    for member in members:
+        is_xml = member.filename.lower().endswith(_XML)
+        packed += member.compress_size
+        tail = b""
+        with bundle.open(member) as part:
+            while piece := part.read(PIECE):
+                total += len(piece)
+                if total > MAX_TOTAL or (total > SMALL and total > MAX_RATIO * max(packed, 1)):
+                    raise _bomb(name, len(members), total)
+                plain = (tail + piece).replace(b"\0", b"") if is_xml else b""
+                if dtd.search(plain):
+                    raise DocumentError(
+                        "“{name}” declares entities, which office documents never do.",
+                        hint="Save it anew with a word processor.",
+                        name=name,
+                    )
+                tail = piece[-16:]
+
+
+def _bomb(name: str, n_members: int, size: int) -> DocumentError:
+    return DocumentError(
+        "“{name}” would unpack to {n} parts and {mb} MB.",
+        hint="Save it anew with a word processor, or split it.",
+        name=name,
+        n=n_members,
+        mb=size // 1024**2,
+    )
+
+
+def _convert(name: str, wanted: str) -> DocumentError:
+    return DocumentError(
+        "“{name}” is in an old office format.",
+        hint="Save it as {wanted} and upload that.",
+        name=name,
+        wanted=wanted,
+    )
 
 
 def sniff_kind(path: Path, name: str) -> str:

@@ -1,11 +1,13 @@
 """Word file preprocessing: automatic numbers and page breaks written out as text.
 
 Labels go before their paragraphs, a mark to where Word last broke a page; the table of contents
-and pictures are left out. The file is walked once and never held as a tree.
+and pictures are left out, formulas (OMML, [ECMA-376] 22.1) become one line: a/(b+1). The file is
+walked once and never held as a tree.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 from dataclasses import dataclass, field
@@ -15,11 +17,11 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from rag.core.documents import Notice
-from rag.stages.parse.docx_math import spell_formula
 from rag.stages.parse.docx_numbers import Numbering, Style, read_numbering, read_styles
-from rag.stages.parse.docx_pack import pack_docx
 from rag.stages.parse.package_links import main_part
 
+_PARTS = {"num": "", "den": "/", "sup": "^", "sub": "_", "rad": "√", "d": "", "deg": ""}
+_NUMBERED = re.compile(rb"<((?:\w+:)?)numPr\b[^>]*?(?:/>|>.*?</\1numPr>)", re.S)
 # No document holds it; parsers drop private and control characters, which would be shorter.
 PAGE_MARK = "␌⟐␌"
 # Before an item of a list, with its depth: parsers know lists by their own, other, rules.
@@ -30,6 +32,67 @@ _TEXT = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>([^<]*)")
 # What was moved away stands where it went; marks of notes would be text in brackets.
 _UNSEEN = frozenset({"moveFrom", "commentReference", "footnoteReference", "endnoteReference"})
 _PREFIX = re.compile(rb"<((?:[\w.-]+:)?)")
+
+
+class _Speller:
+    def __init__(self) -> None:
+        self.texts: list[str] = [""]
+        self._is_text = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(":")[2]
+        self._is_text = name == "t"
+        if name in _PARTS:
+            self.texts.append("")
+        elif name in ("nary", "chr"):
+            # A sum or a product says so; without a word it is an integral.
+            sign = next((v for key, v in attributes.items() if key.endswith("val")), "∫")
+            self.texts[-1] = self.texts[-1].removesuffix("∫") + sign
+
+    def end(self, tag: str) -> None:
+        name = tag.rpartition(":")[2]
+        self._is_text = False
+        if name in _PARTS:
+            text = self.texts.pop()
+            is_bare = name in ("num", "den", "sup", "sub") and (len(text) == 1 or text.isalnum())
+            if text:
+                self.texts[-1] += _PARTS[name] + (text if is_bare else f"({text})")
+
+    def data(self, text: str) -> None:
+        if self._is_text:
+            self.texts[-1] += text
+
+
+def spell_formula(xml: bytes) -> str:
+    """Return the formulas within an element on one line; raises ExpatError."""
+    speller = _Speller()
+    # It is cut out of a document: nothing declares its prefixes.
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = speller.start
+    parser.EndElementHandler = speller.end
+    parser.CharacterDataHandler = speller.data
+    parser.Parse(xml, True)
+    return speller.texts[0]
+
+
+def pack_docx(bundle: zipfile.ZipFile, main: str, body: bytes) -> bytes:
+    """Return the package with this body as word/document.xml, without pictures."""
+    old, new = PurePosixPath(main).name.encode(), b"document.xml"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as package:
+        for member in bundle.infolist():
+            name = member.filename
+            if name == main:
+                package.writestr("word/document.xml", body)
+            elif PurePosixPath(name).name == "styles.xml":
+                package.writestr(name, _NUMBERED.sub(b"", bundle.read(name)))
+            elif name in ("[Content_Types].xml", "_rels/.rels"):
+                package.writestr(name, bundle.read(name).replace(old, new))
+            elif name.endswith(f"_rels/{PurePosixPath(main).name}.rels"):
+                package.writestr("word/_rels/document.xml.rels", bundle.read(name))
+            elif "/media/" not in name and "/embeddings/" not in name:
+                package.writestr(member, bundle.read(name))
+    return out.getvalue()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Parser for PDF through pdfium: text by page, bookmarks as headings.
+"""Parser for PDF through pdfium: text by page, lines joined to paragraphs, bookmarks as headings.
 
 pdfium is not safe in threads: this runs in a process of its own.
 """
@@ -6,7 +6,9 @@ pdfium is not safe in threads: this runs in a process of its own.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -14,14 +16,26 @@ from pathlib import Path
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from rag.core.documents import Notice, Page, ParsedDocument
+from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.clean import clean_text, is_garbled
 from rag.stages.detect.refusals import damaged_file, password_protected_file, rights_protected_file
-from rag.stages.parse.bookmarks import place_bookmarks
 from rag.stages.parse.canonical import MAX_CHARS
-from rag.stages.parse.pdf_reflow import reflow_lines
+from rag.stages.parse.headings import numbered_headings
 
+_DEPTH = re.compile(r"\d{1,2}((?:\.\d{1,2})+)(?!\d)")
+# What a page prints before a title and its bookmark leaves out: 1.2, B., 第三章, Chapter 3:.
+_NUMBER = re.compile(
+    r"\s*(?:[\dA-Z]{1,3}(?:\.\d{1,3})*\.?|[IVX]{1,5}\.?|第.{1,5}[编章節节條条]"
+    r"|[A-Z]\w+ \d{1,3}[.:]?)?\s*"
+)
+_NOTHING = re.compile(r"[^\S\n]*(?:\n|\Z)")
+# A narrower line may be a list's, a table's or a title's own.
+MIN_WIDTH = 30
+_ENDED = re.compile(r"[。！？；：.!?:;][”’」』）\"')\]]*$")
+_STARTS = re.compile(r"\s*(?:[-•·*●■–▪◦]|[(（]?\d{1,3}[.)）、]|\d+(?:\.\d+)+\s|第.{1,5}[章节条])")
+# A short line that begins with a number is a title or an item.
+_NUMBERED = re.compile(r"\s*\d{1,2}(?:\.\d{1,2})*\.?\s+\S")
 MAX_PAGES = 20_000
 MIN_LETTERS = 20
 # Drawn letters take many strokes; a rule or a frame takes few.
@@ -31,6 +45,109 @@ MAX_BOOKMARKS = 5_000
 _ATTACHED = Notice("Attachments are not read; upload them as files of their own.")
 _REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
 _STATES = ("full", "scan", "garbled", "broken", "blank")
+
+
+def place_bookmarks(
+    bookmarks: Iterable[tuple[str, int, int]], pages: Sequence[Page], text: str
+) -> tuple[Block, ...]:
+    """Return headings in order: bookmarks, and chapters that the text alone numbers.
+
+    A bookmark is (title, level from 1, index of its page). It becomes a heading where its title
+    stands on that page, whatever the white space, width and forms of its letters; a title that the
+    page does not hold is left out, since a heading is a span of the text.
+    """
+    found: dict[int, Block] = {}
+    squeezed: dict[int, _Squeezed] = {}  # That of one page: a thousand would fill the memory.
+    for title, level, index in bookmarks:
+        letters = _squeeze(title)[0]
+        if not letters or not 0 <= index < len(pages):
+            continue
+        page = pages[index]
+        if index not in squeezed:
+            squeezed = {index: _Squeezed(text[page.start : page.end])}
+        for start, end in squeezed[index].spans(letters):
+            at = page.start + start
+            if not any(_overlap(block, at, page.start + end) for block in found.values()):
+                found[at] = Block("heading", at, page.start + end, _level(title, level))
+                break
+    # Without bookmarks all numbers count; beside them only chapters, which may have none.
+    numbered = [b for b in numbered_headings(text) if b.level == 1 or not found]
+    free = [n for n in numbered if not any(_overlap(b, n.start, n.end) for b in found.values())]
+    return tuple(sorted([*found.values(), *free], key=lambda block: block.start))
+
+
+def _overlap(block: Block, start: int, end: int) -> bool:
+    return block.start < end and start < block.end
+
+
+def _level(title: str, level: int) -> int:
+    depth = _DEPTH.match(title)
+    return min(6, max(level, depth[1].count(".") + 1 if depth else 1))
+
+
+class _Squeezed:
+    """A page's text without white space and letter forms, with the way back."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.squeezed, self.places = _squeeze(text)
+
+    def spans(self, letters: str) -> list[tuple[int, int]]:
+        """Return where the title stands: its lines with their number, else words of a line."""
+        whole, inside = [], []
+        for at in _positions(self.squeezed, letters):
+            start, end = self.places[at], self.places[at + len(letters) - 1] + 1
+            line = self.text.rfind("\n", 0, start) + 1
+            if _NUMBER.fullmatch(self.text, line, start) and _NOTHING.match(self.text, end):
+                lead = self.text[line:end]
+                whole.append((end - len(lead.lstrip()), end))
+            else:
+                inside.append((start, end))
+        return whole or inside
+
+
+def _positions(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _squeeze(text: str) -> tuple[str, list[int]]:
+    out: list[str] = []
+    places: list[int] = []
+    for index, character in enumerate(text):
+        for part in unicodedata.normalize("NFKC", character).casefold():
+            if not part.isspace() and part.isprintable():
+                out.append(part)
+                places.append(index)
+    return "".join(out), places
+
+
+def reflow_lines(text: str) -> str:
+    """Return the text with lines joined that the width of the page alone has broken."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    widths = sorted(map(_width, filter(None, lines)))
+    if len(widths) < 3:
+        return "\n".join(lines)
+    full = max(MIN_WIDTH, 0.72 * widths[int(0.9 * (len(widths) - 1))])
+    out = [lines[0]]
+    last = lines[0]
+    for line in lines[1:]:
+        is_broken = last and line and _width(last) >= full and not _ENDED.search(last)
+        is_title = _NUMBERED.match(line) and _width(line) < full
+        if is_broken and not is_title and not _STARTS.match(line):
+            is_wide = ord(last[-1]) > 0x2E7F and ord(line.lstrip()[0]) > 0x2E7F
+            out[-1] += ("" if is_wide else " ") + line.lstrip()
+        else:
+            out.append(line)
+        last = line
+    return "\n".join(out)
+
+
+def _width(line: str) -> int:
+    """Return the width in columns; Han characters take two."""
+    return sum(2 if ord(character) > 0x2E7F else 1 for character in line)
 
 
 def parse_pdf(path: Path, name: str) -> ParsedDocument:

@@ -12,7 +12,7 @@ from django.contrib.staticfiles import finders
 from django.test import Client
 
 from agents import models
-from agents.admin.chat_texts import chat_texts
+from agents.admin.chat_page import chat_texts
 from tests.edges.admin_client import client_of
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.chunking.follow_spans import follow_spans
+from rag.stages.chunking.match_chunks import follow_spans
 
 BODY = "The pump is serviced yearly. 水泵每年检修一次，由工程部负责。 The valve closes by itself."
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rag.core.errors import DocumentError
-from rag.stages.detect import sniff_zip
+from rag.stages.detect import sniff as sniff_zip
 from rag.stages.detect.sniff import sniff_kind
 from tests import hostile_files
 

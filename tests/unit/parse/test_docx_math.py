@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rag.stages.parse.docx_math import spell_formula
+from rag.stages.parse.docx_edit import spell_formula
 
 
 @pytest.mark.parametrize(

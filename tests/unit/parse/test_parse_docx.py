@@ -12,8 +12,7 @@ import pytest
 from rag.core.documents import Notice
 from rag.stages.parse import docx_edit, parse_document
 from rag.stages.parse.docx_edit import PAGE_MARK, EditedDocx, edit_docx
-from rag.stages.parse.docx_numbers import read_numbering, read_styles
-from rag.stages.parse.docx_spell import spell_number
+from rag.stages.parse.docx_numbers import read_numbering, read_styles, spell_number
 from tests import hostile_files
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -12,8 +12,7 @@ import pytest
 from rag.core.documents import Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document, pdf
-from rag.stages.parse.bookmarks import place_bookmarks
-from rag.stages.parse.pdf_reflow import reflow_lines
+from rag.stages.parse.pdf import place_bookmarks, reflow_lines
 from tests import hostile_files
 
 SENTENCE = "A pump moves water from a low place to a high place."

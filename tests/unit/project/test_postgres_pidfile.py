@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from project.postgres.pidfile import pid_file_state
+from project.postgres.server import pid_file_state
 
 
 def write(cluster: Path, text: str) -> None:
