@@ -36,6 +36,9 @@ from rag.core.types import Citation, Message
 from rag.services.answers import AnswerWriter, VerifiedAnswer, answer_request
 from rag.stages.prompting.context import Context, Passage, build_context
 
+# Of what is left of a step's time a second question to the model may take so much.
+REPAIR_TIME_SHARE = 0.9
+
 
 class AnswerStream:
     """An answer of the answer pipeline, told as it comes: its text and its checked citations."""
@@ -49,6 +52,7 @@ class AnswerStream:
         self.writer = AnswerWriter(
             passages, marks="numbered" if shows else "hidden", drops_failed=drops
         )
+        self.started = time.monotonic()
         self._run = run
 
     async def emit_own(self, text: str) -> None:
@@ -97,9 +101,17 @@ async def stream_answer(
 
 
 async def apply_citation_policy(
-    asked: ChatRequest, answer_stream: AnswerStream, query: str, run: PipelineRun
+    asked: ChatRequest,
+    answer_stream: AnswerStream,
+    query: str,
+    run: PipelineRun,
+    *,
+    left_s: float | None = None,
 ) -> PipelineState:
-    """Return the state of an answer that was written, by the rule for quotes that do not hold."""
+    """Return the state of an answer that was written, by the rule for quotes that do not hold.
+
+    A repair has ``left_s``; else what is left of the request's time, as what was written stands.
+    """
     writer = answer_stream.writer
     if writer.n_dropped:
         await run.emit("notice", {"step": "generate", "dropped_sentences": writer.n_dropped})
@@ -108,7 +120,14 @@ async def apply_citation_policy(
             return final_state(writer.result("unknown"))
     if writer.failed and run.config.citation_failure == "repair" and run.can_write:
         again = repair_messages(asked.messages, writer.raw, writer.failed, language_of(query))
-        return final_state(await _repaired(again, asked, writer, run))
+        if left_s is None:
+            spent_s = time.monotonic() - answer_stream.started
+            left_s = max(0.0, REPAIR_TIME_SHARE * (asked.timeout_s - spent_s))
+        # Without the question no model answers by quoting.
+        request = replace(
+            asked, messages=again, question="", tools=(), options={}, timeout_s=left_s
+        )
+        return final_state(await _repaired(request, writer, run))
     return final_state(writer.result())
 
 
@@ -121,12 +140,8 @@ def final_state(answer: VerifiedAnswer) -> PipelineState:
     }
 
 
-async def _repaired(
-    messages: Sequence[Message], asked: ChatRequest, writer: AnswerWriter, run: PipelineRun
-) -> VerifiedAnswer:
+async def _repaired(request: ChatRequest, writer: AnswerWriter, run: PipelineRun) -> VerifiedAnswer:
     """Return the answer written once more, if more of its quotes hold; else the one before."""
-    # Without the question no model answers by quoting.
-    request = replace(asked, messages=messages, question="", tools=(), options={})
     try:
         reply = await run.ask(request)
     except ProviderError as error:
@@ -164,10 +179,6 @@ async def _answer_from_memory(state: PipelineState, run: PipelineRun) -> Pipelin
     return final_state(answer_stream.writer.result("remembered"))
 
 
-# Of what is left of a step's time a second question to the model may take so much.
-REPAIR_TIME_SHARE = 0.9
-
-
 async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return ``final_answer``, ``citations`` and ``outcome``; raise ProviderError."""
     query, way = state["query"], state.get("route") or "retrieve"
@@ -196,13 +207,9 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
         return await emit_answer(unknown_text(query, hits), "unknown", run)
     asked = state.get("rewritten_query") or query
     request = agent_request(answer_messages(state, context, run), asked, context.passages, run)
-    answer_stream, started = AnswerStream(context.passages, run), time.monotonic()
+    answer_stream = AnswerStream(context.passages, run)
     await stream_answer(request, answer_stream, run)
-    # A repair has what is left of the step's time, which would take the answer with it.
-    left_s = REPAIR_TIME_SHARE * (request.timeout_s - time.monotonic() + started)
-    return await apply_citation_policy(
-        replace(request, timeout_s=max(0.0, left_s)), answer_stream, query, run
-    )
+    return await apply_citation_policy(request, answer_stream, query, run)
 
 
 def agent_request(

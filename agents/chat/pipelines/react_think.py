@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from agents.chat.pipelines.canned_texts import limit_text, unknown_text
 from agents.chat.pipelines.generate_answer import (
-    REPAIR_TIME_SHARE,
     AnswerStream,
     agent_request,
     apply_citation_policy,
@@ -90,12 +88,10 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     if turn.calls is None:
         # A repair has what is left of the time; what was written stands without it.
         left_s = min(request.timeout_s, run.tools.deadline.remaining_s)
-        asked_again = replace(request, timeout_s=left_s)
-        return {
-            **begun,
-            **counted,
-            **await apply_citation_policy(asked_again, answer_stream, state["query"], run),
-        }
+        end = await apply_citation_policy(
+            request, answer_stream, state["query"], run, left_s=left_s
+        )
+        return {**begun, **counted, **end}
     if turn.calls:
         begun["agent_scratchpad"] = [*state["agent_scratchpad"], _turn(turn)]
     return {**begun, **counted, "wanted": list(turn.calls)}
@@ -115,17 +111,12 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
     )
     request = agent_request(messages, state.get("rewritten_query") or query, passages, run)
-    started = time.monotonic()
     # A model that only wants to call more has nothing to say.
     await stream_answer(request, answer_stream, run, may_be_empty=True)
     if not answer_stream.writer.raw.strip() or not is_grounded(answer_stream, state, run):
         await answer_stream.retract()
         return await _unknown(answer_stream, state)
-    # A repair has what is left of the step's time, which would take the answer with it.
-    left_s = REPAIR_TIME_SHARE * (request.timeout_s - time.monotonic() + started)
-    end = await apply_citation_policy(
-        replace(request, timeout_s=max(0.0, left_s)), answer_stream, query, run
-    )
+    end = await apply_citation_policy(request, answer_stream, query, run)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
 
 

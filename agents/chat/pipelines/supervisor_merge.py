@@ -164,7 +164,7 @@ async def merge_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         return await _in_a_row(numbered, run)
     # A repair has what is left of the time; what was written stands without it.
     return await apply_citation_policy(
-        replace(request, timeout_s=_left_s(run)), answer_stream, state["query"], run
+        request, answer_stream, state["query"], run, left_s=_left_s(run)
     )
 
 

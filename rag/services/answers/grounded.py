@@ -42,17 +42,19 @@ class GroundedChat(ChatCall):
     def finish(self, *, is_whole: bool) -> list[GroundedAnswer]:
         """Return the rest, or the whole, with its groundings."""
         rest, reply = _text(self.writer.finish()), self.last
+        verified = self.writer.result()
         passages = {passage.doc_id: passage for passage in self.context.passages}
         names = {store.pk: store.resource_name for store in self.stores}
         groundings = tuple(
             _grounding(citation, passages[citation.doc_id], span, names)
-            for citation, span in zip(self.writer.citations, self.writer.spans, strict=True)
+            for citation, span in zip(verified.citations, self.writer.spans, strict=True)
             if citation.doc_id in passages and citation.verdict != "unknown"
         )
-        whole, documents = self.writer.text, dict.fromkeys(one.chunk for one in groundings)
+        whole, documents = verified.text, dict.fromkeys(one.chunk for one in groundings)
         if self.result is not None:
-            citations = tuple(self.writer.citations)
-            log_query(result=self.result, scope=self.scope, answer=whole, citations=citations)
+            log_query(
+                result=self.result, scope=self.scope, answer=whole, citations=verified.citations
+            )
             documents = documents or {whole: None}
         return [
             GroundedAnswer(

@@ -17,7 +17,6 @@ from asgiref.sync import sync_to_async
 
 from rag import models
 from rag.core.deadline import Deadline
-from rag.core.errors import ProviderTimeoutError
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import ChatReply, Citation, Message, RetrievalSettings, SearchResult
 from rag.providers.postgres.db.connections import release_db
@@ -33,7 +32,7 @@ from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Context, Passage, build_context
 from rag.stages.prompting.prompt import answer_prompt
 
-MAX_CALL_S = 120.0
+MIN_CALL_S, MAX_CALL_S = 0.05, 120.0
 P = TypeVar("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -119,7 +118,7 @@ def verify_answer(
     return VerifiedAnswer(*verify_citations(raw, passages, is_strict=is_strict))
 
 
-class AnswerWriter:
+class AnswerWriter(CitationRenderer):
     """An answer while it is written: what is shown, what it cites, what came of it.
 
     ``own`` are words of ours, ``raw`` those of the model with its markers.
@@ -128,25 +127,15 @@ class AnswerWriter:
     def __init__(
         self, passages: Sequence[Passage], *, marks: Marks = "numbered", drops_failed: bool = False
     ) -> None:
-        self.passages = passages
-        self.own, self.raw, self.citations = "", "", list[Citation]()
-        self._renderer = CitationRenderer(passages, marks=marks, drops_failed=drops_failed)
+        super().__init__(passages, marks=marks, drops_failed=drops_failed)
+        self.passages, self.own, self.raw = passages, "", ""
+        self.citations: list[Citation] = []
         self._shown: list[str] = []
 
     @property
     def text(self) -> str:
         """Return what has been shown so far."""
         return "".join(self._shown)
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """Return where in the text each claim stands, for marks ``spans``."""
-        return self._renderer.spans
-
-    @property
-    def n_dropped(self) -> int:
-        """Return how many sentences were left out."""
-        return self._renderer.n_dropped
 
     @property
     def is_empty(self) -> bool:
@@ -172,11 +161,11 @@ class AnswerWriter:
     def feed(self, piece: str) -> list[Part]:
         """Take a piece of what the model writes; return what it lets go."""
         self.raw += piece
-        return self._kept(self._renderer.feed(piece))
+        return self._kept(super().feed(piece))
 
     def finish(self) -> list[Part]:
         """Return what is left when the model ends."""
-        return self._kept(self._renderer.finish())
+        return self._kept(super().finish())
 
     def retract(self) -> bool:
         """Take back what was shown; return whether there was anything."""
@@ -247,14 +236,7 @@ class ChatCall:
         self._check()
         limits: dict[str, Any] = {}
         if self.deadline is not None:
-            left_s = self.deadline.remaining_s
-            if left_s < 0.05:
-                raise ProviderTimeoutError(
-                    "There was no answer within {timeout_s} s.",
-                    hint="Try again, or allow more time.",
-                    timeout_s=f"{self.deadline.timeout_s:g}",
-                )
-            limits = {"timeout_s": min(MAX_CALL_S, left_s)}
+            limits = {"timeout_s": min(MAX_CALL_S, max(MIN_CALL_S, self.deadline.remaining_s))}
         self.started = self.answered = time.perf_counter()
         prompt = answer_prompt(self.question, self.context)
         return answer_request(
