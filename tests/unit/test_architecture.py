@@ -163,6 +163,19 @@ def test_errors_are_few_and_live_in_one_module_a_package() -> None:
     assert all(name.endswith("Error") for classes in found.values() for name in classes)
 
 
+def test_one_pipeline_prompts_and_verifies_every_answer() -> None:
+    """Verdicts of quotes are made in one place, whatever edge an answer goes to."""
+    verbs = {"answer_prompt", "verify_citations", "CitationStream", "CitationRenderer"}
+    users = {
+        name
+        for name in sources()
+        if not name.startswith("rag/stages/")
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.ImportFrom) and verbs & {alias.name for alias in node.names}
+    }
+    assert users == {"rag/services/answers/pipeline.py"}
+
+
 def test_an_import_inside_a_function_gives_its_reason() -> None:
     bare = []
     for name in sources():

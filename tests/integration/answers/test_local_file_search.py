@@ -19,11 +19,11 @@ from rag.core.documents import ChunkRule
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.file_search import GroundedQuestion, Upload
 from rag.services.access.callers import scope_of
-from rag.services.answers.local_file_search import LocalFileSearch
 from rag.services.wiring import registry as chat_models
 from tests.contract_file_search import LEAVE, WARRANTY, FileSearchContract, pieces_of, written
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, UserFactory
+from tests.integration.answers.local_file_search import LocalFileSearch
 from tests.queue_worker import indexing
 
 pytestmark = pytest.mark.django_db(transaction=True)

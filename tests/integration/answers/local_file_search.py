@@ -1,4 +1,4 @@
-"""FileSearch port on local stores: created, filled and asked with one person's rights."""
+"""FileSearch port on local stores: the product's own verbs, held to the contract of Gemini's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rag.core.file_search import (
     RemoteStore,
     Upload,
 )
-from rag.services.answers.file_search import ask_stores, stream_stores
+from rag.services.answers import ask_stores, stream_stores
 from rag.services.files import as_remote_document, delete_files, upload_document
 from rag.services.stores import create_named_store, delete_store, find_stores
 
