@@ -36,7 +36,7 @@ class QuotePage(Schema):
     file_id: int
     file_name: str
     kind: str
-    show_quote_page: int | None
+    page: int | None
     label: str
     text: str
     start: int | None
