@@ -26,8 +26,9 @@ from project.postgres.paths import USER, install_dir, socket_dir
 BASE_DIR = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def var() -> Iterator[Path]:
+    """An installation; whoever serves it next finds the tables made."""
     folder = Path(tempfile.mkdtemp(prefix="citable-serve-", dir="/tmp"))
     folder.chmod(0o711)
     yield folder
@@ -48,6 +49,7 @@ class Serving:
     def __init__(self, var: Path, port: int) -> None:
         self.log = var / "serve.log"
         self.url = f"http://127.0.0.1:{port}/"
+        self.started_at = datetime.now(UTC)
         env = {"CITABLE_VAR": str(var), "DATABASE_URL": "", "WORKER_SHUTDOWN_TIMEOUT": "2"}
         env |= {"WORKER_HEARTBEAT": "1"}
         fast = {"POSTGRES_OPTIONS": "fsync=off,shared_buffers=32MB"}
@@ -133,7 +135,7 @@ def test_it_serves_survives_a_killed_database_and_ends_both_on_ctrl_c(
     assert set(children) == {"web", "worker"}
     pid_file = var / "postgres" / "pgdata" / "postmaster.pid"
     # Its heart beats again: the worker goes on with the server that was started for it.
-    killed = heartbeat_after(var, datetime.min.replace(tzinfo=UTC))
+    killed = heartbeat_after(var, serving.started_at)
     os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
     assert heartbeat_after(var, killed) > killed
     children = serving.children()
