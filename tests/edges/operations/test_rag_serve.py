@@ -69,7 +69,7 @@ class Serving:
             return error.code
 
     def wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.log.read_text()
             with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
