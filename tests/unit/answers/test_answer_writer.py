@@ -1,0 +1,75 @@
+"""An answer while it is written: what is shown, taken back and repaired, and what came of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.core.hits import Hit
+from rag.services.answers import AnswerWriter, VerifiedAnswer
+from rag.stages.prompting.context import Passage
+
+TEXT = "The pump is serviced yearly. The filter costs 45 yuan."
+PASSAGES = (Passage("doc_01", Hit(text=TEXT, rank=1), TEXT),)
+GOOD = '<cite doc_id="doc_01" quote="The pump is serviced yearly.">Yearly</cite>'
+BAD = '<cite doc_id="doc_01" quote="The pump is never serviced.">Never</cite>'
+
+
+def written(*pieces: str, drops: bool = False) -> AnswerWriter:
+    writer = AnswerWriter(PASSAGES, drops_failed=drops)
+    for piece in pieces:
+        writer.feed(piece)
+    writer.finish()
+    return writer
+
+
+def test_the_result_is_what_was_shown() -> None:
+    writer = written(f"{GOOD[:9]}", f"{GOOD[9:]}. ", f"{BAD}.")
+    answer = writer.result()
+    assert (answer.text, answer.outcome) == ("Yearly[1]. Never[2].", "answered")
+    assert [one.verdict for one in answer.citations] == ["verified", "altered"]
+    assert writer.is_verified and [one.number for one in writer.failed] == [2]
+    assert writer.raw == f"{GOOD}. {BAD}."
+
+
+def test_words_of_ours_are_shown_and_are_no_answer() -> None:
+    writer = AnswerWriter(PASSAGES, drops_failed=True)
+    assert writer.say("(Cut short.) ") == "(Cut short.) "
+    writer.feed(f"{BAD}.")
+    writer.finish()
+    assert writer.is_empty and writer.n_dropped == 1
+    writer.say("I do not know.")
+    assert writer.result("unknown") == VerifiedAnswer(
+        "(Cut short.) I do not know.", outcome="unknown"
+    )
+
+
+def test_what_was_shown_can_be_taken_back() -> None:
+    writer = written(f"{GOOD}.")
+    assert writer.retract() and not writer.retract()
+    assert writer.result("unknown") == VerifiedAnswer("", outcome="unknown")
+
+
+@pytest.mark.parametrize(
+    ("again", "text"),
+    [
+        (f"{GOOD}.", "Yearly[1]."),
+        (f"{BAD}.", None),
+        ("Yearly.", None),
+        ("", None),
+        (GOOD.replace(">Yearly<", "> <"), " [1]"),
+    ],
+)
+def test_an_answer_is_replaced_by_one_of_which_more_quotes_hold(
+    again: str, text: str | None
+) -> None:
+    repaired = written(f"{BAD}.").repaired(again)
+    assert (repaired.text if repaired else None) == text
+
+
+def test_a_repair_keeps_words_of_ours() -> None:
+    writer = AnswerWriter(PASSAGES)
+    writer.say("(Cut short.) ")
+    writer.feed(f"{BAD}.")
+    writer.finish()
+    repaired = writer.repaired(f"{GOOD}.")
+    assert repaired is not None and repaired.text == "(Cut short.) Yearly[1]."
