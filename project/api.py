@@ -1,10 +1,8 @@
-"""NinjaAPI of ``/api/``: the routers of all apps, their authentication and error handler."""
+"""NinjaAPIs: the actions of ``/api/`` and OpenAI's protocol at ``/v1/``, one error map for both."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from ninja import NinjaAPI
 from ninja.security.base import AuthBase
 
@@ -13,9 +11,14 @@ from agents.api.chat.quotes import router as quotes_router
 from agents.api.chat.trace import router as trace_router
 from agents.api.flows.run import router as flows_router
 from agents.api.flows.runs import router as flow_runs_router
-from rag.api.http.authentication import authenticate_by_key, authenticate_by_session
+from agents.api.openai.openai import router as openai_router
+from project.envelope import render_failure
+from rag.api.file_search.nodes import router as nodes_router
+from rag.api.file_search.upload import router as upload_router
+from rag.api.file_search.views import router as file_search_router
+from rag.api.http.authentication import authenticate
 from rag.api.http.bodies import BodyParser
-from rag.api.http.errors import error_response
+from rag.api.http.errors import install_error_map
 from rag.api.operations.reindex import router as reindex_router
 from rag.api.operations.usage import router as usage_router
 from rag.api.retrieval.rag import router as rag_router
@@ -30,7 +33,7 @@ class KeyAuth(AuthBase):
     openapi_description = "A key made in the admin."
 
     def __call__(self, request: HttpRequest) -> Caller | None:
-        return authenticate_by_key(request)
+        return authenticate(request, "key")
 
 
 class CookieAuth(AuthBase):
@@ -41,7 +44,7 @@ class CookieAuth(AuthBase):
     openapi_name = "sessionid"
 
     def __call__(self, request: HttpRequest) -> Caller | None:
-        return authenticate_by_session(request)
+        return authenticate(request, "session")
 
 
 api = NinjaAPI(
@@ -54,6 +57,8 @@ api = NinjaAPI(
     openapi_url="/openapi.json",
 )
 api.add_router("/rag", rag_router)
+for router in (file_search_router, upload_router, nodes_router):
+    api.add_router("/rag", router)
 api.add_router("/reindex", reindex_router)
 api.add_router("/agents", agents_router)
 api.add_router("/flows", flows_router)
@@ -63,14 +68,17 @@ api.add_router("/messages", trace_router)
 api.add_router("/usage", usage_router)
 
 
-@api.exception_handler(Exception)
-def _answer(request: HttpRequest, error: Any) -> HttpResponse:
-    response = error_response(request, error)
-    if response is None:
-        # Django logs it and the envelope answers 500.
-        raise error
-    return response
+install_error_map(api, render_failure)
 
-
-for _known in list(api._exception_handlers):
-    api.add_exception_handler(_known, _answer)
+openai_api = NinjaAPI(
+    title="Citable: OpenAI's protocol",
+    version="1",
+    description="Agents as chat models, and the installation's embedding models.",
+    urls_namespace="openai",
+    auth=KeyAuth(),
+    parser=BodyParser(),
+    docs_url=None,
+    openapi_url="/openapi.json",
+)
+openai_api.add_router("", openai_router)
+install_error_map(openai_api, render_failure)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 REST_FRAMEWORK: dict[str, Any] = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "rag.api.http.drf_authentication.KeyAuthentication",
-        "rag.api.http.drf_authentication.CookieAuthentication",
-    ],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rag.api.http.drf_authentication.CallerAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rag.api.http.drf_authentication.RightsPermission"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rag.api.http.bodies.LimitedJSONParser"],

@@ -18,8 +18,8 @@ from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
 from project.request_limits import Receive, Send, read_limited_body, read_request
-from rag.api.http.authentication import authenticate_by_key, require_right
-from rag.api.http.errors import error_response, status_response
+from rag.api.http.authentication import authenticate, require_right
+from rag.api.http.errors import map_error, map_status, render_json
 from rag.core.errors import ForbiddenError, RAGError
 from rag.core.request_context import RequestContext, set_request
 from rag.services.access import Caller
@@ -66,19 +66,19 @@ def _first(body: bytes, receive: Receive) -> Receive:
 async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
     if request.method != "POST":
         # There is no stream to open and no session to end.
-        refusal = status_response(request, 405)
+        refusal = render_json(map_status(request, 405))
         refusal["Allow"] = "POST"
         return refusal
     try:
         _check_origin(request)
-        caller = await run_thread_sensitive(authenticate_by_key, request)
+        caller = await run_thread_sensitive(authenticate, request, "key")
         if caller is None:
-            return status_response(request, 401)
+            return render_json(map_status(request, 401))
         require_right(caller, "read")
     except (RAGError, DisallowedHost, OperationalError, InterfaceError) as error:
-        response = error_response(request, error)
-        assert response is not None
-        return response
+        failure = map_error(request, error)
+        assert failure is not None
+        return render_json(failure)
     return caller
 
 

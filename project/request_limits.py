@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.translation import get_language_from_request, override
 
-from rag.api.http.errors import error_response, status_response
+from rag.api.http.errors import map_error, map_status, render_json
 from rag.core.errors import LimitError
 
 MB = 1024**2
@@ -143,5 +143,5 @@ def _refusal(scope: Scope, error: Exception) -> HttpResponse:
     request.META["HTTP_ACCEPT_LANGUAGE"] = language.decode("latin-1")
     with override(get_language_from_request(request)):
         if isinstance(error, TimeoutError):
-            return status_response(request, 408)
-        return error_response(request, error) or status_response(request, 500)
+            return render_json(map_status(request, 408))
+        return render_json(map_error(request, error) or map_status(request, 500))

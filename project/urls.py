@@ -11,8 +11,7 @@ from django.views.i18n import set_language
 from agents.admin.chat_login import ChatLogin
 from agents.admin.chat_page import chat_page
 from agents.api import routes as agent_routes
-from project.api import api
-from project.openai_api import openai_api
+from project.api import api, openai_api
 from rag.api import routes
 from rag.api.operations import health, metrics
 

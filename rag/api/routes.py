@@ -9,11 +9,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.routers import SimpleRouter
 
 from rag.api.docs import docs
-from rag.api.file_search import nodes as node_resource
-from rag.api.file_search import upload as node_upload
-from rag.api.file_search import views as node_search
-from rag.api.file_search import views as node_store
-from rag.api.http.errors import status_response
+from rag.api.http.errors import map_status, render_json
 from rag.api.resources.evaluation import EvaluationRunViews
 from rag.api.resources.files import FileViews
 from rag.api.resources.golden import GoldenQuestionViews
@@ -30,7 +26,7 @@ _router.register("evaluation-runs", EvaluationRunViews, "api-evaluation-runs")
 @csrf_exempt
 def unknown_address(request: HttpRequest) -> HttpResponse:
     """Return 404 in JSON: nothing else shall complete or redirect an address of the API."""
-    return status_response(request, 404)
+    return render_json(map_status(request, 404))
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -39,12 +35,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
         "schema.json", SpectacularJSONAPIView.as_view(authentication_classes=[]), name="api-schema"
     ),
     path("docs", docs, name="api-docs"),
-    path("rag/store", node_store.create_file_search_store, name="api-node-store"),
-    path("rag/upload", node_upload.upload, name="api-node-upload"),
-    path("rag/search", node_search.file_search, name="api-node-search"),
-    path("rag/search/stream", node_search.stream_file_search, name="api-node-stream"),
-    path("rag/nodes/<str:node_id>", node_resource.node_detail, name="api-node"),
-    path("rag/nodes/<str:node_id>/run", node_resource.run_node, name="api-node-run"),
 ]
 # After all other addresses below /api/.
 catch_all = re_path("", unknown_address)

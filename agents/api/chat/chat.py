@@ -14,8 +14,7 @@ from pydantic import Field
 
 from agents import models
 from agents.api.chat.schemas import ChatBody, Chatted
-from agents.api.http.callers import require_caller
-from agents.api.http.sse import answer_events, last_event_id, localize_error
+from agents.api.http.sse import EVENT_STREAM, answer_events, last_event_id, localize_error
 from agents.chat.agents.factory import agent_for
 from agents.chat.agents.find import find_agent
 from agents.chat.answers.control import start_answer, stop_answer
@@ -24,21 +23,21 @@ from agents.chat.answers.request import MessageRequest
 from agents.chat.history.messages import find_message
 from agents.core.page_context import PageContext
 from agents.runtime.error_codes import error_from_event
-from rag.api.http.schemas import Problem
+from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.services.threads import run_thread_sensitive
 
 router = Router(tags=["agents"])
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
-_STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
+_PROBLEMS = {**PROBLEMS, 409: Problem}
 
 
 @router.post(
     "/{name}/chat",
-    response={200: Chatted, **PROBLEMS},
+    response={200: Chatted, **_PROBLEMS},
     summary="Ask an agent",
-    openapi_extra=_STREAM,
+    openapi_extra=EVENT_STREAM,
 )
 async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     """Answer a message in a session, as server-sent events or, with `stream` false, as JSON.
@@ -66,9 +65,9 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
 
 @router.get(
     "/{name}/chat/{key}",
-    response={200: None, **PROBLEMS},
+    response={200: None, **_PROBLEMS},
     summary="Follow an answer",
-    openapi_extra=_STREAM,
+    openapi_extra=EVENT_STREAM,
 )
 async def follow(
     request: HttpRequest, name: str, key: str, after: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
@@ -82,7 +81,7 @@ async def follow(
     return answer_events(message.pk, last_event_id(request, after))
 
 
-@router.post("/{name}/chat/{key}/stop", response={204: None, **PROBLEMS}, summary="Stop an answer")
+@router.post("/{name}/chat/{key}/stop", response={204: None, **_PROBLEMS}, summary="Stop an answer")
 async def stop(request: HttpRequest, name: str, key: str) -> Any:
     """Stop an answer and the model's work on it; what was written stays. 409 when it has ended."""
     scope = require_caller(request, "read").scope
@@ -91,7 +90,7 @@ async def stop(request: HttpRequest, name: str, key: str) -> Any:
     return 204, None
 
 
-@router.get("/{name}/graph", response={200: dict[str, Any], **PROBLEMS}, summary="Show the graph")
+@router.get("/{name}/graph", response={200: dict[str, Any], **_PROBLEMS}, summary="Show the graph")
 def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
     """Return what happens inside an agent, as `json` or as `mermaid` text under `mermaid`."""
     scope = require_caller(request, "read").scope

@@ -116,9 +116,8 @@ class MemoryViews(OwnedViews):
     @action(detail=False, methods=["delete"], url_path="all", pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
     def all(self, request: Any) -> Response:
         """Delete all of one's memories, or those that the filters choose."""
-        asked = MemoryFilter(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        delete_memories(memories=asked.narrow(self.get_queryset(), asked.validated_data))
+        query = MemoryFilter.of_query(request)
+        delete_memories(memories=query.narrow(self.get_queryset(), query.validated_data))
         return Response(status=204)
 
     @extend_schema(

@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from agents.api.http.callers import require_caller
 from agents.chat.history.messages import find_message
 from agents.chat.history.quotes import quote_image, quote_page
-from rag.api.http.schemas import Problem
+from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS
 
 router = Router(tags=["agents"])
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
 _Number = Annotated[int, Field(ge=1, le=9999)]
 _Of = Literal["citations", "sources"]
 

@@ -91,9 +91,8 @@ class SessionViews(OwnedViews):
 
     def destroy(self, request: Any, pk: str) -> Response:
         """Delete a session."""
-        asked = SessionEnd(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        keeps = asked.validated_data["memories"] == "keep"
+        query = SessionEnd.of_query(request)
+        keeps = query.validated_data["memories"] == "keep"
         delete_session(session=self.get_object(), keeps_memories=keeps)
         return Response(status=204)
 
@@ -105,9 +104,8 @@ class SessionViews(OwnedViews):
     @action(detail=True, pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
     def messages(self, request: Any, pk: str) -> Response:
         """Return the branch that the session goes on with, each turn with its alternatives."""
-        asked = _SessionPart(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        part = asked.validated_data
+        query = _SessionPart.of_query(request)
+        part = query.validated_data
         turns = session_path(
             session=self.get_object(), until=str(part.get("until", "")), limit=part["limit"]
         )

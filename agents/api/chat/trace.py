@@ -7,12 +7,11 @@ from typing import Any
 
 from ninja import Router, Schema
 
-from agents.api.http.callers import require_caller
 from agents.chat.answers.trace import answer_trace
-from rag.api.http.schemas import Problem
+from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS
 
 router = Router(tags=["agents"])
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
 
 
 class Trace(Schema):

@@ -8,13 +8,13 @@ from django.http import HttpRequest
 from ninja import Router
 
 from agents import models
-from agents.api.flows.run_status import PROBLEMS, RUN_RESPONSES, STREAM, run_events, run_status
+from agents.api.flows.run_status import RUN_PROBLEMS, RUN_RESPONSES, run_events, run_status
 from agents.api.flows.schemas import RunBody, StreamBody
-from agents.api.http.callers import require_caller
-from agents.api.http.sse import sse_response
+from agents.api.http.sse import EVENT_STREAM, sse_response
 from agents.flows.runs.resume import run_in_background
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.versions.manage import find_flow, find_version
+from rag.api.http.authentication import require_caller
 from rag.core.access import Scope
 from rag.services.threads import run_thread_sensitive
 
@@ -36,9 +36,9 @@ async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
 
 @router.post(
     "/{name}/stream",
-    response={200: None, **PROBLEMS},
+    response={200: None, **RUN_PROBLEMS},
     summary="Run a flow, told as it goes",
-    openapi_extra=STREAM,
+    openapi_extra=EVENT_STREAM,
 )
 async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     """Run a flow and send its events.

@@ -16,13 +16,12 @@ from agents.api.flows.serializers import localize_run
 from agents.core.chat_events import ChatEvent
 from agents.flows.runs.read import run_summary
 from agents.flows.runs.replay import replay_run_events
-from rag.api.http.schemas import Problem
+from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
 from rag.services.threads import run_thread_sensitive
 
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429), Problem)
-RUN_RESPONSES = {200: FlowRunOut, 202: FlowRunOut, **PROBLEMS}
-STREAM = {"responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}}
+RUN_PROBLEMS = {**PROBLEMS, 409: Problem, 413: Problem}
+RUN_RESPONSES = {200: FlowRunOut, 202: FlowRunOut, **RUN_PROBLEMS}
 _RUNNING = models.FlowRun.Status.RUNNING
 
 

@@ -9,14 +9,14 @@ from ninja import Router
 from pydantic import Field
 
 from agents import models
-from agents.api.flows.run_status import PROBLEMS, RUN_RESPONSES, STREAM, run_events, run_status
+from agents.api.flows.run_status import RUN_PROBLEMS, RUN_RESPONSES, run_events, run_status
 from agents.api.flows.schemas import ReplayBody, ResumeBody
-from agents.api.http.callers import require_caller
-from agents.api.http.sse import last_event_id, sse_response
+from agents.api.http.sse import EVENT_STREAM, last_event_id, sse_response
 from agents.flows.runs.control import cancel_flow, prepare_flow, rerun_flow
 from agents.flows.runs.read import find_readable_run, find_run
 from agents.flows.runs.resume import run_in_background
 from agents.flows.versions.manage import find_flow
+from rag.api.http.authentication import require_caller
 from rag.core.access import Scope
 from rag.services.threads import run_thread_sensitive
 
@@ -25,9 +25,9 @@ router = Router(tags=["flows"])
 
 @router.get(
     "/{name}/runs/{key}/events",
-    response={200: None, **PROBLEMS},
+    response={200: None, **RUN_PROBLEMS},
     summary="Follow a run",
-    openapi_extra=STREAM,
+    openapi_extra=EVENT_STREAM,
 )
 async def events(
     request: HttpRequest, name: str, key: str, after: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0

@@ -43,11 +43,10 @@ class _InFlow(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no type
         """Return the first of the rows, which are in order, for a page."""
         return rows[:limit]
 
-    def page(self, rows: Any, asked: Any) -> list[Any]:
+    def page(self, rows: Any, filters: type[StrictSerializer]) -> list[Any]:
         """Return the rows of one page, as the query of the address wants them."""
-        asked = asked(data=self.request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        self.filters = asked.validated_data
+        query = filters.of_query(self.request)
+        self.filters = query.validated_data
         rows = rows.filter(status=self.filters["status"]) if self.filters.get("status") else rows
         found: list[Any] = self.paginate_queryset(rows)
         return found

@@ -13,9 +13,10 @@ from typing import Any, Protocol, TypeVar
 
 from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
-from django.utils.translation import get_language, gettext, override
+from django.utils.translation import get_language, override
 
 from agents.chat.answers.replay import subscribe
+from rag.api.http.errors import localize
 from rag.core.errors import InvalidInputError, RAGError
 
 T = TypeVar("T")
@@ -48,6 +49,10 @@ async def with_pings(
 
 
 RETRY_MS = 2000
+# For the OpenAPI document: what an operation answers that streams.
+EVENT_STREAM = {
+    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+}
 
 
 class ServerSentEvent(Protocol):
@@ -93,17 +98,10 @@ def localize_error(data: Mapping[str, Any], language: str) -> dict[str, Any]:
     stored = data.get("error")
     if not isinstance(stored, Mapping):
         return dict(data)
-    error = RAGError.from_dict(stored)
-    params = dict(error.params)
     with override(language):
-        if "kind" in params:
-            # The kind of an unknown name is a word of ours.
-            params["kind"] = gettext(params["kind"])
-        message = gettext(error.message).format(**params) if error.message else ""
-        hint = gettext(error.hint).format(**params) if error.hint else ""
-    told = {"message": message, "hint": hint, "params": params}
+        error = localize(RAGError.from_dict(stored))
     code = {"code": stored["code"]} if "code" in stored else {}
-    return {**data, "error": {**code, **told}}
+    return {**data, "error": {**code, **error}}
 
 
 async def _encoded(

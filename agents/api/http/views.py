@@ -9,9 +9,9 @@ from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
-from agents.api.http.callers import require_caller
 from agents.runtime.scopes import is_uuid
 from rag.api.http import views as readable_views
+from rag.api.http.authentication import require_caller
 from rag.api.http.fields import StrictSerializer
 from rag.api.http.views import ProblemSerializer, ReadableViews
 from rag.services.access import Caller

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.http import JsonResponse
+
+from rag.api.http.errors import HttpFailure, json_response
+
 _CODES = {
     "unauthenticated": "invalid_api_key",
     "rate_limited": "rate_limit_exceeded",
@@ -15,6 +19,13 @@ _CODES = {
 }
 # Its clients try these again by themselves; here every layer below has done so already.
 _NOT_AGAIN = frozenset({408, 409})
+
+
+def render_openai_error(failure: HttpFailure) -> JsonResponse:
+    """Return a failure as these clients read it."""
+    status, body = openai_error(failure.status, failure.as_dict())
+    retry = retry_headers(status, str(body["error"]["code"]))
+    return json_response(body, status, failure.headers | retry)
 
 
 def openai_error(status: int, error: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -11,13 +11,13 @@ from django.http import HttpRequest
 from django.utils.translation import get_language
 from ninja import Router
 
-from agents.api.http.callers import require_caller
 from agents.api.openai.schemas import ChatCompletionBody, EmbeddingsBody, ignored_parameters
 from agents.api.openai.stream import Completion, completion_response, completion_stream
 from agents.chat.answers.control import start_answer
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.chat.openai.completion_request import message_request
 from agents.chat.openai.models import NamedModel, embed_texts, find_model, list_models, parse_texts
+from rag.api.http.authentication import require_caller
 from rag.services.threads import run_external
 
 router = Router(tags=["openai"])

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.views.decorators.csrf import csrf_exempt
+from ninja import Router
 
-from rag.api.file_search.http import json_body, json_response, node_view
+from rag.api.file_search.calls import run_cancellable
+from rag.api.http.authentication import require_caller
+from rag.api.http.bodies import read_json_object
+from rag.api.http.errors import json_response
 from rag.conf import conf
+from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
 from rag.core.rag_node import RAGNodeData
-from rag.services.access import Caller
 from rag.services.answers import (
     RagNodeRequest,
     execute_rag_node,
@@ -25,56 +26,46 @@ from rag.services.answers import (
     serialize_rag_node,
 )
 
-
-@csrf_exempt
-async def node_detail(request: HttpRequest, node_id: str) -> HttpResponseBase:
-    """Return a node's data (GET), or save it first (POST); one without a store gets one."""
-    view = _reading if request.method == "GET" else _saving
-    return await view(request, node_id=node_id)
+router = Router()
 
 
-@node_view(["GET"], "read")
-async def _reading(request: HttpRequest, caller: Caller, node_id: str) -> HttpResponseBase:
-    return json_response(await sync_to_async(_read)(caller, node_id))
+@router.get("/nodes/{node_id}", url_name="file-search-node", include_in_schema=False)
+def read_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
+    """Return a node's data."""
+    scope = require_caller(request, "read").scope
+    return json_response(serialize_rag_node(node=find_rag_node(scope=scope, node_id=node_id)))
 
 
-@node_view(["GET", "POST"], "write", "add_store")
-async def _saving(request: HttpRequest, caller: Caller, node_id: str) -> HttpResponseBase:
-    data = RAGNodeData.from_wire(json_body(request))
-    return json_response(await sync_to_async(_save)(caller, node_id, data))
+@router.post("/nodes/{node_id}", url_name="file-search-node", include_in_schema=False)
+def save_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
+    """Save a node's data and return it; one without a store gets one."""
+    scope = require_caller(request, "write", "rag.add_store").scope
+    data = RAGNodeData.from_wire(read_json_object(request))
+    node = save_rag_node(scope=scope, node_id=node_id, data=data)
+    return json_response(serialize_rag_node(node=node))
 
 
-@node_view(["POST"], "read")
-async def run_node(request: HttpRequest, caller: Caller, node_id: str) -> HttpResponseBase:
+@router.post("/nodes/{node_id}/run", url_name="file-search-run", include_in_schema=False)
+async def run_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
     """Run a saved node with ``context`` and ``mockData`` and keep what it found."""
-    body = json_body(request)
+    scope = require_caller(request, "read").scope
+    body = read_json_object(request)
     for name in ("context", "mockData"):
         if not isinstance(body.get(name) or {}, dict):
             raise InvalidInputError("{name} must be an object.", name=name)
-    deadline = Deadline(2 * conf().timeout_s)
-    try:
-        output = await sync_to_async(_run)(request.get_host(), caller, node_id, body, deadline)
-    except asyncio.CancelledError:
-        deadline.cancel()
-        raise
-    return json_response(output)
-
-
-def _read(caller: Caller, node_id: str) -> dict[str, Any]:
-    return serialize_rag_node(node=find_rag_node(scope=caller.scope, node_id=node_id))
-
-
-def _save(caller: Caller, node_id: str, data: RAGNodeData) -> dict[str, Any]:
-    return serialize_rag_node(node=save_rag_node(scope=caller.scope, node_id=node_id, data=data))
+    deadline, host = Deadline(2 * conf().timeout_s), request.get_host()
+    return json_response(
+        await run_cancellable(deadline, _run, host, scope, node_id, body, deadline)
+    )
 
 
 def _run(
-    host: str, caller: Caller, node_id: str, body: dict[str, Any], deadline: Deadline
+    host: str, scope: Scope, node_id: str, body: dict[str, Any], deadline: Deadline
 ) -> dict[str, Any]:
-    kept = find_rag_node(scope=caller.scope, node_id=node_id)
+    node = find_rag_node(scope=scope, node_id=node_id)
     request = RagNodeRequest(
-        kept.node_data, body.get("context") or {}, body.get("mockData") or {}, hosts=[host]
+        node.node_data, body.get("context") or {}, body.get("mockData") or {}, hosts=[host]
     )
-    output = execute_rag_node(run=request, scope=caller.scope, deadline=deadline)
-    save_rag_node_results(node=kept, query=output["query"], documents=output["documents"])
+    output = execute_rag_node(run=request, scope=scope, deadline=deadline)
+    save_rag_node_results(node=node, query=output["query"], documents=output["documents"])
     return output

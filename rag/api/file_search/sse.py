@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from django.http import StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import get_language, override
 
-from rag.api.file_search.http import localize_node_error
+from rag.api.file_search.errors import to_sentence
+from rag.api.http.errors import HttpFailure, map_error, map_status
 from rag.core.file_search import GroundedAnswer
 from rag.services.answers import serialize_answer
 
+_log = logging.getLogger(__name__)
 HEARTBEAT_S = 15.0
 
 
-def file_search_events(pieces: AsyncIterator[GroundedAnswer], mode: str) -> StreamingHttpResponse:
+def file_search_events(
+    request: HttpRequest, pieces: AsyncIterator[GroundedAnswer], mode: str
+) -> StreamingHttpResponse:
     """Return the response: ``delta`` {text}, then ``citations`` and ``done``, or ``error``.
 
     A comment goes out every 15 seconds of silence. A client that goes away cancels what makes the
     pieces.
     """
     response = StreamingHttpResponse(
-        _events(pieces, mode, get_language()), content_type="text/event-stream; charset=utf-8"
+        _events(request, pieces, mode, get_language()),
+        content_type="text/event-stream; charset=utf-8",
     )
     response["Cache-Control"] = "no-cache"
     # Proxies would collect the pieces otherwise.
@@ -34,7 +40,7 @@ def file_search_events(pieces: AsyncIterator[GroundedAnswer], mode: str) -> Stre
 
 
 async def _events(
-    pieces: AsyncIterator[GroundedAnswer], mode: str, language: str | None
+    request: HttpRequest, pieces: AsyncIterator[GroundedAnswer], mode: str, language: str | None
 ) -> AsyncIterator[bytes]:
     said: asyncio.Queue[GroundedAnswer | Exception | None] = asyncio.Queue()
     task = asyncio.create_task(_pump(pieces, said))
@@ -48,7 +54,7 @@ async def _events(
                 continue
             if isinstance(piece, Exception):
                 with override(language):
-                    status, sentence = localize_node_error(piece)
+                    status, sentence = to_sentence(_failure(request, piece))
                 yield _event("error", {"error": sentence, "status": status})
                 return
             if piece is None:
@@ -74,6 +80,13 @@ def _ending(text: str, last: GroundedAnswer, mode: str) -> list[tuple[str, dict[
     usage = {"inputTokens": last.input_tokens, "outputTokens": last.output_tokens}
     done = {**wire, "mode": mode, "model": last.model, "usage": usage}
     return [("citations", citations), ("done", done)]
+
+
+def _failure(request: HttpRequest, error: Exception) -> HttpFailure:
+    failure = map_error(request, error)
+    if failure is None:
+        _log.error("A file search stream failed: %s", type(error).__name__, exc_info=error)
+    return failure or map_status(request, 500)
 
 
 async def _pump(

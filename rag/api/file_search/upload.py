@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from ninja import Router
 
-from rag.api.file_search.http import json_response, node_view
+from rag.api.file_search.calls import run_cancellable
+from rag.api.file_search.errors import NO_FILE, NO_STORE, TOO_LARGE
+from rag.api.http.authentication import require_caller
+from rag.api.http.errors import json_response
 from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, LimitError
 from rag.core.file_search import RemoteDocument, Upload
-from rag.services.access import Caller
 from rag.services.files import chunk_rule_for, upload_document
 from rag.services.stores import find_stores
 
+router = Router()
 _YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
     ("0", "false", "no", "off"), False
 )
 
 
-@node_view(["POST"], "write", "add_file")
-async def upload(request: HttpRequest, caller: Caller) -> HttpResponseBase:
+@router.post("/upload", url_name="file-search-upload", include_in_schema=False)
+async def upload(request: HttpRequest) -> HttpResponseBase:
     """Take a document in; ``state`` says whether it can be found yet.
 
     To Gemini it is sent before the answer; in a store of ours it is queued, and ``wait`` waits.
     Who goes away cancels it.
     """
     deadline = Deadline(conf().upload_timeout_s)
-    try:
-        document = await sync_to_async(_take)(request, caller, deadline)
-    except asyncio.CancelledError:
-        deadline.cancel()
-        raise
+    document = await run_cancellable(deadline, _store_document, request, deadline)
     return json_response(
         {
             "name": document.name,
@@ -47,7 +45,8 @@ async def upload(request: HttpRequest, caller: Caller) -> HttpResponseBase:
     )
 
 
-def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDocument:
+def _store_document(request: HttpRequest, deadline: Deadline) -> RemoteDocument:
+    scope = require_caller(request, "write", "rag.add_file").scope
     if request.content_type != "multipart/form-data":
         raise InvalidInputError(
             "The request's type of content is not accepted here.", hint="Send multipart/form-data."
@@ -56,16 +55,16 @@ def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDoc
     given: Any = request.FILES.get("file")
     form = request.POST
     if given is None or not given.size:
-        raise InvalidInputError("未提供文件")
+        raise InvalidInputError(NO_FILE)
     limit = conf().max_file_bytes
     if given.size > limit:
-        raise LimitError("文件大小超过 {limit}MB", limit=limit // 1024**2)
+        raise LimitError(TOO_LARGE, limit=limit // 1024**2)
     named = form.get("fileSearchStoreName", "").strip()
     if not named:
-        raise InvalidInputError("未指定 FileSearchStore")
+        raise InvalidInputError(NO_STORE)
     size = _number(form, "maxTokensPerChunk")
     overlap = _number(form, "maxOverlapTokens")
-    store = find_stores(names=[named], scope=caller.scope)[0]
+    store = find_stores(names=[named], scope=scope)[0]
     sent = Upload(
         path=Path(given.temporary_file_path()),
         display_name=form.get("displayName", "").strip() or given.name or "",
@@ -76,7 +75,7 @@ def _take(request: HttpRequest, caller: Caller, deadline: Deadline) -> RemoteDoc
     if is_waiting is None:
         raise InvalidInputError("{name} must be true or false.", name="wait")
     return upload_document(
-        scope=caller.scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
+        scope=scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
     )
 
 

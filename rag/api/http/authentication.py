@@ -1,11 +1,11 @@
-"""Authentication of requests: API key or session to a Caller, with rate limits counted.
+"""Authentication and rights of requests: API key or session to a Caller, rate limits counted.
 
 A refused key is left on the request, so that the 401 can say why.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from django.http import HttpRequest
 from django.views.decorators.debug import sensitive_variables
@@ -23,18 +23,49 @@ from rag.services.access import (
     count_user_call,
 )
 
+Scheme = Literal["key", "session"]
 _SCHEMES = ("bearer", "token")
 
 
-@sensitive_variables()
-def authenticate_by_key(request: HttpRequest) -> Caller | None:
-    """Return the caller of ``Authorization: Bearer KEY`` or ``Token KEY``.
+def authenticate(request: HttpRequest, *schemes: Scheme) -> Caller | None:
+    """Return who calls, with the call counted; None when nobody known does.
 
-    Raises LimitError when the key, or an address with wrong keys, asked too often.
+    ``key`` is ``Authorization: Bearer KEY`` or ``Token KEY``; ``session`` that of somebody who is
+    signed in to the site and sends no key. Raises LimitError when the caller, or an address with
+    wrong keys, asked too often; ForbiddenError when a session's change lacks the CSRF token.
     """
-    secret = _key_of(request)
-    if secret is None:
-        return None
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() in _SCHEMES:
+        return _by_key(request, secret.strip()) if "key" in schemes else None
+    return _by_session(request) if "session" in schemes else None
+
+
+def require_caller(request: Any, right: str, permission: str = "") -> Caller:
+    """Return the caller of an authenticated request, who has the right; see ``require_right``."""
+    caller: Caller = request.auth
+    require_right(caller, right, permission)
+    return caller
+
+
+def require_right(caller: Caller, right: str, permission: str = "") -> None:
+    """Raise ForbiddenError unless the key has ``read`` or ``write`` and the user the permission.
+
+    ``permission`` is Django's, such as ``rag.add_store``: what the admin asks for, too.
+    """
+    if right not in caller.rights:
+        raise ForbiddenError(
+            "This key has no right “{right}”.", hint="Make a key that has it.", right=right
+        )
+    if permission and not caller.user.has_perm(permission):
+        raise ForbiddenError(
+            "Your account lacks the permission {permission}.",
+            hint="Ask an administrator for it.",
+            permission=permission.partition(".")[2],
+        )
+
+
+@sensitive_variables()
+def _by_key(request: HttpRequest, secret: str) -> Caller | None:
     try:
         caller = authenticate_key(secret=secret)
     except ForbiddenError as refusal:
@@ -47,13 +78,9 @@ def authenticate_by_key(request: HttpRequest) -> Caller | None:
     return caller
 
 
-def authenticate_by_session(request: HttpRequest) -> Caller | None:
-    """Return the caller who is signed in to the site and sends no key.
-
-    Raises ForbiddenError when a changing request lacks the token against forgery.
-    """
+def _by_session(request: HttpRequest) -> Caller | None:
     user = request.user
-    if _key_of(request) is not None or not user.is_authenticated or not user.is_active:
+    if not user.is_authenticated or not user.is_active:
         return None
     if check_csrf(request) is not None:
         raise ForbiddenError(
@@ -65,25 +92,12 @@ def authenticate_by_session(request: HttpRequest) -> Caller | None:
     return caller_for_user(user=user)
 
 
-def require_right(caller: Caller, right: str) -> None:
-    """Raise ForbiddenError unless the caller's key has the right ``read`` or ``write``."""
-    if right not in caller.rights:
-        raise ForbiddenError(
-            "This key has no right “{right}”.", hint="Make a key that has it.", right=right
-        )
-
-
-def _key_of(request: HttpRequest) -> str | None:
-    scheme, _space, secret = request.headers.get("Authorization", "").partition(" ")
-    return secret.strip() if scheme.lower() in _SCHEMES else None
-
-
-def _admit(request: HttpRequest, quota: RateLimit) -> None:
-    cast(Any, request).rag_quota = quota
-    if quota.is_exceeded:
+def _admit(request: HttpRequest, limit: RateLimit) -> None:
+    cast(Any, request).rag_quota = limit
+    if limit.is_exceeded:
         raise LimitError(
             "More than {limit} requests came within a minute.",
             hint="Try again in {retry_after_s} seconds.",
-            limit=quota.limit,
-            retry_after_s=quota.reset_s,
+            limit=limit.limit,
+            retry_after_s=limit.reset_s,
         )

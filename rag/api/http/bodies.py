@@ -37,6 +37,20 @@ def read_json(body: bytes, limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE) ->
     return value
 
 
+def read_json_object(
+    request: HttpRequest, limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+) -> dict[str, Any]:
+    """Return the JSON object of a request's body; InvalidInputError for everything else."""
+    if request.content_type != "application/json":
+        raise InvalidInputError(
+            "The request's type of content is not accepted here.", hint="Send application/json."
+        )
+    body = read_json(request.read(limit + 1), limit)
+    if not isinstance(body, dict):
+        raise InvalidInputError("The request is no JSON object.")
+    return body
+
+
 class LimitedJSONParser(JSONParser):  # type: ignore[misc]  # DRF has no types
     """DRF's way to ``read_json``."""
 

@@ -1,12 +1,13 @@
-"""Error map: any exception to an HTTP status and localized JSON.
+"""Error map: any exception to an HTTP failure (status, code, sentence), and its JSON form.
 
-``{"error": {"code", "message", "hint", "params", "fields"?}}``.
+The one map of all APIs. ``/v1/`` and the file search routes render the same failures otherwise.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import (
@@ -16,9 +17,11 @@ from django.core.exceptions import (
     ValidationError,
 )
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, JsonResponse
+from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
+from ninja import NinjaAPI
 from ninja.errors import HttpError
 from ninja.errors import ValidationError as BodyError
 from rest_framework import exceptions
@@ -81,49 +84,106 @@ _OF_STATUS: dict[int, tuple[str, RAGError]] = {
 }
 _log = logging.getLogger(__name__)
 _PARSED = (RAGError, exceptions.APIException)
+_UNREADABLE = (SuspiciousOperation, MultiPartParserError, UnreadablePostError)
 
 
-def error_response(request: HttpRequest, error: Exception) -> JsonResponse | None:
-    """Return the answer that tells ``error``; None for one that is a fault of ours."""
+@dataclass(frozen=True, slots=True)
+class HttpFailure:
+    """A refused or failed request, before it is rendered; ``fields`` are the wrong ones."""
+
+    status: int
+    code: str
+    error: RAGError
+    fields: Mapping[str, list[str]] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return code, message, hint, params and fields in the current language."""
+        body = {"code": self.code, **localize(self.error)}
+        return body if self.fields is None else {**body, "fields": self.fields}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the headers that say what to do about it."""
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
+        wait_s = self.error.params.get("retry_after_s") if self.status == 429 else None
+        wait_s = 5 if self.status == 503 else wait_s
+        return {} if wait_s is None else {"Retry-After": str(wait_s)}
+
+
+Renderer = Callable[[HttpFailure], JsonResponse]
+
+
+def map_error(request: HttpRequest, error: Exception) -> HttpFailure | None:
+    """Return what an exception of any layer means to whoever asked; None for a fault of ours."""
     if isinstance(error, RAGError):
         return _of_error(error)
     if isinstance(error, HttpError) and isinstance(error.__cause__, _PARSED):
         # Ninja wraps what its parser raises.
-        return error_response(request, error.__cause__)
+        return map_error(request, error.__cause__)
     fields = _fields(error)
     if fields is not None:
-        code = 422 if isinstance(error, BodyError) else 400
         wrong = RAGError("Some values cannot be taken.", hint="See the fields.")
-        return _answer(code, "invalid_input", wrong, fields)
+        code = 422 if isinstance(error, BodyError) else 400
+        return HttpFailure(code, "invalid_input", wrong, fields)
     status = _status(error)
     if status in (503, 507):
         _log.error("%s: %s", _OF_STATUS[status][1].message, error)
     if status is not None:
-        return status_response(request, status)
+        return map_status(request, status)
     met = translate_database_error(error)
     return None if met is None else _of_error(met)
 
 
-def status_response(request: HttpRequest, status: int) -> JsonResponse:
-    """Return the answer of a bare status, such as 404 for an address that is none."""
+def map_status(request: HttpRequest, status: int) -> HttpFailure:
+    """Return what a bare status means, such as 404 for an address that is none."""
     refusal = getattr(request, "rag_refusal", None)
     if status == 401 and isinstance(refusal, RAGError):
-        return _answer(401, "unauthenticated", refusal)
-    code, told = _OF_STATUS.get(status) or _OF_STATUS[400 if status < 500 else 500]
+        return HttpFailure(401, "unauthenticated", refusal)
+    code, known = _OF_STATUS.get(status) or _OF_STATUS[400 if status < 500 else 500]
     method = {"method": request.method or ""} if status == 405 else {}
-    answer = _answer(status, code, RAGError(told.message, hint=told.hint, **method))
-    if status == 503:
-        answer["Retry-After"] = "5"
-    return answer
+    return HttpFailure(status, code, RAGError(known.message, hint=known.hint, **method))
+
+
+def render_json(failure: HttpFailure) -> JsonResponse:
+    """Return ``{"error": {"code", "message", "hint", "params", "fields"?}}``."""
+    return json_response({"error": failure.as_dict()}, failure.status, failure.headers)
+
+
+def json_response(
+    body: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> JsonResponse:
+    """Return JSON with letters as they are."""
+    dumps = {"ensure_ascii": False}
+    return JsonResponse(body, status=status, headers=headers, json_dumps_params=dumps)
 
 
 def drf_exception_handler(error: Exception, context: Mapping[str, Any]) -> JsonResponse | None:
-    """Return DRF's answer to an error; its handler of exceptions."""
+    """Return DRF's answer to an error; None lets Django answer 500."""
     request = context["request"]
-    answer = error_response(getattr(request, "_request", request), error)
-    if answer is not None and isinstance(error, exceptions.MethodNotAllowed):
+    failure = map_error(getattr(request, "_request", request), error)
+    if failure is None:
+        return None
+    answer = render_json(failure)
+    if isinstance(error, exceptions.MethodNotAllowed):
         answer["Allow"] = ", ".join(context["view"].allowed_methods)
     return answer
+
+
+def install_error_map(
+    api: NinjaAPI, render: Callable[[HttpRequest, HttpFailure], HttpResponseBase]
+) -> None:
+    """Let an API of ninja's render its errors; those that are faults of ours go on to Django."""
+
+    def answer(request: HttpRequest, error: Any) -> Any:
+        failure = map_error(request, error)
+        if failure is None:
+            # Django logs it and the envelope answers 500.
+            raise error
+        return render(request, failure)
+
+    for known in (Exception, *api._exception_handlers):
+        api.add_exception_handler(known, answer)
 
 
 def localize(error: RAGError) -> dict[str, Any]:
@@ -139,29 +199,14 @@ def localize(error: RAGError) -> dict[str, Any]:
     return {"message": say(error.message), "hint": say(error.hint), "params": params}
 
 
-def _of_error(error: RAGError) -> JsonResponse:
-    wait_s = error.params.get("retry_after_s")
-    if isinstance(error, errors.LimitError) and wait_s is not None:
-        answer = _answer(429, "rate_limited", error)
-        answer["Retry-After"] = str(wait_s)
-        return answer
+def _of_error(error: RAGError) -> HttpFailure:
+    if isinstance(error, errors.LimitError) and "retry_after_s" in error.params:
+        return HttpFailure(429, "rate_limited", error)
     if is_disk_full(error):
         _log.error("A disk is full: %s", error.__cause__)
-        return _answer(507, "disk_full", error)
+        return HttpFailure(507, "disk_full", error)
     known = next(cls for cls in type(error).__mro__ if cls in _OF_CLASS)
-    return _answer(*_OF_CLASS[known], error)
-
-
-def _answer(
-    status: int, code: str, error: RAGError, fields: Mapping[str, list[str]] | None = None
-) -> JsonResponse:
-    body: dict[str, Any] = {"code": code, **localize(error)}
-    if fields is not None:
-        body["fields"] = fields
-    answer = JsonResponse({"error": body}, status=status, json_dumps_params={"ensure_ascii": False})
-    if status == 401:
-        answer["WWW-Authenticate"] = "Bearer"
-    return answer
+    return HttpFailure(*_OF_CLASS[known], error)
 
 
 def _fields(error: Exception) -> dict[str, list[str]] | None:
@@ -188,4 +233,4 @@ def _status(error: Exception) -> int | None:
         return 403
     if isinstance(error, RequestDataTooBig):
         return 413
-    return 400 if isinstance(error, (SuspiciousOperation, MultiPartParserError)) else None
+    return 400 if isinstance(error, _UNREADABLE) else None

@@ -21,6 +21,13 @@ from rag.services.access import Caller
 class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
     """A serializer that refuses fields which it does not know or may not set."""
 
+    @classmethod
+    def of_query(cls, request: Any) -> Any:
+        """Return the checked parameters of a request's address; raise ValidationError."""
+        given = cls(data=request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        return given
+
     def to_internal_value(self, data: Any) -> Any:
         """Return the values; each field that would be ignored is an error."""
         if isinstance(data, Mapping):

@@ -14,3 +14,7 @@ class Problem(Schema):
     error: dict[str, Any] = Field(
         description="code, message, hint, params; fields when values cannot be taken."
     )
+
+
+# By status, for the operations of django-ninja; those that meet others' changes add a 409.
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)

@@ -95,10 +95,9 @@ class ReadableViews(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has n
 
     def list(self, request: Any) -> Response:
         """Return a page of the readable rows that pass the filters."""
-        asked = self.list_filter(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        self.filters = asked.validated_data
-        page = self.paginate_queryset(asked.narrow(self.further(self.get_queryset()), self.filters))
+        query = self.list_filter.of_query(request)
+        self.filters = query.validated_data
+        page = self.paginate_queryset(query.narrow(self.further(self.get_queryset()), self.filters))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
     def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:

@@ -13,10 +13,9 @@ from ninja import Router, Schema
 from pydantic import ConfigDict, Field
 
 from rag import models
-from rag.api.http.authentication import require_right
-from rag.api.http.schemas import Problem
+from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
-from rag.services.access import Caller
 from rag.services.reindex import (
     ReindexOptions,
     cancel_reindex,
@@ -105,14 +104,14 @@ class StartedOut(Schema):
 
 
 router = Router(tags=["reindex"])
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
+_PROBLEMS = {**PROBLEMS, 409: Problem}
 MAX_RUNS = 100
 
 
-@router.post("", response={200: StartedOut, 202: StartedOut, **PROBLEMS}, summary="Index anew")
+@router.post("", response={200: StartedOut, 202: StartedOut, **_PROBLEMS}, summary="Index anew")
 def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]:
     """Queue a run and return it; the same order twice is one run. `dry_run` returns its cost."""
-    caller = _editor(request)
+    caller = require_caller(request, "write", "rag.change_store")
     store = find_stores(names=[body.store], scope=caller.scope)[0]
     if not models.Store.objects.editable(caller.scope).filter(pk=store.pk).exists():
         raise ForbiddenError("You may read “{name}”, not change it.", name=store.name)
@@ -145,29 +144,29 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
     return 202, {"run": _serialize(run), "is_new": is_new}
 
 
-@router.get("", response={200: list[RunOut], **PROBLEMS}, summary="Runs, the newest first")
+@router.get("", response={200: list[RunOut], **_PROBLEMS}, summary="Runs, the newest first")
 def runs(request: HttpRequest, store: str = "") -> list[RunOut]:
     """Return the last 100 runs of the stores that the caller may change, or of one of them."""
-    caller = _caller(request, "read")
+    caller = require_caller(request, "read")
     rows = models.ReindexRun.objects.readable(caller.scope).select_related("store", "target")
     if store:
         rows = rows.filter(store__in=find_stores(names=[store], scope=caller.scope))
     return [_serialize(run) for run in rows[:MAX_RUNS]]
 
 
-@router.get("/{int:run_id}", response={200: RunOut, **PROBLEMS}, summary="How far a run is")
+@router.get("/{int:run_id}", response={200: RunOut, **_PROBLEMS}, summary="How far a run is")
 def progress(request: HttpRequest, run_id: int) -> RunOut:
     """Return a run as it is now."""
-    return _serialize(find_reindex(scope=_caller(request, "read").scope, run_id=run_id))
+    return _serialize(find_reindex(scope=require_caller(request, "read").scope, run_id=run_id))
 
 
-@router.post("/{int:run_id}/{deed}", response={200: RunOut, **PROBLEMS}, summary="Steer a run")
+@router.post("/{int:run_id}/{deed}", response={200: RunOut, **_PROBLEMS}, summary="Steer a run")
 def steer(request: HttpRequest, run_id: int, deed: str) -> RunOut:
     """`cancel`, `resume`, and for a move `swap`, `force`, `rollback` or `retire`.
 
     `retire` gives the old space up ten minutes after the swap at the earliest.
     """
-    caller = _editor(request)
+    caller = require_caller(request, "write", "rag.change_store")
     deeds: dict[str, Callable[[models.ReindexRun], Any]] = {
         "cancel": lambda run: cancel_reindex(run=run),
         "resume": lambda run: queue_reindex(run_id=resume_reindex(run=run).pk),
@@ -228,20 +227,3 @@ def _serialize(run: models.ReindexRun) -> RunOut:
         swapped_at=run.swapped_at,
         ended_at=run.ended_at,
     )
-
-
-def _caller(request: HttpRequest, right: str) -> Caller:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    require_right(caller, right)
-    return caller
-
-
-def _editor(request: HttpRequest) -> Caller:
-    caller = _caller(request, "write")
-    if not caller.user.has_perm("rag.change_store"):
-        raise ForbiddenError(
-            "Your account lacks the permission {permission}.",
-            hint="Ask an administrator for it.",
-            permission="change_store",
-        )
-    return caller

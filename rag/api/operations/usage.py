@@ -12,13 +12,12 @@ from ninja import Query, Router, Schema
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from rag.api.http.authentication import require_right
-from rag.api.http.schemas import Problem
+from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.services.usage import UsageQuery, usage_report
 
 router = Router(tags=["usage"])
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
 _ONLY = ("provider", "model", "kind", "agent", "user", "key", "store", "run")
 # A report ends at the midnight after it, which the very last day there is has not.
 _LAST_DAY = date.max - timedelta(days=1)
@@ -74,7 +73,7 @@ def usage(request: Any, asked: Query[UsageParameters]) -> dict[str, Any]:
 
     A person's own are those of their keys, too; a key for some stores sees its own.
     """
-    require_right(request.auth, "read")
+    scope = require_caller(request, "read").scope
     for name in request.GET:
         if name not in UsageParameters.model_fields:
             raise UnknownNameError("filter of usage", name, UsageParameters.model_fields)
@@ -89,7 +88,7 @@ def usage(request: Any, asked: Query[UsageParameters]) -> dict[str, Any]:
         [name.strip() for name in asked.by.split(",") if name.strip()],
         {name: value for name, value in values.items() if value not in (None, "")},
     )
-    return usage_report(question=question, scope=request.auth.scope)
+    return usage_report(question=question, scope=scope)
 
 
 def _midnight(day: date) -> datetime:

@@ -154,10 +154,9 @@ class EvaluationRunViews(ScopedViews):
     @action(detail=True)  # type: ignore[untyped-decorator]
     def compare(self, request: Any, pk: str) -> Response:
         """Return each measure before and after with its p-value, and each question's change."""
-        asked = Against(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
+        query = Against.of_query(request)
         run = self.get_object()
-        self.kwargs["pk"] = str(asked.validated_data["before"])
+        self.kwargs["pk"] = str(query.validated_data["before"])
         comparison = compare_runs(before=self.get_object(), after=run)
         questions = [{**asdict(one), "difference": one.difference} for one in comparison.questions]
         return Response(

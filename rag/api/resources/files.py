@@ -218,11 +218,10 @@ class FileViews(ScopedViews):
     @action(detail=True)  # type: ignore[untyped-decorator]
     def text(self, request: Any, pk: str) -> Response:
         """Return a window of the canonical text."""
-        asked = TextWindow(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
+        query = TextWindow.of_query(request)
         file = self.get_object()
-        start = asked.validated_data["start"]
-        end = min(asked.validated_data.get("end", start + WINDOW), start + WINDOW)
+        start = query.validated_data["start"]
+        end = min(query.validated_data.get("end", start + WINDOW), start + WINDOW)
         length, text, revision = (
             models.File.objects.filter(pk=file.pk)
             .values_list(

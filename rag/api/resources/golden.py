@@ -211,11 +211,10 @@ class GoldenQuestionViews(ScopedViews):
     @action(detail=False)  # type: ignore[untyped-decorator]
     def export(self, request: Any) -> StreamingHttpResponse:
         """Return the questions that pass the filters, one line a passage."""
-        asked = GoldenList(data=request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        rows = asked.narrow(self.get_queryset(), asked.validated_data)
-        if "store" in asked.validated_data:
-            rows = rows.filter(store=find_store(asked.validated_data["store"], self.scope))
+        query = GoldenList.of_query(request)
+        rows = query.narrow(self.get_queryset(), query.validated_data)
+        if "store" in query.validated_data:
+            rows = rows.filter(store=find_store(query.validated_data["store"], self.scope))
         lines = chain(["\ufeff"], export_questions(questions=rows))
         pieces = stream_lines(lines=lines)
         response = StreamingHttpResponse(pieces, content_type="text/csv; charset=utf-8")

@@ -13,17 +13,15 @@ from django.http import HttpRequest
 from ninja import Router
 
 from rag import models
-from rag.api.http.authentication import require_right
-from rag.api.http.schemas import Problem
+from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS
 from rag.api.retrieval.schemas import Answered, AskBody, RetrieveBody, Retrieved
 from rag.core.types import RetrievalSettings
-from rag.services.access import Caller
 from rag.services.answers import ContextBuilder, PromptEnhancer, ask
 from rag.services.search import retrieve
 from rag.services.stores import find_stores
 
 router = Router(tags=["rag"])
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 422, 429), Problem)
 
 
 @router.post("/retrieve", response={200: Retrieved, **PROBLEMS}, summary="Find what a prompt needs")
@@ -33,12 +31,12 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
     Without `settings` the first store's own are used; with them, what is given replaces these.
     `context_type` unset takes the settings' own. `enhancement` unset returns no prompt.
     """
-    caller = _reader(request)
-    stores = find_stores(names=body.stores, scope=caller.scope)
+    scope = require_caller(request, "read").scope
+    stores = find_stores(names=body.stores, scope=scope)
     settings = _settings(stores, body)
     found = retrieve(
         query=body.query,
-        scope=caller.scope,
+        scope=scope,
         stores=stores,
         settings=settings,
         retrieval_mode=body.retrieval_mode,
@@ -74,11 +72,9 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     `verdict` is verified, altered, wrong_document or unknown. `notice` is for the reader, such as
     that no chat model is configured.
     """
-    caller = _reader(request)
-    stores = find_stores(names=body.stores, scope=caller.scope)
-    answer = ask(
-        question=body.query, scope=caller.scope, stores=stores, settings=_settings(stores, body)
-    )
+    scope = require_caller(request, "read").scope
+    stores = find_stores(names=body.stores, scope=scope)
+    answer = ask(question=body.query, scope=scope, stores=stores, settings=_settings(stores, body))
     return {
         "answer": answer.text,
         "citations": [asdict(citation) for citation in answer.citations],
@@ -92,12 +88,6 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
             "timings_ms": {name: round(ms, 2) for name, ms in answer.timings_ms.items()},
         },
     }
-
-
-def _reader(request: HttpRequest) -> Caller:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    require_right(caller, "read")
-    return caller
 
 
 def _settings(stores: Sequence[models.Store], body: RetrieveBody | AskBody) -> RetrievalSettings:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, DataError, IntegrityError, OperationalError
+from django.http import HttpRequest
 
 from rag import models
-from rag.api.file_search.http import localize_node_error
+from rag.api.file_search.errors import to_sentence
 from rag.api.http.database_errors import translate_database_error
+from rag.api.http.errors import map_error
 from rag.core.errors import ConflictError, InvalidInputError
 from tests.edges.api_client import client_for, error_of
 from tests.factories import StoreFactory, UserFactory
@@ -64,8 +66,11 @@ def test_both_frameworks_tell_them_without_the_database_s_words(
 
 
 def test_the_routes_of_the_node_tell_them_too() -> None:
-    assert localize_node_error(IntegrityError("x"))[0] == 409
-    status, sentence = localize_node_error(DataError("x"))
+    request = HttpRequest()
+    conflict, invalid = (map_error(request, fault("x")) for fault in (IntegrityError, DataError))
+    assert conflict is not None and to_sentence(conflict)[0] == 409
+    assert invalid is not None
+    status, sentence = to_sentence(invalid)
     assert (status, sentence.split(".")[0]) == (
         400,
         "The request holds a value that cannot be stored",

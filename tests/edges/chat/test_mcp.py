@@ -122,10 +122,10 @@ def test_a_fault_of_ours_tells_nothing_of_itself(
 def test_a_database_that_is_away_is_a_503_that_says_so(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_: Any) -> Any:
+    def away(*_: Any) -> Any:
         raise OperationalError("connection to server at secret-host failed")
 
-    monkeypatch.setattr("project.mcp_app.authenticate_by_key", away)
+    monkeypatch.setattr("project.mcp_app.authenticate", away)
     headers = {**POST, "authorization": f"Bearer {desk.secret}"}
     answer = httpx2.post(f"{desk.url}/mcp", json={"jsonrpc": "2.0", "id": 1}, headers=headers)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
