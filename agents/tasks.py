@@ -10,12 +10,11 @@ from django.db import connections
 from procrastinate.contrib.django import app
 
 from agents.chat.answers.lease import fail_abandoned
-from agents.chat.answers.persist import purge_events
 from agents.chat.history.redact_deleted import redact_deleted
-from agents.chat.history.retention import purge_runs, purge_sessions
+from agents.chat.history.retention import purge_events, purge_runs, purge_sessions, purge_tokens
 from agents.chat.memory.maintenance import purge_memories, purge_orphaned_answers, reembed_memories
-from agents.flows.runs.event_log import purge_tokens
-from agents.flows.runs.resume import enqueue_abandoned_runs, resume_abandoned
+from agents.flows.runs.lease import enqueue_abandoned_runs
+from agents.flows.runs.resume import resume_abandoned
 
 
 @app.task(name="agents.adopt_run", queue="flows")

@@ -12,7 +12,8 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar, cast
+from types import TracebackType
+from typing import Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import InterfaceError, OperationalError, connections
@@ -132,26 +133,40 @@ def start_detached(work: Callable[[], R], *, deadline: Deadline) -> Future[R]:
         with override(language):
             return work()
 
-    def run() -> None:
-        result: R | None = None
-        fault: BaseException | None = None
-        try:
-            result = context.run(as_the_caller)
-        except BaseException as error:
-            fault = error
+    thread = _Detached(lambda: context.run(as_the_caller), future, slots)
+    thread.start()
+    return future
+
+
+class _Detached(threading.Thread, Generic[R]):
+    """Fulfils the future with what the work returns or raises, whatever that is."""
+
+    def __init__(
+        self, work: Callable[[], R], future: Future[R], slots: threading.Semaphore
+    ) -> None:
+        super().__init__(daemon=True, name="detached")
+        self._work, self._future, self._slots = work, future, slots
+
+    def run(self) -> None:
+        with self:
+            self._result = self._work()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
         try:
             connections.close_all()
         finally:
-            slots.release()
+            self._slots.release()
             # False: whoever waited has given up.
-            if future.set_running_or_notify_cancel():
-                if fault is None:
-                    future.set_result(cast(R, result))
+            if self._future.set_running_or_notify_cancel():
+                if error is None:
+                    self._future.set_result(self._result)
                 else:
-                    future.set_exception(fault)
-
-    threading.Thread(target=run, name="detached", daemon=True).start()
-    return future
+                    self._future.set_exception(error)
+        return True
 
 
 async def _run(threads: ThreadPoolExecutor, work: Callable[[], R]) -> R:

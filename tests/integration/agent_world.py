@@ -14,6 +14,7 @@ from agents import models
 from agents.chat.answers.control import start_answer
 from agents.chat.answers.replay import replay_answer_events
 from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.worker import AnswerWorker
 from agents.core.chat_events import ChatEvent
 from rag.core.access import Scope
 from rag.core.ports import ChatRequest
@@ -126,12 +127,8 @@ class AgentWorld:
 
 async def settled() -> None:
     """Wait until no answer is at work any more, summaries included."""
-    import asyncio
 
-    from agents.chat.answers import control as chat
-
-    while chat._TASKS:
-        await asyncio.wait(set(chat._TASKS), timeout=10)
+    await AnswerWorker.stopped(10)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 from collections.abc import Callable
 
 from django.conf import settings
@@ -14,7 +13,7 @@ from agents.chat.answers.create import create_answer
 from agents.chat.answers.lease import fail_abandoned
 from agents.chat.answers.replay import cancel_local
 from agents.chat.answers.request import MessageRequest, StartedAnswer
-from agents.chat.answers.worker import ACTIVE_ANSWERS, AnswerWorker
+from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.messages import find_message
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
@@ -42,8 +41,6 @@ def billing_context(*, chat: StartedAnswer, calls: DeferredUsage) -> contextvars
     return context
 
 
-logger = logging.getLogger(__name__)
-_TASKS: set[asyncio.Task[None]] = set()
 _RUNNING = models.Message.Status.RUNNING
 
 
@@ -51,9 +48,9 @@ async def start_answer(*, order: MessageRequest | Callable[[], MessageRequest]) 
     """Write the question down and let the answer be written while the caller does something else.
 
     ``order`` may be what makes it: that runs on the thread and the connection that write it down.
-    Raises what ``start_chat`` raises; what fails later is the answer's last event. Who is cancelled
-    meanwhile leaves an answer that nobody hears: it is written to its end or stopped, as
-    ``hear_chat`` has it.
+    Raises what ``create_answer`` raises; what fails later is the answer's last event. Who is
+    cancelled meanwhile leaves an answer that nobody hears: it is written to its end or stopped, as
+    ``subscribe`` has it.
     """
     begun = asyncio.create_task(_begun(order))
     try:
@@ -77,9 +74,7 @@ async def _begun(order: MessageRequest | Callable[[], MessageRequest]) -> Starte
         },
     )
     context = billing_context(chat=chat, calls=worker.log.calls)
-    task = asyncio.create_task(worker.work(), context=context, name=str(chat.answer.key))
-    _TASKS.add(task)
-    task.add_done_callback(_ended)
+    worker.start(context)
     return chat
 
 
@@ -89,7 +84,7 @@ async def stop_answer(*, key: str, scope: Scope) -> models.Message:
     What was written stays. Raises NotFoundError, ConflictError when it has ended.
     """
     message = await run_thread_sensitive(find_message, key=key, scope=scope)
-    worker = ACTIVE_ANSWERS.get(message.pk)
+    worker = AnswerWorker.active.get(message.pk)
     if worker is not None:
         worker.stop()
         return message
@@ -113,9 +108,3 @@ def _left(begun: asyncio.Task[StartedAnswer]) -> None:
     is_begun = not begun.cancelled() and begun.exception() is None
     if is_begun and not settings.AGENTS["FINISHES_ALONE"]:
         cancel_local(message_id=begun.result().answer.pk)
-
-
-def _ended(task: asyncio.Task[None]) -> None:
-    _TASKS.discard(task)
-    if not task.cancelled() and (fault := task.exception()) is not None:
-        logger.error("the answer %s has a fault", task.get_name(), exc_info=fault)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from agents.chat.answers.lease import fail_abandoned
 from agents.chat.answers.request import MessageRequest, StartedAnswer
 from agents.chat.history.messages import find_message
 from agents.core.page_context import PageContext
+from agents.runtime.lease import new_lease
 from agents.runtime.scopes import is_uuid
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
@@ -94,8 +94,7 @@ def create_answer(*, order: MessageRequest) -> StartedAnswer:
             parent=question,
             role=models.Message.Role.ASSISTANT,
             status=_STATUS.RUNNING,
-            worker=uuid.uuid4(),
-            seen_at=timezone.now(),
+            **new_lease(),
             request={
                 "stores": [store.slug for store in stores] if names else [],
                 "context": context.as_dict(),

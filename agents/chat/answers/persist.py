@@ -1,9 +1,9 @@
-"""Persistence of answer events: event rows, trace steps that outlive them, and their purge."""
+"""Persistence of answer events: event rows, trace steps that outlive them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -110,14 +110,3 @@ def persist_events(
         for call in calls:
             record_call(call=call)
     return is_ours
-
-
-def purge_events(*, older_than_h: float) -> int:
-    """Delete the events of answers that ended so long ago; return how many went.
-
-    The answers stay: only nobody can listen to them again word by word.
-    """
-    late = timezone.now() - timedelta(hours=older_than_h)
-    old = models.MessageEvent.objects.filter(message__created_at__lt=late)
-    ended = old.exclude(message__status=models.Message.Status.RUNNING)
-    return int(ended._raw_delete("default"))

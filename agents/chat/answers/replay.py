@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 
 from agents import models
 from agents.chat.answers.lease import fail_abandoned
-from agents.chat.answers.worker import ACTIVE_ANSWERS
+from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.evidence import Evidence, redact_unreadable
 from agents.core.chat_events import LAST_KINDS, ChatEvent
+from agents.runtime.event_log import replay_events
 from agents.runtime.scopes import owner_scope
-from rag.services.threads import run_thread_sensitive
 
-POLL_S = 0.2
 _RUNNING = models.Message.Status.RUNNING
 
 
-async def replay_answer_events(*, message_id: int, after: int = 0) -> AsyncIterator[ChatEvent]:
+def replay_answer_events(*, message_id: int, after: int = 0) -> AsyncGenerator[ChatEvent, None]:
     """Yield the events with a number above ``after``, then new ones until the answer ends.
 
     An answer of another process is followed through the database; if that process died, the last
     event is an error. Events that were cleared away, or that would give back passages which are
     gone or hidden from the session's owner, are told by the last one, which has the rest.
     """
-    worker = ACTIVE_ANSWERS.get(message_id)
-    if worker and worker.log.is_here:
-        async for event in worker.log.follow(after):
-            yield event
-            if event.kind in LAST_KINDS:
-                return
-            after = event.seq
-    while True:
-        is_running, events = await run_thread_sensitive(_stored, message_id, after)
-        for event in events:
-            yield event
-            if event.kind in LAST_KINDS:
-                return
-            after = event.seq
-        if not is_running:
-            yield await run_thread_sensitive(_last_of, message_id, after)
-            return
-        await asyncio.sleep(POLL_S)
+    live = partial(AnswerWorker.find_live, message_id)
+    return replay_events(partial(_stored, message_id), live, after=after, last_kinds=LAST_KINDS)
 
 
 def _stored(message_id: int, after: int) -> tuple[bool, list[ChatEvent]]:
     fail_abandoned(message_id=message_id)
     # First the status: what is read after it is complete if the answer had ended.
     is_running = models.Message.objects.filter(pk=message_id, status=_RUNNING).exists()
-    if not is_running and _is_hiding(message_id):
-        return False, []
-    rows = models.MessageEvent.objects.filter(message_id=message_id, seq__gt=after)
-    return is_running, [ChatEvent(row.seq, row.kind, row.data) for row in rows.order_by("seq")]
+    events: list[ChatEvent] = []
+    if is_running or not _is_hiding(message_id):
+        rows = models.MessageEvent.objects.filter(message_id=message_id, seq__gt=after)
+        events = [ChatEvent(row.seq, row.kind, row.data) for row in rows.order_by("seq")]
+    if not is_running and (not events or events[-1].kind not in LAST_KINDS):
+        events.append(_last_of(message_id, events[-1].seq if events else after))
+    return is_running, events
 
 
 def _is_hiding(message_id: int) -> bool:
@@ -113,6 +99,6 @@ async def subscribe(*, message_id: int, after: int = 0) -> AsyncGenerator[ChatEv
 
 def cancel_local(*, message_id: int) -> None:
     """Stop an answer that this process writes, and the model's work on it."""
-    worker = ACTIVE_ANSWERS.get(message_id)
+    worker = AnswerWorker.active.get(message_id)
     if worker is not None:
         worker.stop()

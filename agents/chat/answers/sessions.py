@@ -6,7 +6,7 @@ from django.db import transaction
 
 from agents import models
 from agents.chat.answers.lease import fail_abandoned
-from agents.chat.answers.worker import ACTIVE_ANSWERS
+from agents.chat.answers.worker import AnswerWorker
 from rag.core.errors import ConflictError, InvalidInputError
 from rag.services.search import purge_queries
 
@@ -72,7 +72,7 @@ def delete_session(*, session: models.Session, keeps_memories: bool = False) -> 
     and loses the words.
     """
     running = session.messages.filter(status=_STATUS.RUNNING).values_list("pk", flat=True)
-    for worker in filter(None, (ACTIVE_ANSWERS.get(pk) for pk in running)):
+    for worker in filter(None, (AnswerWorker.active.get(pk) for pk in running)):
         worker.stop()
     with transaction.atomic():
         # The session first, as who ends an answer does, or both would wait for each other.

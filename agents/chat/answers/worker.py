@@ -2,93 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+
+from django.utils.translation import gettext_noop
 
 from agents import models
 from agents.chat.agents.factory import agent_for
 from agents.chat.answers.event_log import AnswerEventLog
-from agents.chat.answers.lease import close_answer, renew_answer_lease
+from agents.chat.answers.lease import close_answer
 from agents.chat.answers.post_process import post_process
 from agents.chat.answers.request import StartedAnswer
 from agents.chat.history.history import history_before
 from agents.core.agent import History
-from agents.flows.runs.lease import HEARTBEAT_S
-from agents.runtime.error_codes import error_code
+from agents.runtime.worker import Worker
 from rag.core.errors import RAGError
-from rag.services.threads import run_db
-
-
-def answer_error(error: BaseException) -> dict[str, Any]:
-    """Return how an error that is no RAGError is told: its kind, and nothing that it holds."""
-    return RAGError(
-        "The answer has a fault ({kind}).",
-        hint="The server's log says where.",
-        kind=type(error).__name__,
-    ).as_dict()
-
-
-def interrupted_error() -> dict[str, Any]:
-    """Return how an answer is told whose process ends before it does."""
-    return RAGError(
-        "The server ended while the answer was being written.", hint="Ask again."
-    ).as_dict()
-
 
 _STATUS = models.Message.Status
-# The answers that are written here, for those who follow or stop them.
-ACTIVE_ANSWERS: dict[int, AnswerWorker] = {}
 
 
-class AnswerWorker:
+class AnswerWorker(Worker):
     """One answer at work, on the event loop that made it."""
+
+    active: ClassVar[dict[int, AnswerWorker]] = {}
+    log: AnswerEventLog
+    name = "answer"
+    fault = gettext_noop("The answer has a fault ({kind}).")
 
     def __init__(self, chat: StartedAnswer) -> None:
         self.chat, self.log = chat, AnswerEventLog(chat.answer.pk)
-        self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[Any] | None = None
         self._agent = agent_for(agent=chat.order.agent, scope=chat.order.scope, stores=chat.stores)
         self._agent.page = chat.context
-        self._is_stopped = self._is_answered = False
-        ACTIVE_ANSWERS[chat.answer.pk] = self
-
-    def stop(self) -> None:
-        """Stop the answer and the model's work on it, from any thread."""
-        self._is_stopped = True
-        self._loop.call_soon_threadsafe(self._cancel)
+        self._is_answered = False
+        super().__init__(chat.answer, chat.order.scope.key_id)
 
     async def work(self) -> None:
-        """Write the answer to its end; what failed is its last event and stands in its row."""
-        self._task = asyncio.current_task()
-        if self._is_stopped:
-            self._cancel()
-        watch = asyncio.create_task(self._watch())
-        try:
-            await self._answer()
-        except RAGError as error:
-            await self._failed(error.as_dict(), error_code(error))
-        except asyncio.CancelledError:
-            if not self._is_stopped:
-                # The process ends: nobody else can go on with half an answer.
-                await self._failed(interrupted_error(), "interrupted")
-                raise
-            if self._task:
-                self._task.uncancel()
-            await self._end("stopped", _STATUS.STOPPED, {})
-        except BaseException as error:
-            # A fault of ours: who follows is told that there is one; the task's end logs it.
-            await self._failed(answer_error(error), "internal")
-            raise
-        finally:
-            watch.cancel()
-            ACTIVE_ANSWERS.pop(self.chat.answer.pk, None)
+        """Write the answer to its end, and then what nobody waits for."""
+        await super().work()
         if self._is_answered and self._agent.run:
             await post_process(message=self.chat.answer, run=self._agent.run)
 
-    async def _answer(self) -> None:
+    async def execute(self) -> None:
+        """Let the agent answer."""
         question = self.chat.question
         # The first question of a session has nothing before it that would have to be read.
         history: History = partial(history_before, message=question) if question.parent_id else ()
@@ -105,8 +62,23 @@ class AnswerWorker:
             "done", _STATUS.DONE, outcome, query=end.get("rewritten_query", ""), **outcome
         )
 
-    async def _failed(self, error: dict[str, Any], code: str) -> None:
+    async def failed(self, error: dict[str, Any], code: str) -> None:
+        """Write that the answer has failed, with what there is of it."""
         await self._end("error", _STATUS.ERROR, {"code": code, "error": error}, error=error)
+
+    async def cancelled(self) -> None:
+        """Write that the answer was stopped, with what there is of it."""
+        await self._end("stopped", _STATUS.STOPPED, {})
+
+    async def interrupted(self) -> None:
+        """Fail the answer: nobody else can go on with half of one."""
+        error = RAGError("The server ended while the answer was being written.", hint="Ask again.")
+        await self.failed(error.as_dict(), "interrupted")
+
+    def on_lost(self, status: str | None) -> None:
+        """Stop: another process or the key's end stopped the answer, or its session is gone."""
+        self._is_cancelled = True
+        self.stop_here()
 
     async def _end(self, kind: str, status: str, data: Mapping[str, Any], **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if it is another's."""
@@ -129,16 +101,3 @@ class AnswerWorker:
             "citations": transcript.citations,
         }
         await self.log.close(kind, last, guard=partial(close_answer, self.chat.answer, row))
-
-    async def _watch(self) -> None:
-        key_id = self.chat.order.scope.key_id
-        while await asyncio.sleep(HEARTBEAT_S, True):
-            if await run_db(renew_answer_lease, self.chat.answer, key_id) != _STATUS.RUNNING:
-                # Stopped by another process, or with its key.
-                self._is_stopped = True
-                self._cancel()
-                return
-
-    def _cancel(self) -> None:
-        if self._task and not self._task.done():
-            self._task.cancel()

@@ -1,4 +1,4 @@
-"""Retention: deletes sessions and flow runs after the configured days."""
+"""Retention: deletes sessions and flow runs after the configured days, event rows after hours."""
 
 from __future__ import annotations
 
@@ -36,6 +36,29 @@ def purge_runs(*, older_than_days: float) -> int:
     late = timezone.now() - timedelta(days=older_than_days)
     ended = models.FlowRun.objects.exclude(status__in=(_RUN.RUNNING, _RUN.PAUSED))
     return _in_batches(ended.filter(ended_at__lt=late))
+
+
+def purge_events(*, older_than_h: float) -> int:
+    """Delete the events of answers that ended so long ago; return how many went.
+
+    The answers stay: only nobody can listen to them again word by word.
+    """
+    late = timezone.now() - timedelta(hours=older_than_h)
+    old = models.MessageEvent.objects.filter(message__created_at__lt=late)
+    ended = old.exclude(message__status=models.Message.Status.RUNNING)
+    return int(ended._raw_delete("default"))
+
+
+def purge_tokens(*, older_than_h: float) -> int:
+    """Delete the single words of answers in runs that ended so long ago; return how many went.
+
+    Everything else of a run stays, its answers too: it can be looked at and replayed.
+    """
+    late = timezone.now() - timedelta(hours=older_than_h)
+    # Two days are looked at, so that the task may miss some of its hours.
+    ended = models.FlowRun.objects.filter(ended_at__lt=late, ended_at__gte=late - timedelta(days=2))
+    tokens = models.RunEvent.objects.filter(run__in=ended.order_by(), kind="token")
+    return int(tokens._raw_delete("default"))
 
 
 def _in_batches(rows: QuerySet[models.Session] | QuerySet[models.FlowRun]) -> int:

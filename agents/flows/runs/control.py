@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.json_state import pack_update
-from agents.flows.runs.lease import is_leased
 from agents.flows.runs.resume import run_to_end
-from agents.flows.runs.worker import ACTIVE_RUNS
+from agents.flows.runs.worker import FlowWorker
+from agents.runtime.lease import is_leased
 from agents.runtime.scopes import check_may_control
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
@@ -97,9 +97,9 @@ def cancel_flow(*, run: models.FlowRun, scope: Scope) -> models.FlowRun:
             raise ConflictError("The run has ended already.")
         if not has_worker:
             _append(run, "cancelled")
-    worker = ACTIVE_RUNS.get(run.pk)
+    worker = FlowWorker.active.get(run.pk)
     if worker is not None:
-        worker.stop(is_cancelled=True)
+        worker.stop()
     run.refresh_from_db()
     return run
 

@@ -1,7 +1,4 @@
-"""Event log of a flow run: appends events in batches, publishes them, knows what is done already.
-
-Also deletes the streamed tokens of runs that ended long ago.
-"""
+"""Event log of a flow run: stores events of many runs together, knows what is done already."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,19 +18,8 @@ from django.utils import timezone
 from agents import models
 from agents.core.flow_events import FlowEvent
 from agents.core.json_state import pack_update, to_storable, unpack_update
+from agents.runtime.event_log import EventLog, Guard
 from rag.services.threads import retry_db
-
-
-def purge_tokens(*, older_than_h: float) -> int:
-    """Delete the single words of answers in runs that ended so long ago; return how many went.
-
-    Everything else of a run stays, its answers too: it can be looked at and replayed.
-    """
-    late = timezone.now() - timedelta(hours=older_than_h)
-    # Two days are looked at, so that the task may miss some of its hours.
-    ended = models.FlowRun.objects.filter(ended_at__lt=late, ended_at__gte=late - timedelta(days=2))
-    tokens = models.RunEvent.objects.filter(run__in=ended.order_by(), kind="token")
-    return int(tokens._raw_delete("default"))
 
 
 @dataclass(slots=True)
@@ -115,14 +101,13 @@ def _is_stored(row: models.RunEvent) -> bool:
 _Visit = tuple[str, int]
 
 
-class RunEventLog:
+class RunEventLog(EventLog[FlowEvent]):
     """Appends to the events of a run and knows its past. For one event loop."""
 
-    def __init__(self, run: models.FlowRun, publish: Callable[[FlowEvent], None]) -> None:
+    def __init__(self, run: models.FlowRun) -> None:
+        super().__init__()
         self.run = run
-        self._publish = publish
-        self._lock = asyncio.Lock()
-        self._seq = 0
+        self._row: models.RunEvent | None = None
         self.updates: dict[_Visit, dict[str, Any]] = {}
         self.answers: dict[_Visit, list[dict[str, Any]]] = defaultdict(list)
         self.decisions: dict[_Visit, str] = {}
@@ -131,7 +116,7 @@ class RunEventLog:
     def load(self) -> None:
         """Read what the run has done; a replay of recorded answers reads its original's too."""
         rows = list(self.run.events.order_by("seq"))
-        self._seq = rows[-1].seq if rows else 0
+        self.start_after(rows[-1].seq if rows else 0)
         for row in rows:
             self._remember(row)
             self._count(row.kind, row.data)
@@ -143,11 +128,6 @@ class RunEventLog:
                 if (row.node, row.visit) not in done:
                     self._remember(row)
 
-    @property
-    def n_events(self) -> int:
-        """Return how many events are stored."""
-        return self._seq
-
     async def append(
         self,
         kind: str,
@@ -156,7 +136,7 @@ class RunEventLog:
         *,
         data: Mapping[str, Any] | None = None,
         record: Mapping[str, Any] | None = None,
-        guard: Callable[[], bool] | None = None,
+        guard: Guard = None,
     ) -> None:
         """Store an event and publish it; ``data`` is public JSON, ``record`` for the log alone.
 
@@ -171,20 +151,25 @@ class RunEventLog:
             record=None if record is None else _text(record),
             at=timezone.now(),
         )
-        # Whoever is cancelled here has stored the event and must know its number.
-        await asyncio.shield(self._store(row, guard))
+        await self.flush(partial(self._numbered, row), guard)
 
-    async def _store(self, row: models.RunEvent, guard: Callable[[], bool] | None) -> None:
-        async with self._lock:
-            row.seq = self._seq + 1
-            if guard is None:
-                await persist_event(row)
-            elif not await retry_db(_save, row, guard):
-                return
-            self._seq = row.seq
-            self._remember(row)
-            self._count(row.kind, row.data)
-            self._publish(row.event)
+    async def save(self, events: list[FlowEvent], guard: Guard) -> bool:
+        """Store the one event of ``append``."""
+        row = self._row
+        assert row is not None
+        if guard is None:
+            await persist_event(row)
+        elif not await retry_db(_save, row, guard):
+            return False
+        # With the time of its row.
+        events[-1] = row.event
+        self._remember(row)
+        self._count(row.kind, row.data)
+        return True
+
+    def _numbered(self, row: models.RunEvent, seq: int) -> FlowEvent:
+        row.seq, self._row = seq, row
+        return row.event
 
     def _remember(self, row: models.RunEvent) -> None:
         visit = (row.node, row.visit)

@@ -1,21 +1,16 @@
-"""Running and resuming flow runs in this process, and queueing jobs for abandoned ones."""
+"""Running and resuming flow runs in this process, and leaving them to others when it ends."""
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
-import logging
 
 from agents import models
-from agents.flows.runs.lease import abandoned_run_ids, acquire_lease
-from agents.flows.runs.release import enqueue_run
-from agents.flows.runs.worker import ACTIVE_RUNS, FlowWorker
+from agents.flows.runs.lease import acquire_lease
+from agents.flows.runs.worker import FlowWorker
 from rag.core.errors import ConflictError
 from rag.services.threads import run_thread_sensitive
 
-logger = logging.getLogger(__name__)
-_TASKS: set[asyncio.Task[models.FlowRun]] = set()
-LEAVE_S = 5.0
+RELEASE_S = 5.0
 
 
 async def run_in_background(*, run: models.FlowRun) -> None:
@@ -24,42 +19,26 @@ async def run_in_background(*, run: models.FlowRun) -> None:
     Raises ConflictError while it is at work elsewhere.
     """
     worker = FlowWorker(await run_thread_sensitive(acquire_lease, run=run))
-    # Without the request's context: its threads end before the run may.
-    task = asyncio.create_task(worker.work(), context=contextvars.Context())
-    _TASKS.add(task)
-    task.add_done_callback(_ended)
+    worker.start(contextvars.Context())
 
 
 async def run_to_end(*, run: models.FlowRun) -> models.FlowRun:
     """Work a run off from where it stands and return it; finished nodes are not repeated."""
-    return await FlowWorker(await run_thread_sensitive(acquire_lease, run=run)).work()
+    await FlowWorker(await run_thread_sensitive(acquire_lease, run=run)).work()
+    rows = models.FlowRun.objects.select_related("version__flow")
+    return await run_thread_sensitive(rows.get, pk=run.pk)
 
 
 def release_all() -> None:
     """Give up all runs of this process as they stand, from any thread; others go on with them."""
-    for worker in list(ACTIVE_RUNS.values()):
+    for worker in list(FlowWorker.active.values()):
         worker.stop(is_cancelled=False)
 
 
 async def release_all_and_wait() -> None:
     """Do what ``release_all`` does and return when it is done, after five seconds at latest."""
     release_all()
-    if _TASKS:
-        await asyncio.wait(_TASKS, timeout=LEAVE_S)
-
-
-def _ended(task: asyncio.Task[models.FlowRun]) -> None:
-    _TASKS.discard(task)
-    if not task.cancelled() and (fault := task.exception()) is not None:
-        logger.error("a run of a flow has a fault", exc_info=fault)
-
-
-def enqueue_abandoned_runs() -> int:
-    """Queue one job per abandoned run; return how many runs there are."""
-    ids = abandoned_run_ids()
-    for run_id in ids:
-        enqueue_run(run_id=run_id)
-    return len(ids)
+    await FlowWorker.stopped(RELEASE_S)
 
 
 async def resume_abandoned(*, run_id: int) -> bool:
@@ -67,7 +46,8 @@ async def resume_abandoned(*, run_id: int) -> bool:
 
     It goes on beside the caller's next jobs: a run mostly waits for its models.
     """
-    run = await run_thread_sensitive(_running, run_id)
+    running = models.FlowRun.objects.filter(pk=run_id, status=models.FlowRun.Status.RUNNING)
+    run = await run_thread_sensitive(running.first)
     if run is None:
         return False
     try:
@@ -75,7 +55,3 @@ async def resume_abandoned(*, run_id: int) -> bool:
     except ConflictError:
         return False
     return True
-
-
-def _running(run_id: int) -> models.FlowRun | None:
-    return models.FlowRun.objects.filter(pk=run_id, status=models.FlowRun.Status.RUNNING).first()

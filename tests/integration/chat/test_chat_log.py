@@ -14,8 +14,8 @@ from agents import models
 from agents.chat.answers import event_log as chat_log
 from agents.chat.answers.event_log import AnswerEventLog
 from agents.chat.answers.lease import GAP, fail_abandoned
-from agents.chat.answers.persist import purge_events
 from agents.chat.answers.replay import replay_answer_events
+from agents.chat.history.retention import purge_events
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -33,7 +33,7 @@ async def test_events_are_told_at_once_and_stored_soon(world: AgentWorld) -> Non
     heard: list[int] = []
 
     async def listen() -> None:
-        async for event in log.follow(0):
+        async for event in log.live.follow(0):
             heard.append(event.seq)
 
     listener = asyncio.create_task(listen())

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents import models
 from agents.chat.answers import lease as chat_claim
 from agents.chat.answers.control import stop_answer
-from agents.flows.runs import lease as claim
+from agents.runtime.lease import Held, renew
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from tests.factories import UserFactory
@@ -32,6 +32,10 @@ def away(fault: Exception) -> Any:
         raise fault
 
     return connection.execute_wrapper(fail)
+
+
+def held(row: Any) -> Held:
+    return Held(row, lambda status: None)
 
 
 @pytest.fixture
@@ -52,20 +56,21 @@ def answer() -> models.Message:
 @FAULTS
 def test_a_run_stays_ones_own(run: models.FlowRun, fault: Exception) -> None:
     with transaction.atomic(), away(fault):
-        assert claim.renew_leases([run]) == {run.pk: "running"}
-    assert claim.renew_leases([run]) == {run.pk: "running"}
+        assert renew([held(run)]) == {run: "running"}
+    assert renew([held(run)]) == {run: "running"}
     models.FlowRun.objects.update(worker=uuid.uuid4())
-    assert claim.renew_leases([run]) == {}, "what another took is told as soon as it can be"
+    assert renew([held(run)]) == {}, "what another took is told as soon as it can be"
 
 
 @FAULTS
 def test_an_answer_is_written_on(answer: models.Message, fault: Exception) -> None:
     with transaction.atomic(), away(fault):
-        assert chat_claim.renew_answer_lease(answer) == "running"
+        assert renew([held(answer)]) == {answer: "running"}
     models.Message.objects.update(status="stopped")
-    assert chat_claim.renew_answer_lease(answer) == "stopped"
-    answer.delete()
-    assert chat_claim.renew_answer_lease(answer) == ""
+    assert renew([held(answer)]) == {answer: "stopped"}
+    one = held(answer)
+    models.Message.objects.all().delete()
+    assert renew([one]) == {}
 
 
 TOLD: list[tuple[str, dict[str, Any]]] = [

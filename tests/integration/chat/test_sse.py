@@ -49,7 +49,8 @@ async def test_events_have_ids_names_and_pings_between(world: AgentWorld, settin
     assert all(seq == 0 for seq, kind, _ in sse_events(text) if kind == "ping")
     await settled()
     again = await body_of(answer_events(message.pk, after=len(kinds) - kinds.count("ping") - 1))
-    assert [kind for _, kind, _ in sse_events(again)] == ["done"]
+    # A ping may come first: they are sent every twentieth of a second here.
+    assert [kind for _, kind, _ in sse_events(again) if kind != "ping"] == ["done"]
 
 
 async def test_who_follows_is_told_when_the_session_is_deleted(

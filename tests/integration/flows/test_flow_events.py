@@ -14,13 +14,14 @@ from django.utils import timezone
 
 from agents import models
 from agents.api.http.sse import last_event_id, localize_error
+from agents.chat.history.retention import purge_tokens
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.event_log import purge_tokens
 from agents.flows.runs.replay import replay_run_events
 from agents.flows.runs.resume import run_in_background
 from agents.flows.runs.start import RunRequest, create_run
-from agents.flows.runs.worker import ACTIVE_RUNS, run_error
+from agents.flows.runs.worker import FlowWorker
 from agents.flows.versions.versions import activate_version, save_flow_version
+from agents.runtime.worker import error_payload
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError
 from rag.services.threads import run_thread_sensitive
@@ -48,7 +49,7 @@ def run(db: None, tmp_path: Any) -> models.FlowRun:
 
 async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) -> None:
     await run_in_background(run=run)
-    worker = ACTIVE_RUNS[run.pk]
+    worker = FlowWorker.active[run.pk]
     async with aclosing(replay_run_events(run_id=run.pk)) as events:
         first = await anext(events)
     assert (first.kind, first.data["run"], first.data["flow"]) == (
@@ -56,18 +57,18 @@ async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) 
         str(run.key),
         "talk",
     )
-    assert worker.followers == []
+    assert worker.log.live._followers == set()
     waiting = asyncio.create_task(anext(replay_run_events(run_id=run.pk, after=10**6)))
-    while not worker.followers:
+    while not worker.log.live._followers:
         await asyncio.sleep(0)
     # As a server does when the connection is gone.
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert worker.followers == []
+    assert worker.log.live._followers == set()
     kinds = [event.kind async for event in replay_run_events(run_id=run.pk, after=1)]
     assert kinds[0] == "node_started" and kinds[-1] == "done"
-    assert run.pk not in ACTIVE_RUNS
+    assert run.pk not in FlowWorker.active
 
 
 async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) -> None:
@@ -84,16 +85,17 @@ async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) 
 
 
 def test_errors_have_a_code_and_keep_it_in_every_language() -> None:
-    told = run_error(ConflictError("The run has ended already."))
-    assert told == {
-        "code": "conflict",
+    told, code = error_payload(ConflictError("The run has ended already."), FlowWorker.fault)
+    assert code == "conflict" and told == {
         "message": "The run has ended already.",
         "hint": "",
         "params": {},
     }
-    assert localize_error({"error": told}, "zh-hans")["error"]["code"] == "conflict"
-    assert run_error(ZeroDivisionError("secret"))["code"] == "internal"
-    assert "secret" not in str(run_error(ZeroDivisionError("secret")))
+    assert (
+        localize_error({"error": {**told, "code": code}}, "zh-hans")["error"]["code"] == "conflict"
+    )
+    fault, code = error_payload(ZeroDivisionError("secret"), FlowWorker.fault)
+    assert code == "internal" and "secret" not in str(fault)
 
 
 @pytest.mark.parametrize(("given", "seen"), [("", 3), ("7", 7), (" 12 ", 12), ("0", 0)])

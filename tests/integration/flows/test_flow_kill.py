@@ -23,11 +23,16 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.lease import LEASE_S, abandoned_run_ids, acquire_lease
+from agents.flows.runs.lease import (
+    abandoned_run_ids,
+    acquire_lease,
+    enqueue_abandoned_runs,
+)
 from agents.flows.runs.replay import replay_run_events
-from agents.flows.runs.resume import enqueue_abandoned_runs, resume_abandoned, run_to_end
+from agents.flows.runs.resume import resume_abandoned, run_to_end
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.versions.versions import activate_version, save_flow_version
+from agents.runtime.lease import LEASE_S
 from agents.tasks import defer_abandoned_runs_task
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
@@ -59,7 +64,7 @@ settings.DATABASES["default"]["NAME"] = sys.argv[1]
 from asgiref.sync import async_to_sync
 from agents import models
 from agents.flows.engine import graph as flow
-from agents.flows.runs.resume import continue_run
+from agents.flows.runs.resume import run_to_end
 from rag.providers.scripted import ScriptedChatModel
 answer = ScriptedChatModel._reply
 def counted(self, piece, text, request):
@@ -70,7 +75,7 @@ ScriptedChatModel._reply = counted
 for _ in sys.stdin:
     pid = os.fork()
     if pid == 0:
-        async_to_sync(continue_run)(run=models.FlowRun.objects.get(pk=int(sys.argv[2])))
+        async_to_sync(run_to_end)(run=models.FlowRun.objects.get(pk=int(sys.argv[2])))
         os._exit(0)
     print(pid, flush=True)
     os.waitpid(pid, 0)

@@ -165,7 +165,7 @@ async def test_who_comes_back_gets_the_rest_and_who_leaves_ends_nothing(desk: De
 def test_a_run_elsewhere_is_followed_through_the_database(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.flows.runs.replay.POLL_S", 0.05)
+    monkeypatch.setattr("agents.runtime.event_log.POLL_S", 0.05)
     run = create_run(request=desk.request(delay_s=0.1))
 
     async def follow() -> list[FlowEvent]:
@@ -202,7 +202,7 @@ async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
 async def test_a_cancel_from_another_process_is_noticed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.flows.runs.lease.HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("agents.runtime.lease.HEARTBEAT_S", 0.1)
     run = await _in_thread(create_run, request=await _in_thread(desk.request, delay_s=20))
     await run_in_background(run=run)
     await models.FlowRun.objects.filter(pk=run.pk).aupdate(status="cancelled")

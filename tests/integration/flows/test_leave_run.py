@@ -18,7 +18,7 @@ from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs import worker
 from agents.flows.runs.control import cancel_flow
-from agents.flows.runs.release import release_lease
+from agents.flows.runs.lease import release_lease
 from agents.flows.runs.replay import replay_run_events
 from agents.flows.runs.resume import (
     release_all,
@@ -27,7 +27,7 @@ from agents.flows.runs.resume import (
     run_in_background,
 )
 from agents.flows.runs.start import RunRequest, create_run
-from agents.flows.runs.worker import ACTIVE_RUNS
+from agents.flows.runs.worker import FlowWorker
 from agents.flows.versions.versions import activate_version, save_flow_version
 from project import asgi
 from rag.core.access import Scope
@@ -89,7 +89,7 @@ def request_of(run: models.FlowRun) -> RunRequest:
 
 async def reached(run: models.FlowRun, node: str) -> None:
     """Let a run go on until it is at work in a node."""
-    if run.pk not in ACTIVE_RUNS:
+    if run.pk not in FlowWorker.active:
         await run_in_background(run=run)
     async for event in replay_run_events(run_id=run.pk):
         if event.kind == "node_started" and event.node == node:
@@ -113,7 +113,7 @@ async def test_a_run_is_left_in_its_model_s_call_and_goes_on_without_asking_agai
     await release_all_and_wait()
     await run_thread_sensitive(run.refresh_from_db)
     assert (run.status, run.worker, run.seen_at, run.error) == ("running", None, None, None)
-    assert ACTIVE_RUNS == {}
+    assert FlowWorker.active == {}
     assert await run_thread_sensitive(jobs) == [("flows", "todo", {"run_id": run.pk})]
     assert await resume_abandoned(run_id=run.pk) is True
     told = await kinds(run)

@@ -9,8 +9,7 @@ import pytest
 from django.utils import timezone
 
 from agents import models
-from agents.chat.history.retention import purge_runs
-from agents.flows.runs.event_log import purge_tokens
+from agents.chat.history.retention import purge_runs, purge_tokens
 
 pytestmark = pytest.mark.django_db
 _STATUS = models.FlowRun.Status
