@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test smoke-gemini bench screenshots lint stop clean
+.PHONY: help demo serve test watch format smoke-gemini bench house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -20,12 +20,23 @@ serve: .venv/runtime  ## web server on http://127.0.0.1:8000 and a queue worker,
 test: .venv/tools  ## the whole suite
 	@$(BIN)/python -m pytest -rfEs -n $(WORKERS) --dist worksteal
 
+watch: .venv/tools  ## after each saved file the tests that it changes; the first call runs all of them
+	@TESTMON_DATAFILE=$${CITABLE_VAR:-var}/testmon $(BIN)/watchfiles --filter python \
+	  '$(BIN)/python -m pytest -x --testmon' project rag agents tests
+
+format: .venv/tools  ## sort imports, mend what ruff can, lay out the lines
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
 smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
 	@for name in quality smart_retrieval analysis citations search cache ingest flows agents lifecycle swap admin_pages; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+house: .venv/tools  ## how many files, names and lines there are, and how many a request passes
+	@$(BIN)/python -m benchmarks.house
 
 screenshots: .venv/tools  ## take the pictures of docs/screenshots; needs Chromium
 	@$(BIN)/python -m tests.browser.screenshots

@@ -106,6 +106,10 @@ class Tree:
             if [isinstance(one, _Function) for one in defined] == [True]
         ]
 
+    def importers_of(self, name: str) -> set[Path]:
+        """Return the files that import a file of ours."""
+        return self._importers()[Path(name)]
+
     def _importers(self) -> Mapping[Path, set[Path]]:
         named = {_dotted(path): path for path in self.files}
         importers: defaultdict[Path, set[Path]] = defaultdict(set)

@@ -35,6 +35,11 @@ QUESTIONS = ("How often is the pump serviced?", "How long do I ventilate after a
 USE = "use:multilingual-v3"
 SCRIPT = '{"default": "The pump HX-400 is serviced every 500 hours.[1]"}'
 
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
 
 class Recorder:
     """Collects the files whose functions are called while ``is_on``, on threads begun after it."""
@@ -120,8 +125,9 @@ def measure_paths() -> list[Measure]:
     }
     with override_settings(RAG=rag, ALLOWED_HOSTS=["*"]), scratch_database():
         answer, retrieve = answer_paths()
-        # Connections that threads of the program gave back are still open.
-        connection.close_pool()
+        # Threads of the program keep connections, which would keep the database.
+        with connection.cursor() as cursor:
+            cursor.execute(_END_OTHERS)
     return [
         Measure("own files that an agent's answer passes", 154, len(answer), 100),
         Measure("own files that POST /api/rag/retrieve passes", 78, len(retrieve), 50),

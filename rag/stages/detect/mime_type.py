@@ -1,10 +1,7 @@
-"""MIME type of a file by its content.
+"""MIME type of a file by its content; ``data:`` URLs (RFC 2397) and attached files too.
 
 The name decides only where contents look alike: among kinds of text, and among kinds that we do not
 read but others do. The standard library's table knows too few, and differs between systems.
-
-Files within addresses: ``data:`` (RFC 2397). In: the address. Out: its bytes.
-What a file sent along with a question is. In: a path and a name. Out: its kind and MIME type.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""The maps for newcomers say what is so: modules, files of each kind of change, the index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.house import ROOT, Tree
+
+MAPS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+_MODULE = re.compile(r"\b(?:rag|agents|project)(?:\.[a-z_0-9]+)+\b(?!\.md)")
+_NAMELESS = {"__init__.py"}
+_PATH = re.compile(
+    r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|md|toml|yaml))|(?:rag|agents|tests|docs)/[\w/]+)`"
+)
+_ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `(\w+)` \|$", re.MULTILINE)
+TREE = Tree()
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def changes() -> Iterator[tuple[str, list[str], str]]:
+    for kind, cell, example in _ROW.findall(text_of("CONTRIBUTING.md")):
+        paths = re.findall(r"`([^`]+[/.][^`]+)`", cell)
+        yield kind, [path.replace("NAME", example) for path in paths], example
+
+
+def exists_as_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_what_a_map_names_is_there(name: str) -> None:
+    text = text_of(name).partition("| to add a |")[0]
+    modules = sorted(set(_MODULE.findall(text)))
+    assert [one for one in modules if not exists_as_module(one)] == []
+    paths = set(_PATH.findall(text)) - _NAMELESS
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+def test_fifteen_kinds_of_change_have_a_row() -> None:
+    assert len(list(changes())) >= 15
+
+
+@pytest.mark.parametrize(("kind", "paths", "example"), list(changes()))
+def test_these_files_are_all_that_a_change_touches(
+    kind: str, paths: list[str], example: str
+) -> None:
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    # Where the file does not bear its name, the example stands in it.
+    silent = [
+        path
+        for path in paths
+        if example not in path.rpartition("/")[2] and example not in text_of(path).lower()
+    ]
+    assert silent == []
+    new = next((path for path in paths if example in path and not path.startswith("tests/")), "")
+    if new.startswith(("rag/", "agents/", "project/")):
+        importers = {user.as_posix() for user in TREE.importers_of(new)}
+        assert importers <= set(paths), f"to add a {kind} touches more: {importers - set(paths)}"
+
+
+def test_every_decision_is_in_the_index_once() -> None:
+    text = text_of("docs/decisions.md")
+    index, _, _ = text.partition("\n## 20")
+    titles = re.findall(r"^## \d{4}-\d\d-\d\d · (.+)$", text, re.MULTILINE)
+    listed = re.findall(r"^- \[(.+)\]\(#[^)]+\)$", index, re.MULTILINE)
+    assert sorted(listed) == sorted(titles)
+
+
+def test_no_docstring_is_a_riddle() -> None:
+    # “In: … Out: …” said what goes through a module before it said what the module is.
+    riddles = [
+        path.as_posix()
+        for path, text in TREE.files.items()
+        if re.search(r'\A"""(?:To be written|[^"]*\bIn: [^"]*\bOut: )', text)
+    ]
+    assert riddles == []
