@@ -108,7 +108,7 @@ def message_request(*, asked: CompletionRequest, scope: Scope) -> MessageRequest
             )
     adjusted = _adjusted(agent, asked)
     if len(asked.turns) > 1:
-        # What is wrong is told before the turns are written; ``start_chat`` looks only after that.
+        # Errors come before the turns are written; ``create_answer`` looks only after that.
         agent_stores(agent=agent, scope=scope, names=asked.stores)
         adjusted.settings  # noqa: B018
     parent = find_parent(agent=agent, scope=scope, turns=asked.turns[:-1])
