@@ -30,9 +30,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the superuser")
 STARTER = """
 import sys
 from pathlib import Path
-from project import postgres
+from project.postgres import server as postgres
 from project.postgres.paths import install_dir
-dsn = postgres.start(install_dir(), Path(sys.argv[1]), {"fsync": "off", "shared_buffers": "16MB"})
+dsn = postgres.start_postgres(install_dir(), Path(sys.argv[1]), {"fsync": "off", "shared_buffers": "16MB"})
 postgres.create_database(dsn, "citable")
 print(dsn)
 """

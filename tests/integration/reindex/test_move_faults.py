@@ -34,8 +34,8 @@ __all__ = ["two_models"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("two_models")]
 
 WORK = """
-from rag.services.reindex.worker import work_run
-work_run(run_id=int(sys.argv[2]))
+from rag.services.reindex.worker import run_reindex
+run_reindex(run_id=int(sys.argv[2]))
 """
 
 
