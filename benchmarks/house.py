@@ -1,13 +1,14 @@
 """House measures: how easily the code is found and how far a request travels through it.
 
-Run ``python -m benchmarks.house`` for the table; ``--tree`` leaves out what needs a database. The
-architecture test holds the figures of the tree, ``tests/edges/test_house_paths.py`` the others.
+Run ``python -m benchmarks.house`` for the table; ``--tree`` leaves out what needs a database. Tests
+hold the figures: the architecture test those of the tree, ``test_house_paths.py`` the others.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -162,6 +163,34 @@ def measure_tree(tree: Tree) -> list[Measure]:
     ]
 
 
+_CHANGE = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `(\w+)` \|$", re.MULTILINE)
+# What each took, and what is wanted, tests included.
+_CHANGES = {
+    "splitter": (5, 2),
+    "parser": (6, 2),
+    "embedding model": (5, 2),
+    "chat model": (6, 2),
+    "reranker": (12, 2),
+}
+
+
+def changes() -> Iterator[tuple[str, list[str], str]]:
+    """Yield what may be added, the files to touch for the example, and the example."""
+    for kind, cell, example in _CHANGE.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8")):
+        paths = re.findall(r"`([^`]+[/.][^`]+)`", cell)
+        yield kind, [path.replace("NAME", example) for path in paths], example
+
+
+def measure_changes() -> list[Measure]:
+    """Return how many files are touched to add a provider or a stage of another kind."""
+    touched = {kind: len(paths) for kind, paths, _ in changes()}
+    return [
+        Measure(f"files to touch for a new {kind}", before, touched[kind], most)
+        for kind, (before, most) in _CHANGES.items()
+        if kind in touched
+    ]
+
+
 def print_measures(measures: list[Measure]) -> None:
     """Print a table of measures."""
     print(f"{'':<52}{'before':>9}{'now':>9}{'wanted':>9}")
@@ -177,7 +206,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", action="store_true", help="only what needs no database")
     is_tree_only = parser.parse_args().tree
-    measures = measure_tree(Tree())
+    measures = measure_tree(Tree()) + measure_changes()
     if not is_tree_only:
         # Sets Django up, which the measures of the tree do not need.
         from benchmarks.house_paths import measure_paths

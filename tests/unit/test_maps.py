@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.house import ROOT, Tree
+from benchmarks.house import ROOT, Tree, changes
 
 MAPS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
 _MODULE = re.compile(r"\b(?:rag|agents|project)(?:\.[a-z_0-9]+)+\b(?!\.md)")
@@ -15,18 +14,11 @@ _NAMELESS = {"__init__.py"}
 _PATH = re.compile(
     r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|md|toml|yaml))|(?:rag|agents|tests|docs)/[\w/]+)`"
 )
-_ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `(\w+)` \|$", re.MULTILINE)
 TREE = Tree()
 
 
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
-
-
-def changes() -> Iterator[tuple[str, list[str], str]]:
-    for kind, cell, example in _ROW.findall(text_of("CONTRIBUTING.md")):
-        paths = re.findall(r"`([^`]+[/.][^`]+)`", cell)
-        yield kind, [path.replace("NAME", example) for path in paths], example
 
 
 def exists_as_module(name: str) -> bool:

@@ -1,0 +1,30 @@
+"""How many of our files an agent's answer and a retrieval pass: fewer is a shorter way."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.house import ROOT
+
+# What was reached; 100 and 50 are wanted.
+MOST = {"an agent's answer": 114, "POST /api/rag/retrieve": 59}
+
+
+@pytest.mark.slow
+def test_a_request_passes_no_more_files_than_before() -> None:
+    # A process of its own: its threads are begun under the recorder, its database is its own.
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.house"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    found = dict(re.findall(r"^own files that (.+) passes +\d+ +(\d+)", done.stdout, re.MULTILINE))
+    assert set(found) == set(MOST)
+    assert {name: int(n) for name, n in found.items() if int(n) > MOST[name]} == {}
