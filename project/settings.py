@@ -65,7 +65,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "project.request_telemetry.request_telemetry",
     "django.middleware.security.SecurityMiddleware",
-    "project.static_files.StaticFilesMiddleware",
+    "project.async_middleware.StaticFilesMiddleware",
     "project.async_middleware.AsyncSessionMiddleware",
     "project.async_middleware.AsyncLocaleMiddleware",
     "project.envelope.envelope",
