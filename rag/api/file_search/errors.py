@@ -6,6 +6,7 @@ Their clients know these statuses and, for some failures, these very sentences.
 from __future__ import annotations
 
 from django.http import JsonResponse
+from django.utils.translation import gettext_noop
 
 from rag.api.http.errors import HttpFailure, json_response, localize
 
@@ -13,8 +14,11 @@ from rag.api.http.errors import HttpFailure, json_response, localize
 ROUTES = frozenset(
     f"file-search-{name}" for name in ("store", "upload", "search", "stream", "node", "run")
 )
-EMPTY_QUERY, NO_MODE = "查询内容不能为空", "无效的搜索模式"
-NO_STORE, NO_FILE, TOO_LARGE = "未指定 FileSearchStore", "未提供文件", "文件大小超过 {limit}MB"
+EMPTY_QUERY = gettext_noop("查询内容不能为空")
+NO_MODE = gettext_noop("无效的搜索模式")
+NO_STORE = gettext_noop("未指定 FileSearchStore")
+NO_FILE = gettext_noop("未提供文件")
+TOO_LARGE = gettext_noop("文件大小超过 {limit}MB")
 # What is none of these is a 500 for them.
 _STATUS = {413: 400, 415: 400, 422: 400} | {n: n for n in (400, 401, 403, 404, 405, 409, 429)}
 _SENTENCES = {
