@@ -51,16 +51,13 @@ def _serve(folder: Path, port: int) -> None:
     import uvicorn
 
     from benchmarks.search_world import KnownVectors
-    from rag.core.registry import Registry
-    from rag.services.search import engine
-    from rag.services.wiring import registry as wiring
+    from rag.core.plugins import PLUGINS
+    from tests.fakes.model_plugins import fake_provider
 
-    # As the default model does, it asks nobody else, so that a connection may be kept.
-    engine.LOCAL_PROVIDERS |= {"bench"}
     KnownVectors.known = pickle.loads((folder / "vectors").read_bytes())
     # What is asked beside the questions has the vector of one of them.
     KnownVectors.other = next(iter(KnownVectors.known.values()))
-    wiring._EMBEDDERS = Registry("embedding provider", {"bench": "benchmarks.search_world.make"})
+    PLUGINS.add("embedding", fake_provider("bench", "benchmarks.search_world.make"))
     uvicorn.run("project.asgi:application", port=port, log_level="error", lifespan="off")
 
 

@@ -17,12 +17,12 @@ from benchmarks.spool import Spool
 from benchmarks.synthetic import DIM, PER_DOCUMENT, Question
 from rag import models
 from rag.core.documents import Chunk
-from rag.core.registry import Registry
+from rag.core.plugins import PLUGINS
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.index.spaces import build_pending_indexes
 from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.stores.lifecycle import create_store
-from rag.services.wiring import registry as wiring
+from tests.fakes.model_plugins import fake_provider
 
 # Of 100 files these many have the content type, so a filter leaves that share of the chunks.
 SHARES = {"half": 50, "tenth": 10, "hundredth": 1}
@@ -69,7 +69,7 @@ class World:
 
 def build_world(report: Report, spool: Spool, questions: list[Question]) -> World:
     """Load the spool into a new store, print speed and sizes, and return it."""
-    wiring._EMBEDDERS = Registry("embedding provider", {"bench": f"{__name__}.make"})
+    PLUGINS.add("embedding", fake_provider("bench", make))
     KnownVectors.known.update({question.text: question.vector for question in questions})
     store = create_store(name="bench", embedding_model=f"bench:{DIM}")
     files = _files(store, -(-spool.n // PER_DOCUMENT))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from benchmarks.spool import Spool
 from benchmarks.synthetic import DIM, Question
-from rag.core.registry import Registry
+from rag.core.plugins import PLUGINS
 from rag.services.wiring import registry as wiring
+from tests.fakes.model_plugins import fake_provider
 
 NEW_DIM = DIM // 2
 NEW = f"bench:{NEW_DIM}"
@@ -61,7 +62,7 @@ def use_models(
     folder: Path, spool: Spool | None = None, questions: Sequence[Question] = ()
 ) -> None:
     """Let ``bench:384`` and ``bench:192`` be models; else of kept questions."""
-    wiring._EMBEDDERS = Registry("embedding provider", {"bench": f"{__name__}.make"})
+    PLUGINS.add("embedding", fake_provider("bench", make))
     kept = folder / "questions.pickle"
     if questions:
         kept.write_bytes(pickle.dumps({q.text: q.vector for q in questions}))

@@ -186,9 +186,19 @@ RAG: dict[str, Any] = {
     "PLUGINS": (
         "rag.plugins.enhancers",
         "rag.plugins.sources",
+        "rag.services.wiring.rerankers",
+        "rag.services.wiring.embeddings",
+        "rag.services.wiring.chats",
+        "rag.stages.parse.builtin",
+        "rag.stages.chunking.chunk",
         "agents.tools",
         *env.list("RAG_PLUGINS", default=[]),
     ),
+    "SPLITTER": env.str("RAG_SPLITTER", default="sentences"),
+    # {"pdf": "name", ".srt": "name"}: kinds or suffixes that a parser of a plugin reads.
+    "PARSERS": env.table("RAG_PARSERS"),
+    # {"kind.name": {"option": value}} of plugins that settings choose, such as "reranker.endpoint".
+    "PLUGIN_OPTIONS": env.table("RAG_PLUGIN_OPTIONS"),
     "SECRETS": env.table("RAG_SECRETS"),
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),

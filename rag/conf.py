@@ -40,6 +40,9 @@ class Conf:
     hnsw_min_chunks: int
     models_dir: Path
     plugins: tuple[str, ...]
+    splitter: str
+    parsers: Mapping[str, str]
+    plugin_options: Mapping[str, Mapping[str, Any]]
     secrets: Mapping[str, str | Mapping[str, Any]] = field(repr=False)
     source_databases: tuple[str, ...]
     fetch_hosts: tuple[str, ...]

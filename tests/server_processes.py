@@ -27,9 +27,9 @@ from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 settings.RAG["EMBEDDING_MODEL"] = "words:{DIM}"
 django.setup()
-from rag.core.registry import Registry
-from rag.services.wiring import registry as wiring
-wiring._EMBEDDERS = Registry("embedding provider", {{"words": "tests.fakes.words_embedder.make"}})
+from rag.core.plugins import PLUGINS
+from tests.fakes.model_plugins import fake_provider
+PLUGINS.add("embedding", fake_provider("words", "tests.fakes.words_embedder.make"))
 """
 WORKER = """
 from django.core.management import call_command

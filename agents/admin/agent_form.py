@@ -12,8 +12,11 @@ from agents.core.agent_config import AgentConfig
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.options_form import OptionsForm, options_form
 from rag.core.options import schema_of
+from rag.services.plugins import list_plugins
 
 PREFIX = "config_"
+# Files the rerankers of all plugins, which are choices of the form.
+list_plugins(kind="reranker")
 SCHEMA = schema_of(AgentConfig)
 CONFIG_FIELDS = tuple(f"{PREFIX}{name}" for name in SCHEMA["properties"])
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from rag.core.options import option, read_options
+from rag.core.types import rerank_methods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,10 @@ class AgentConfig:
         False, help="A question that leans on the conversation is made to stand alone."
     )
     enable_rerank: bool = option(False, help="Results are ranked again by a model.")
-    rerank: Literal["llm", "endpoint", "mixed"] = option(
-        "llm", help="Who ranks again; mixed weighs the vector score in."
+    rerank: str = option(
+        "llm",
+        help="Who ranks again; mixed weighs the vector score in.",
+        choices=lambda: rerank_methods()[1:],
     )
     rerank_top_k: int = option(
         5, help="How many results are kept after ranking again.", minimum=1, maximum=50

@@ -10,7 +10,7 @@ import math
 import reprlib
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -21,14 +21,24 @@ _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool
 
 
 def option(
-    default: Any = dataclasses.MISSING, *, help: str = "", is_secret: bool = False, **limits: float
+    default: Any = dataclasses.MISSING,
+    *,
+    help: str = "",
+    is_secret: bool = False,
+    setting: str = "",
+    choices: Callable[[], Sequence[str]] | None = None,
+    **limits: float,
 ) -> Any:
     """Return a field of an ``Options`` dataclass; without ``default`` it must be given.
 
     ``help`` is one sentence for people. ``is_secret`` marks the name of a secret, never its value.
+    ``setting`` names the installation's setting that is the value where none is given, for kinds
+    that settings choose. ``choices`` returns the allowed texts, asked for when the schema is made.
     ``limits`` are ``minimum`` and ``maximum``. Lists and dicts may be defaults.
     """
-    metadata = {"help": help, "is_secret": is_secret, **limits}
+    metadata = {"help": help, "is_secret": is_secret, "setting": setting, **limits}
+    if choices:
+        metadata["choices"] = choices
     if isinstance(default, (list, dict)):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -51,8 +61,12 @@ def schema_of(options: type[Any]) -> dict[str, Any]:
         for limit in ("minimum", "maximum"):
             if limit in field.metadata:
                 shape[limit] = field.metadata[limit]
+        if "choices" in field.metadata:
+            shape["enum"] = list(field.metadata["choices"]())
         if field.metadata.get("is_secret"):
             shape["x-secret"] = True
+        if field.metadata.get("setting"):
+            shape["x-setting"] = field.metadata["setting"]
         if field.default is not dataclasses.MISSING:
             shape["default"] = field.default
         elif field.default_factory is not dataclasses.MISSING:

@@ -14,8 +14,21 @@ from rag.core.options import schema_of
 
 C = TypeVar("C", bound=type)
 # The one method of each kind.
-METHODS = {"source": "retrieve", "enhancer": "enhance", "tool": "run"}
-_ALSO = {"tool": ("description",)}
+METHODS = {
+    "source": "retrieve",
+    "enhancer": "enhance",
+    "tool": "run",
+    "reranker": "rerank",
+    "embedding": "load",
+    "chat": "load",
+    "parser": "parse",
+    "splitter": "split",
+}
+# The kinds that settings choose by name.
+CONFIGURED = ("reranker", "embedding", "chat", "parser", "splitter")
+_ALSO = {"tool": ("description",), "parser": ("kinds",)}
+# What a choice of that kind means beside the plugins.
+_RESERVED = {"reranker": ("none", "mixed")}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -29,7 +42,8 @@ class PluginRegistry:
         """File a class; raise ConfigurationError when it lacks a part or its name is taken."""
         found = self._of(kind)
         name, place = getattr(plugin, "name", ""), f"{plugin.__module__}.{plugin.__qualname__}"
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        is_name = isinstance(name, str) and _NAME.fullmatch(name)
+        if not is_name or name in _RESERVED.get(kind, ()):
             raise ConfigurationError(
                 "The plugin {place} has the name “{name}”.",
                 hint="Lower-case letters, digits and _, at most 40.",

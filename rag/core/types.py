@@ -11,11 +11,17 @@ from typing import Any, Self
 from rag.core.analysis import QueryAnalysis
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.hits import Hit
+from rag.core.plugins import PLUGINS
 
 MODES = ("auto", "semantic", "keyword", "hybrid")
 FUSIONS = ("weighted", "rrf")
 RERANKS = ("none", "llm", "endpoint", "mixed")
 CONTEXT_TYPES = ("standard", "detailed", "summary", "xml")
+
+
+def rerank_methods() -> tuple[str, ...]:
+    """Return who can rank hits again: ours first, then the rerankers of other plugins."""
+    return (*RERANKS, *(name for name in PLUGINS.names("reranker") if name not in RERANKS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,8 @@ class RetrievalSettings:
             raise UnknownNameError("retrieval mode", self.mode, MODES)
         if self.fusion not in FUSIONS:
             raise UnknownNameError("fusion", self.fusion, FUSIONS)
-        if self.rerank not in RERANKS:
-            raise UnknownNameError("way of ranking again", self.rerank, RERANKS)
+        if self.rerank not in RERANKS and self.rerank not in rerank_methods():
+            raise UnknownNameError("way of ranking again", self.rerank, rerank_methods())
         if self.context_type not in CONTEXT_TYPES:
             raise UnknownNameError("context type", self.context_type, CONTEXT_TYPES)
         _check_whole("top_k", 1 if self.top_k is None else self.top_k, 200)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Warning, register
 
+from rag.conf import conf
+from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
+from rag.core.options import find_option_errors, schema_of
+from rag.core.plugins import CONFIGURED, PLUGINS
 from rag.plugins.load import GROUP, MODULE, PluginFailure, load_plugins
 
 
@@ -19,7 +23,29 @@ def check_plugins(
 
     A warning lets every command run: a broken plugin must not stop a migration.
     """
-    return [_message(failure) for failure in load_plugins()]
+    return [*map(_message, load_plugins()), *_option_faults()]
+
+
+def _option_faults() -> Iterator[CheckMessage]:
+    """Yield an error for each value of ``RAG_PLUGIN_OPTIONS`` that no plugin takes."""
+    for path, values in conf().plugin_options.items():
+        kind, _, name = path.partition(".")
+        if kind not in CONFIGURED or name not in PLUGINS.names(kind):
+            known = (f"{kind}.{name}" for kind in CONFIGURED for name in PLUGINS.names(kind))
+            faults: Iterable[RAGError] = [UnknownNameError("plugin", path, list(known))]
+        elif not isinstance(values, Mapping):
+            faults = [InvalidInputError("The options of {of} are no JSON object.", of=path)]
+        else:
+            schema = schema_of(PLUGINS.get(kind, name).Options)
+            faults = find_option_errors(schema | {"required": []}, values, of=path).values()
+        for fault in faults:
+            yield Error(str(fault), hint="Mend RAG_PLUGIN_OPTIONS.", obj=path, id="rag.E002")
+    chosen = [("splitter", conf().splitter, "RAG_SPLITTER")]
+    chosen += [("parser", name, "RAG_PARSERS") for name in conf().parsers.values()]
+    for kind, name, setting in chosen:
+        if name not in (known := list(PLUGINS.names(kind))):
+            said = str(UnknownNameError(kind, name, known))
+            yield Error(said, hint=f"Mend {setting}.", obj=name, id="rag.E003")
 
 
 def _message(failure: PluginFailure) -> CheckMessage:

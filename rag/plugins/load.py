@@ -25,6 +25,7 @@ from rag.core.errors import RAGError
 GROUP = "citable.plugins"
 MODULE = "rag_plugins"
 _AFTER_MODULE = re.compile(r"[\s:\[]")
+_OURS = ("rag.plugins.", "rag.services.", "rag.stages.")
 _URL_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -91,7 +92,13 @@ def _load(module: str, door: str) -> PluginFailure | None:
     if attempt.error is None:
         return None
     reason, where = _reason(attempt.error), _where(attempt.error, module)
-    return PluginFailure(module, door, reason, where, module.startswith("rag.plugins."))
+    return PluginFailure(
+        module,
+        door,
+        reason,
+        where,
+        module.startswith(_OURS),
+    )
 
 
 class _Attempt:

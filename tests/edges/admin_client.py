@@ -12,15 +12,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from rag.core.registry import Registry
-from rag.services.wiring import registry as wiring
 from tests.factories import DIM
+from tests.fakes.model_plugins import use_provider
 
 
 def use_words_embedder(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """Let stores stand on the embedder of hashed words."""
-    registry: Any = Registry("embedding provider", {"words": "tests.fakes.words_embedder.make"})
-    monkeypatch.setattr(wiring, "_EMBEDDERS", registry)
+    use_provider(monkeypatch, "embedding", "words", "tests.fakes.words_embedder.make")
     settings.RAG = {**settings.RAG, "EMBEDDING_MODEL": f"words:{DIM}"}
 
 

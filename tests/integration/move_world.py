@@ -13,13 +13,12 @@ from django.db import connections
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
-from rag.core.registry import Registry
 from rag.core.types import RetrievalSettings
 from rag.services.reindex.runs import ReindexOptions, start_reindex
 from rag.services.reindex.worker import run_reindex
 from rag.services.search.engine import run_search
-from rag.services.wiring import registry as wiring
 from tests.factories import FileFactory, StoreFactory, publish
+from tests.fakes.model_plugins import use_provider
 from tests.fakes.words_embedder import WordsEmbedder
 
 OPERATOR = Scope.operator()
@@ -51,8 +50,7 @@ def make(model: str) -> Failing:
 def two_models(fresh_wiring: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``words:64``, which is the installation's, and ``words:32`` be models."""
     settings.RAG = settings.RAG | {"EMBEDDING_MODEL": OLD}
-    known = {"words": "tests.integration.move_world.make"}
-    monkeypatch.setattr(wiring, "_EMBEDDERS", Registry("embedding provider", known))
+    use_provider(monkeypatch, "embedding", "words", make)
     monkeypatch.setattr(Failing, "left", None)
 
 

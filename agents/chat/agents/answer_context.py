@@ -27,9 +27,9 @@ from rag.services.search import (
     apply_ranking_answer,
     filter_by_threshold,
     ranking_request,
+    ranks_without_chat,
     rerank_hits,
     retrieve,
-    uses_endpoint,
 )
 from rag.services.threads import run_blocking, run_db, run_external
 from rag.services.tokens import count_tokens
@@ -177,7 +177,7 @@ class AnswerContext(MeteredModel):
     @property
     def can_rank(self) -> bool:
         """Return whether an endpoint, or a model that writes, can rank as the config wants."""
-        return uses_endpoint(method=self.config.rerank) or self.can_write
+        return ranks_without_chat(method=self.config.rerank) or self.can_write
 
     def initial_state(self, query: str, history: Sequence[Turn]) -> PipelineState:
         """Return the state that the run begins with."""
@@ -234,7 +234,7 @@ class AnswerContext(MeteredModel):
     async def rerank(self, query: str, hits: Sequence[Hit]) -> RerankedHits:
         """Rank by the chat model, which a stop ends at once, or by the endpoint."""
         method, timeout_s = self.config.rerank, self.config.rerank_timeout_s
-        if uses_endpoint(method=method):
+        if ranks_without_chat(method=method):
             ranked = await run_external(
                 rerank_hits, query=query, hits=hits, method=method, timeout_s=timeout_s
             )

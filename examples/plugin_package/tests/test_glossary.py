@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from citable_glossary.enhancer import PlainWords
-from citable_glossary.source import Glossary
+from pathlib import Path
 
+from citable_glossary.chat import FirstSource
+from citable_glossary.embedding import Letters
+from citable_glossary.enhancer import PlainWords
+from citable_glossary.parser import Subtitles
+from citable_glossary.reranker import WordOverlap
+from citable_glossary.source import Glossary
+from citable_glossary.splitter import Paragraphs
+
+from rag.plugins.contract_documents import ParserContract, SplitterContract
 from rag.plugins.contract_enhancer import EnhancerContract
+from rag.plugins.contract_models import ChatContract, EmbeddingContract, RerankerContract
 from rag.plugins.contract_source import Ask, SourceContract
 
 
@@ -29,3 +38,37 @@ class TestGlossary(SourceContract):
 
 class TestPlainWords(EnhancerContract):
     plugin = PlainWords
+
+
+class TestWordOverlap(RerankerContract):
+    plugin = WordOverlap
+
+    def test_shared_words_count(self) -> None:
+        texts = ["a drip line", "the drip line waters", "nothing"]
+        scores = self.make().rerank("the drip line", texts, timeout_s=1)
+        assert scores == [2 / 3, 1.0, 0.0]
+
+
+class TestLetters(EmbeddingContract):
+    plugin = Letters
+    model = "64"
+
+
+class TestFirstSource(ChatContract):
+    plugin = FirstSource
+    model = "whole"
+
+
+class TestSubtitles(ParserContract):
+    plugin = Subtitles
+
+    def example(self) -> bytes:
+        first = "1\n00:00:01,000 --> 00:00:02,500\nThe drip line\nis open.\n\n"
+        return f"{first}2\n00:00:03,000 --> 00:00:04,000\n育苗\n".encode()
+
+    def test_numbers_and_times_are_left_out(self, tmp_path: Path) -> None:
+        assert self.parse(tmp_path, self.example()).text == "The drip line is open. 育苗"
+
+
+class TestParagraphs(SplitterContract):
+    plugin = Paragraphs

@@ -14,7 +14,8 @@ from django.utils.translation import gettext_lazy as _
 
 from rag.admin.ui.messages import error_sentence
 from rag.core.errors import RAGError
-from rag.core.types import FUSIONS, MODES, RERANKS, RetrievalSettings
+from rag.core.types import FUSIONS, MODES, RetrievalSettings, rerank_methods
+from rag.services.plugins import list_plugins
 
 MODE_LABELS = {
     "auto": _("automatic"),
@@ -38,7 +39,7 @@ _CONTEXT_NAMES = {
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "mode": (_("Search"), MODES, MODE_LABELS),
     "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
-    "rerank": (_("Ranked again by"), RERANKS, _RERANK_NAMES),
+    "rerank": (_("Ranked again by"), rerank_methods, _RERANK_NAMES),
     "context_type": (_("Layout of the context"), tuple(_CONTEXT_NAMES), _CONTEXT_NAMES),
 }
 _NUMBERS: dict[str, tuple[Any, float, float]] = {
@@ -130,6 +131,10 @@ def settings_or_default(retrieval: dict[str, Any]) -> RetrievalSettings:
 def _field(name: str, own: Any, empty: Any) -> forms.Field:
     if name in _CHOICES:
         label, known, names = _CHOICES[name]
+        if callable(known):
+            known = known()
+            labels = {one.name: one.label for one in list_plugins(kind="reranker").plugins}
+            names = labels | names
         first = ("", empty % {"value": names.get(own, own)})
         choices = [first, *((key, names.get(key, key)) for key in known)]
         return forms.ChoiceField(label=label, required=False, choices=choices)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, create_model
 
-from rag.core.types import CONTEXT_TYPES, FUSIONS, MODES, RERANKS, RetrievalSettings
+from rag.core.types import CONTEXT_TYPES, FUSIONS, MODES, RetrievalSettings, rerank_methods
 
 _TEXT = Annotated[str, Field(min_length=1, max_length=200)]
 _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -23,7 +23,11 @@ _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "bm25_weight": (float, {"ge": 0, "le": 1}, "Weight of the lexical leg."),
     "vector_threshold": (float, {"ge": -1, "le": 1}, "Least cosine; 0 keeps all."),
     "bm25_threshold": (float, {"ge": 0, "le": 1_000_000}, "Least BM25 score; 0 keeps all."),
-    "rerank": (Literal[RERANKS], {}, "Who ranks results again: none, llm, endpoint or mixed."),
+    "rerank": (
+        Literal[rerank_methods()],
+        {},
+        "Who ranks results again: none, llm, endpoint or mixed.",
+    ),
     "rerank_top_k": (int, {"ge": 1, "le": 200}, "How many results are ranked again."),
     "context_type": (Literal[CONTEXT_TYPES], {}, "How the context is laid out."),
     "context_tokens": (int, {"ge": 100, "le": 1_000_000}, "Most tokens of the context."),

@@ -17,9 +17,9 @@ from rag.services.plugins import PluginInfo, PluginList, list_plugins
 
 
 class Command(BaseCommand):
-    """List sources, enhancers and tools with their options; fail when a plugin failed."""
+    """List the plugins of all kinds with their options; fail when a plugin failed."""
 
-    help = "List sources, enhancers and tools with their options; exit 1 when a plugin failed."
+    help = "List the plugins of all kinds with their options; exit 1 when a plugin failed."
     # It reports failed plugins itself, built-in ones too, instead of stopping at them.
     requires_system_checks = ()
 
@@ -73,6 +73,8 @@ def _summary(shape: Mapping[str, Any], *, is_required: bool) -> str:
         parts.append("required")
     else:
         parts.append(f"default {json.dumps(shape['default'], ensure_ascii=False)}")
+    if "x-setting" in shape:
+        parts.append(f"else the setting {shape['x-setting'].upper()}")
     return ", ".join([*parts, *(["the name of a secret"] if "x-secret" in shape else [])])
 
 

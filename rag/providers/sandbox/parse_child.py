@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 from dataclasses import fields
+from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Any
 from rag.core.disk_full import is_disk_full
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError
+from rag.core.options import read_options
 from rag.stages.parse import parse_document
 
 OUT_OF_MEMORY, DISK_FULL = 3, 4
@@ -45,11 +47,18 @@ def main(folder: Path) -> int:
 
 def _parse(folder: Path, job: dict[str, Any]) -> None:
     try:
-        document = parse_document(Path(job["path"]), job["name"], job["encoding"])
+        sys.path.extend(job["import_path"])
+        parsers = {key: _plugin(of) for key, of in job["parsers"].items()}
+        document = parse_document(Path(job["path"]), job["name"], job["encoding"], parsers)
         _write_text(folder, document.text)
         write_facts(folder, _facts(document))
     except DocumentError as error:
         write_facts(folder, {"error": error.as_dict()})
+
+
+def _plugin(of: dict[str, Any]) -> Any:
+    found = attrgetter(of["class"])(import_module(of["module"]))
+    return found(read_options(found.Options, of["options"], of=found.name))
 
 
 def limit_process(job: dict[str, Any]) -> None:

@@ -7,9 +7,12 @@ import json
 import logging
 import os
 import signal
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import ConfigurationError, DocumentError, RAGError
@@ -26,6 +29,8 @@ class IsolatedParser:
     memory_bytes: int = 1536 * 1024**2
     cpu_s: int = 120
     wall_s: float = 180.0
+    # By kind or suffix: module, class and options of the plugin that reads it.
+    parsers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def parse(self, path: Path, name: str, *, encoding: str = "") -> ParsedDocument:
         """Return the document; raise DocumentError, also when the process was killed.
@@ -52,6 +57,8 @@ class IsolatedParser:
                 "encoding": encoding,
                 "cpu_s": self.cpu_s,
                 "memory_bytes": self.memory_bytes,
+                "parsers": dict(self.parsers),
+                "import_path": sys.path if self.parsers else [],
             }
             # A name may hold what no command line takes: NULs, or 200,000 letters.
             (folder / "job").write_text(json.dumps(job), encoding="utf-8")

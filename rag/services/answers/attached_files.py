@@ -67,7 +67,7 @@ def _hits(file: InlineFile, deadline: Deadline) -> list[Hit]:
     document = wiring.parser().parse(file.path, file.name)
     tokenizer = wiring.embedder().tokenizer
     hits: list[Hit] = []
-    for chunk in chunk_document(document, ChunkRule(), tokenizer):
+    for chunk in chunk_document(document, ChunkRule(), tokenizer, (), wiring.splitter()):
         deadline.check()
         # Without the repeated part: neighbours may stand side by side in a prompt.
         start = chunk.own_start

@@ -90,6 +90,6 @@ def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, l
             pages=tuple(page for page in document.pages if page.end <= SAMPLE_CHARS),
             blocks=tuple(block for block in document.blocks if block.end <= SAMPLE_CHARS),
         )
-    chunks = list(chunk_document(head, store.chunk_rule, embedder.tokenizer))
+    chunks = list(chunk_document(head, store.chunk_rule, embedder.tokenizer, (), wiring.splitter()))
     count = round(len(chunks) * len(document.text) / max(1, len(head.text)))
     return count, [indexed_text(chunk) for chunk in islice(chunks, SAMPLE_CHUNKS)]

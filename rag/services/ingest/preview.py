@@ -86,6 +86,7 @@ def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> ChunkPrevi
         rule,
         embedder.tokenizer,
         [(one.own_start, one.char_end) for one in holes],
+        wiring.splitter(),
     )
     kept = [(one.own_start, min(one.char_end, len(head))) for one in holes if one.chunk_id]
     return ChunkPreview(head, length, tuple(chunks), kept, n_today)

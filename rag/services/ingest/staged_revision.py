@@ -16,6 +16,7 @@ from rag.core.documents import Block, Chunk, Notice, Page, ParsedDocument
 from rag.core.ports import Embedder
 from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.providers.postgres.write import staging
+from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import embedder_for
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.text.terms import VERSION, index_terms, is_han
@@ -41,7 +42,9 @@ def stage_revision(
     fingerprint = _fingerprint(file, document, (fresh_vectors, *holes))
     n_done = staging.begin_staging(file.pk, fingerprint)
     chunks = islice(
-        chunk_document(document, file.chunk_rule, embedder.tokenizer, holes), n_done, None
+        chunk_document(document, file.chunk_rule, embedder.tokenizer, holes, wiring.splitter()),
+        n_done,
+        None,
     )
     claimed: set[str] = set()
     pending: tuple[list[Chunk], Future[Vectors]] | None = None
@@ -63,6 +66,7 @@ def _fingerprint(file: models.File, document: ParsedDocument, options: tuple[Any
     parts = (
         hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
         file.chunk_rule,
+        wiring.splitter_id(),
         store.live_space_id,
         VERSION,
         options,

@@ -13,7 +13,6 @@ from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
 from rag.services.operations.check_result import CheckResult
-from rag.services.search import LOCAL_PROVIDERS
 from rag.services.usage import read_price
 from rag.services.wiring import registry as wiring
 
@@ -96,7 +95,7 @@ def check_prices_and_rerankers() -> Iterator[CheckResult]:
 
 def _fault(space: models.EmbeddingSpace) -> str:
     provider = space.model.partition(":")[0]
-    if provider in LOCAL_PROVIDERS:
+    if wiring.is_local_model(model_id=space.model):
         try:
             wiring.embedder_of(space.pk)
         except RAGError as error:

@@ -17,8 +17,8 @@ from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector, read_embeddable
 from rag.services.index import target_embedder
 from rag.services.reindex.files import is_stale
-from rag.services.search import LOCAL_PROVIDERS
 from rag.services.usage import price_of
+from rag.services.wiring import registry as wiring
 from rag.stages.text.terms import VERSION
 
 Whats = models.ReindexRun.What
@@ -101,7 +101,7 @@ def _embedding_cost(
         return n_tokens, 0.0
     counted = sum(embedder.tokenizer.count(text) for text in texts)
     tokens = round(counted / len(texts) * n_chunks)
-    if embedder.id.partition(":")[0] not in LOCAL_PROVIDERS:
+    if not wiring.is_local_model(model_id=embedder.id):
         return tokens, None
     embedder.embed_passages(texts[:1])
     started = time.perf_counter()

@@ -11,13 +11,13 @@ from rag.services.search.confidence import (
     filter_by_threshold,
     lexical_overlap,
 )
-from rag.services.search.engine import LOCAL_PROVIDERS, run_search, validated_query
+from rag.services.search.engine import run_search, validated_query
 from rag.services.search.query_log import log_citations, log_query, purge_queries
 from rag.services.search.reranking import (
     apply_ranking_answer,
     ranking_request,
+    ranks_without_chat,
     rerank_hits,
-    uses_endpoint,
 )
 from rag.services.search.result_cache import cached_search
 from rag.services.search.retrieval import Retrieval, retrieve
@@ -25,7 +25,6 @@ from rag.services.search.smart_retriever import SmartRetriever
 from rag.services.search.targets import files_matching_metadata, override_space, resolve_targets
 
 __all__ = [
-    "LOCAL_PROVIDERS",
     "Retrieval",
     "SmartRetriever",
     "apply_ranking_answer",
@@ -40,10 +39,10 @@ __all__ = [
     "override_space",
     "purge_queries",
     "ranking_request",
+    "ranks_without_chat",
     "rerank_hits",
     "resolve_targets",
     "retrieve",
     "run_search",
-    "uses_endpoint",
     "validated_query",
 ]

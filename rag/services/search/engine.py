@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 # The same text has the same vector for ever; what nobody asks for any more still has to go.
 VECTOR_TTL_S = 30 * 86400.0
-# Providers that ask no service.
-LOCAL_PROVIDERS = frozenset({"e5", "use", "sentence_transformers"})
 
 
 def embed_query(*, space_id: int, query: str) -> NDArray[np.float32]:
@@ -50,7 +48,7 @@ def embed_query(*, space_id: int, query: str) -> NDArray[np.float32]:
     region.count("misses" if found is None else "hits")
     if found is not None and len(found) == 4 * embedder.dim:
         return np.frombuffer(found, "<f4").astype(np.float32)
-    if embedder.id.partition(":")[0] not in LOCAL_PROVIDERS:
+    if not wiring.is_local_model(model_id=embedder.id):
         # A service may take a minute to answer; a connection held so long is missed by others.
         release_db()
     vector = embedder.embed_query(query)

@@ -1,4 +1,4 @@
-"""Reranker: the best hits scored anew by a chat model (listwise), an endpoint, or mixed.
+"""Reranker: the best hits scored anew by a chat model (listwise), another plugin, or mixed.
 
 Mixed is the model's score and the vector's, half and half. A reranker that fails leaves the order.
 """
@@ -8,20 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from rag.conf import conf
-from rag.core.errors import ConfigurationError, ProviderError
+from rag.core.errors import ProviderError
 from rag.core.hits import Hit
-from rag.core.ports import ChatRequest, Reranker
-from rag.core.request_context import use_account
-from rag.core.types import Message, RetrievalSettings
+from rag.core.ports import ChatRequest
+from rag.core.types import RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
-from rag.providers.rerank_http import HttpReranker
-from rag.services.usage import MeteredReranker
 from rag.services.wiring import registry as wiring
-from rag.services.wiring.registry import can_write
-from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS, MAX_TEXTS, ranking_prompt, read_ranking
+from rag.services.wiring.rerankers import listwise_request, listwise_scores
+from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS, MAX_TEXTS
 
 TIMEOUT_S = 15.0
 MODEL_WEIGHT = 0.5
@@ -30,7 +26,7 @@ MODEL_WEIGHT = 0.5
 def rerank_hits(
     *, query: str, hits: Sequence[Hit], method: str, model: str = "", timeout_s: float = TIMEOUT_S
 ) -> tuple[Hit, ...]:
-    """Return all hits, the first 20 in the order of ``method``: llm, endpoint or mixed.
+    """Return all hits, the first 20 in the order of ``method``: mixed, or a reranker's name.
 
     ``model`` is the chat model of llm, and of mixed where no endpoint is set up; empty takes the
     configured one. A hit's ``score`` becomes its relevance. Raises ConfigurationError where there
@@ -40,48 +36,37 @@ def rerank_hits(
     if len(hits) < 2:
         return tuple(hits)
     release_db()
-    if uses_endpoint(method=method):
-        texts = [hit.text[: 4 * MAX_CHARACTERS] for hit in hits[:MAX_TEXTS]]
-        scores = _endpoint().rerank(query, texts, timeout_s=timeout_s)
-        return reorder_by_scores(hits=hits, scores=scores, method=method)
-    chat = wiring.chat_model(model)
-    request = ranking_request(query=query, hits=hits, model=model, timeout_s=timeout_s)
-    with use_account(kind="rerank"):
-        answer = chat.generate(request).text
-    return apply_ranking_answer(answer=answer, hits=hits, method=method)
+    name = _reranker_of(method)
+    reranker = wiring.reranker(name, {"model": model} if name == "llm" else {})
+    texts = [hit.text[: 4 * MAX_CHARACTERS] for hit in hits[:MAX_TEXTS]]
+    scores = reranker.rerank(query, texts, timeout_s=timeout_s)
+    if len(scores) != len(texts):
+        raise ProviderError("The reranker “{name}” gave no score for each text.", name=name)
+    return reorder_by_scores(hits=hits, scores=scores, method=method)
 
 
-def uses_endpoint(*, method: str) -> bool:
-    """Return whether the endpoint ranks and no chat model."""
-    return method == "endpoint" or (method == "mixed" and bool(conf().rerank_url))
+def _reranker_of(method: str) -> str:
+    if method != "mixed":
+        return method
+    return "endpoint" if conf().rerank_url else "llm"
+
+
+def ranks_without_chat(*, method: str) -> bool:
+    """Return whether an endpoint or another plugin ranks, and no chat model."""
+    return _reranker_of(method) != "llm"
 
 
 def ranking_request(
     *, query: str, hits: Sequence[Hit], model: str = "", timeout_s: float = TIMEOUT_S
 ) -> ChatRequest:
     """Return what a chat model is asked to rank; ConfigurationError for one that only quotes."""
-    chat = wiring.chat_model(model)
-    if not can_write(model_id=chat.id):
-        raise ConfigurationError(
-            "The model {model} only quotes and cannot rank.",
-            hint="Set RAG_CHAT_MODEL to a language model, or rank by an endpoint.",
-            model=chat.id,
-        )
-    messages = ranking_prompt(query, [hit.text for hit in hits[:MAX_TEXTS]])
-    return ChatRequest(
-        [Message(role, text) for role, text in messages],
-        question=query,
-        temperature=0.0,
-        max_tokens=1024,
-        timeout_s=timeout_s,
-    )
+    texts = [hit.text for hit in hits[:MAX_TEXTS]]
+    return listwise_request(query=query, texts=texts, model=model, timeout_s=timeout_s)
 
 
 def apply_ranking_answer(*, answer: str, hits: Sequence[Hit], method: str) -> tuple[Hit, ...]:
     """Return the hits as a chat model's answer ranks them; ProviderError when it does not."""
-    scores = read_ranking(answer, len(hits[:MAX_TEXTS]))
-    if scores is None:
-        raise ProviderError("The model's answer is no ranking of the results.")
+    scores = listwise_scores(answer=answer, n_texts=len(hits[:MAX_TEXTS]))
     return reorder_by_scores(hits=hits, scores=scores, method=method)
 
 
@@ -102,16 +87,6 @@ def reorder_by_scores(
     best = [replace(hits[number], score=round(values[number], 6)) for number in order]
     found = [*best, *hits[len(values) :]]
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(found, start=1))
-
-
-def _endpoint() -> Reranker:
-    settings = conf()
-    return _made(settings.rerank_url, settings.rerank_key, settings.rerank_model)
-
-
-@lru_cache(maxsize=4)
-def _made(url: str, key: str, model: str) -> Reranker:
-    return MeteredReranker(HttpReranker(url, key, model))
 
 
 FAILED = "failed"

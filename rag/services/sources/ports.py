@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import (
-    ConfigurationError,
-    ForbiddenError,
     InvalidInputError,
-    UnknownNameError,
 )
 from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.http.guard import guarded_fetch
 from rag.services.answers import answer_files, ask_stores, fetch_files
+from rag.services.plugins import secret_value
 from rag.services.search import cached_search, validated_query
 from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
@@ -62,29 +59,5 @@ class SourceContext:
             return answer_files(question=text, files=files, scope=scope, deadline=deadline)
 
     def secret(self, name: str, *, url: str = "") -> str:
-        """Return a secret of the installation; the error for an unknown one lists the names.
-
-        ``{"value": …, "hosts": […]}`` in RAG_SECRETS goes to these hosts alone: ForbiddenError for
-        another ``url``. Whoever may write an agent or a flow chooses where a source calls.
-        """
-        secrets = conf().secrets
-        if name not in secrets:
-            raise UnknownNameError("secret", name, secrets)
-        known = secrets[name]
-        if isinstance(known, str):
-            return known
-        if not isinstance(known, Mapping) or not known.keys() >= {"value", "hosts"}:
-            raise ConfigurationError(
-                "The secret “{name}” in RAG_SECRETS cannot be read.",
-                hint="Write a text, or a value with hosts.",
-                name=name,
-            )
-        host = urlsplit(url).hostname or "-"
-        if host not in known["hosts"]:
-            raise ForbiddenError(
-                "The secret “{name}” may not be sent to {host}.",
-                hint="Ask whoever runs the installation to add the host in RAG_SECRETS.",
-                name=name,
-                host=host,
-            )
-        return str(known["value"])
+        """Return a secret of the installation, where it may be sent to ``url``."""
+        return secret_value(name=name, url=url)

@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.errors import ConfigurationError, InvalidInputError, RAGError, UnknownNameError
-from rag.core.ports import ChatModel, Embedder, Parser, SearchIndex
-from rag.core.registry import Registry
-from rag.providers.extractive import ExtractiveChatModel
+from rag.core.plugins import PLUGINS
+from rag.core.ports import ChatModel, Embedder, Parser, Reranker, SearchIndex
+from rag.core.splitters import Splitter
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.server import TOKEN_SETTING, URI_SETTING, MilvusServer
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.providers.sandbox.parser import IsolatedParser
 from rag.providers.scripted import Script, ScriptedChatModel
-from rag.services.usage import MeteredChat, MeteredEmbedder
+from rag.services.plugins import configured_options, configured_plugin
+from rag.services.usage import MeteredChat, MeteredEmbedder, MeteredReranker
 
 
 def can_write(*, model_id: str) -> bool:
     """Return whether a chat model writes text of its own: the offline default only quotes."""
-    return not model_id.startswith("extractive:")
+    provider = model_id.partition(":")[0]
+    is_filed = provider in PLUGINS.names("chat")
+    return not (is_filed and getattr(PLUGINS.get("chat", provider), "only_quotes", False))
 
 
-_EMBEDDERS: Registry[Embedder] = Registry(
-    "embedding provider",
-    {
-        "e5": "rag.services.wiring.registry.e5",
-        "use": "rag.services.wiring.registry.use",
-        "openai_compatible": "rag.services.wiring.registry.openai_compatible_embedder",
-        "gemini": "rag.services.wiring.registry.gemini_embedder",
-        "sentence_transformers": "rag.services.wiring.registry.sentence_transformers",
-    },
-)
-_CHAT_MODELS: Registry[ChatModel] = Registry(
-    "chat provider",
-    {
-        "extractive": "rag.services.wiring.registry.extractive",
-        "openai_compatible": "rag.services.wiring.registry.openai_compatible",
-        "gemini": "rag.services.wiring.registry.gemini",
-        "scripted": "rag.services.wiring.registry.scripted",
-    },
-)
-_INDEXES: Registry[SearchIndex] = Registry(
-    "search provider",
-    {
-        "postgres": "rag.services.wiring.registry.postgres",
-        "milvus": "rag.services.wiring.registry.milvus",
-    },
-)
-# Those that ask a service, which bills.
-BILLED_EMBEDDERS = frozenset({"openai_compatible", "gemini"})
+def is_local_model(*, model_id: str) -> bool:
+    """Return whether an embedding model asks no service, so that a connection may be kept."""
+    provider = model_id.partition(":")[0]
+    if provider not in PLUGINS.names("embedding"):
+        return False
+    return not getattr(PLUGINS.get("embedding", provider), "is_remote", False)
 
 
 def _split_name(name: str) -> tuple[str, str]:
@@ -79,8 +60,24 @@ def embedder(name: str = "") -> Embedder:
 @lru_cache(maxsize=8)
 def _embedder(name: str) -> Embedder:
     provider, model = _split_name(name)
-    made: Embedder = _EMBEDDERS.get(provider)(model)
-    return MeteredEmbedder(made) if provider in BILLED_EMBEDDERS else made
+    if provider not in (known := list(PLUGINS.names("embedding"))):
+        raise UnknownNameError("embedding provider", provider, known)
+    found = configured_plugin(kind="embedding", name=provider)
+    made = _loaded("embedding provider", found, model)
+    return MeteredEmbedder(made) if getattr(found, "is_remote", False) else made
+
+
+def _loaded(kind: str, provider: Any, model: str) -> Any:
+    try:
+        return provider.load(model)
+    except ImportError as error:
+        raise ConfigurationError(
+            "The {kind} “{name}” cannot be loaded: {reason}.",
+            hint="Check that its package is installed.",
+            kind=kind,
+            name=provider.name,
+            reason=error,
+        ) from error
 
 
 @lru_cache(maxsize=64)
@@ -109,43 +106,56 @@ def _chat_model(name: str) -> ChatModel:
     provider, model = _split_name(name)
     endpoints = conf().chat_endpoints
     if provider in endpoints:
-        # That module needs this one.
-        pass
-
         return MeteredChat(named_endpoint(provider, model))
-    if provider not in list(_CHAT_MODELS):
-        raise UnknownNameError("chat provider", provider, [*_CHAT_MODELS, *endpoints])
-    made: ChatModel = _CHAT_MODELS.get(provider)(model)
-    return MeteredChat(made)
+    if provider not in (known := list(PLUGINS.names("chat"))):
+        raise UnknownNameError("chat provider", provider, [*known, *endpoints])
+    found = configured_plugin(kind="chat", name=provider)
+    return MeteredChat(_loaded("chat provider", found, model))
 
 
 @lru_cache(maxsize=1)
 def parser() -> Parser:
     """Return what reads files."""
-    return IsolatedParser()
+    chosen = {key: _parser_plugin(key, name) for key, name in conf().parsers.items()}
+    return IsolatedParser(parsers=chosen)
+
+
+def _parser_plugin(key: str, name: str) -> dict[str, Any]:
+    plugin = PLUGINS.get("parser", name)
+    if key not in plugin.kinds:
+        raise ConfigurationError(
+            "The parser “{name}” does not read {key}, as RAG_PARSERS says.",
+            hint="It reads: {kinds}.",
+            name=name,
+            key=key,
+            kinds=", ".join(plugin.kinds),
+        )
+    options = configured_options(kind="parser", name=name)
+    return {"module": plugin.__module__, "class": plugin.__qualname__, "options": options}
+
+
+def splitter() -> Splitter:
+    """Return what cuts documents into chunks, chosen by RAG_SPLITTER."""
+    found: Splitter = configured_plugin(kind="splitter", name=conf().splitter)
+    return found
+
+
+def splitter_id() -> str:
+    """Return what changes whenever the splitter or its options change."""
+    options = configured_options(kind="splitter", name=conf().splitter)
+    return f"{conf().splitter} {json.dumps(options, sort_keys=True)}"
 
 
 @lru_cache(maxsize=1)
 def index() -> SearchIndex:
     """Return what finds chunks."""
-    made: SearchIndex = _INDEXES.get(conf().search_provider)()
-    return made
+    return milvus() if is_milvus() else PostgresIndex()
 
 
-def extractive(model: str) -> ChatModel:
-    """Return the offline default, which quotes whole sentences."""
-    if model != "sentences":
-        raise UnknownNameError("extractive model", model, ["sentences"])
-    return ExtractiveChatModel(score=_similarities)
-
-
-def openai_compatible(model: str) -> ChatModel:
-    """Return a model behind any ``/chat/completions`` endpoint."""
-    # The SDK is heavy and belongs to this provider alone.
-    from rag.providers.openai_compatible.chat import OpenAICompatibleChatModel
-
-    settings = conf()
-    return OpenAICompatibleChatModel(model, settings.openai_base_url, settings.openai_api_key)
+def reranker(name: str, options: Mapping[str, Any] | None = None) -> Reranker:
+    """Return the reranker of a name; one that asks a service is metered."""
+    found = configured_plugin(kind="reranker", name=name, options=options)
+    return MeteredReranker(found) if getattr(found, "is_remote", False) else found
 
 
 def named_endpoint(provider: str, model: str) -> ChatModel:
@@ -161,93 +171,6 @@ def named_endpoint(provider: str, model: str) -> ChatModel:
     return made
 
 
-def gemini(model: str) -> ChatModel:
-    """Return a chat model of Gemini."""
-    # The SDK is heavy and belongs to this provider alone.
-    from rag.providers.gemini.chat import GeminiChatModel
-    from rag.providers.gemini.client import GeminiEndpoint
-
-    settings = conf()
-    endpoint = GeminiEndpoint(
-        settings.gemini_api_key, settings.gemini_base_url, settings.gemini_api_version
-    )
-    return GeminiChatModel(model, endpoint)
-
-
-def _similarities(question: str, sentences: list[str]) -> list[float]:
-    """Return how near each sentence is to the question by the configured embedder."""
-    model = embedder()
-    scores: list[float] = (model.embed_passages(sentences) @ model.embed_query(question)).tolist()
-    return scores
-
-
-def e5(model: str) -> Embedder:
-    """Return the offline default."""
-    from rag.providers.e5.embedder import E5Embedder  # numpy and ONNX Runtime: only when needed
-
-    if model != "multilingual-e5-small":
-        raise UnknownNameError("e5 model", model, ["multilingual-e5-small"])
-    settings = conf()
-    return E5Embedder(
-        precision=settings.e5_precision,
-        threads=settings.embedding_threads or None,
-        cache_dir=settings.models_dir,
-    )
-
-
-def use(model: str) -> Embedder:
-    """Return the fast, weaker offline model."""
-    from rag.providers.use import UseEmbedder  # numpy and the model's tables: only when needed
-
-    if model != "multilingual-v3":
-        raise UnknownNameError("use model", model, ["multilingual-v3"])
-    return UseEmbedder(threads=conf().embedding_threads or None)
-
-
-def openai_compatible_embedder(model: str) -> Embedder:
-    """Return a model behind any ``/embeddings`` endpoint."""
-    # The SDK is heavy and belongs to this provider alone.
-    from rag.providers.openai_compatible.embedder import EmbedderOptions, OpenAICompatibleEmbedder
-
-    settings = conf()
-    return OpenAICompatibleEmbedder(
-        model,
-        settings.openai_base_url,
-        settings.openai_api_key,
-        settings.embedding_dim,
-        options=EmbedderOptions(
-            dimensions=settings.embedding_dim or None,
-            query_prefix=settings.query_prefix,
-            passage_prefix=settings.passage_prefix,
-            timeout_s=settings.timeout_s,
-        ),
-    )
-
-
-def gemini_embedder(model: str) -> Embedder:
-    """Return an embedding model of Gemini."""
-    # The SDK is heavy and belongs to this provider alone.
-    from rag.providers.gemini.client import GeminiEndpoint
-    from rag.providers.gemini.embedder import FULL_DIM, GeminiEmbedder, GeminiEmbedderOptions
-
-    settings = conf()
-    endpoint = GeminiEndpoint(
-        settings.gemini_api_key, settings.gemini_base_url, settings.gemini_api_version
-    )
-    options = GeminiEmbedderOptions(
-        dim=settings.embedding_dim or FULL_DIM, timeout_s=settings.timeout_s
-    )
-    return GeminiEmbedder(model, endpoint, options=options)
-
-
-def sentence_transformers(model: str) -> Embedder:
-    """Return a local model of the extra, such as BGE or Qwen."""
-    # The extra brings PyTorch; it is imported only where it is asked for.
-    from rag.providers.sentence_transformers import SentenceTransformersEmbedder
-
-    return SentenceTransformersEmbedder(model)
-
-
 def embedding_models(*, scope: Scope) -> list[str]:
     """Return the configured model first, then those of the stores that ``scope`` may read."""
     stores = models.Store.objects.readable(scope).exclude(space=None)
@@ -255,19 +178,9 @@ def embedding_models(*, scope: Scope) -> list[str]:
     return list(dict.fromkeys([conf().embedding_model, *sorted(used)]))
 
 
-def scripted(model: str) -> ChatModel:
-    """Return the model whose name is the path of a YAML file."""
-    return ScriptedChatModel(Script.read(Path(model)), model)
-
-
 def model_of_script(*, script: Mapping[str, Any], name: str) -> ChatModel:
     """Return the model of a script at hand; raise InvalidInputError for a wrong one."""
     return ScriptedChatModel(Script.from_dict(script, name=name), name)
-
-
-def postgres() -> SearchIndex:
-    """Return the search of Postgres itself."""
-    return PostgresIndex()
 
 
 def milvus() -> SearchIndex:

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.core.documents import Chunk, ChunkRule, ParsedDocument
+from rag.core.errors import ConfigurationError
+from rag.core.plugins import register
 from rag.core.ports import Tokenizer
+from rag.core.splitters import ChunkSpan, SplitRequest, Splitter
 from rag.stages.chunking.cut_around import chunk_around_edits
 from rag.stages.chunking.outline import Outline
 from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
@@ -31,6 +34,7 @@ def chunk_document(
     rule: ChunkRule,
     tokenizer: Tokenizer,
     holes: Sequence[tuple[int, int]] = (),
+    splitter: Splitter | None = None,
 ) -> Iterator[Chunk]:
     """Yield chunks of at most ``rule.max_tokens`` tokens, in order.
 
@@ -38,12 +42,16 @@ def chunk_document(
     chunk; top-level headings are never crossed; sentences stay whole where they fit. A chunk that
     goes on with a table carries the table's first row in ``context``, counted within the bound.
     ``holes`` are spans, in order, that other chunks hold: nothing of them is repeated, and each
-    takes one ordinal.
+    takes one ordinal. ``splitter`` None packs whole sentences; one that loses or repeats text is a
+    ConfigurationError.
     """
     outline = Outline(document)
 
-    def cut(low: int, high: int) -> Iterator[_Span]:
-        return _Packer(document.text, (low, high), rule, tokenizer, outline).spans()
+    cutter = splitter or SentenceSplitter(SentenceSplitter.Options())
+
+    def cut(low: int, high: int) -> Iterator[ChunkSpan]:
+        request = SplitRequest(document, low, high, rule, tokenizer, outline)
+        return _checked(cutter.split(request), request)
 
     ordinal = 0
     for section in outline.sections():
@@ -53,15 +61,15 @@ def chunk_document(
                 continue
             before = bisect_left(holes, (span.own, 0)) - 1
             if before >= 0 and holes[before][1] > span.start:
-                n_tokens = tokenizer.count(document.text[span.own : span.end])
-                span = replace(span, start=span.own, n_tokens=n_tokens)
+                span = replace(span, start=span.own, n_tokens=None)
+            text = document.text[span.start : span.end]
             yield Chunk(
                 ordinal=ordinal,
                 char_start=span.start,
                 char_end=span.end,
                 own_start=span.own,
-                text=document.text[span.start : span.end],
-                token_count=span.n_tokens,
+                text=text,
+                token_count=tokenizer.count(text) if span.n_tokens is None else span.n_tokens,
                 page_first=outline.page_at(span.start),
                 page_last=outline.page_at(span.end - 1),
                 heading_path=outline.path(span.own, span.end),
@@ -71,13 +79,44 @@ def chunk_document(
             ordinal += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    start: int
-    own: int
-    end: int
-    n_tokens: int
-    context: str
+def _checked(spans: Iterator[ChunkSpan], request: SplitRequest) -> Iterator[ChunkSpan]:
+    """Yield the spans; raise ConfigurationError where they lose, repeat or leave the text."""
+    done, text = request.start, request.document.text
+    for span in spans:
+        is_within = request.start <= span.start <= span.own < span.end <= request.end
+        if not is_within or span.own < done or text[done : span.own].strip():
+            raise _bad_split(done)
+        done = span.end
+        yield span
+    if text[done : request.end].strip():
+        raise _bad_split(done)
+
+
+def _bad_split(at: int) -> ConfigurationError:
+    return ConfigurationError(
+        "The splitter loses or repeats text at character {at}.",
+        hint="Choose another by RAG_SPLITTER, or mend it.",
+        at=at,
+    )
+
+
+@register("splitter")
+class SentenceSplitter:
+    """Packs whole sentences up to the bound; headings begin chunks, tables repeat their header."""
+
+    name, label = "sentences", "Whole sentences"
+
+    @dataclass(frozen=True)
+    class Options:
+        pass
+
+    def __init__(self, options: Options) -> None: ...
+
+    def split(self, request: SplitRequest) -> Iterator[ChunkSpan]:
+        """Yield spans of at most the rule's tokens."""
+        section = (request.start, request.end)
+        text, outline = request.document.text, request.outline
+        return _Packer(text, section, request.rule, request.tokenizer, outline).spans()
 
 
 class _Window:
@@ -119,7 +158,7 @@ class _Packer:
         self.max, self.overlap = rule.max_tokens, rule.effective_overlap
         self._context: tuple[int, str, int] = (-1, "", 0)
 
-    def spans(self) -> Iterator[_Span]:
+    def spans(self) -> Iterator[ChunkSpan]:
         own = self._skip(self.low, self.high)
         last_end = own
         window = self._window(own)
@@ -139,7 +178,7 @@ class _Packer:
             end = character_boundary(self.text, end, start)
         return _Window(self.text, start, end, self.tokenizer)
 
-    def _next(self, window: _Window, own: int) -> _Span:
+    def _next(self, window: _Window, own: int) -> ChunkSpan:
         """Return the chunk that begins with ``own``, shrunk until it holds the bound."""
         context, context_cost = self._table_header(own)
         start = self._reach(window, own)
@@ -154,12 +193,12 @@ class _Packer:
                 whole = self.tokenizer.count(f"{context}\n{self.text[start:end]}")
             excess = whole - self.max
             if excess <= 0:
-                return _Span(start, own, end, n_tokens, context)
+                return ChunkSpan(start, own, end, n_tokens, context)
             if start < own:
                 start = self._later(window, start, own, excess)
             elif end - own <= 1:
                 # One character costs more than a chunk may: there is nothing left to cut.
-                return _Span(start, own, end, n_tokens, "")
+                return ChunkSpan(start, own, end, n_tokens, "")
             elif window.n_tokens(own, end) > excess:
                 room = window.n_tokens(own, end) - excess
                 end = min(self._stop(window, own, room), end - 1)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.options import option
-from rag.core.plugins import PLUGINS, register
+from rag.core.plugins import METHODS, PLUGINS, register
 from rag.plugins import load
 from rag.plugins.enhancers.standard import Standard
 from rag.plugins.load import PluginFailure
@@ -79,7 +79,9 @@ def run(*arguments: str) -> str:
 
 def test_it_lists_kinds_names_labels_and_options() -> None:
     lines = run().splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == ["source", "enhancer", "tool"]
+    assert [line for line in lines if not line.startswith(" ")] == [
+        kind for kind in METHODS if list(PLUGINS.names(kind))
+    ]
     assert "  standard  Standard: keep to the sources  [rag.plugins.enhancers.standard]" in lines
     first = lines.index(f"  diary  Files  [{__name__}]")
     assert lines[first + 1 : first + 11] == [
@@ -101,7 +103,7 @@ def test_one_kind_alone() -> None:
     assert said.splitlines()[0] == "tool"
     assert "standard" not in said
     with pytest.raises(
-        CommandError, match="Unknown plugin kind “sauce”. Known: enhancer, source, tool."
+        CommandError, match="Unknown plugin kind “sauce”. Known: chat, embedding, enhancer, "
     ):
         run("--kind", "sauce")
 
@@ -152,7 +154,12 @@ def test_json_is_whole_when_a_module_failed(failed: PluginFailure) -> None:
 def test_the_service_lists_what_the_registry_has() -> None:
     found = list_plugins(kind="enhancer")
     assert [plugin.name for plugin in found.plugins] == list(PLUGINS.names("enhancer"))
-    assert {plugin.kind for plugin in list_plugins().plugins} == {"source", "enhancer", "tool"}
+    assert {plugin.kind for plugin in list_plugins().plugins} >= {
+        "source",
+        "enhancer",
+        "tool",
+        "chat",
+    }
     assert found.failures == ()
 
 

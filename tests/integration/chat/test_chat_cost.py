@@ -23,8 +23,8 @@ from agents.core.agent_config import AgentConfig
 from rag import models as rag_models
 from rag.core.request_context import UsageAccount
 from rag.services.answers.store_questions import is_store_question
-from rag.services.search import engine
 from rag.services.usage.ledger import ModelCall
+from rag.services.wiring import registry as wiring
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -35,8 +35,7 @@ QUESTION = "How often is the pump serviced?"
 @pytest.fixture
 def counted(world: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Count what all threads take of the database; the embedder asks no service."""
-    provider = world.store.space.model.partition(":")[0]
-    monkeypatch.setattr(engine, "LOCAL_PROVIDERS", frozenset({provider}))
+    monkeypatch.setattr(wiring, "is_local_model", lambda model_id: True)
     found = {"connections": 0, "statements": 0}
 
     def counting(name: str, real: Any) -> Any:

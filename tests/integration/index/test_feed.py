@@ -211,7 +211,7 @@ def test_a_store_moves_only_when_milvus_has_the_new_space(
     after = answers(store)
     assert after != before
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rag.services.wiring.registry.index", search_providers.postgres)
+        patch.setattr("rag.services.wiring.registry.index", search_providers.PostgresIndex)
         assert answers(store) == after
 
 

@@ -16,8 +16,8 @@ from benchmarks.spool import Spool
 from benchmarks.swap_clients import ClientReport, answer
 from benchmarks.synthetic import SyntheticCorpus
 from rag import models
+from rag.core.plugins import PLUGINS
 from rag.providers.postgres.lexical import statistics as stats
-from rag.services.wiring import registry as wiring
 from tests.integration.index_desk import ask
 
 N = 60
@@ -33,7 +33,7 @@ def corpus() -> SyntheticCorpus:
 def world(
     fresh_wiring: None, tmp_path: Path, corpus: SyntheticCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> World:
-    monkeypatch.setattr(wiring, "_EMBEDDERS", wiring._EMBEDDERS)
+    monkeypatch.setitem(PLUGINS._found, "embedding", dict(PLUGINS._found["embedding"]))
     spool = Spool(tmp_path, corpus, N)
     questions = [corpus.question(passage) for passage in spool.pick([3, 40])]
     monkeypatch.setattr(swap_models, "_KNOWN", {})

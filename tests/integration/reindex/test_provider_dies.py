@@ -10,15 +10,14 @@ from django.core.management import CommandError, call_command
 
 from rag import models
 from rag.core.errors import RAGError
-from rag.core.registry import Registry
 from rag.providers.openai_compatible.embedder import EmbedderOptions, OpenAICompatibleEmbedder
 from rag.providers.remote.batches import BatchLimits
 from rag.providers.remote.retry import RetryPolicy
 from rag.services.ingest.indexing import index_file
 from rag.services.reindex.migrate import force_swap
 from rag.services.reindex.worker import resume_reindex, run_reindex
-from rag.services.wiring import registry as wiring
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply, _Handler, _Server
+from tests.fakes.model_plugins import use_provider
 from tests.fakes.openai_server import OpenAIServer
 from tests.integration.index_desk import ask, live, put, run_job
 from tests.integration.move_world import Asking, answers, filled_store, start_move, two_models
@@ -68,11 +67,7 @@ def make(model: str) -> OpenAICompatibleEmbedder:
 
 @pytest.fixture
 def server(two_models: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[MortalServer]:
-    known: dict[str, Any] = {
-        "words": "tests.integration.move_world.make",
-        "openai_compatible": "tests.integration.reindex.test_provider_dies.make",
-    }
-    monkeypatch.setattr(wiring, "_EMBEDDERS", Registry("embedding provider", known))
+    use_provider(monkeypatch, "embedding", "openai_compatible", make)
     with MortalServer() as made:
         yield made
 

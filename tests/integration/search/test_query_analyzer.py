@@ -11,14 +11,13 @@ import pytest
 
 from rag.core.analysis import CONTENT_TYPES, Entity
 from rag.core.ports import ChatRequest
-from rag.core.registry import Registry
 from rag.core.types import ChatReply
 from rag.services.search import query_analysis as query_analyzer
 from rag.services.search.query_analysis import QueryAnalyzer, merged_vocabulary
-from rag.services.wiring import registry as wiring
 from tests.factories import StoreFactory
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.loopback import Fault
+from tests.fakes.model_plugins import use_provider
 from tests.fakes.openai_server import OpenAIServer, Script
 
 MODEL = "openai_compatible:judge"
@@ -181,8 +180,7 @@ def make_broken(model: str) -> Broken:
 def test_even_a_bug_of_a_provider_does_not_reach_the_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    registry: Any = Registry("chat provider", {"broken": f"{__name__}.make_broken"})
-    monkeypatch.setattr(wiring, "_CHAT_MODELS", registry)
+    use_provider(monkeypatch, "chat", "broken", make_broken)
     assert QueryAnalyzer("broken:x").analyze(QUERY).analyzer == "rules"
 
 

@@ -12,7 +12,8 @@ from rag.core.errors import ConfigurationError, InvalidInputError, ProviderError
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import Message
 from rag.providers.scripted import Script, ScriptedChatModel
-from rag.services.wiring.registry import model_of_script, scripted
+from rag.services.plugins import configured_plugin
+from rag.services.wiring.registry import model_of_script
 from tests.contract_chat import ChatModelContract, collected
 
 
@@ -92,7 +93,7 @@ def test_a_wrong_script_is_refused_with_its_line(script: Any, message: str) -> N
 def test_a_script_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("answers: [{contains: a, answer: 好}]", encoding="utf-8")
-    model = scripted(str(path))
+    model = configured_plugin(kind="chat", name="scripted").load(str(path))
     assert model.id == f"scripted:{path}"
     assert ask(model, "a") == "好"
     assert ask(model_of_script(script={"default": "d"}, name="n"), "a") == "d"
@@ -119,4 +120,4 @@ def test_a_file_that_is_no_script_is_refused(
     if content is not None:
         path.write_text(content, encoding="utf-8")
     with pytest.raises(error, match=message):
-        scripted(str(path))
+        configured_plugin(kind="chat", name="scripted").load(str(path))

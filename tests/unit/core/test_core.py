@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from rag.core.access import Scope, StoreFacts, may_edit, may_read
 from rag.core.documents import ChunkRule, Notice
-from rag.core.errors import ConfigurationError, InvalidInputError, RAGError, UnknownNameError
-from rag.core.registry import Registry
+from rag.core.errors import InvalidInputError, RAGError
 from rag.core.types import RetrievalSettings
 
 GROUPS = st.frozensets(st.integers(1, 4), max_size=3)
@@ -50,16 +49,6 @@ def test_an_error_is_translated_before_its_values_are_filled_in() -> None:
     chinese = {"“{name}” is empty.": "“{name}”是空的。", "Fill it.": "请补上内容。"}
     assert error.localized(chinese.__getitem__) == "“a{b}”是空的。 请补上内容。"
     assert str(RAGError.from_dict(error.as_dict())) == str(error)
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"Unknown colour “x”\. Known: blue, red\."):
-        Registry("colour", {"red": "a.b", "blue": "c.d"}).get("x")
-
-
-def test_a_name_whose_package_is_missing_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigurationError, match="cannot be loaded"):
-        Registry("colour", {"red": "no_such_package.thing"}).get("red")
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(49, 0), (501, 0), (200, -1), (200, 101)])

@@ -46,7 +46,7 @@ def test_an_unknown_name_lists_the_known_ones(registry: PluginRegistry) -> None:
 
 
 def test_an_unknown_kind_lists_the_kinds(registry: PluginRegistry) -> None:
-    said = "Unknown plugin kind “sauce”. Known: enhancer, source, tool."
+    said = f"Unknown plugin kind “sauce”. Known: {', '.join(sorted(METHODS))}."
     for use in (
         lambda: registry.add("sauce", make()),
         lambda: registry.get("sauce", "files"),
@@ -99,7 +99,16 @@ def test_a_missing_part_is_named(registry: PluginRegistry, part: str) -> None:
 
 
 def test_each_kind_has_its_method(registry: PluginRegistry) -> None:
-    assert METHODS == {"source": "retrieve", "enhancer": "enhance", "tool": "run"}
+    assert METHODS == {
+        "source": "retrieve",
+        "enhancer": "enhance",
+        "tool": "run",
+        "reranker": "rerank",
+        "embedding": "load",
+        "chat": "load",
+        "parser": "parse",
+        "splitter": "split",
+    }
     with pytest.raises(ConfigurationError, match="has no “enhance”"):
         registry.add("enhancer", make())
     with pytest.raises(ConfigurationError, match="has no “description”"):
