@@ -31,8 +31,8 @@ def _option_faults() -> Iterator[CheckMessage]:
     for path, values in conf().plugin_options.items():
         kind, _, name = path.partition(".")
         if kind not in CONFIGURED or name not in PLUGINS.names(kind):
-            known = (f"{kind}.{name}" for kind in CONFIGURED for name in PLUGINS.names(kind))
-            faults: Iterable[RAGError] = [UnknownNameError("plugin", path, list(known))]
+            filed = (f"{kind}.{name}" for kind in CONFIGURED for name in PLUGINS.names(kind))
+            faults: Iterable[RAGError] = [UnknownNameError("plugin", path, list(filed))]
         elif not isinstance(values, Mapping):
             faults = [InvalidInputError("The options of {of} are no JSON object.", of=path)]
         else:

@@ -63,8 +63,9 @@ class ParserContract(ConfiguredContract):
     def test_a_file_becomes_text_with_blocks_and_pages_in_it(self, tmp_path: Path) -> None:
         found = self.parse(tmp_path, self.example())
         assert found.text.strip() and found.parser
-        for part in (*found.blocks, *found.pages):
-            assert 0 <= part.start <= part.end <= len(found.text)
+        places = [(block.start, block.end) for block in found.blocks]
+        places += [(page.start, page.end) for page in found.pages]
+        assert all(0 <= start <= end <= len(found.text) for start, end in places)
         assert found == self.parse(tmp_path, self.example())
 
     def test_damage_is_an_error_for_people_or_some_text(self, tmp_path: Path) -> None:
