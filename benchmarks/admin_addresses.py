@@ -1,4 +1,4 @@
-"""What a knowledge manager asks the desk. In: a person. Out: addresses of all lists and pages."""
+"""Admin benchmark, its requests: the addresses of all lists and pages for one person."""
 
 from __future__ import annotations
 

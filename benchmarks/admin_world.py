@@ -1,4 +1,4 @@
-"""A desk with many rows, made by the database itself. In: how many files. Out: three people.
+"""Admin benchmark, its data: many rows made by the database itself, and three users.
 
 Chunks have texts and lexical rows, no vectors: lists and their search boxes read none.
 """

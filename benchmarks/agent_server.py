@@ -1,4 +1,4 @@
-"""A web server on the scratch database. In: a folder with script and vectors. Out: its address."""
+"""Agents benchmark, its server: the product in a process on the scratch database."""
 
 from __future__ import annotations
 

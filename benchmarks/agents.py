@@ -1,4 +1,4 @@
-"""What an agent takes beside its models, many at once, and cut off. In: nothing. Out: a row.
+"""Agents benchmark: overhead beside the models, concurrent streams, resumed streams.
 
 Run ``python -m benchmarks.agents [--chunks N]``. Two servers with four connections each stand on a
 database of its own; the model is scripted and the questions' vectors are known, so that both take

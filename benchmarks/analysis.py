@@ -1,4 +1,4 @@
-"""How well the rules tell what a query wants. In: labelled questions. Out: a row of figures.
+"""Query analysis benchmark: accuracy of the rules on labelled questions.
 
 Run ``python -m benchmarks.analysis``. The rules were written with ``analysis_dev.jsonl`` before the
 eyes; ``analysis_test.jsonl`` was written after them and is only scored.

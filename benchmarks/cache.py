@@ -1,4 +1,4 @@
-"""What the cache of searches saves and costs. In: a number of chunks. Out: a row of figures.
+"""Cache benchmark: what the result cache saves and costs.
 
 Run ``python -m benchmarks.cache [--chunks N]`` (20,000). Works in a database and a Valkey of its
 own, which it freezes and kills, and removes both.

@@ -1,4 +1,4 @@
-"""The cache while its server fails, and while all ask at once. In: a world. Out: figures."""
+"""Cache benchmark: a failing Redis, and a stampede on one entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs writers that their changes are counted. In: the loaded store. Out: milliseconds."""
+"""Cache benchmark: the cost of store generations for writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers without markers whose sources are known. In: half a test set. Out: labelled sentences.
+"""Citations benchmark, its answers without markers, with labelled sentences.
 
 Each answer mixes sentences copied and lightly reworded from its passages, sentences of other
 paragraphs and other articles, and sentences with a number or denial of their own.

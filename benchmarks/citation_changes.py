@@ -1,4 +1,4 @@
-"""Quotes changed on purpose. In: a sentence of a source. Out: the same with one change.
+"""Citations benchmark, its altered quotes: one change of a sentence each.
 
 ``ALTERED`` says something else than the source, ``HONEST`` differs in typography alone. Each takes
 (quote, language, rng) and returns the quote itself where it finds nothing to change.

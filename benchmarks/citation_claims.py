@@ -1,4 +1,4 @@
-"""Claims in words of their own. In: SciFact. Out: claims, ten abstracts each, the right one."""
+"""Citations benchmark, its paraphrased claims from SciFact, with ten abstracts each."""
 
 from __future__ import annotations
 

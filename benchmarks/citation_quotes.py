@@ -1,4 +1,4 @@
-"""Sentences to quote. In: a test set. Out: one half to tune on and one to report on."""
+"""Citations benchmark, its sentences to quote, split into a tuned and a reported half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far citations can be trusted, and what they cost. In: the test sets. Out: a row of figures.
+"""Citations benchmark: precision and recall of verification and attribution, and their cost.
 
 Run ``python -m benchmarks.citations [--data DIR] [--tune] [--show KIND]``. The halves of even
 articles were tuned on (``--tune`` prints them, and keeps nothing); the row is about the odd ones.

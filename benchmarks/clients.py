@@ -1,4 +1,4 @@
-"""Searches from several processes at once. In: resolved queries. Out: how many a second."""
+"""Load clients: searches from several processes, as queries a second."""
 
 from __future__ import annotations
 

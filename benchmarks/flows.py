@@ -1,4 +1,4 @@
-"""What flows cost beside their models. In: nothing. Out: a row of figures.
+"""Flows benchmark: overhead of a run beside its models.
 
 Run ``python -m benchmarks.flows``. Works in a database of its own and drops it.
 """

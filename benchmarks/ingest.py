@@ -1,4 +1,4 @@
-"""Files to searchable chunks, as a worker does it. In: samples, a large text. Out: a row.
+"""Ingest benchmark: files to searchable chunks, by a worker.
 
 Run ``python -m benchmarks.ingest [--samples DIR] [--mb N | --full]``. Works in a database and a
 folder of its own. ``--full`` takes a text of 100 MB through the fast model too, for its memory.

@@ -1,4 +1,4 @@
-"""A worker for the ingest benchmark. In: ids of files. Out: what they took, as a line of JSON."""
+"""Ingest benchmark, its worker process; prints what the files took as JSON."""
 
 from __future__ import annotations
 

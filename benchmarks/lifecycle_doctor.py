@@ -1,4 +1,4 @@
-"""How long the doctor takes. In: the loaded store. Out: seconds, and errors that are none."""
+"""Lifecycle benchmark: duration and false alarms of the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of 1,000 chunks goes from a store that serves. In: the loaded store. Out: times."""
+"""Lifecycle benchmark: deletion of a file of 1,000 chunks while the store serves."""
 
 from __future__ import annotations
 

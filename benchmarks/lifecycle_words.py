@@ -1,4 +1,4 @@
-"""Words made anew where nothing, every weight, and every word differs. In: a store. Out: rates."""
+"""Lifecycle benchmark: terms rebuilt where nothing, every weight, or every term differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document of 30 chunks into a store that serves. In: the loaded store. Out: times, findings."""
+"""Search benchmark: a document of 30 chunks added to a store that serves."""
 
 from __future__ import annotations
 

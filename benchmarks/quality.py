@@ -1,4 +1,4 @@
-"""How well the default search answers judged questions. In: the test sets. Out: a row of figures.
+"""Quality benchmark: nDCG, recall and MRR of the default search on judged questions.
 
 Run ``python -m benchmarks.quality [--data DIR]``. Corpora are indexed into stores “eval ...” of the
 configured database and kept there; nothing else is cached, every question is embedded anew.

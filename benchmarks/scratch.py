@@ -1,4 +1,4 @@
-"""A database of its own for a benchmark. In: nothing. Out: empty tables, gone afterwards."""
+"""Scratch database of a benchmark: migrated, empty, dropped afterwards."""
 
 from __future__ import annotations
 

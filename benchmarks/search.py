@@ -1,4 +1,4 @@
-"""Speed, size and recall of the index on made-up chunks. In: a number. Out: a row of figures.
+"""Search benchmark: speed, size and recall of the index on synthetic chunks.
 
 Run ``python -m benchmarks.search [--chunks N | --full]`` (100,000; full: 1,000,000, and the doctor
 on them). Works in a database of its own and drops it.

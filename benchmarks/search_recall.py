@@ -1,4 +1,4 @@
-"""What the vector index misses, with filters and without. In: the loaded store. Out: shares."""
+"""Search benchmark: recall of the vector index, with filters and without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the index and the service answer. In: the loaded store. Out: times and rates."""
+"""Search benchmark: latency and throughput of the index and the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store of made-up chunks, loaded as an importer would. In: a spool. Out: the store, timed."""
+"""Search benchmark, its store of synthetic chunks, bulk-loaded and timed."""
 
 from __future__ import annotations
 

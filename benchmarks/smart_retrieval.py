@@ -1,4 +1,4 @@
-"""What retrieval with judgement costs or gains. In: the test sets. Out: a row of figures.
+"""Smart retrieval benchmark: ``retrieve`` in mode auto against the hybrid search.
 
 Run ``python -m benchmarks.smart_retrieval [--data DIR] [--queries N]``: the same questions by
 ``retrieve`` in mode auto and by the hybrid search, ten places each. A merged hit counts as the

@@ -1,4 +1,4 @@
-"""Made-up passages on disk, so that making them costs a load nothing. In: a folder, a number."""
+"""Spool of synthetic chunks on disk, so that making them costs a load nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store moves to another model while it is asked. In: a number of chunks. Out: a row of figures.
+"""Migration benchmark: a store moves to another embedding model while it is queried.
 
 Run ``python -m benchmarks.swap [--chunks N]`` (100,000). 20 queries a second come from a process of
 their own, first while nothing happens, then while a second space is filled, indexed, swapped in,

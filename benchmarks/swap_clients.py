@@ -1,4 +1,4 @@
-"""20 queries a second from a process of their own. In: a store. Out: times, answers, failures."""
+"""Migration benchmark, its load: 20 queries a second from a process of their own."""
 
 from __future__ import annotations
 

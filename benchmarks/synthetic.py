@@ -1,4 +1,4 @@
-"""Made-up chunks that weigh like real ones. In: a seed. Out: texts with vectors, and queries.
+"""Synthetic corpus: chunks and queries with the statistics of real ones, from a seed.
 
 Words are pieces of the e5 tokenizer's vocabulary, drawn by its own scores, which fall off as words
 in real text do; documents have a topic and names of their own. The shares below were set so that

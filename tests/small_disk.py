@@ -1,4 +1,4 @@
-"""A disk that is really full. In: a folder. Out: a place where writing fails until it is freed.
+"""Full disk: a folder where writing really fails until space is freed.
 
 It is a small file system in memory where one may be mounted; elsewhere the kernel's limit on the
 size of files stands in for it: writing fails in the same calls, for another reason.

@@ -1,4 +1,4 @@
-"""The internet on 127.0.0.1. In: names with their addresses. Out: a network for the guard.
+"""Fake internet on 127.0.0.1: names and addresses for the SSRF guard.
 
 Names are answered from a table and each connection, to whatever address, ends at a loopback server;
 what was looked up and what was connected to is kept.

@@ -1,4 +1,4 @@
-"""File Search and the Files API of the faked service. In: the SDK's requests. Out: its resources.
+"""Fake Gemini: File Search and the Files API.
 
 Counts and sizes are strings, zeros and empty lists are left out, as on the wire.
 """

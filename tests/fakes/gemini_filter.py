@@ -1,4 +1,4 @@
-"""AIP-160 filters over customMetadata. In: ``lang = "zh" AND year > 2020``. Out: yes or no.
+"""Fake Gemini: AIP-160 filters over customMetadata.
 
 Comparisons with =, !=, <, <=, >, >=, joined by AND, OR, NOT and brackets; OR binds closer than AND,
 as the standard has it. A list of texts equals each text that it holds.

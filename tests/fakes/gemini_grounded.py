@@ -1,4 +1,4 @@
-"""Answers of the faked model from stores and files. In: a question. Out: pieces, grounding.
+"""Fake Gemini: grounded answers from stores and files.
 
 Each answer is a lead, which nothing supports, and the sentence that fits best of each chunk used.
 """

@@ -1,7 +1,7 @@
-"""Gemini on 127.0.0.1, for the google-genai SDK as it is: embeddings, generateContent, files.
+"""Fake Gemini on 127.0.0.1 for the google-genai SDK as it is: embeddings, generateContent, files.
 
-In: the SDK's requests in either key case, under v1 and v1beta. Out: answers in camelCase, shaped
-as was seen on the wire. A question with files or stores is answered from what they hold.
+Takes requests in either key case, under v1 and v1beta, and answers in camelCase, shaped as was
+seen on the wire. A question with files or stores is answered from what they hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the faked service reads and finds in files. In: bytes, questions. Out: chunks, ranked.
+"""Fake Gemini: chunking and ranking of file texts.
 
 Nothing here is clever: words and pairs of Han characters are compared; equal input, equal output.
 """

@@ -1,4 +1,4 @@
-"""The resumable upload of the faked service. In: a start request, then bytes. Out: what it became.
+"""Fake Gemini: the resumable upload protocol.
 
 Every answer, errors too, has the header X-Goog-Upload-Status, unless a mode takes it away.
 """

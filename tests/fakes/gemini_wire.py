@@ -1,4 +1,4 @@
-"""Gemini's manners on the wire. In: requests in either key case. Out: camelCase; error bodies."""
+"""Fake Gemini: wire format, in either key case; error bodies."""
 
 from __future__ import annotations
 

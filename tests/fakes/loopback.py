@@ -1,4 +1,4 @@
-"""A scripted HTTP server on 127.0.0.1. In: routes and faults. Out: answers; a record of calls.
+"""Scripted HTTP server on 127.0.0.1: routes, faults and a record of calls.
 
 Model services are faked by such servers and not by patching: their SDKs run as they are.
 """

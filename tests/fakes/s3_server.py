@@ -1,4 +1,4 @@
-"""An S3 bucket on a loopback port. In: objects by key. Out: ListObjectsV2 with pages, and GET.
+"""Fake S3 bucket on a loopback port: ListObjectsV2 with pages, and GET.
 
 As Amazon and MinIO answer: keys are URL-encoded in lists where that is asked for, errors are XML.
 Signatures are not computed; the name of the access key must be the right one.

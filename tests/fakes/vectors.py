@@ -1,4 +1,4 @@
-"""Embeddings without a model. In: a text. Out: a vector that is near those of similar texts."""
+"""Fake embeddings: similar texts have near vectors."""
 
 from __future__ import annotations
 
