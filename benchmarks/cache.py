@@ -28,10 +28,8 @@ from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.search.generations import read_states
-from rag.services.search import cache_regions
+from rag.services.search import cache_regions, retrieve
 from rag.services.search.cache_regions import cache_region
-from rag.services.search.engine import run_search
-from rag.services.search.result_cache import cached_search
 from tests.fakes.valkey_server import OwnValkey
 
 N_QUESTIONS = 400
@@ -75,12 +73,12 @@ def use(redis_url: str) -> None:
 
 def ask(world: World, question: Question, *, is_logged: bool = False) -> SearchResult:
     """Return what the cached search of all edges finds."""
-    return cached_search(
+    return retrieve(
         query=question.text,
         scope=Scope.operator(),
         stores=[world.store],
         settings=SETTINGS,
-        is_logged=is_logged,
+        purpose="search" if is_logged else "answer",
     )
 
 
@@ -114,12 +112,12 @@ def _measure_kept(report: Report, world: World, place: str, redis_url: str) -> N
 
 
 def _fresh(world: World, question: Question) -> SearchResult:
-    return run_search(
+    return retrieve(
         query=question.text,
         scope=Scope.operator(),
         stores=[world.store],
         settings=SETTINGS,
-        is_logged=False,
+        purpose="evaluation",
     )
 
 

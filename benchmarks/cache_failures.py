@@ -16,9 +16,9 @@ from benchmarks.search_world import KnownVectors, World
 from benchmarks.synthetic import Question
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search import result_cache as module
+from rag.services.search import retrieval, retrieve
 from rag.services.search.cache_regions import cache_region
-from rag.services.search.engine import run_search
+from rag.services.search.retrieval import RetrievalRequest
 from tests.fakes.valkey_server import OwnValkey
 
 SETTINGS = RetrievalSettings(top_k=10)
@@ -50,9 +50,11 @@ def measure_stampede(report: Report, world: World) -> None:
     """Print how many searches are run when fifty threads ask the same, and how long all take."""
     n_run: list[float] = []
 
-    def counted(**values: object) -> SearchResult:
+    find = retrieval._retrieve_fresh
+
+    def counted(request: RetrievalRequest) -> SearchResult:
         n_run.append(time.perf_counter())
-        return run_search(**values)  # type: ignore[arg-type]
+        return find(request)
 
     (question,) = _new(world, 1, "stampede")
     gate = threading.Barrier(N_AT_ONCE)
@@ -64,7 +66,7 @@ def measure_stampede(report: Report, world: World) -> None:
         connections.close_all()
         return (time.perf_counter() - begun) * 1e3
 
-    with patch.object(module, "search", counted), ThreadPoolExecutor(N_AT_ONCE) as pool:
+    with patch.object(retrieval, "_retrieve_fresh", counted), ThreadPoolExecutor(N_AT_ONCE) as pool:
         times = list(pool.map(one, range(N_AT_ONCE)))
     report.add("50 who ask at once: searches", len(n_run), most=1)
     report.add("50 who ask at once: the last has it after ms", max(times), is_kept=False)
@@ -85,10 +87,10 @@ def _spent(world: World, question: Question) -> float:
 
 
 def _ask(world: World, question: Question) -> SearchResult:
-    return module.cached_search(
+    return retrieve(
         query=question.text,
         scope=Scope.operator(),
         stores=[world.store],
         settings=SETTINGS,
-        is_logged=False,
+        purpose="answer",
     )

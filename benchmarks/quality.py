@@ -31,7 +31,7 @@ from rag.services.evaluation.datasets import (  # noqa: E402
     ensure_corpus_store,
     evaluate_dataset,
 )
-from rag.services.search.engine import run_search  # noqa: E402
+from rag.services.search import retrieve  # noqa: E402
 
 DATA = Path("../shared/data")
 SETS = {"xquad-zh": 0.970, "xquad-en": 0.980, "scifact": None}
@@ -158,8 +158,12 @@ def searcher(corpus: str, documents: Mapping[str, str]) -> Find:
     settings = store.retrieval_settings.but(mode="hybrid", top_k=TOP_K)
 
     def find(query: str, will_do: Callable[[str], bool]) -> int:
-        result = run_search(
-            query=query, scope=Scope.operator(), stores=[store], settings=settings, is_logged=False
+        result = retrieve(
+            query=query,
+            scope=Scope.operator(),
+            stores=[store],
+            settings=settings,
+            purpose="evaluation",
         )
         return next((hit.rank for hit in result.hits if will_do(hit.text)), TOP_K + 1)
 

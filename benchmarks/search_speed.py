@@ -18,6 +18,7 @@ from rag.core.hits import Hit
 from rag.core.ports import IndexQuery
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.search.index import PostgresIndex
+from rag.services.search import retrieve
 from rag.services.search.engine import run_search
 from rag.services.wiring import registry as wiring
 
@@ -57,8 +58,12 @@ def measure_speed(report: Report, world: World, is_full: bool) -> None:
 
 def ask(world: World, question: Question, settings: RetrievalSettings) -> SearchResult:
     """Return what the search of all edges finds, logged as theirs are."""
-    return run_search(
-        query=question.text, scope=Scope.operator(), stores=[world.store], settings=settings
+    return retrieve(
+        query=question.text,
+        scope=Scope.operator(),
+        stores=[world.store],
+        settings=settings,
+        purpose="test",
     )
 
 
@@ -71,7 +76,6 @@ def resolved(world: World, question: Question, settings: RetrievalSettings) -> I
             scope=Scope.operator(),
             stores=[world.store],
             settings=settings,
-            is_logged=False,
         )
     return taken.queries[0]
 

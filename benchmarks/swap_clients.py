@@ -19,7 +19,7 @@ from benchmarks.swap_models import questions_of, use_models
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.search.engine import run_search
+from tests.index_hits import index_hits
 
 PER_SECOND = 20
 Hits = tuple[int | None, ...]
@@ -67,12 +67,11 @@ def ask_alone(store_id: int, folder: Path, seconds: float) -> ClientReport:
 
 def answer(store_id: int, query: str) -> Hits:
     """Return the chunks that a query finds."""
-    found = run_search(
+    found = index_hits(
         query=query,
         scope=Scope.operator(),
         stores=[models.Store.objects.get(pk=store_id)],
         settings=RetrievalSettings(mode="hybrid", top_k=10),
-        is_logged=False,
     )
     return tuple(hit.chunk_id for hit in found.hits)
 

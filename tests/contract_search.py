@@ -21,10 +21,10 @@ from rag.providers.postgres.search.index import PostgresIndex
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
-from rag.services.search.engine import run_search
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, SpaceFactory, StoreFactory, publish
+from tests.index_hits import index_hits
 
 OPERATOR = Scope.operator()
 THINGS = ("pump", "valve", "motor", "sensor", "filter", "gasket")
@@ -125,11 +125,10 @@ class SearchIndexContract:
         stores = list(models.Store.objects.filter(pk__in=[store.pk for store in stores]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(wiring, "index", lambda: index)
-            found = run_search(
+            found = index_hits(
                 query=query,
                 scope=scope,
                 stores=stores,
-                is_logged=False,
                 settings=RetrievalSettings(**{"top_k": 10, **values}),
             )
         return list(found.hits)

@@ -7,12 +7,8 @@ from typing import Any
 
 INTENTS = ("find_specific", "lookup", "understand", "explore", "compare", "general")
 COMPLEXITIES = ("simple", "medium", "complex")
-MODE_OF_INTENT = {
-    "find_specific": "keyword",
-    "lookup": "keyword",
-    "understand": "semantic",
-    "explore": "semantic",
-}
+# What is looked for letter by letter; a vector says nothing about it.
+EXACT_TYPES = frozenset(("identifier", "quote", "title"))
 # In a vocabulary, what such a key and an entity type name is no thing but the content types where
 # things of the type are written about: {"content_types:product": ["manual"]}.
 CONTENT_TYPES = "content_types:"
@@ -39,8 +35,9 @@ class QueryAnalysis:
 
     @property
     def mode(self) -> str:
-        """Return the retrieval mode that suits the intent."""
-        return MODE_OF_INTENT.get(self.intent, "hybrid")
+        """Return keyword for a query of codes, quotes and titles alone, else hybrid."""
+        exact = {entity.value for entity in self.entities if entity.type in EXACT_TYPES}
+        return "keyword" if self.keywords and exact.issuperset(self.keywords) else "hybrid"
 
     @property
     def top_k(self) -> int:

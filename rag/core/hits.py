@@ -57,6 +57,13 @@ class Hit:
         """Return what the hit's document is called by programs: our file's id, or the source's."""
         return self.external_id or ("" if self.file_id is None else str(self.file_id))
 
+    @property
+    def chunk_ids(self) -> tuple[int, ...]:
+        """Return the chunks whose text it has: one, or those that were merged into it."""
+        parts = (self.data or {}).get("chunks", ()) if self.chunk_id is not None else ()
+        ids = [self.chunk_id, *(part["chunk_id"] for part in parts)]
+        return tuple(dict.fromkeys(pk for pk in ids if pk is not None))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form that agents, flows and the API show; ``from_dict`` reads it.
 

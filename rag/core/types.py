@@ -82,6 +82,11 @@ class RetrievalSettings:
         """Return a copy with some values replaced, checked like new ones."""
         return replace(self, **changes)
 
+    def in_mode(self, mode: str) -> Self:
+        """Return the settings in another mode; ``auto`` leaves their own."""
+        changed = replace(self, mode=mode)
+        return self if mode == "auto" else changed
+
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-safe dict that ``from_dict`` takes back."""
         return {**asdict(self), "content_types": list(self.content_types)}
@@ -125,7 +130,7 @@ def _check_filters(content_types: Any, metadata: Any) -> None:
 class SearchResult:
     """The hits of one query with the decisions that led to them; times are milliseconds.
 
-    ``analysis`` is there where it decided on ``top_k``. ``rerank`` says who ranked the hits again:
+    ``metadata`` tells every decision, JSON-safe. ``rerank`` says who ranked the hits again:
     empty for nobody, ``failed`` when it was asked for and the order is that of the index.
     ``confidence``, 0 to 1, is how sure the search is of the best hits; None where there are none.
     ``store_ids`` are the stores that were searched: those asked for that the caller may read.
@@ -142,6 +147,7 @@ class SearchResult:
     rerank: str = ""
     confidence: float | None = None
     store_ids: tuple[int, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

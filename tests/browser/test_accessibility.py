@@ -17,7 +17,7 @@ from agents import models as agent_models
 from rag import models
 from rag.core.access import Scope
 from rag.services.evaluation.runs import evaluate_store
-from rag.services.search.engine import run_search
+from rag.services.search.retrieval import retrieve
 from tests.browser.visitor import Visitor, visitor
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import OPEN
@@ -294,7 +294,7 @@ def _a_question_is_traced_and_a_run_drawn(somebody: Visitor, desk: Desk) -> None
     page = somebody.page
     # By words alone: the question needs no model.
     words = desk.store.retrieval_settings.but(mode="keyword", top_k=3)
-    run_search(query="pump serviced", scope=Scope.operator(), stores=[desk.store], settings=words)
+    retrieve(query="pump serviced", scope=Scope.operator(), stores=[desk.store], settings=words)
     somebody.go("/admin/rag/querylog/?q=serviced")
     page.click("#result_list tbody th a")
     page.wait_for_url(re.compile("/querylog/.*/change/"))

@@ -18,8 +18,7 @@ from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chu
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import set_chunks_enabled, update_file
 from rag.services.search import cache_regions
-from rag.services.search.engine import run_search
-from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import retrieve
 from rag.services.stores.lifecycle import delete_store
 from tests.factories import (
     FileFactory,
@@ -50,13 +49,13 @@ class World:
 
     def find(self, query: str = QUERY, **values: Any) -> SearchResult:
         """Search as the reader would, through the cache."""
-        values = {"scope": self.scope, "is_logged": False} | values
-        return cached_search(query=query, stores=[self.fresh_store()], **values)
+        values = {"scope": self.scope, "purpose": "answer"} | values
+        return retrieve(query=query, stores=[self.fresh_store()], **values)
 
     def find_anew(self, query: str = QUERY, **values: Any) -> SearchResult:
         """Search as the reader would, without the cache."""
-        values = {"scope": self.scope, "is_logged": False} | values
-        return run_search(query=query, stores=[self.fresh_store()], **values)
+        values = {"scope": self.scope, "purpose": "evaluation"} | values
+        return retrieve(query=query, stores=[self.fresh_store()], **values)
 
     def fresh_store(self) -> models.Store:
         """Return the store as it is now; what is gone as it was."""
@@ -90,7 +89,7 @@ def is_cached(result: SearchResult) -> bool:
 
 def plain(result: SearchResult) -> SearchResult:
     """Return the result without its times, which never are the same."""
-    return replace(result, timings_ms={})
+    return replace(result, timings_ms={}, metadata={**result.metadata, "timings_ms": {}})
 
 
 def _update(**values: Any) -> Callable[[World], object]:

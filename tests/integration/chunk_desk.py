@@ -10,8 +10,8 @@ from django.db import connection
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.search.engine import run_search
 from rag.services.wiring import registry as wiring
+from tests.index_hits import index_hits
 from tests.integration.index_desk import WatchedEmbedder
 
 OPERATOR = Scope.operator()
@@ -27,7 +27,7 @@ def watch_words(store: models.Store, monkeypatch: pytest.MonkeyPatch) -> Watched
 def found(store: models.Store, query: str, **settings: Any) -> list[int | None]:
     """Return the chunks that a search finds, best first."""
     chosen = RetrievalSettings(**{"mode": "keyword", **settings})
-    result = run_search(query=query, scope=OPERATOR, stores=[store], settings=chosen)
+    result = index_hits(query=query, scope=OPERATOR, stores=[store], settings=chosen)
     return [hit.chunk_id for hit in result.hits]
 
 

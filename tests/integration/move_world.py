@@ -16,10 +16,10 @@ from rag.core.errors import ProviderError
 from rag.core.types import RetrievalSettings
 from rag.services.reindex.runs import ReindexOptions, start_reindex
 from rag.services.reindex.worker import run_reindex
-from rag.services.search.engine import run_search
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.fakes.model_plugins import use_provider
 from tests.fakes.words_embedder import WordsEmbedder
+from tests.index_hits import index_hits
 
 OPERATOR = Scope.operator()
 OLD, NEW = "words:64", "words:32"
@@ -105,11 +105,10 @@ def answers(store: models.Store) -> dict[str, tuple[Any, ...]]:
 
 def answer(store: models.Store, query: str) -> tuple[Any, ...]:
     """Return the hits of one query: (chunk, score to four places), best first."""
-    found = run_search(
+    found = index_hits(
         query=query,
         scope=OPERATOR,
         stores=[store],
-        is_logged=False,
         settings=RetrievalSettings(mode="hybrid", top_k=5),
     )
     return tuple((hit.chunk_id, round(hit.score, 4)) for hit in found.hits)

@@ -133,7 +133,7 @@ def search_agent_stores(
     judged = filter_by_threshold(
         query=query,
         hits=found.hits,
-        models_of=_models_of(stores, found.result.routes.keys()),
+        models_of=_models_of(stores, found.routes.keys()),
         vector_threshold=config.vector_threshold,
         bm25_threshold=config.bm25_threshold,
     )

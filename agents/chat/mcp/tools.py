@@ -116,11 +116,7 @@ class SearchTool:
         settings = stores[0].retrieval_settings
         settings = settings.but(top_k=asked.top_k) if asked.top_k else settings
         found = retrieve(
-            query=asked.query,
-            scope=scope,
-            stores=stores,
-            settings=settings,
-            retrieval_mode=asked.mode,
+            query=asked.query, scope=scope, stores=stores, settings=settings.in_mode(asked.mode)
         )
         call.deadline.check()
         slugs = {store.pk: store.slug for store in stores}

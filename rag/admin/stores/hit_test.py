@@ -21,6 +21,7 @@ from rag.admin.ui.highlight import split_matches
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
+from rag.core.analysis import QueryAnalysis
 from rag.core.errors import RAGError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
@@ -61,22 +62,20 @@ COMPLEXITY_LABELS = {
 
 _FALLBACKS = {
     "nothing_found": gettext_lazy("nothing was found"),
-    "few_words": gettext_lazy("the first hit holds too few of the words"),
-    "missing_name": gettext_lazy("no hit holds the name in the question"),
 }
 
 
 def hit_test_context(trial: HitTest, *, others: Sequence[HitTest]) -> dict[str, Any]:
     """Return a result's template context: hits with highlights and ranks in ``others``, timings."""
-    retrieval, result = trial.retrieval, trial.retrieval.result
-    analysis = retrieval.analysis
-    found = {hit.chunk_id for hit in retrieval.hits}
-    times = retrieval.metadata["timings_ms"]
+    result = trial.result
+    analysis = result.analysis or QueryAnalysis()
+    found = {chunk_id for hit in result.hits for chunk_id in hit.chunk_ids}
+    times = result.metadata["timings_ms"]
     return {
         "trial": trial,
         "result": result,
         "settings": trial.settings,
-        "hits": [_hit_context(hit, trial, others) for hit in retrieval.hits],
+        "hits": [_hit_context(hit, trial, others) for hit in result.hits],
         "mode": MODE_LABELS.get(result.mode, result.mode),
         "times": [
             (STEP_LABELS.get(name, name), times[name]) for name in STEP_LABELS if name in times
@@ -87,10 +86,10 @@ def hit_test_context(trial: HitTest, *, others: Sequence[HitTest]) -> dict[str, 
         "intent": INTENT_LABELS.get(analysis.intent, analysis.intent),
         "complexity": COMPLEXITY_LABELS.get(analysis.complexity, analysis.complexity),
         "analysis": analysis,
-        "metadata": retrieval.metadata,
+        "metadata": result.metadata,
         "fallbacks": ", ".join(
             str(_FALLBACKS.get(reason, reason))
-            for reason in retrieval.metadata["fallback_reasons"].values()
+            for reason in result.metadata["fallback_reasons"].values()
         ),
         "missing": [
             one for one in trial.expected if one.chunk_ids is not None and not one.chunk_ids & found
@@ -108,7 +107,9 @@ def _hit_context(hit: Hit, trial: HitTest, others: Sequence[HitTest]) -> dict[st
         # A term of the index is a stem; people know the word as it stands.
         "words": list(matched) or hit.matched_terms,
         "is_expected": any(
-            hit.file_id == one.file_id if one.chunk_ids is None else hit.chunk_id in one.chunk_ids
+            hit.file_id == one.file_id
+            if one.chunk_ids is None
+            else not one.chunk_ids.isdisjoint(hit.chunk_ids)
             for one in trial.expected
         ),
         "elsewhere": _rank_elsewhere(others[0], hit) if others else "",
@@ -117,7 +118,7 @@ def _hit_context(hit: Hit, trial: HitTest, others: Sequence[HitTest]) -> dict[st
 
 def _rank_elsewhere(other: HitTest, hit: Hit) -> str:
     """Return the rank of a hit under the other settings, in words."""
-    for there in other.retrieval.hits:
+    for there in other.result.hits:
         if there.chunk_id == hit.chunk_id:
             moved = there.rank - hit.rank
             return (
@@ -193,7 +194,7 @@ class HitTestPage(StorePage):
             hit_test_context(trial, others=[o for o in trials if o is not trial])
             for trial in trials
         ]
-        return {"trials": shown, "result": trials[0].retrieval.result, "hits": shown[0]["hits"]}
+        return {"trials": shown, "result": trials[0].result, "hits": shown[0]["hits"]}
 
     def _run(self, query: str, form: SettingsForm) -> HitTest:
         return run_hit_test(

@@ -33,14 +33,8 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
     """
     scope = require_caller(request, "read").scope
     stores = find_stores(names=body.stores, scope=scope)
-    settings = _settings(stores, body)
-    found = retrieve(
-        query=body.query,
-        scope=scope,
-        stores=stores,
-        settings=settings,
-        retrieval_mode=body.retrieval_mode,
-    )
+    settings = _settings(stores, body).in_mode(body.retrieval_mode)
+    found = retrieve(query=body.query, scope=scope, stores=stores, settings=settings)
     builder = ContextBuilder(settings.context_tokens)
     context_type = body.context_type or settings.context_type
     context = builder.build(body.query, found.hits, context_type)

@@ -16,7 +16,7 @@ from rag.core.rag_node import MULTIMODAL
 from rag.services.answers.grounded import GroundedChat, GroundedGemini
 from rag.services.answers.pipeline import AnswerJob, run_job, store_context, stream_job
 from rag.services.gemini import gemini_file_search
-from rag.services.search import cached_search, files_matching_metadata
+from rag.services.search import files_matching_metadata, retrieve
 from rag.services.stores import find_stores
 from rag.services.usage import check_budget
 from rag.services.wiring.accounts import chat_for
@@ -88,12 +88,12 @@ def prepare_stores(
     settings = stores[0].retrieval_settings
     if question.top_k is not None:
         settings = settings.but(top_k=min(question.top_k, 200))
-    result = cached_search(
+    result = retrieve(
         query=question.text,
         scope=scope,
         stores=stores,
         settings=settings,
-        is_logged=False,
+        purpose="answer",
         files=files_matching_metadata(text=question.metadata_filter, stores=stores),
     )
     deadline.check()

@@ -22,7 +22,7 @@ from rag.services.answers.file_search import prepare_stores
 from rag.services.answers.grounded import GroundedGemini
 from rag.services.answers.pipeline import AnswerJob, ChatCall, run_job, store_context, stream_job
 from rag.services.answers.remote_result import metadata_filter_text, remote_answer
-from rag.services.search import cached_search, log_query, validated_query
+from rag.services.search import log_query, retrieve, validated_query
 from rag.services.wiring.accounts import chat_for
 from rag.stages.citing.render import Part
 
@@ -74,8 +74,8 @@ def _prepare(
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings
-    result = cached_search(
-        query=question, scope=scope, stores=stores, settings=settings, is_logged=False
+    result = retrieve(
+        query=question, scope=scope, stores=stores, settings=settings, purpose="answer"
     )
     return StoreAnswer(
         question=result.query,

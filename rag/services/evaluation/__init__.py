@@ -10,6 +10,7 @@ from rag.services.evaluation.datasets import (
     check_limit,
     ensure_corpus_store,
     evaluate_folder,
+    rank_documents,
 )
 from rag.services.evaluation.golden_csv import FIELDS, MAX_BYTES, export_questions, import_questions
 from rag.services.evaluation.golden_questions import (
@@ -47,6 +48,7 @@ __all__ = [
     "export_questions",
     "fail_evaluation",
     "import_questions",
+    "rank_documents",
     "run_evaluation_job",
     "run_hit_test",
     "save_question",

@@ -15,7 +15,7 @@ from rag.core.ports import ChatModel
 from rag.core.types import Citation, RetrievalSettings
 from rag.services.answers import StoreAnswer, run_job, store_context
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
-from rag.services.search import override_space, run_search
+from rag.services.search import override_space, retrieve
 from rag.services.wiring.accounts import chat_for
 
 
@@ -52,8 +52,12 @@ def _answer_question(
     chat: ChatModel, run: models.EvaluationRun, query: str, expected: Sequence[ExpectedTarget]
 ) -> dict[str, Any]:
     settings = RetrievalSettings.from_dict(run.settings)
-    found = run_search(
-        query=query, scope=Scope.operator(), stores=[run.store], settings=settings, is_logged=False
+    found = retrieve(
+        query=query,
+        scope=Scope.operator(),
+        stores=[run.store],
+        settings=settings,
+        purpose="evaluation",
     )
     job = StoreAnswer(
         question=found.query,

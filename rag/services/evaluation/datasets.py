@@ -21,13 +21,14 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.documents import Chunk, Page
 from rag.core.errors import ConflictError, InvalidInputError, UnknownNameError
+from rag.core.hits import Hit
 from rag.core.ports import Embedder
 from rag.evals.datasets import Dataset, read_dataset
 from rag.evals.metrics import score_rankings
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.index import build_pending_indexes
 from rag.services.ingest import chunk_digest, indexed_text
-from rag.services.search import run_search
+from rag.services.search import retrieve
 from rag.services.stores import create_store, delete_store
 from rag.services.wiring import registry as wiring
 from rag.stages.text.terms import VERSION
@@ -222,6 +223,19 @@ def check_limit(*, limit: int | None) -> None:
         raise InvalidInputError("The limit is {limit}.", hint="Allowed: 1 or more.", limit=limit)
 
 
+def rank_documents(ids: Sequence[str], judged: Mapping[str, int], hits: Sequence[Hit]) -> list[str]:
+    """Return the document that each hit stands for: a judged one of its pages, or its first.
+
+    Page n of the corpus is the n-th of ``ids``; a hit merged of neighbours has several pages.
+    """
+    rankings = []
+    for hit in hits:
+        if hit.page_first:
+            pages = ids[hit.page_first - 1 : hit.page_last or hit.page_first]
+            rankings.append(max(pages, key=lambda one: judged.get(one, 0)))
+    return rankings
+
+
 def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _silent) -> Evaluation:
     """Search with every query of a dataset at hand and return the figures."""
     if mode not in MODES:
@@ -236,10 +250,14 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
     rankings: dict[str, list[str]] = {}
     times: list[float] = []
     for key, query in dataset.queries.items():
-        result = run_search(
-            query=query, scope=Scope.operator(), stores=[store], settings=settings, is_logged=False
+        result = retrieve(
+            query=query,
+            scope=Scope.operator(),
+            stores=[store],
+            settings=settings,
+            purpose="evaluation",
         )
-        rankings[key] = [ids[hit.page_first - 1] for hit in result.hits if hit.page_first]
+        rankings[key] = rank_documents(ids, dataset.judgements.get(key, {}), result.hits)
         times.append(result.timings_ms["sql"])
         on_progress("searching", 1, len(dataset.queries))
     assert store.space is not None, "the evaluation's own store is local"

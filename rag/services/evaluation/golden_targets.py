@@ -78,4 +78,4 @@ def rank_targets(expected: Sequence[ExpectedTarget], hits: Sequence[Hit]) -> lis
 def _matches(expected: ExpectedTarget, hit: Hit) -> bool:
     if expected.chunk_ids is None:
         return hit.file_id == expected.file_id
-    return hit.chunk_id in expected.chunk_ids
+    return not expected.chunk_ids.isdisjoint(hit.chunk_ids)

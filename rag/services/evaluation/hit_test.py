@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.types import RetrievalSettings
+from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.answers import ContextBuilder
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
 from rag.services.search import (
-    Retrieval,
     filter_by_threshold,
     retrieve,
-    run_search,
     validated_query,
 )
 from rag.stages.prompting.context import Context
@@ -27,7 +25,7 @@ class HitTest:
     """
 
     settings: RetrievalSettings
-    retrieval: Retrieval
+    result: SearchResult
     context: Context
     confidence: float
     expected: tuple[ExpectedTarget, ...]
@@ -41,9 +39,7 @@ def run_hit_test(
     Raises what ``retrieve`` raises.
     """
     query = validated_query(query=query)
-    found = retrieve(
-        query=query, scope=scope, stores=[store], settings=settings, search_engine=run_search
-    )
+    found = retrieve(query=query, scope=scope, stores=[store], settings=settings, purpose="test")
     context = ContextBuilder(settings.context_tokens).build(
         query, found.hits, settings.context_type
     )

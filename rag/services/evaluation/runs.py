@@ -18,7 +18,7 @@ from rag.core.errors import CancelledError, InvalidInputError
 from rag.core.types import RetrievalSettings
 from rag.evals.metrics import mean_scores, score_each
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets, rank_targets
-from rag.services.search import override_space, run_search
+from rag.services.search import override_space, retrieve
 
 States = models.EvaluationRun.State
 # The measures look at ten hits, however few a reader would be shown.
@@ -122,12 +122,12 @@ def run_evaluation(
             wanted = [one for one in expected.get(question.pk, ()) if not one.is_lost]
             if not wanted:
                 continue
-            hits = run_search(
+            hits = retrieve(
                 query=question.query,
                 scope=Scope.operator(),
                 stores=[store],
                 settings=deep,
-                is_logged=False,
+                purpose="evaluation",
             ).hits
             found = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
             results.append(QuestionResult(question, wanted, rank_targets(wanted, hits), found))

@@ -18,8 +18,13 @@ from rag.evals.metrics import score_each
 from rag.evals.paired import PairedComparison, compare_paired
 from rag.providers.postgres.search.recall import sample_recall
 from rag.providers.postgres.vectors.spaces import index_name, valid_indexes
-from rag.services.evaluation import compare_runs, ensure_corpus_store, evaluate_store
-from rag.services.search import run_search
+from rag.services.evaluation import (
+    compare_runs,
+    ensure_corpus_store,
+    evaluate_store,
+    rank_documents,
+)
+from rag.services.search import retrieve
 
 MAIN, TOP_K = "nDCG@10", 10
 # Below it the index, not the model, loses hits.
@@ -47,10 +52,14 @@ def _scores(dataset: Dataset, model: str) -> dict[str, dict[str, float]]:
     ids = list(dataset.documents)
     rankings: dict[str, list[str]] = {}
     for key, query in dataset.queries.items():
-        found = run_search(
-            query=query, scope=Scope.operator(), stores=[store], settings=settings, is_logged=False
+        found = retrieve(
+            query=query,
+            scope=Scope.operator(),
+            stores=[store],
+            settings=settings,
+            purpose="evaluation",
         )
-        rankings[key] = [ids[hit.page_first - 1] for hit in found.hits if hit.page_first]
+        rankings[key] = rank_documents(ids, dataset.judgements.get(key, {}), found.hits)
     return score_each(dataset.judgements, rankings)
 
 

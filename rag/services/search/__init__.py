@@ -11,7 +11,7 @@ from rag.services.search.confidence import (
     filter_by_threshold,
     lexical_overlap,
 )
-from rag.services.search.engine import run_search, validated_query
+from rag.services.search.engine import validated_query
 from rag.services.search.query_log import log_citations, log_query, purge_queries
 from rag.services.search.reranking import (
     apply_ranking_answer,
@@ -19,17 +19,14 @@ from rag.services.search.reranking import (
     ranks_without_chat,
     rerank_hits,
 )
-from rag.services.search.result_cache import cached_search
-from rag.services.search.retrieval import Retrieval, retrieve
+from rag.services.search.retrieval import retrieve
 from rag.services.search.smart_retriever import SmartRetriever
 from rag.services.search.targets import files_matching_metadata, override_space, resolve_targets
 
 __all__ = [
-    "Retrieval",
     "SmartRetriever",
     "apply_ranking_answer",
     "cache_region",
-    "cached_search",
     "calibrated_similarity",
     "files_matching_metadata",
     "filter_by_threshold",
@@ -43,6 +40,5 @@ __all__ = [
     "rerank_hits",
     "resolve_targets",
     "retrieve",
-    "run_search",
     "validated_query",
 ]

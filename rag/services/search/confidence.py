@@ -14,9 +14,8 @@ from typing import NamedTuple
 from rag import models
 from rag.conf import conf
 from rag.core.hits import Hit
-from rag.core.ports import StoreTarget
 from rag.stages.query.analyze import analyze_query
-from rag.stages.text.terms import index_terms, query_terms
+from rag.stages.text.terms import content_terms, index_terms
 
 
 class _QueryTerms(NamedTuple):
@@ -41,8 +40,8 @@ def lexical_overlap(*, query: str, text: str, matched: Collection[str] = ()) -> 
 
 @lru_cache(maxsize=256)
 def _query_terms(query: str) -> _QueryTerms:
-    content = query_terms(" ".join(analyze_query(query, {}).keywords) or query)
-    return _QueryTerms(content, content.keys() <= query_terms(query).keys())
+    content = content_terms(" ".join(analyze_query(query, {}).keywords) or query)
+    return _QueryTerms(content, content.keys() <= content_terms(query).keys())
 
 
 # Hits are judged when they are found, and again by an agent.
@@ -141,11 +140,12 @@ N_JUDGED = 3
 
 
 def search_confidence(
-    *, query: str, hits: Sequence[Hit], targets: Sequence[StoreTarget]
+    *, query: str, hits: Sequence[Hit], models_of: Mapping[int, str]
 ) -> float | None:
-    """Return how sure the search is of its best hits, None where there are none."""
+    """Return how sure the search is of its best hits, None where there are none.
+
+    ``models_of`` names the models searched with, which a move may have left behind by now.
+    """
     if not hits:
         return None
-    # A target names the model that was searched with, which a move may have left behind by now.
-    models_of = {target.store_id: target.model for target in targets}
     return filter_by_threshold(query=query, hits=hits[:N_JUDGED], models_of=models_of).confidence

@@ -1,4 +1,4 @@
-"""Result cache: the search, answered from what an equal search found in the same store states.
+"""Result cache: retrieval, answered from what an equal one found in the same store states.
 
 The generations of the stores are read first and the search runs then: what is kept under a state
 was found in it or in a newer one, and a newer one has another key. So a cached result is never
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,7 @@ from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.cache.dataclass_json import from_json, to_json
 from rag.providers.postgres.search.generations import StoreState, read_states
 from rag.services.search.cache_regions import cache_region
-from rag.services.search.engine import run_search, validated_query
-from rag.services.search.query_analysis import merged_vocabulary
-from rag.services.search.query_log import log_query
-from rag.stages.query.analyze import analyze_query
-from rag.stages.text.terms import VERSION, is_han, short_han_phrase
+from rag.stages.text.terms import VERSION
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PARTS = ("core", "models", "providers", "services", "stages")
@@ -63,8 +58,6 @@ def search_cache_key(
     parts = [
         extra,
         normalize_query(query),
-        is_han(query),
-        short_han_phrase(query),
         scope.fingerprint,
         settings.hash,
         [[*asdict(state).values()] for state in states],
@@ -73,13 +66,6 @@ def search_cache_key(
         _model_settings(settings),
     ]
     return CacheKey(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"), ttl_s)
-
-
-def analysis_fingerprint(query: str, stores: Sequence[models.Store]) -> Any:
-    """Return what decides on the number of hits: spellings may share it, or a model reads them."""
-    vocabulary, model = merged_vocabulary(stores=stores), conf().analysis_model
-    analysis = [model, query] if model else analyze_query(query, vocabulary).as_dict()
-    return [vocabulary, analysis]
 
 
 def normalize_query(query: str) -> str:
@@ -116,81 +102,44 @@ def _code_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def cached_search(
-    *,
-    query: str,
-    scope: Scope,
-    stores: Sequence[models.Store],
-    settings: RetrievalSettings | None = None,
-    is_logged: bool = True,
-    files: FileFilter | None = None,
-) -> SearchResult:
-    """Return what ``run_search`` returns, from the cache where that is the same.
-
-    A kept result has only the times ``cache`` and ``total``; a fresh one has ``cache`` beside its
-    own. Errors are those of ``run_search`` and never kept.
-    """
-    started = time.perf_counter()
-    query = validated_query(query=query)
-    if settings is None and stores:
-        settings = stores[0].retrieval_settings
-    search_now = partial(
-        run_search,
-        query=query,
-        scope=scope,
-        stores=stores,
-        settings=settings,
-        is_logged=is_logged,
-        files=files,
-    )
-    key = settings and _key(query, scope, stores, settings, files)
-    if not key:
-        return search_now()
-    fresh: list[SearchResult] = []
-
-    def work() -> tuple[bytes, float]:
-        fresh.append(search_now())
-        result = replace(fresh[0], query="", timings_ms={})
-        return to_json(result), 0.0 if _is_degraded(result) else key.ttl_s
-
-    found = cache_region("results").fetch(key.payload, work)
-    kept = None if fresh else from_json(SearchResult, found)
-    if kept is None:
-        return _with_cache_time(fresh[0] if fresh else search_now(), started)
-    spent_ms = (time.perf_counter() - started) * 1e3
-    times_ms = {"cache": spent_ms, "total": spent_ms}
-    result = replace(kept, query=query, timings_ms=times_ms)
-    if is_logged:
-        log_query(result=result, scope=scope)
-    return result
-
-
-def _with_cache_time(result: SearchResult, started: float) -> SearchResult:
-    total_ms = (time.perf_counter() - started) * 1e3
-    cache_ms = total_ms - result.timings_ms.get("total", 0.0)
-    return replace(result, timings_ms={**result.timings_ms, "cache": cache_ms, "total": total_ms})
-
-
-def _key(
+def retrieval_key(
     query: str,
     scope: Scope,
     stores: Sequence[models.Store],
     settings: RetrievalSettings,
     files: FileFilter | None,
 ) -> CacheKey | None:
-    """Return the key of a search that may be kept; a store that was deleted has no state."""
+    """Return the key of a retrieval that may be kept; a store that was deleted has no state."""
     ids = {store.pk for store in stores}
     states = read_states(ids)
     key = None
     if ids and len(states) == len(ids):
-        analysis = analysis_fingerprint(query, stores) if settings.top_k is None else "given"
-        extra = [analysis, files and sorted(files.file_ids)]
+        names = sorted({store.pk: store.vocabulary for store in stores}.items())
+        extra = [names, conf().analysis_model, files and sorted(files.file_ids)]
         key = search_cache_key(
             query=query, scope=scope, settings=settings, states=states, extra=extra
         )
     if key is None:
         cache_region("results").count("bypasses")
     return key
+
+
+def fetch_result(key: CacheKey | None, work: Callable[[], SearchResult]) -> SearchResult:
+    """Return what is kept under ``key``, without timings, else what ``work`` finds.
+
+    Errors are those of ``work`` and never kept.
+    """
+    if key is None:
+        return work()
+    fresh: list[SearchResult] = []
+
+    def find() -> tuple[bytes, float]:
+        fresh.append(work())
+        result = replace(fresh[0], query="", timings_ms={})
+        return to_json(result), 0.0 if _is_degraded(result) else key.ttl_s
+
+    found = cache_region("results").fetch(key.payload, find)
+    return fresh[0] if fresh else from_json(SearchResult, found) or work()
 
 
 def _is_degraded(result: SearchResult) -> bool:

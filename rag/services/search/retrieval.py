@@ -1,7 +1,7 @@
-"""Retrieval: query analysis, search, fallback to hybrid, deduplication, merging and reranking.
+"""Retrieval: the one door to search, for answers, agents, flows, APIs, evaluation and hit tests.
 
-Mode by intent, number by complexity, files by what the query names; afterwards duplicates go,
-neighbours become one, and no file takes all places. Every decision is in the metadata.
+Analysis, hybrid search, deduplication, merging, reranking, confidence; behind the result cache.
+Every decision is in the metadata.
 """
 
 from __future__ import annotations
@@ -10,103 +10,38 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
-
-from django.db import connection
+from typing import Literal
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.analysis import QueryAnalysis
-from rag.core.errors import InvalidInputError, UnknownNameError
-from rag.core.hits import Hit
-from rag.core.types import MODES, RetrievalSettings, SearchResult
-from rag.services.search.engine import validated_query
+from rag.core.ports import FileFilter
+from rag.core.types import RetrievalSettings, SearchResult
+from rag.services.search.confidence import search_confidence
+from rag.services.search.engine import Candidates, run_search, validated_query
+from rag.services.search.postprocessing import PostprocessedHits, postprocess_hits
 from rag.services.search.query_analysis import QueryAnalyzer, merged_vocabulary
 from rag.services.search.query_log import log_query
 from rag.services.search.reranking import rerank_by_settings, rerank_pool_size
-from rag.services.search.result_cache import cached_search
-from rag.services.search.targets import content_types_for_entities
+from rag.services.search.result_cache import fetch_result, normalize_query, retrieval_key
+from rag.services.search.targets import check_searchable, content_types_for_entities
 from rag.services.stores import stores_with_vocabulary
-from rag.stages.ranking.coverage import find_coverage_gap
-from rag.stages.ranking.diversify import diversify, drop_duplicates
-from rag.stages.ranking.merge import MAX_GAP, merge_neighbours
-
-# All texts between neighbours by one statement, whichever files they are in.
-_READ = """
-SELECT w.file_id, w.first, substr(f.canonical_text, w.first + 1, w.last - w.first)
-FROM unnest(%s::bigint[], %s::int[], %s::int[]) AS w(file_id, first, last)
-  JOIN rag_file f ON f.id = w.file_id
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class PostprocessedHits:
-    """Hits numbered from 1, how many repeated others and how many went into a neighbour."""
-
-    hits: tuple[Hit, ...]
-    n_dropped: int
-    n_merged: int
-
-
-def postprocess_hits(*, hits: Sequence[Hit], top_k: int) -> PostprocessedHits:
-    """Return at most ``top_k``: without duplicates, neighbours merged, of several files."""
-    distinct, n_dropped = drop_duplicates(hits)
-    merged, n_merged = merge_neighbours(distinct, _Canonical(_runs(distinct)))
-    return PostprocessedHits(tuple(diversify(merged, top_k)), n_dropped, n_merged)
-
-
-def _runs(hits: Sequence[Hit]) -> list[tuple[int, int, int]]:
-    """Return where hits stand close together: file, first character, last."""
-    spans = sorted((hit.file_id, hit.char_start, hit.char_end) for hit in hits if hit.file_id)
-    runs: list[tuple[int, int, int]] = []
-    lone = True
-    for file_id, start, end in spans:
-        if runs and runs[-1][0] == file_id and start - runs[-1][2] <= MAX_GAP:
-            runs[-1] = (file_id, runs[-1][1], max(runs[-1][2], end))
-            lone = False
-            continue
-        if runs and lone:
-            runs.pop()
-        runs.append((file_id, start, end))
-        lone = True
-    return runs[:-1] if lone else runs
-
-
-class _Canonical:
-    """The texts of runs, read when the first is asked for; others are empty."""
-
-    def __init__(self, runs: Sequence[tuple[int, int, int]]) -> None:
-        self._runs = runs
-        self._texts: dict[tuple[int, int], str] | None = None
-
-    def __call__(self, file_id: int, start: int, end: int) -> str:
-        if self._texts is None:
-            self._texts = _read(self._runs)
-        for run_id, first, last in self._runs:
-            if run_id == file_id and first <= start and end <= last:
-                text = self._texts.get((file_id, first), "")
-                return text[start - first : end - first]
-        return ""
-
-
-def _read(runs: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
-    with connection.cursor() as cursor:
-        cursor.execute(_READ, [list(column) for column in zip(*runs, strict=True)])
-        return {(file_id, first): text for file_id, first, text in cursor.fetchall()}
-
 
 MAX_CANDIDATES = 200
-SearchEngine = Callable[..., SearchResult]
+SearchEngine = Callable[..., Candidates]
+Purpose = Literal["search", "answer", "test", "evaluation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieval:
-    """The last search's ``result``, the ``hits`` made of it, and every decision as JSON."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalRequest:
+    """One query: who asks, in which stores and files, by which settings."""
 
-    result: SearchResult
-    hits: tuple[Hit, ...]
-    analysis: QueryAnalysis
-    metadata: dict[str, Any] = field(default_factory=dict)
+    query: str
+    scope: Scope
+    stores: Sequence[models.Store]
+    settings: RetrievalSettings
+    files: FileFilter | None = None
+    engine: SearchEngine = run_search
 
 
 def retrieve(
@@ -115,83 +50,146 @@ def retrieve(
     scope: Scope,
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None = None,
-    retrieval_mode: str = "auto",
-    search_engine: SearchEngine = cached_search,
-) -> Retrieval:
-    """Return what ``query`` should bring to a reader or a model.
+    files: FileFilter | None = None,
+    purpose: Purpose = "search",
+) -> SearchResult:
+    """Return what ``query`` should bring to a reader or a model out of ``stores``.
 
-    ``retrieval_mode`` wins over the settings' mode, that over the intent's. A leg that the intent
-    chose and that has missed something gives way to both legs; a filter by entities that leaves
-    nothing is taken back: ``metadata`` says so. ``search_engine`` is called like ``search``.
-    Raises UnknownNameError for a mode that nobody knows.
+    ``settings`` None takes the first store's own; their ``top_k`` None takes 3, 5 or 10 by the
+    query's complexity and languages; mode auto asks both legs, for a query of codes, quotes and
+    titles alone its words. ``files`` alone are found, past the settings' filters. A ``search``
+    is cached and logged, an ``answer`` cached and logged by whoever writes it, a ``test`` logged,
+    an ``evaluation`` neither. Raises InvalidInputError for an empty query and a store at Gemini.
     """
+    check_searchable(stores=stores)
+    return run_retrieval(
+        RetrievalRequest(
+            query=query,
+            scope=scope,
+            stores=stores,
+            settings=settings or stores[0].retrieval_settings,
+            files=files,
+        ),
+        purpose=purpose,
+    )
+
+
+def run_retrieval(request: RetrievalRequest, *, purpose: Purpose = "search") -> SearchResult:
+    """Return the result of a request; an engine other than the own is never cached."""
     started = time.perf_counter()
-    if retrieval_mode not in MODES:
-        raise UnknownNameError("retrieval mode", retrieval_mode, MODES)
-    query = validated_query(query=query)
-    if not stores:
-        raise InvalidInputError("No store was chosen.", hint="Name at least one.")
-    settings = settings or stores[0].retrieval_settings
-    seen = stores_with_vocabulary(stores=stores, scope=scope)
-    analysis = QueryAnalyzer().analyze(query, vocabulary=merged_vocabulary(stores=seen))
-    if retrieval_mode != "auto":
-        settings = settings.but(mode=retrieval_mode)
-    if settings.top_k is None:
-        settings = settings.but(top_k=analysis.top_k)
+    query = validated_query(query=request.query)
+    # One form for all spellings, so that a cached result is theirs too.
+    request = replace(request, query=normalize_query(query))
+    work = partial(_retrieve_fresh, request)
+    if purpose in ("search", "answer") and request.engine is run_search:
+        scope, stores, settings = request.scope, request.stores, request.settings
+        key = retrieval_key(request.query, scope, stores, settings, request.files)
+        result = fetch_result(key, work)
+    else:
+        result = work()
+    total_ms = (time.perf_counter() - started) * 1e3
+    spent_ms = total_ms - result.timings_ms.get("total", 0.0)
+    timings_ms = {**result.timings_ms, "cache": spent_ms, "total": total_ms}
+    slugs = [store.slug for store in request.stores if store.pk in result.store_ids]
+    metadata = {**result.metadata, "stores": slugs, "timings_ms": timings_ms}
+    result = replace(result, query=query, timings_ms=timings_ms, metadata=metadata)
+    if purpose in ("search", "test"):
+        log_query(result=result, scope=request.scope)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What the index was asked, what it proposed, and which wishes were taken back, and why."""
+
+    settings: RetrievalSettings
+    found: Candidates
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
+    started, query, settings = time.perf_counter(), request.query, request.settings
+    known = stores_with_vocabulary(stores=request.stores, scope=request.scope)
+    analysis = QueryAnalyzer().analyze(query, vocabulary=merged_vocabulary(stores=known))
     types = settings.content_types or content_types_for_entities(
-        analysis=analysis, stores=seen, scope=scope
+        analysis=analysis, stores=known, scope=request.scope
     )
     analyzed = time.perf_counter()
-    run = partial(search_engine, query=query, scope=scope, stores=stores, is_logged=False)
-    retrieval = _searched(run, analysis, settings, types)
-    times = retrieval.metadata["timings_ms"]
-    times["analyze"] = (analyzed - started) * 1e3
-    times["total"] = (time.perf_counter() - started) * 1e3
-    searched = retrieval.result.store_ids
-    retrieval.metadata["stores"] = [store.slug for store in stores if store.pk in searched]
-    told = replace(retrieval.result, hits=retrieval.hits, timings_ms=times)
-    log_query(result=told, scope=scope)
-    return retrieval
-
-
-def _searched(
-    run: SearchEngine, analysis: QueryAnalysis, settings: RetrievalSettings, types: Sequence[str]
-) -> Retrieval:
-    started, is_free = time.perf_counter(), settings.mode == "auto"
-    top_k, mode = settings.top_k or analysis.top_k, analysis.mode if is_free else settings.mode
-    # More than wanted, since some will repeat others; what is left is ranked again, once.
-    n_kept = rerank_pool_size(top_k=top_k, settings=settings)
-    n = min(MAX_CANDIDATES, 2 * n_kept + 4)
-    wanted = settings.but(mode=mode, top_k=n, content_types=tuple(types), rerank="none")
-    result, reasons = run(settings=wanted), {}
-    if types and not settings.content_types and not result.hits:
-        wanted = wanted.but(content_types=())
-        result, reasons = run(settings=wanted), {"content_types": "nothing_found"}
-    if is_free and (gap := find_coverage_gap(mode, analysis, result.hits)):
-        result, reasons = run(settings=wanted.but(mode="hybrid")), {**reasons, "mode": gap}
+    search = _search(request, analysis, tuple(types))
     searched = time.perf_counter()
-    refined = postprocess_hits(hits=result.hits, top_k=n_kept)
+    top_k = settings.top_k or analysis.top_k
+    post = postprocess_hits(query=query, hits=search.found.hits, top_k=top_k, settings=settings)
+    refined = time.perf_counter()
+    ranked, reranker = rerank_by_settings(query=query, hits=post.hits, settings=settings)
+    hits = tuple(ranked[: post.top_k])
+    reranked = time.perf_counter()
+    confidence = search_confidence(query=query, hits=hits, models_of=search.found.models_of)
     ended = time.perf_counter()
-    ranked, rerank = rerank_by_settings(query=result.query, hits=refined.hits, settings=settings)
-    hits = tuple(ranked[:top_k])
-    metadata = {
-        "mode": result.mode,
+    return SearchResult(
+        query,
+        hits,
+        search.settings.mode,
+        post.top_k,
+        settings.hash,
+        search.found.routes,
+        timings_ms={
+            **search.found.timings_ms,
+            "analyze": (analyzed - started) * 1e3,
+            "search": (searched - analyzed) * 1e3,
+            "refine": (refined - searched) * 1e3,
+            **({"rerank": (reranked - refined) * 1e3} if reranker else {}),
+            "total": (ended - started) * 1e3,
+        },
+        analysis=analysis,
+        rerank=reranker,
+        confidence=confidence,
+        store_ids=tuple(search.found.models_of),
+        metadata=_metadata(analysis, search, post, len(hits), reranker),
+    )
+
+
+def _search(request: RetrievalRequest, analysis: QueryAnalysis, types: tuple[str, ...]) -> _Search:
+    given = request.settings
+    is_free = given.mode == "auto"
+    # More than wanted, since some will repeat others.
+    n_kept = rerank_pool_size(top_k=given.top_k or analysis.top_k, settings=given)
+    wanted = given.but(
+        mode=analysis.mode if is_free else given.mode,
+        top_k=min(MAX_CANDIDATES, 2 * n_kept + 4),
+        content_types=types,
+        rerank="none",
+    )
+    run = partial(
+        request.engine,
+        query=request.query,
+        scope=request.scope,
+        stores=request.stores,
+        files=request.files,
+    )
+    found, reasons = run(settings=wanted), {}
+    if not found.hits and types and not given.content_types:
+        wanted, reasons = wanted.but(content_types=()), {"content_types": "nothing_found"}
+        found = run(settings=wanted)
+    if not found.hits and is_free and wanted.mode != "hybrid":
+        wanted, reasons = wanted.but(mode="hybrid"), {**reasons, "mode": "nothing_found"}
+        found = run(settings=wanted)
+    return _Search(wanted, found, reasons)
+
+
+def _metadata(
+    analysis: QueryAnalysis, search: _Search, post: PostprocessedHits, n_hits: int, reranker: str
+) -> dict[str, object]:
+    return {
+        "mode": search.settings.mode,
         "query_intent": analysis.intent,
         **analysis.as_dict(),
-        "content_types": list(wanted.content_types) or None,
-        "top_k": top_k,
-        "total_found": len(result.hits),
-        "returned": len(hits),
-        "rerank": rerank or None,
-        "fallback": "hybrid" if "mode" in reasons else None,
-        "fallback_reasons": reasons,
-        "dropped_duplicates": refined.n_dropped,
-        "merged": refined.n_merged,
-        "timings_ms": {
-            **result.timings_ms,
-            "search": (searched - started) * 1e3,
-            "refine": (ended - searched) * 1e3,
-            "rerank": (time.perf_counter() - ended) * 1e3,
-        },
+        "content_types": list(search.settings.content_types) or None,
+        "top_k": post.top_k,
+        "total_found": len(search.found.hits),
+        "returned": n_hits,
+        "rerank": reranker or None,
+        "fallback": "hybrid" if "mode" in search.reasons else None,
+        "fallback_reasons": search.reasons,
+        "dropped_duplicates": post.n_dropped,
+        "merged": post.n_merged,
     }
-    return Retrieval(replace(result, top_k=top_k, rerank=rerank), hits, analysis, metadata)

@@ -14,8 +14,8 @@ from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import MODES, RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
 from rag.services.access import scope_of
-from rag.services.search.result_cache import cached_search
-from rag.services.search.retrieval import SearchEngine, retrieve
+from rag.services.search.engine import run_search
+from rag.services.search.retrieval import RetrievalRequest, SearchEngine, run_retrieval
 from rag.services.stores import find_stores
 
 NO_STORE = "No store was named, so nothing was searched."
@@ -24,7 +24,7 @@ NO_STORE = "No store was named, so nothing was searched."
 class SmartRetriever:
     """Decides how to search for an agent; ``stores`` are names, slugs or rows, used by default.
 
-    ``search_engine`` is called like ``rag.services.search.engine``; None takes the cached one.
+    ``search_engine`` is called like ``rag.services.search.engine.run_search``, and never cached.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SmartRetriever:
         search_engine: SearchEngine | None = None,
     ) -> None:
         self._stores = _names(stores)
-        self._engine = search_engine or cached_search
+        self._engine = search_engine or run_search
 
     async def retrieve_for_agent(
         self, query: str, context: Mapping[str, Any], retrieval_mode: str = "auto"
@@ -70,13 +70,14 @@ class SmartRetriever:
             return {"results": [], "retrieval_metadata": metadata}
         scope = _scope(context)
         stores = find_stores(names=names, scope=scope)
-        found = retrieve(
-            query=query,
-            scope=scope,
-            stores=stores,
-            settings=_settings(context, stores[0]),
-            retrieval_mode=retrieval_mode,
-            search_engine=self._engine,
+        found = run_retrieval(
+            RetrievalRequest(
+                query=query,
+                scope=scope,
+                stores=stores,
+                settings=_settings(context, stores[0]).in_mode(retrieval_mode),
+                engine=self._engine,
+            )
         )
         results = [hit.as_dict() for hit in found.hits]
         return {"results": results, "retrieval_metadata": found.metadata}

@@ -17,7 +17,7 @@ from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.http.guard import guarded_fetch
 from rag.services.answers import answer_files, ask_stores, fetch_files
 from rag.services.plugins import secret_value
-from rag.services.search import cached_search, validated_query
+from rag.services.search import retrieve, validated_query
 from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
 
@@ -35,7 +35,7 @@ class SourceContext:
         """Search stores by name, slug or resource name; raise NotFoundError for one unreadable."""
         found = find_stores(names=stores, scope=scope)
         settings = RetrievalSettings.from_dict({**found[0].retrieval, **changes})
-        return cached_search(query=query, scope=scope, stores=found, settings=settings)
+        return retrieve(query=query, scope=scope, stores=found, settings=settings)
 
     def embed_query(self, text: str, *, model: str = "") -> NDArray[np.float32]:
         """Return the vector of a question; an empty ``model`` is the configured one."""

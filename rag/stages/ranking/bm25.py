@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from rag.stages.text.terms import index_terms, query_terms
+from rag.stages.text.terms import content_terms, index_terms
 
 K1, B = 1.2, 0.75
 _LOOK_UP_EVERY = 256
@@ -19,7 +19,7 @@ def bm25_scores(
 
     ``check`` is called every now and then and may raise to end the work.
     """
-    asked = query_terms(question)
+    asked = content_terms(question)
     counts: list[dict[str, int]] = []
     lengths: list[int] = []
     frequency: Counter[str] = Counter()

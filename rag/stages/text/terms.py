@@ -17,6 +17,8 @@ from itertools import chain
 import rjieba
 from Stemmer import Stemmer
 
+from rag.stages.text.stop_words import ASKING_HOW, STOP_WORDS, is_stop_word
+
 VERSION = "words+unsure-bigrams/2"
 BIGRAM_WEIGHT = 0.3
 
@@ -73,6 +75,23 @@ def query_terms(text: str) -> dict[str, float]:
     for match in _WORD.finditer(_RUN.sub(" ", folded)):
         weights.update(dict.fromkeys(_latin(match.group()), 1.0))
     return weights
+
+
+def content_terms(text: str) -> dict[str, float]:
+    """Return the query terms without stop words; all of them where nothing else is asked."""
+    plain = ASKING_HOW.sub(" ", unicodedata.normalize("NFKC", text))
+    weights: dict[str, float] = {}
+    for term, weight in query_terms(" ".join(_RUN.findall(plain))).items():
+        if term not in STOP_WORDS:
+            weights[term] = weight
+    rest = _RUN.sub(" ", plain)
+    for match in _WORD.finditer(rest):
+        if not is_stop_word(rest, *match.span()):
+            whole, *parts = _latin(match.group().casefold())
+            is_code = bool(_ASCII_DIGIT.search(whole))
+            kept = (part for part in parts if is_code or part not in STOP_WORDS)
+            weights.update(dict.fromkeys((whole, *kept), 1.0))
+    return weights or query_terms(text)
 
 
 def short_han_phrase(text: str) -> str:

@@ -17,7 +17,7 @@ from rag.core.errors import ForbiddenError
 from rag.services.access.callers import scope_of
 from rag.services.files.edit import move_files
 from rag.services.files.upload import upload_file
-from rag.services.search.engine import run_search
+from rag.services.search.retrieval import retrieve
 from tests.edges.admin_client import (
     client_of,
     page,
@@ -27,6 +27,7 @@ from tests.edges.admin_client import (
     words,
 )
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+from tests.index_hits import index_hits
 
 pytestmark = pytest.mark.django_db
 OPERATOR = Scope.operator()
@@ -54,7 +55,7 @@ def filed(store: models.Store, name: str, *texts: str) -> models.File:
 
 
 def found(store: models.Store, query: str) -> list[str]:
-    return [hit.text for hit in run_search(query=query, scope=OPERATOR, stores=[store]).hits]
+    return [hit.text for hit in index_hits(query=query, scope=OPERATOR, stores=[store]).hits]
 
 
 def test_chunks_of_files_are_switched_after_a_yes(store: models.Store, client: Client) -> None:
@@ -174,7 +175,7 @@ def test_a_store_s_page_tells_its_health_and_takes_files(
     assert "healthy" in said
     FileFactory(store=store, status="error")
     FileFactory(store=store, warnings=["page 3 has no text layer"])
-    run_search(query="words", scope=OPERATOR, stores=[store])
+    retrieve(query="words", scope=OPERATOR, stores=[store])
     shown = page(client, "rag_store_change", store.pk)
     said = words(shown)
     for part in ("1 failed", "1 with warnings", "Size of the originals", "Last queries"):

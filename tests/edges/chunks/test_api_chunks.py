@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from rag import models
 from rag.core.types import RetrievalSettings
 from rag.services.chunks import find as find_chunks
-from rag.services.search.engine import run_search
 from tests.edges.admin_client import use_words_embedder
 from tests.edges.api_client import WRITER, client_for, error_of, ok
 from tests.factories import (
@@ -24,6 +23,7 @@ from tests.factories import (
     UserFactory,
     publish,
 )
+from tests.index_hits import index_hits
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ def test_a_chunk_that_is_switched_off_is_found_no_more(
     def found() -> list[Any]:
         scope = client_scope(file.store.owner)
         return [
-            hit.chunk_id for hit in run_search(query="pump", scope=scope, stores=[file.store]).hits
+            hit.chunk_id for hit in index_hits(query="pump", scope=scope, stores=[file.store]).hits
         ]
 
     assert found() == [chunk.pk]
@@ -101,7 +101,7 @@ def writer(file: Any, monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiri
 def hits(file: Any, query: str) -> list[Any]:
     scope = client_scope(file.store.owner)
     chosen = RetrievalSettings(mode="keyword")
-    found = run_search(query=query, scope=scope, stores=[file.store], settings=chosen)
+    found = index_hits(query=query, scope=scope, stores=[file.store], settings=chosen)
     return [hit.chunk_id for hit in found.hits]
 
 

@@ -13,9 +13,10 @@ from rag import models
 from rag.core.access import Scope
 from rag.services.evaluation import datasets as evaluate_service
 from rag.services.evaluation.datasets import evaluate_folder
-from rag.services.search.engine import run_search
+from rag.services.search.retrieval import retrieve
 from rag.services.stores.lifecycle import create_store
 from tests.edges.admin_client import use_words_embedder
+from tests.index_hits import index_hits
 
 pytestmark = pytest.mark.django_db
 TEXTS = {
@@ -135,7 +136,7 @@ def test_another_corpus_makes_the_store_anew(data: Path) -> None:
     assert evaluate_folder(data_dir=data).n_documents == 5
     store = models.Store.objects.get()
     assert store.pk != before
-    found = run_search(query="turbines", scope=Scope.operator(), stores=[store], is_logged=False)
+    found = index_hits(query="turbines", scope=Scope.operator(), stores=[store])
     assert "turbines" in found.hits[0].text
 
 
@@ -175,9 +176,9 @@ def test_it_searches_as_everybody_does(data: Path, monkeypatch: pytest.MonkeyPat
 
     def spy(**values: Any) -> Any:
         seen.append(values)
-        return run_search(**values)
+        return retrieve(**values)
 
-    monkeypatch.setattr(evaluate_service, "run_search", spy)
+    monkeypatch.setattr(evaluate_service, "retrieve", spy)
     run = evaluate_folder(data_dir=data, mode="bm25")
     assert [values["query"] for values in seen] == list(QUERIES.values())
     default = seen[0]["stores"][0].retrieval_settings

@@ -15,8 +15,8 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.services.ingest import staged_revision as draft_service
-from rag.services.search.engine import run_search
 from tests.edges.admin_client import use_words_embedder
+from tests.index_hits import index_hits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,7 +51,7 @@ def names() -> list[str]:
 
 def found(query: str) -> list[str]:
     store = models.Store.objects.get(slug="shop")
-    return [hit.text for hit in run_search(query=query, scope=OPERATOR, stores=[store]).hits]
+    return [hit.text for hit in index_hits(query=query, scope=OPERATOR, stores=[store]).hits]
 
 
 def test_a_folder_is_taken_in_and_searchable(tmp_path: Path) -> None:

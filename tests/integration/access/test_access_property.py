@@ -20,11 +20,10 @@ from rag.services.answers.page_view import page_text
 from rag.services.answers.question_answering import ask
 from rag.services.answers.store_questions import answer_store_question
 from rag.services.chunks.find import find_chunks
-from rag.services.search.engine import run_search
-from rag.services.search.result_cache import cached_search
 from rag.services.search.retrieval import retrieve
 from rag.services.stores.readable import readable_stores
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+from tests.index_hits import index_hits
 from tests.integration.move_world import two_models
 
 __all__ = ["two_models"]
@@ -91,23 +90,21 @@ def paths(world: World, scope: Scope) -> dict[str, Callable[[], object]]:
     pins = [Hit(text="", rank=1, chunk_id=pk, revision=1) for pk in ids]
     filtered = every.but(content_types=("document",))
     return {
-        "search": lambda: run_search(query=QUERY, scope=scope, stores=stores, settings=every).hits,
+        "search": lambda: index_hits(query=QUERY, scope=scope, stores=stores, settings=every).hits,
         "semantic": lambda: (
-            run_search(
+            index_hits(
                 query=QUERY, scope=scope, stores=stores, settings=every.but(mode="semantic")
             ).hits
         ),
         "keyword": lambda: (
-            run_search(
+            index_hits(
                 query=QUERY, scope=scope, stores=stores, settings=every.but(mode="keyword")
             ).hits
         ),
         "filtered": lambda: (
-            run_search(query=QUERY, scope=scope, stores=stores, settings=filtered).hits
+            index_hits(query=QUERY, scope=scope, stores=stores, settings=filtered).hits
         ),
-        "cached": lambda: (
-            cached_search(query=QUERY, scope=scope, stores=stores, settings=every).hits
-        ),
+        "cached": lambda: retrieve(query=QUERY, scope=scope, stores=stores, settings=every).hits,
         "retrieve": lambda: retrieve(query=QUERY, scope=scope, stores=stores, settings=every).hits,
         "ask": lambda: ask(question=QUERY, scope=scope, stores=stores, settings=every),
         "facts": lambda: answer_store_question(
@@ -161,7 +158,7 @@ def test_what_the_cache_keeps_for_one_reader_no_other_gets() -> None:
     for _ in range(2):
         for person in world.users:
             scope = scope_of(person)
-            kept = cached_search(
+            kept = retrieve(
                 query=QUERY, scope=scope, stores=world.stores, settings=RetrievalSettings(top_k=20)
             )
             assert world.words_in(kept.hits) == world.allowed(scope)

@@ -14,10 +14,10 @@ from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, Un
 from rag.core.types import RetrievalSettings
 from rag.services.access.api_keys import authenticate_key, create_key, revoke_key
 from rag.services.access.callers import caller_for_user, scope_of
-from rag.services.search.engine import run_search
 from rag.services.stores.lifecycle import delete_store, find_stores
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+from tests.index_hits import index_hits
 
 pytestmark = pytest.mark.django_db
 
@@ -128,7 +128,7 @@ def test_a_limited_key_sees_only_its_stores(
     assert list(models.Store.objects.editable(scope)) == [mine]
     with pytest.raises(NotFoundError):
         find_stores(names=[other.slug], scope=scope)
-    found = run_search(
+    found = index_hits(
         query="pump", scope=scope, stores=[mine, other], settings=RetrievalSettings(top_k=10)
     )
     assert {hit.store_id for hit in found.hits} == {mine.pk}

@@ -18,10 +18,10 @@ from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings
 from rag.services.access.callers import scope_of
 from rag.services.answers.question_answering import ask
-from rag.services.search import result_cache as module
+from rag.services.search import retrieval
 from rag.services.search.cache_regions import cache_region
-from rag.services.search.engine import MAX_QUERY, run_search
-from rag.services.search.result_cache import cached_search
+from rag.services.search.engine import MAX_QUERY
+from rag.services.search.retrieval import RetrievalRequest, retrieve
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import DIM, FileFactory, StoreFactory, UserFactory, publish
@@ -55,7 +55,10 @@ def test_the_second_search_is_the_first_one_s_result(world: World) -> None:
     assert set(first.timings_ms) >= {"access", "embed", "sql", "cache", "total"}
     assert is_cached(second)
     assert plain(second) == plain(first) == plain(world.find_anew())
-    assert [hit.text for hit in second.hits][:2] == ["the pump manual", "the secret pump manual"]
+    assert [hit.text for hit in second.hits][:2] == [
+        "the pump manual\fthe pump stops",
+        "the secret pump manual",
+    ]
 
 
 def test_a_kept_result_is_as_sure_as_when_it_was_found(world: World) -> None:
@@ -125,13 +128,14 @@ def test_a_change_while_a_search_runs_is_seen_by_the_next_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state was read before the change: what is kept under it is asked for no more."""
+    find = retrieval._retrieve_fresh
 
-    def late(**values: Any) -> Any:
-        result = run_search(**values)
+    def late(request: RetrievalRequest) -> Any:
+        result = find(request)
         models.Chunk.objects.filter(store=world.store).update(enabled=False)
         return result
 
-    monkeypatch.setattr(module, "run_search", late)
+    monkeypatch.setattr(retrieval, "_retrieve_fresh", late)
     assert world.find().hits
     monkeypatch.undo()
     use_words_embedder(monkeypatch, _settings())
@@ -209,11 +213,11 @@ def test_settings_and_stores_have_results_of_their_own(world: World) -> None:
     both = [world.fresh_store(), other]
     one = world.find(settings=KEYWORD)
     assert not is_cached(world.find(settings=KEYWORD.but(top_k=1)))
-    two = cached_search(query="pump manual", scope=OPERATOR, stores=both, settings=KEYWORD)
+    two = retrieve(query="pump manual", scope=OPERATOR, stores=both, settings=KEYWORD)
     assert not is_cached(two)
     assert len(two.hits) > len(one.hits)
     # Their order is nobody's concern, nor is one that is named twice.
-    again = cached_search(
+    again = retrieve(
         query="pump manual", scope=OPERATOR, stores=[*both[::-1], other], settings=KEYWORD
     )
     assert is_cached(again)
@@ -223,7 +227,7 @@ def test_a_change_of_one_of_two_stores_is_seen(world: World) -> None:
     other = StoreFactory(is_public=True)
     publish(FileFactory(store=other), "pump manual of another store")
     both = [world.fresh_store(), other]
-    find = lambda: cached_search(query="pump", scope=OPERATOR, stores=both, settings=KEYWORD)  # noqa: E731
+    find = lambda: retrieve(query="pump", scope=OPERATOR, stores=both, settings=KEYWORD)  # noqa: E731
     assert is_cached((find(), find())[1])
     models.Chunk.objects.filter(store=other).update(enabled=False)
     after = find()
@@ -262,7 +266,7 @@ def test_what_rules_found_for_a_model_that_failed_is_not_kept(
         "rag.services.search.query_analysis._paused_until", {"extractive:none": 1e12}
     )
     assert [is_cached(world.find()) for _ in range(2)] == [False, False]
-    assert is_cached((world.find(settings=KEYWORD), world.find(settings=KEYWORD))[1])
+    assert not is_cached((world.find(settings=KEYWORD), world.find(settings=KEYWORD))[1])
 
 
 @pytest.mark.parametrize("query", ["", "  ", "\0", "x" * (MAX_QUERY + 1), " x" * MAX_QUERY])
@@ -271,7 +275,7 @@ def test_what_the_search_refuses_is_refused_each_time(query: str, world: World) 
         with pytest.raises(InvalidInputError):
             world.find(query)
     with pytest.raises(InvalidInputError, match="No store"):
-        cached_search(query="pump", scope=OPERATOR, stores=[])
+        retrieve(query="pump", scope=OPERATOR, stores=[])
 
 
 def test_a_model_that_fails_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +296,7 @@ def test_a_store_that_keeps_nothing_is_searched_each_time(world: World) -> None:
 
 
 def test_hits_are_logged_as_searches_are(world: World) -> None:
-    cached = [world.find(is_logged=True) for _ in range(2)][1]
+    cached = [world.find(purpose="search") for _ in range(2)][1]
     assert is_cached(cached)
     fresh, hit = models.QueryLog.objects.order_by("pk")
     same = (
@@ -309,7 +313,7 @@ def test_hits_are_logged_as_searches_are(world: World) -> None:
     assert {name: getattr(hit, name) for name in same} == {n: getattr(fresh, n) for n in same}
     assert set(hit.timings_ms) == {"cache", "total"}
     assert "sql" in fresh.timings_ms
-    world.find(is_logged=False)
+    world.find(purpose="answer")
     assert models.QueryLog.objects.count() == 2
 
 
@@ -317,7 +321,7 @@ def test_only_readable_stores_are_logged(world: World) -> None:
     closed = StoreFactory()
     stores = [world.fresh_store(), closed]
     for _ in range(2):
-        cached_search(query="pump", scope=world.scope, stores=stores, settings=RetrievalSettings())
+        retrieve(query="pump", scope=world.scope, stores=stores, settings=RetrievalSettings())
     logged = models.QueryLog.objects.values_list("store_ids", flat=True)
     assert list(logged) == [[world.store.pk]] * 2
 

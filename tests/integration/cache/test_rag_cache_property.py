@@ -18,8 +18,7 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.search.generations import compact_generations
 from rag.services.access.callers import scope_of
 from rag.services.search.cache_regions import cache_region
-from rag.services.search.engine import run_search
-from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import retrieve
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.cache_world import forget_cached, plain
@@ -142,7 +141,7 @@ def _compare(desk: Desk, questions: list[Any], one_store: bool) -> None:
             "is_logged": False,
             "stores": stores[:1] if one_store else stores,
         }
-        assert plain(cached_search(**values)) == plain(run_search(**values))
+        assert plain(retrieve(**values)) == plain(retrieve(**values, purpose="evaluation"))
 
 
 def test_the_property_does_meet_cached_results(desk: Desk) -> None:

@@ -18,10 +18,10 @@ from rag import models
 from rag.core.errors import ProviderError
 from rag.providers.cache import single_flight
 from rag.providers.postgres.db.connections import release_db
-from rag.services.search import cache_regions
+from rag.services.search import cache_regions, retrieval
 from rag.services.search import result_cache as module
 from rag.services.search.cache_regions import cache_region
-from rag.services.search.engine import run_search
+from rag.services.search.retrieval import RetrievalRequest, retrieve
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
 from tests.fakes.valkey_server import OwnValkey
@@ -29,6 +29,7 @@ from tests.integration.cache_world import QUERY, World, forget_cached, is_cached
 
 pytestmark = pytest.mark.django_db(transaction=True)
 N_AT_ONCE = 50
+FIND = retrieval._retrieve_fresh
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +64,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return when searches began; each takes a while."""
     begun: list[float] = []
 
-    def slow(**values: Any) -> Any:
+    def slow(request: RetrievalRequest) -> Any:
         begun.append(time.monotonic())
         time.sleep(0.15)
-        return run_search(**values)
+        return FIND(request)
 
-    monkeypatch.setattr(module, "run_search", slow)
+    monkeypatch.setattr(retrieval, "_retrieve_fresh", slow)
     return begun
 
 
@@ -113,9 +114,7 @@ def test_names_and_values_do_not_tell_the_question(world: World, server: OwnValk
 
 def test_values_end_with_their_store_s_time(world: World, server: OwnValkey) -> None:
     other = StoreFactory(cache_ttl_s=7, is_public=True)
-    module.cached_search(
-        query=QUERY, scope=world.scope, stores=[world.fresh_store(), other], is_logged=False
-    )
+    retrieve(query=QUERY, scope=world.scope, stores=[world.fresh_store(), other], purpose="answer")
     (name,) = results_in(server.client())
     assert 5 <= server.client().ttl(name) <= 7
 
@@ -140,13 +139,13 @@ def test_those_who_wait_hold_no_connection(world: World, monkeypatch: pytest.Mon
     """More ask than there are connections; who waits must not keep one from who works."""
     assert connection.settings_dict["OPTIONS"]["pool"]["max_size"] < N_AT_ONCE
 
-    def remote(**values: Any) -> Any:
+    def remote(request: RetrievalRequest) -> Any:
         # As before a call of a model far away.
         release_db()
         time.sleep(0.3)
-        return run_search(**values)
+        return FIND(request)
 
-    monkeypatch.setattr(module, "run_search", remote)
+    monkeypatch.setattr(retrieval, "_retrieve_fresh", remote)
     begun = time.monotonic()
     assert all(result.hits for result in besiege(world))
     assert time.monotonic() - begun < single_flight.WAIT_S
@@ -157,14 +156,14 @@ def test_a_search_that_fails_fails_for_whoever_made_it_and_blocks_nobody(
 ) -> None:
     calls: list[int] = []
 
-    def fail_first(**values: Any) -> Any:
+    def fail_first(request: RetrievalRequest) -> Any:
         calls.append(1)
         if len(calls) == 1:
             time.sleep(0.1)
             raise ProviderError("down")
-        return run_search(**values)
+        return FIND(request)
 
-    monkeypatch.setattr(module, "run_search", fail_first)
+    monkeypatch.setattr(retrieval, "_retrieve_fresh", fail_first)
     found = besiege(world, 8)
     assert sum(isinstance(result, ProviderError) for result in found) == 1
     assert sum(bool(getattr(result, "hits", ())) for result in found) == 7
@@ -192,7 +191,9 @@ def test_two_processes_that_ask_at_once_search_once(world: World, counted: list[
 
 
 def test_a_leader_that_died_keeps_nobody_waiting_long(world: World) -> None:
-    key = module._key(QUERY, world.scope, [world.store], world.store.retrieval_settings, None)
+    key = module.retrieval_key(
+        QUERY, world.scope, [world.store], world.store.retrieval_settings, None
+    )
     assert key
     place = cache_region("results")
     # The lease of a process that was killed while it searched.

@@ -14,10 +14,10 @@ from rag.services.access.callers import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
-from rag.services.search.engine import run_search
 from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+from tests.index_hits import index_hits
 from tests.integration.chunk_desk import OPERATOR, ask, check_index, found, nearest, watch_words
 
 pytestmark = pytest.mark.django_db
@@ -86,7 +86,7 @@ def test_a_file_without_text_can_be_told_in_words(file: Any) -> None:
 def test_what_it_says_can_be_cited_and_its_place_is_told(file: Any) -> None:
     second = publish(file, *TEXTS)[1]
     made = add(file, "The hotline is open day and night.", second)
-    hit = run_search(query="hotline", scope=OPERATOR, stores=[file.store]).hits[0]
+    hit = index_hits(query="hotline", scope=OPERATOR, stores=[file.store]).hits[0]
     assert (hit.chunk_id, hit.revision, hit.file_name) == (made.pk, 1, file.name)
     answer = 'It is open.[doc_01: "The hotline is open day and night."]'
     _, citations = verify_citations(answer, [Passage("doc_01", hit, hit.text)])

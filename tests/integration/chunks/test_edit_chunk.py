@@ -21,8 +21,8 @@ from rag.services.access.callers import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.chunks.edit import edit_chunk, restore_revision
 from rag.services.ingest import chunk_text
-from rag.services.search.engine import run_search
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+from tests.index_hits import index_hits
 from tests.integration.chunk_desk import (
     OPERATOR,
     ask,
@@ -103,7 +103,7 @@ def test_the_old_text_is_kept_with_its_place(file: Any, embedder: Any) -> None:
 
 def test_citations_of_the_old_text_still_open(file: Any, embedder: Any) -> None:
     chunk = publish(file, *TEXTS)[0]
-    result = run_search(query="pump", scope=OPERATOR, stores=[file.store])
+    result = index_hits(query="pump", scope=OPERATOR, stores=[file.store])
     before = next(hit for hit in result.hits if hit.chunk_id == chunk.pk)
     edit(chunk, "the pump is never serviced")
     opened = pin_hits(hits=[before], scope=OPERATOR)[0]

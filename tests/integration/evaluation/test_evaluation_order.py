@@ -80,7 +80,7 @@ def test_each_question_is_counted_and_a_stop_is_heard_before_the_next(
 ) -> None:
     run = start_evaluation(scope=OPERATOR, store=store)
     asked: list[str] = []
-    search = measuring.run_search
+    search = measuring.retrieve
 
     def stopping(**options: Any) -> Any:
         asked.append(options["query"])
@@ -90,7 +90,7 @@ def test_each_question_is_counted_and_a_stop_is_heard_before_the_next(
         return search(**options)
 
     golden(store, "a third one", [models.Chunk.objects.earliest("pk")])
-    monkeypatch.setattr(measuring, "run_search", stopping)
+    monkeypatch.setattr(measuring, "retrieve", stopping)
     run_evaluation_job(run_id=run.pk)
     assert len(asked) == 2
     stopped = row(run)

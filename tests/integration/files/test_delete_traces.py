@@ -23,7 +23,6 @@ from rag.services.chunks.edit import edit_chunk
 from rag.services.files.delete import delete_files
 from rag.services.files.requeue import requeue_files
 from rag.services.operations.recovery import purge_old_queries
-from rag.services.search.result_cache import cached_search
 from rag.services.search.retrieval import retrieve
 from rag.services.stores.dump import dump_store
 from rag.services.stores.lifecycle import delete_store
@@ -75,9 +74,7 @@ def test_nothing_gives_a_deleted_file_back(
     move(store, is_forced=True)
     store.refresh_from_db()
     for _ in range(2):
-        assert (
-            cached_search(query=SECRET, scope=OPERATOR, stores=[store]).hits[0].file_id == file.pk
-        )
+        assert retrieve(query=SECRET, scope=OPERATOR, stores=[store]).hits[0].file_id == file.pk
     assert SECRET in ask_question(question=QUESTION, scope=OPERATOR, stores=[store]).text
     stored = str(file.content.name)
     requeue_files(store=store, file_ids=[file.pk])
@@ -91,7 +88,7 @@ def test_nothing_gives_a_deleted_file_back(
     assert not ProcrastinateJob.objects.filter(lock=f"file:{file.pk}", status="todo").exists()
     assert ask("SELECT count(*) FROM rag_chunk_vec WHERE file_id = %s", file.pk) == [(0,)]
     for found in (
-        cached_search(query=SECRET, scope=OPERATOR, stores=[store]).hits,
+        retrieve(query=SECRET, scope=OPERATOR, stores=[store]).hits,
         retrieve(query=QUESTION, scope=OPERATOR, stores=[store]).hits,
     ):
         assert all(SECRET not in hit.text for hit in found)

@@ -19,10 +19,10 @@ from rag.core.errors import ConfigurationError, RAGError
 from rag.services.files.replace import replace_file
 from rag.services.files.upload import upload_file
 from rag.services.ingest.indexing import index_file
-from rag.services.search.engine import run_search
 from tests.edges.admin_client import at, client_of
 from tests.edges.api_client import KeyClient, client_for, error_of
 from tests.factories import StoreFactory, UserFactory, upload
+from tests.index_hits import index_hits
 from tests.integration.index_desk import ask, live, put, run_job
 from tests.integration.move_world import OPERATOR, filled_store, two_models
 from tests.small_disk import SmallDisk, small_disk
@@ -223,7 +223,7 @@ def test_a_database_without_room_keeps_the_old_revision_and_goes_on_when_there_i
     small_database: SmallDisk,
 ) -> None:
     store = filled_store(20)
-    found = run_search(query="pump pressure", scope=OPERATOR, stores=[store], is_logged=False).hits
+    found = index_hits(query="pump pressure", scope=OPERATOR, stores=[store]).hits
     file = put(store, "".join(f"Line {n} about pumps of kind {n * 7}.\n\n" for n in range(3000)))
     small_database.fill()
     with pytest.raises(OperationalError) as raised:
@@ -232,7 +232,7 @@ def test_a_database_without_room_keeps_the_old_revision_and_goes_on_when_there_i
     connection.close()
     file.refresh_from_db()
     assert (file.status, file.n_chunks, live(file)) == ("processing", 0, [])
-    again = run_search(query="pump pressure", scope=OPERATOR, stores=[store], is_logged=False).hits
+    again = index_hits(query="pump pressure", scope=OPERATOR, stores=[store]).hits
     assert [hit.chunk_id for hit in again] == [hit.chunk_id for hit in found]
     small_database.free()
     run_job(file)

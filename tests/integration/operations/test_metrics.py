@@ -15,7 +15,7 @@ from rag.core import metrics
 from rag.services.operations import health
 from rag.services.operations import metrics as metrics_store
 from rag.services.operations.metrics import MetricsWatcher, metrics_page
-from rag.services.search.result_cache import cached_search
+from rag.services.search.retrieval import retrieve
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, publish
 
@@ -115,7 +115,7 @@ def test_searches_caches_and_requests_are_counted(
     from rag.core.access import Scope
 
     for _ in range(2):
-        cached_search(
+        retrieve(
             query="warranty?",
             scope=Scope.operator(),
             stores=[store],

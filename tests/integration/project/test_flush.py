@@ -16,8 +16,8 @@ from rag.core.access import Scope
 from rag.providers.postgres.vectors.spaces import create_partition
 from rag.services.files.upload import upload_file
 from rag.services.ingest.inline_worker import run_until_indexed
-from rag.services.search.engine import run_search
 from rag.services.stores.lifecycle import create_store
+from tests.index_hits import index_hits
 
 TEXT = "The dosing pump is primed before every shift. 加药泵每班前须灌注。"
 
@@ -84,7 +84,7 @@ def test_after_a_flush_nothing_is_left_and_everything_can_begin_anew() -> None:
     assert set(counts()) <= kept
     assert partitions() == []
     fill("after")
-    (hit,) = run_search(
+    (hit,) = index_hits(
         query="dosing pump", scope=Scope.operator(), stores=list(models.Store.objects.all())
     ).hits
     assert hit.text == TEXT

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from rag import models
 from rag.core.hits import Hit
-from rag.services.search.retrieval import _runs, postprocess_hits
+from rag.core.types import RetrievalSettings
+from rag.services.search.postprocessing import PostprocessedHits, _runs, postprocess_hits
 from rag.stages.ranking.merge import MAX_GAP
 from tests.factories import FileFactory
 
@@ -42,6 +43,10 @@ def make_file(**values: Any) -> models.File:
     return made
 
 
+def refine(hits: list[Hit]) -> PostprocessedHits:
+    return postprocess_hits(query="q", hits=hits, top_k=5, settings=RetrievalSettings(top_k=5))
+
+
 def test_neighbours_of_several_files_are_read_by_one_statement(
     django_assert_num_queries: Any,
 ) -> None:
@@ -54,7 +59,7 @@ def test_neighbours_of_several_files_are_read_by_one_statement(
         hit(one, "eta theta", "theta", 5),
     ]
     with django_assert_num_queries(1):
-        refined = postprocess_hits(hits=hits, top_k=5)
+        refined = refine(hits)
     assert [each.text for each in refined.hits] == [
         "alpha beta gamma\ndelta epsilon zeta\n\neta theta",
         "delta epsilon zeta\n\neta theta iota".translate(OTHER),
@@ -69,8 +74,8 @@ def test_hits_that_stand_apart_or_overlap_need_no_statement(
     apart = [hit(file, "alpha", "alpha", 1), hit(file, "eta theta", "iota", 2)]
     overlapping = [hit(file, "alpha", "beta", 1), hit(file, "beta", "gamma", 2)]
     with django_assert_num_queries(0):
-        assert postprocess_hits(hits=apart, top_k=5).n_merged == 0
-        refined = postprocess_hits(hits=overlapping, top_k=5)
+        assert refine(apart).n_merged == 0
+        refined = refine(overlapping)
     assert [one.text for one in refined.hits] == ["alpha beta gamma"]
 
 
@@ -78,11 +83,9 @@ def test_a_text_that_changed_meanwhile_joins_nothing() -> None:
     file = make_file()
     hits = [hit(file, "alpha", "gamma", 1), hit(file, "delta", "zeta", 2)]
     models.File.objects.filter(pk=file.pk).update(canonical_text=WORDS.replace("beta", "BETA"))
-    assert [one.text for one in postprocess_hits(hits=hits, top_k=5).hits] == [
-        one.text for one in hits
-    ]
+    assert [one.text for one in refine(hits).hits] == [one.text for one in hits]
     models.File.objects.filter(pk=file.pk).delete()
-    assert postprocess_hits(hits=hits, top_k=5).n_merged == 0
+    assert refine(hits).n_merged == 0
 
 
 def test_an_edited_chunk_between_two_neighbours_does_not_part_them() -> None:
@@ -92,7 +95,7 @@ def test_an_edited_chunk_between_two_neighbours_does_not_part_them() -> None:
         hit(file, "gamma", "delta", 2, revision=2),
         hit(file, "delta", "zeta", 3),
     ]
-    refined = postprocess_hits(hits=hits, top_k=5)
+    refined = refine(hits)
     assert [one.text for one in refined.hits] == [
         "alpha beta gamma\ndelta epsilon zeta",
         "gamma\ndelta",

@@ -19,9 +19,7 @@ from rag.core.types import RetrievalSettings
 from rag.providers.rerank_http import HttpReranker
 from rag.services.search import reranking as rerank_module
 from rag.services.search.confidence import filter_by_threshold, lexical_overlap
-from rag.services.search.engine import run_search
 from rag.services.search.reranking import rerank_hits
-from rag.services.search.result_cache import cached_search
 from rag.services.search.retrieval import retrieve
 from tests.factories import FileFactory, publish
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
@@ -169,21 +167,21 @@ def test_every_search_is_ranked_as_its_settings_say(world: AgentWorld) -> None:
         "scope": world.scope,
         "stores": [world.store],
     }
-    plain = run_search(**asked, settings=RetrievalSettings(top_k=3))
+    plain = retrieve(**asked, settings=RetrievalSettings(top_k=3), purpose="evaluation")
     assert plain.rerank == "" and chat.requests == []
     wanted = RetrievalSettings(top_k=2, rerank="llm", rerank_top_k=4)
-    again = run_search(**asked, settings=wanted)
+    again = retrieve(**asked, settings=wanted, purpose="evaluation")
     assert (again.rerank, len(again.hits), len(chat.requests)) == ("llm", 2, 1)
     assert again.hits[0].score == 0.4 and "rerank" in again.timings_ms
     found = retrieve(**asked, settings=wanted)
     assert found.metadata["rerank"] == "llm" and len(found.hits) == 2
     assert len(chat.requests) == 2, "one ranking, however many searches it took"
     chat.answer = lambda request: "no ranking"
-    kept = run_search(**asked, settings=wanted.but(top_k=3))
+    kept = retrieve(**asked, settings=wanted.but(top_k=3), purpose="evaluation")
     assert (kept.rerank, order(kept.hits)) == ("failed", order(plain.hits))
     n_before = len(chat.requests)
     for _ in range(2):
-        assert cached_search(**asked, settings=wanted.but(top_k=3)).rerank == "failed"
+        assert retrieve(**asked, settings=wanted.but(top_k=3)).rerank == "failed"
     assert len(chat.requests) == n_before + 2, "an order that failed is not kept"
     with pytest.raises(ConfigurationError, match="only quotes"):
         world.monkeypatch.undo()

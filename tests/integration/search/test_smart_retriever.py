@@ -14,8 +14,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.hits import Hit
-from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search.engine import run_search
+from rag.core.types import RetrievalSettings
+from rag.services.search.engine import Candidates, run_search
 from rag.services.search.smart_retriever import SmartRetriever
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
@@ -166,7 +166,7 @@ def test_settings_of_the_context_are_laid_over_the_store_s(store: models.Store) 
 def test_another_search_engine_is_asked(store: models.Store) -> None:
     asked = []
 
-    def engine(**values: Any) -> SearchResult:
+    def engine(**values: Any) -> Candidates:
         asked.append(values["query"])
         return run_search(**values)
 

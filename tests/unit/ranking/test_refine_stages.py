@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.core.analysis import Entity, QueryAnalysis
-from rag.core.hits import Hit
-from rag.stages.ranking.coverage import find_coverage_gap
-from rag.stages.ranking.diversify import diversify, drop_duplicates
+from rag.core.hits import Hit, Leg
+from rag.stages.ranking.diversify import diversify, drop_duplicates, widen_top_k
 from rag.stages.ranking.merge import MAX_TOKENS, merge_neighbours
 from rag.stages.text.normalize import normalize_quote
 
@@ -230,30 +228,23 @@ def test_there_are_as_many_as_wanted_and_none_twice(
     assert not chosen or chosen[0].text == hits[0].text
 
 
-ASKED = QueryAnalysis(keywords=("pump", "pressure", "valve", "filter"))
-
-
 @pytest.mark.parametrize(
-    ("mode", "text", "gap"),
+    ("query", "texts", "top_k"),
     [
-        ("keyword", "the pump pressure valve", ""),
-        ("keyword", "the pump and its valve", "few_words"),
-        ("semantic", "the pump pressure valve", ""),
-        ("semantic", "something else", "few_words"),
-        ("semantic", HAN, ""),
-        ("keyword", HAN, "few_words"),
-        ("hybrid", "something else", ""),
+        ("pump", ["one", "two", "three", "four", "five"], 3),
+        ("pump", ["one", "two", "three", HAN, "five"], 5),
+        ("pump", ["one", "two", "three", "four", HAN], 5),
+        ("pump", ["one", "two", "three", "four", "five", HAN], 3),
+        ("pump", [HAN, "two", "three", "four", "five"], 3),
+        ("水泵过热", [HAN, HAN, HAN, "four"], 5),
+        ("水泵过热", ["one", "two", "three"], 3),
     ],
 )
-def test_one_leg_is_believed_when_words_and_meaning_agree(mode: str, text: str, gap: str) -> None:
-    assert find_coverage_gap(mode, ASKED, [make(text)]) == gap
-
-
-def test_nothing_found_and_a_missing_name_are_gaps() -> None:
-    assert find_coverage_gap("keyword", ASKED, []) == "nothing_found"
-    assert find_coverage_gap("semantic", ASKED, []) == "nothing_found"
-    assert find_coverage_gap("hybrid", ASKED, []) == ""
-    named = QueryAnalysis(entities=(Entity("identifier", "HX-400"),), keywords=("HX-400",))
-    assert find_coverage_gap("semantic", named, [make("no code here")]) == "missing_name"
-    assert find_coverage_gap("semantic", named, [make("about ＨＸ-400")]) == ""
-    assert find_coverage_gap("keyword", QueryAnalysis(), [make("anything")]) == ""
+def test_a_small_number_grows_for_a_hit_in_the_other_language(
+    query: str, texts: list[str], top_k: int
+) -> None:
+    hits = [replace(make(text), vector=Leg(1, 0.5)) for text in texts]
+    assert widen_top_k(query, hits, 3) == top_k
+    assert widen_top_k(query, hits, 10) == 10
+    by_words = [make(text) for text in texts]
+    assert widen_top_k(query, by_words, 3) == 3, "the same words, whatever the language"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import unicodedata
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.stages.text.terms import (
     BIGRAM_WEIGHT,
+    content_terms,
     index_terms,
     is_han,
     is_identifier,
@@ -97,3 +101,29 @@ def test_a_phrase_is_a_few_han_characters_and_nothing_else() -> None:
     assert short_han_phrase("水泵的压力") == ""
     assert short_han_phrase("水 pump") == ""
     assert short_han_phrase("") == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("How long do I ventilate after a UV lamp breaks?", "ventil uv lamp break"),
+        ("紫外线灯破了以后要通风多少分钟？", "紫外线 紫外 外线 灯破 通风 分钟"),
+        ("Who runs IT support at the WHO?", "run it support who"),
+        ("WHAT IS THE FEE", "fee"),
+        ("hepatitis A?", "hepat a"),
+        ("a how-to guide, isn't it?", "how-to guid isn't isn"),
+        ("what is HX-1-A", "hx-1-a hx 1 a"),
+        ("to be or not to be", "to be or not"),
+        ("什么", "什么"),
+        ("ｔｈｅ ｐｕｍｐ 的 水泵", "pump 水泵"),
+    ],
+)
+def test_a_search_asks_for_words_with_content(query: str, terms: str) -> None:
+    assert set(content_terms(query)) == set(terms.split())
+
+
+@given(st.text(max_size=80))
+def test_content_terms_are_some_of_the_query_s(text: str) -> None:
+    asked = content_terms(text)
+    assert asked.items() <= query_terms(text).items() or unicodedata.normalize("NFKC", text) != text
+    assert bool(asked) == bool(query_terms(text))
