@@ -30,7 +30,7 @@ from tests.edges.api_client import client_for, ok
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
-DEMO = Path(__file__).resolve().parents[2] / "rag" / "demo"
+DEMO = Path(__file__).resolve().parents[3] / "rag" / "demo"
 VENTILATE = "How long do I ventilate after a UV lamp breaks?"
 QUESTIONS = [
     VENTILATE,
