@@ -24,7 +24,7 @@ from rag.plugins.sources.vector_store import VectorStoreSource
 from rag.services.access import scope_of
 from rag.services.evaluation import evaluate_store, rank_documents
 from rag.services.search import SmartRetriever, retrieve
-from rag.services.sources.ports import HousePorts
+from rag.services.sources import SourceContext
 from tests.edges.admin_client import at, client_of, use_words_embedder
 from tests.edges.api_client import client_for, ok
 from tests.factories import EDITOR, FileFactory, StoreFactory, UserFactory, publish
@@ -82,7 +82,7 @@ def ask_edges(store: models.Store, query: str) -> dict[str, Found]:
         {"query": query, "stores": [store.slug]},
         scope=scope,
         deadline=Deadline(10),
-        ports=HousePorts(),
+        ports=SourceContext(),
     )
     return {
         "retrieve API": told(found["hits"], found["metadata"]["mode"]),
@@ -98,7 +98,7 @@ def ask_flows_and_agents(store: models.Store, query: str, top_k: int) -> dict[st
     scope = scope_of(store.owner)
     options = {"collection": store.slug, "top_k": top_k}
     source = VectorStoreSource(read_options(VectorStoreSource.Options, options, of="vector_store"))
-    flow = source.retrieve(SourceQuery(query, scope, Deadline(10), HousePorts()))
+    flow = source.retrieve(SourceQuery(query, scope, Deadline(10), SourceContext()))
     flow_mode = logged()[2]
     config = AgentConfig(search_mode="auto", vector_threshold=0.0, bm25_threshold=0.0)
     agent = search_agent_stores(
@@ -109,7 +109,7 @@ def ask_flows_and_agents(store: models.Store, query: str, top_k: int) -> dict[st
         {"query": query, "stores": [store.slug], "top_k": top_k, "mode": "auto"},
         scope=scope,
         deadline=Deadline(10),
-        ports=HousePorts(),
+        ports=SourceContext(),
     )
     return {
         "flow": shown(flow.hits, flow_mode),
