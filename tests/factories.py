@@ -159,8 +159,11 @@ class QueryLogFactory(DjangoModelFactory[models.QueryLog]):
     chunk_ids = factory.List([1])
 
 
-def publish(file: models.File, *texts: str) -> list[models.Chunk]:
-    """Make the texts, one a page, the file's live revision; return its chunks in order."""
+def publish(file: models.File, *texts: str, gap: int = 1) -> list[models.Chunk]:
+    """Make the texts, one a page, the file's live revision; return its chunks in order.
+
+    ``gap`` characters lie between them; hits that stand so far apart are not merged from 17 on.
+    """
     embedder = WordsEmbedder(file.store.space.dim)
     rows, pages, position = [], [], 0
     for ordinal, text in enumerate(texts):
@@ -177,7 +180,7 @@ def publish(file: models.File, *texts: str) -> list[models.Chunk]:
         pages.append(
             {"number": number, "label": "", "start": position, "end": end, "has_text_layer": True}
         )
-        position = end + 1
+        position = end + gap
     drafts.begin_staging(file.pk, "test")
     drafts.stage_rows(file.pk, "test", rows)
     with transaction.atomic():
@@ -186,7 +189,7 @@ def publish(file: models.File, *texts: str) -> list[models.Chunk]:
             file.pk, file.store_id, file.store.space_id, file.revision, file.content_type
         )
         file.n_chunks = swap_revision(target)
-        file.canonical_text, file.pages = "\f".join(texts), pages
+        file.canonical_text, file.pages = f"\f{' ' * (gap - 1)}".join(texts), pages
         file.save()
     stats.roll_up([file.store_id])
     file.store.refresh_from_db()

@@ -17,9 +17,10 @@ TEXTS = (
 
 
 def golden_store(*texts: str) -> tuple[models.Store, list[models.Chunk]]:
-    """Return a store with one file and a chunk for each text."""
+    """Return a store with one file and a chunk for each text; none is a neighbour of another."""
     store = StoreFactory.create()
-    return store, publish(FileFactory.create(store=store, name="guide.txt"), *(texts or TEXTS))
+    file = FileFactory.create(store=store, name="guide.txt")
+    return store, publish(file, *(texts or TEXTS), gap=20)
 
 
 def golden(
