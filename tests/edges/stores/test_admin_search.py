@@ -66,7 +66,7 @@ def test_it_finds_what_the_service_finds(
     assert [(hit.chunk_id, hit.score) for hit in shown] == [
         (hit.chunk_id, hit.score) for hit in result.hits
     ]
-    assert context["result"].settings_hash == result.result.settings_hash
+    assert context["result"].settings_hash == result.settings_hash
     assert shown[0].text.startswith("Annual leave is twenty days.")
 
 
