@@ -43,7 +43,7 @@ def _models(
 @pytest.fixture
 def store() -> models.Store:
     store = StoreFactory(is_public=True)
-    publish(FileFactory(store=store, name="手册.pdf"), *PAGES)
+    publish(FileFactory(store=store, name="手册.pdf"), *PAGES, gap=20)
     return store
 
 
