@@ -19,7 +19,7 @@ from rag.core.types import RetrievalSettings
 from rag.plugins import load
 from rag.plugins.checks import check_plugins
 from rag.services.answers.question_answering import ask
-from rag.services.search.engine import run_search
+from rag.services.search import retrieve
 from rag.services.stores.lifecycle import create_store
 from rag.services.wiring import registry as wiring
 from tests.integration.index_desk import live, put, run_job
@@ -60,14 +60,14 @@ def test_each_kind_takes_its_part(in_use: None) -> None:
     assert file.parser == "subtitles/1"
     assert [chunk.text for chunk in live(file)] == list(TEXTS)
     scope = Scope.operator()
-    found = run_search(
+    found = retrieve(
         query="which plant does a drip line water",
         scope=scope,
         stores=[store],
         settings=RetrievalSettings(mode="semantic", top_k=3, rerank="word_overlap"),
     )
     assert found.rerank == "word_overlap"
-    assert found.hits[0].text == TEXTS[2]
+    assert TEXTS[2] in found.hits[0].text
     answer = ask(question="which plant does a drip line water", scope=scope, stores=[store])
     assert answer.text.startswith("It is written: ")
     assert [citation.verdict for citation in answer.citations] == ["verified"]

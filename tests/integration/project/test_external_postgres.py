@@ -30,10 +30,10 @@ DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
 PASSWORD = "p@ss/w:rd%1 #?&"
 SEARCH = """
 from rag.core.access import Scope
-from rag.services.search.engine import run_search
+from rag.services.search import retrieve
 from rag.services.stores.lifecycle import find_stores
 stores = find_stores(names=["books"], scope=Scope.operator())
-for hit in run_search(query={query!r}, scope=Scope.operator(), stores=stores).hits[:3]:
+for hit in retrieve(query={query!r}, scope=Scope.operator(), stores=stores).hits[:3]:
     print(hit.file_name, hit.vector.rank, hit.lexical.rank)
 """
 
