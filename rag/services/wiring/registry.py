@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -149,7 +149,11 @@ def splitter_id() -> str:
 @lru_cache(maxsize=1)
 def index() -> SearchIndex:
     """Return what finds chunks."""
-    return milvus() if is_milvus() else PostgresIndex()
+    makers: dict[str, Callable[[], SearchIndex]] = {"postgres": PostgresIndex, "milvus": milvus}
+    provider = conf().search_provider
+    if provider not in makers:
+        raise UnknownNameError("search provider", provider, makers)
+    return makers[provider]()
 
 
 def reranker(name: str, options: Mapping[str, Any] | None = None) -> Reranker:
