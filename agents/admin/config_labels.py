@@ -69,7 +69,7 @@ _CHOICES = {
 HELP = (
     gettext_noop("How many results are given to the model."),
     gettext_noop("Below it the agent says that it does not know."),
-    gettext_noop("How to search; auto lets the question's intent decide."),
+    gettext_noop("How to search; auto asks words and meaning, or words alone for a code or quote."),
     gettext_noop("The answer cites its sources."),
     gettext_noop("A question that leans on the conversation is made to stand alone."),
     gettext_noop("Results are ranked again by a model."),

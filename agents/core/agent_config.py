@@ -25,7 +25,8 @@ class AgentConfig:
         0.5, help="Below it the agent says that it does not know.", minimum=0, maximum=1
     )
     search_mode: Literal["auto", "semantic", "keyword", "hybrid"] = option(
-        "hybrid", help="How to search; auto lets the question's intent decide."
+        "hybrid",
+        help="How to search; auto asks words and meaning, or words alone for a code or quote.",
     )
     enable_source_citation: bool = option(True, help="The answer cites its sources.")
     enable_query_rewrite: bool = option(

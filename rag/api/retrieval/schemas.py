@@ -12,7 +12,11 @@ from rag.core.types import CONTEXT_TYPES, FUSIONS, MODES, RetrievalSettings, rer
 
 _TEXT = Annotated[str, Field(min_length=1, max_length=200)]
 _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "mode": (Literal[MODES], {}, "How to search; auto lets the query's intent decide."),
+    "mode": (
+        Literal[MODES],
+        {},
+        "How to search; auto asks words and meaning, or words alone for a code or quote.",
+    ),
     "top_k": (
         int | None,
         {"ge": 1, "le": 200},
