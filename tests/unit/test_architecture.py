@@ -17,7 +17,7 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 PACKAGES = ("project", "rag", "agents")
 MAX_FILE_LINES, MAX_TEST_LINES = 500, 600
 MAX_FUNCTION_LINES, MAX_PARAMETERS = 50, 6
-MAX_PUBLIC_NAMES, MAX_CORE_NAMES, MAX_ERRORS = 24, 12, 12
+MAX_PUBLIC_NAMES, MAX_CORE_NAMES, MAX_ERRORS = 17, 12, 12
 # The style asks for 1.2 and more; this holds what is there, so that it only grows.
 TESTS_PER_SOURCE_LINE = 0.85
 EDGES = ("project", "admin", "api", "management", "tasks.py")
