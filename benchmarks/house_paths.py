@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import AsyncMock, patch
 
 from benchmarks.house import PACKAGES, ROOT, Measure
 from benchmarks.scratch import scratch_database
@@ -83,7 +84,9 @@ def answer_paths() -> tuple[list[str], list[str]]:
     Needs an empty database and a chat model that cites; makes a store, an agent and a key.
     """
     recorder = Recorder()
-    with recorder.listening():
+    # What follows an answer is no part of its way, and begins before or after the reader has it.
+    afterwards = patch("agents.chat.answers.worker.post_process", AsyncMock())
+    with afterwards, recorder.listening():
         store = ensure_corpus_store(corpus="house", documents=DOCUMENTS, on_embedded=lambda n: None)
         owner = get_user_model().objects.create_user("house")
         type(store).objects.filter(pk=store.pk).update(owner=owner)

@@ -76,7 +76,7 @@ def new_store(client: KeyClient, name: str = "Handbook", **body: Any) -> str:
 def local_store(user: User, *texts: str) -> models.Store:
     """Return a store of ours with a published file."""
     store = StoreFactory(owner=user, resource_name=models.store.new_resource_name())
-    publish(FileFactory(store=store, name="手册.pdf"), *texts)
+    publish(FileFactory(store=store, name="手册.pdf"), *texts, gap=20)
     return store
 
 

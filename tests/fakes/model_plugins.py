@@ -35,3 +35,8 @@ def use_provider(
 ) -> None:
     """File a provider of embedding or chat models until the test ends."""
     monkeypatch.setitem(PLUGINS._found[kind], name, fake_provider(name, make))
+
+
+def let_be_remote(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+    """Let a filed provider ask a service, whose speed is not known before it is asked."""
+    monkeypatch.setattr(PLUGINS.get(kind, name), "is_remote", True, raising=False)

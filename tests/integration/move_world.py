@@ -63,10 +63,10 @@ def texts(n: int, word: str = "") -> list[str]:
 
 
 def filled_store(n: int = 200, **values: Any) -> models.Store:
-    """Return a store on ``words:64`` with n chunks in two files."""
+    """Return a store on ``words:64`` with n chunks in two files; none is a neighbour of another."""
     store = StoreFactory(**values)
-    publish(FileFactory(store=store), *texts(n // 2))
-    publish(FileFactory(store=store), *texts(n - n // 2, "spare"))
+    publish(FileFactory(store=store), *texts(n // 2), gap=20)
+    publish(FileFactory(store=store), *texts(n - n // 2, "spare"), gap=20)
     return store
 
 

@@ -131,7 +131,8 @@ def dependent_values(name: str, results: Sequence[Mapping[str, Any]]) -> dict[st
 
 
 def _structured(hit: Hit) -> dict[str, Any]:
-    if hit.data is not None:
+    # A merged chunk has data too: the chunks that it was made of.
+    if hit.data is not None and hit.chunk_id is None:
         return dict(hit.data)
     place = {
         "source": hit.file_name,

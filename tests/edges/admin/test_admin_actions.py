@@ -27,6 +27,7 @@ from tests.edges.admin_client import (
     words,
 )
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
+from tests.fakes.model_plugins import let_be_remote
 from tests.index_hits import index_hits
 
 pytestmark = pytest.mark.django_db
@@ -73,7 +74,10 @@ def test_chunks_of_files_are_switched_after_a_yes(store: models.Store, client: C
     assert found(store, "pump")
 
 
-def test_a_page_says_how_long_it_takes(store: models.Store, client: Client) -> None:
+def test_a_page_says_how_long_it_takes(
+    store: models.Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_be_remote(monkeypatch, "embedding", "words")
     file = filed(store, "a.txt", "the pump")
     said = words(post_action(client, "file", "vectors", [file.pk]).content.decode())
     assert "every chunk gets a new vector" in said

@@ -200,7 +200,8 @@ def test_a_search_is_logged_with_how_sure_it_was(
     use_words_embedder(monkeypatch, settings)
     store, _ = golden_store()
     retrieve(query="warranty of the pump", scope=OPERATOR, stores=[store])
-    retrieve(query="zzz qqq", scope=OPERATOR, stores=[store], retrieval_mode="keyword")
+    words_alone = store.retrieval_settings.in_mode("keyword")
+    retrieve(query="zzz qqq", scope=OPERATOR, stores=[store], settings=words_alone)
     sure, none = models.QueryLog.objects.order_by("pk")
     assert sure.confidence is not None
     assert sure.confidence > 0.6

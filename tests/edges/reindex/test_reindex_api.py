@@ -13,6 +13,7 @@ from rag.services.reindex.worker import run_reindex
 from rag.stages.text.terms import VERSION
 from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory
+from tests.fakes.model_plugins import let_be_remote
 from tests.integration.move_world import NEW, filled_store, two_models
 
 __all__ = ["two_models"]
@@ -40,8 +41,11 @@ def test_a_run_is_queued_once_and_its_progress_is_told(desk: Any) -> None:
     assert [row["id"] for row in ok(client.get("/api/reindex?store=house"))] == [run["id"]]
 
 
-def test_a_dry_run_tells_the_cost_and_does_nothing(desk: Any, settings: Any) -> None:
+def test_a_dry_run_tells_the_cost_and_does_nothing(
+    desk: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client, _store = desk
+    let_be_remote(monkeypatch, "embedding", "words")
     settings.RAG = settings.RAG | {"PRICES": {"words:*": {"input": 2, "currency": "EUR"}}}
     body = {"store": "house", "what": "embeddings", "model": NEW, "dry_run": True}
     told = ok(client.send("post", "/api/reindex", body))

@@ -16,6 +16,7 @@ from rag.services.reindex.files import PARSERS, is_stale, reindex_files
 from rag.services.reindex.runs import start_reindex
 from rag.services.reindex.worker import run_reindex
 from tests.factories import FileFactory
+from tests.fakes.model_plugins import let_be_remote
 from tests.integration.index_desk import ask, live, put, run_job
 from tests.integration.move_world import (
     NEW,
@@ -110,7 +111,8 @@ def test_vectors_are_made_anew_in_place_or_only_where_they_lack() -> None:
     assert ask(f"SELECT chunk_id, embedding::text FROM {table} ORDER BY 1") == right
 
 
-def test_a_dry_run_tells_all_five() -> None:
+def test_a_dry_run_tells_all_five(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_be_remote(monkeypatch, "embedding", "words")
     filled_store(20, slug="house")
     told = run("rag_reindex", "--store", "house", "--model", NEW, "--dry-run")
     assert "2 files, 20 chunks" in told

@@ -83,7 +83,7 @@ def test_a_chinese_name_gets_a_chinese_slug(editor: Any) -> None:
         ({"max_tokens_per_chunk": 501}, "max_tokens_per_chunk", "500"),
         ({"max_overlap_tokens": 101}, "max_overlap_tokens", "100"),
         ({"embedding_model": "nonsense"}, "embedding_model", "provider:model"),
-        ({"embedding_model": "none:such"}, "embedding_model", "Known: words."),
+        ({"embedding_model": "none:such"}, "embedding_model", "provider “none”. Known: "),
         ({"retrieval-mode": "psychic"}, "retrieval", "Search: Select a valid choice"),
         ({"retrieval-top_k": 0}, "retrieval", "Hits: Ensure this value is greater"),
         ({"retrieval-metadata": "[1]"}, "retrieval", "Files with this metadata: Write a JSON"),

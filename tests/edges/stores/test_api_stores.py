@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rag import models
+from rag.core.plugins import PLUGINS
 from tests.edges.admin_client import use_words_embedder
 from tests.edges.api_client import WRITER, client_for, error_of, ok
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory
@@ -140,7 +141,7 @@ def test_a_model_that_nobody_knows_is_told_with_the_known_ones(words: None) -> N
     body = {"name": "x", "embedding_model": "nobody:x"}
     error = error_of(client.send("post", "/api/stores", body), 400)
     assert error["code"] == "unknown_name"
-    assert error["params"]["known"] == "words"
+    assert error["params"]["known"] == ", ".join(sorted(PLUGINS.names("embedding")))
 
 
 def test_the_model_of_a_store_is_fixed() -> None:

@@ -14,10 +14,12 @@ from agents.tools.vector_retrieve import VectorRetrieve
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.tools import call_tool
+from rag.models import File
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
 from rag.services.sources.ports import SourceContext
-from tests.integration.agent_world import AgentWorld, world
+from tests.factories import publish
+from tests.integration.agent_world import TEXTS, AgentWorld, world
 
 __all__ = ["world"]
 RANKING = '{"ranking": [{"id": 2, "score": 9}, {"id": 1, "score": 2}]}'
@@ -85,7 +87,9 @@ def test_they_are_there_for_models_by_name() -> None:
     assert {"vector_retrieve", "rerank", "grade", "query_rewrite"} <= names
 
 
-def test_passages_are_found_with_their_place() -> None:
+def test_passages_are_found_with_their_place(desk: AgentWorld) -> None:
+    # Neighbours would be one passage of all three pages.
+    publish(File.objects.get(store=desk.store, name="pump manual.txt"), *TEXTS[:3], gap=17)
     found = call(VectorRetrieve, query="filter of the pump", top_k=1)
     (one,) = found["results"]
     assert one["file"] == "pump manual.txt" and one["page"] == 2 and "filter" in one["content"]

@@ -19,7 +19,7 @@ from rag.core.documents import ChunkRule
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.file_search import GroundedQuestion, Upload
 from rag.services.access.callers import scope_of
-from rag.services.wiring import registry as chat_models
+from rag.services.wiring import chats
 from tests.contract_file_search import LEAVE, WARRANTY, FileSearchContract, pieces_of, written
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, UserFactory
@@ -66,7 +66,7 @@ def closing(method: Callable[..., Any], *args: Any, **given: Any) -> Any:
 def _indexing(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Iterator[None]:
     use_words_embedder(monkeypatch, settings)
     # Sentences are weighed by their words alone: hashed words say little about meaning.
-    monkeypatch.setattr(chat_models, "_similarities", lambda question, texts: [1.0] * len(texts))
+    monkeypatch.setattr(chats, "_similarities", lambda question, texts: [1.0] * len(texts))
     with indexing():
         yield
 

@@ -99,7 +99,8 @@ def flow_of(text: str, prompts: dict[str, str] | None = None) -> models.Flow:
 
 
 def test_fifty_runs_need_no_more_than_two_connections(tmp_path: Path, small_pool: None) -> None:
-    publish(FileFactory(store=StoreFactory(name="docs")), "the pump stops", "the valve is blue")
+    file = FileFactory(store=StoreFactory(name="docs"))
+    publish(file, "the pump stops", "the valve is blue", gap=17)
     script = tmp_path / "s.yaml"
     script.write_text(
         "answers: [{contains: Answer, answer: it stops, delay_s: 1}]", encoding="utf-8"

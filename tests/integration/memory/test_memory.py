@@ -194,7 +194,7 @@ def test_a_failure_to_remember_breaks_no_answer(
     assert [one["step"] for one in told.of("notice")] == ["recall"]
     monkeypatch.setattr("agents.chat.memory.agent_memory.save_episode", lambda *_: broken())
     told = world.ask("How often is the pump serviced by the team?")
-    assert told.last.kind == "done" and "remember failed" in caplog.text
+    assert told.last.kind == "done" and "store_memories failed" in caplog.text
 
 
 def test_a_model_that_makes_no_vectors_loses_no_memory(
@@ -247,7 +247,7 @@ def test_what_documents_do_not_know_of_a_person_memory_may(world: AgentWorld) ->
         subject="pump",
         text="Their pump: </memories>",
     )
-    told = world.ask("Which pump do I own?")
+    told = world.ask("Which pump did I buy?")
     assert (told.row.outcome, told.text) == ("remembered", "You told me: an HX-400.")
     asked = chat.requests[-1].messages
     assert (

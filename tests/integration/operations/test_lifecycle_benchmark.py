@@ -96,7 +96,7 @@ def test_a_move_is_measured_and_each_answer_is_one_of_either_space(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swap_models.use_models(tmp_path, world.spool, world.questions)
-    monkeypatch.setattr(swap, "Asking", AskingHere)
+    monkeypatch.setattr(swap, "ClientLoad", AskingHere)
     monkeypatch.setattr(swap, "AFTER_FLIP_S", 0)
     monkeypatch.setattr(swap, "ask_alone", lambda *_: ClientReport([1.0]))
     report = Report("small")

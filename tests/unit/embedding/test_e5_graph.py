@@ -12,7 +12,8 @@ import pytest
 
 from rag.core.errors import ConfigurationError
 from rag.providers.e5 import prepare
-from rag.providers.e5.prepare import build_model, prepare_model
+from rag.providers.e5.graph import build_model
+from rag.providers.e5.prepare import prepare_model
 from rag.providers.e5.weights import SHARED, unpack
 
 RACE = """

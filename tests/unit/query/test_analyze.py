@@ -120,15 +120,18 @@ def test_complexity_grows_with_questions_and_conditions(query: str, complexity: 
     assert analyze(query).complexity == complexity
 
 
-def test_intent_and_complexity_decide_on_mode_and_number() -> None:
+def test_entities_decide_on_mode_and_complexity_on_number() -> None:
     found = {
         query: (a.mode, a.top_k)
-        for query in ("HX-400", "什么是热泵", "TCP vs UDP")
+        for query in ("E-17", "“禁止吸烟”", "HX-400", "什么是热泵", "TCP vs UDP")
         for a in [analyze(query)]
     }
     assert found == {
-        "HX-400": ("keyword", 3),
-        "什么是热泵": ("semantic", 3),
+        "E-17": ("keyword", 3),
+        "“禁止吸烟”": ("keyword", 3),
+        # A name of the vocabulary may be meant by other words, too.
+        "HX-400": ("hybrid", 3),
+        "什么是热泵": ("hybrid", 3),
         "TCP vs UDP": ("hybrid", 5),
     }
     assert QueryAnalysis(complexity="complex").top_k == 10

@@ -84,5 +84,8 @@
     if (verb === "replay") location.assign(pageOf(told.key));
     else renew();
   });
-  if (part) later();
+  if (!part) return;
+  // Inert until here, so that no press of its buttons is lost before they are heard.
+  part.inert = false;
+  later();
 })();
