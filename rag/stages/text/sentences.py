@@ -22,7 +22,7 @@ _END = re.compile(
 _CLAUSE = re.compile(rf"[；;][{_CLOSING}]*\s*|[，、：][{_CLOSING}]*|[,:](?=\s)\s*|\s\|(?=\s)")
 # The word before a point: after these it ends no sentence.
 _SHORT = re.compile(
-    r"(?:^|[\s(\[“\"'])(?:"
+    rf"(?:^|[\s(\[“\"'。！？｡…{_CLOSING}])(?:"
     r"(?i:dr|mr|mrs|ms|prof|st|no|nos|fig|figs|eq|sec|ch|vol|pp?|vs|cf|ca|approx|inc|ltd|dept|ed|eds|temp|max|min|incl|resp|est|e\.g|i\.e|al)"
     r"|[A-Z](?:\.[A-Z])*)$"
 )

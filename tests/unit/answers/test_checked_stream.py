@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, get_args
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.core.hits import Hit
@@ -82,6 +82,7 @@ PIECES = st.lists(
     st.booleans(),
     st.sampled_from(get_args(Marks)),
 )
+@example(["。", "No. 3 ", BAD], [2], True, "numbered")
 def test_the_cuts_change_nothing(
     pieces: list[str], cuts: list[int], drops: bool, marks: Marks
 ) -> None:
