@@ -176,7 +176,8 @@ def _use(folder: Path) -> None:
     # Settings were read before this file; connections read these dictionaries when first used.
     settings.VAR_DIR = folder
     settings.MEDIA_ROOT = Path(os.environ.get("MEDIA_ROOT", folder / "media"))
-    settings.FILE_UPLOAD_TEMP_DIR = folder / "incoming"
+    # Of each worker too: the upkeep under test removes unfinished uploads, whoever writes them.
+    settings.FILE_UPLOAD_TEMP_DIR = folder / f"incoming-{os.environ.get('PYTEST_XDIST_WORKER', '')}"
     settings.FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
     # The middleware that serves static files warns about a folder that is not there.
     settings.STATIC_ROOT = folder / "static"
