@@ -57,7 +57,7 @@ def _told(hit: Hit) -> dict[str, Any]:
         "content": hit.text,
         "score": hit.score,
         "file": hit.file_name,
-        "page": hit.page_first,
+        "page": hit.page,
         "heading": " › ".join(hit.heading_path),
         "chunk_id": hit.chunk_id,
         "revision": hit.revision,
@@ -69,4 +69,6 @@ def _told(hit: Hit) -> dict[str, Any]:
         "heading_path": list(hit.heading_path),
         "page_first": hit.page_first,
         "page_last": hit.page_last,
+        # What a merged passage was made of, as a hit has it.
+        **({"data": dict(hit.data)} if hit.data else {}),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -18,6 +18,16 @@ class Leg:
 
     rank: int | None = None
     score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HitPart:
+    """A chunk in a hit, in the revision that was found, and its span of the file's text."""
+
+    chunk_id: int
+    revision: int | None
+    char_start: int
+    char_end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +68,42 @@ class Hit:
         return self.external_id or ("" if self.file_id is None else str(self.file_id))
 
     @property
+    def parts(self) -> tuple[HitPart, ...]:
+        """Return the chunks whose text it has, in order: one, or those that were merged into it."""
+        if self.chunk_id is None:
+            return ()
+        if merged := (self.data or {}).get("chunks"):
+            return tuple(HitPart(**part) for part in merged)
+        return (HitPart(self.chunk_id, self.revision, self.char_start, self.char_end),)
+
+    @property
     def chunk_ids(self) -> tuple[int, ...]:
-        """Return the chunks whose text it has: one, or those that were merged into it."""
-        parts = (self.data or {}).get("chunks", ()) if self.chunk_id is not None else ()
-        ids = [self.chunk_id, *(part["chunk_id"] for part in parts)]
-        return tuple(dict.fromkeys(pk for pk in ids if pk is not None))
+        """Return the chunks whose text it has, the best one first."""
+        return stored_chunk_ids({"chunk_id": self.chunk_id, "data": self.data})
+
+    @property
+    def page(self) -> int | None:
+        """Return the page where its best chunk begins."""
+        start = next((one.char_start for one in self.parts if one.chunk_id == self.chunk_id), 0)
+        return self.page_at(max(0, start - self.char_start))
+
+    def page_at(self, position: int) -> int | None:
+        """Return the page of a position in the text: pages are joined by a form feed."""
+        if self.page_first is None:
+            return None
+        n_before = self.text.count("\f", 0, position)
+        return min(self.page_last or self.page_first, self.page_first + n_before)
+
+    def parts_at(self, start: int, end: int) -> tuple[HitPart, ...]:
+        """Return the chunks that ``start`` to ``end`` of the file stand in.
+
+        That is one which has all of it, the best if it can be, else all that it touches.
+        """
+        holders = [one for one in self.parts if one.char_start <= start and end <= one.char_end]
+        if holders:
+            return (min(holders, key=lambda one: one.chunk_id != self.chunk_id),)
+        touched = (one for one in self.parts if one.char_start < end and start < one.char_end)
+        return tuple(touched) or self.parts
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form that agents, flows and the API show; ``from_dict`` reads it.
@@ -98,7 +139,7 @@ class Hit:
         try:
             place = stored.get("source") or {}
             _check_numbers(stored)
-            return cls(
+            hit = cls(
                 text=stored["content"],
                 rank=stored.get("rank") or 1,
                 score=stored.get("score"),
@@ -114,8 +155,28 @@ class Hit:
                 metadata=dict(stored.get("metadata") or {}),
                 **{name: stored[name] for name in _PLAIN if stored.get(name) is not None},
             )
+            _check_parts(hit.parts)
+            return hit
         except (AttributeError, TypeError, ValueError) as error:
             raise InvalidInputError("A result cannot be read: {reason}.", reason=error) from error
+
+
+def stored_chunk_ids(stored: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the chunks whose text a stored hit or citation has, the best one first.
+
+    Whatever shape it has: what names no chunk of ours gives none.
+    """
+    best, data = stored.get("chunk_id"), stored.get("data")
+    merged = data.get("chunks") if isinstance(data, Mapping) else stored.get("chunk_ids")
+    others = merged if best is not None and isinstance(merged, (list, tuple)) else ()
+    ids = [best, *(one.get("chunk_id") if isinstance(one, Mapping) else one for one in others)]
+    return tuple(dict.fromkeys(pk for pk in ids if type(pk) is int))
+
+
+def _check_parts(parts: Iterable[HitPart]) -> None:
+    for part in parts:
+        if any(type(getattr(part, name)) is not int for name in _SPAN):
+            raise ValueError("a chunk that was merged has no place")
 
 
 def _check_numbers(stored: Mapping[str, Any]) -> None:
@@ -136,6 +197,7 @@ def _external_id(stored: Mapping[str, Any], place: Mapping[str, Any]) -> str:
     return "" if found is None or is_ours else str(found)
 
 
+_SPAN = ("chunk_id", "char_start", "char_end")
 _PLAIN = (
     "chunk_id",
     "revision",

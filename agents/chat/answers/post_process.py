@@ -24,6 +24,7 @@ from agents.chat.memory.summary import SummaryBudget, roll_summary
 from agents.core.model_options import model_options
 from agents.core.prompts import prompt_file
 from rag.core.errors import RAGError
+from rag.core.hits import stored_chunk_ids
 from rag.services.search import log_citations
 from rag.services.threads import run_db
 
@@ -137,8 +138,8 @@ async def store_memories(*, message: models.Message, run: AnswerContext) -> None
     if row is None or row.parent is None:
         return
     shown = [one for one in row.sources if one.get("doc_id")]
-    chunk_ids = [one["chunk_id"] for one in shown if one.get("chunk_id")]
-    is_kept = row.outcome == "answered" and shown and len(chunk_ids) == len(shown)
+    chunk_ids = [pk for one in shown for pk in stored_chunk_ids(one)]
+    is_kept = row.outcome == "answered" and shown and all(one.get("chunk_id") for one in shown)
     options = model_options(run.model_id, None, SCHEMA)
     memory = RAGAgentMemory(
         run.scope,

@@ -6,14 +6,14 @@ The text of a passage goes with the right to read it, and so does what an answer
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from agents import models
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
-from rag.core.hits import Hit
+from rag.core.hits import Hit, stored_chunk_ids
 from rag.services.answers import own_file_path
 
 # In place of what an answer said from a passage.
@@ -45,9 +45,29 @@ def redact_unreadable(*, messages: Sequence[models.Message], scope: Scope) -> di
 
 def chunk_ids_of(message: models.Message) -> Iterable[int]:
     """Return the chunks that an answer looked at or cites."""
-    for one in (*message.sources, *message.citations):
-        if (pk := one.get("chunk_id")) is not None:
-            yield pk
+    return (pk for one in (*message.sources, *message.citations) for pk in stored_chunk_ids(one))
+
+
+def cited_hit(*, message: models.Message, cited: Mapping[str, Any]) -> Hit:
+    """Return the chunks that a quote of ours stands in: of a merged source those that it touches.
+
+    The text is that of the whole source.
+    """
+    place: dict[str, Any] = {
+        name: cited.get(name) for name in ("chunk_id", "revision", "char_start", "char_end")
+    }
+    sources = (one for one in message.sources if one.get("doc_id") == cited.get("doc_id"))
+    merged = next((one for one in sources if len(stored_chunk_ids(one)) > 1), None)
+    if merged is None or None in place.values():
+        return Hit.from_dict({"content": "", **place})
+    source = Hit.from_dict(merged)
+    parts = source.parts_at(place["char_start"], place["char_end"])
+    return replace(
+        source,
+        chunk_id=parts[0].chunk_id,
+        revision=parts[0].revision,
+        data={"chunks": [asdict(part) for part in parts]},
+    )
 
 
 def can_open_source(*, hit: Hit, scope: Scope) -> bool:
@@ -70,19 +90,18 @@ def _evidence(message: models.Message, readable: frozenset[int], scope: Scope) -
         if one.get("chunk_id") is None and not can_open_source(hit=Hit.from_dict(one), scope=scope)
     }
 
+    def is_gone(one: Mapping[str, Any]) -> bool:
+        if one.get("chunk_id") is None:
+            return one.get("doc_id") in gone
+        # A quote of ours has a number; what else has a chunk is a source with all its parts.
+        ids = cited_hit(message=message, cited=one).chunk_ids if "number" in one else ()
+        return not readable.issuperset(ids or stored_chunk_ids(one))
+
     def shown(kind: str) -> list[dict[str, Any]]:
-        return [
-            {**one, **(_EMPTY[kind] if _is_gone(one, readable, gone) else {})}
-            for one in getattr(message, kind)
-        ]
+        return [{**one, **(_EMPTY[kind] if is_gone(one) else {})} for one in getattr(message, kind)]
 
-    lost = [one for one in message.citations if _is_gone(one, readable, gone)]
+    lost = [one for one in message.citations if is_gone(one)]
     return Evidence(_without(message.content, lost), shown("sources"), shown("citations"))
-
-
-def _is_gone(one: Mapping[str, Any], readable: frozenset[int], gone: set[Any]) -> bool:
-    chunk_id = one.get("chunk_id")
-    return one.get("doc_id") in gone if chunk_id is None else chunk_id not in readable
 
 
 def _without(text: str, citations: Sequence[Mapping[str, Any]]) -> str:

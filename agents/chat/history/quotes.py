@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from agents import models
-from agents.chat.history.evidence import can_open_source
+from agents.chat.history.evidence import can_open_source, cited_hit
 from rag.core.access import Scope
 from rag.core.documents import PageImage
 from rag.core.errors import InvalidInputError, NotFoundError
@@ -25,8 +25,10 @@ def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[st
     cited = next((one for one in message.citations if one.get("number") == number), None)
     if cited is None:
         raise NotFoundError("The answer has no citation {number}.", number=number)
-    is_ours = cited.get("chunk_id") is not None
-    hit = _pinned(cited, scope) if is_ours else _sent_along(message, cited, scope)
+    if cited.get("chunk_id") is None:
+        hit = _sent_along(message, cited, scope)
+    else:
+        (hit,) = pin_hits(hits=[cited_hit(message=message, cited=cited)], scope=scope)
     if not hit.text:
         raise NotFoundError("The text that was quoted cannot be read.", number=number)
     words = cited.get("found") or cited.get("quote") or ""
@@ -39,12 +41,6 @@ def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[st
         "heading_path": list(hit.heading_path),
         "source": hit.source,
     }
-
-
-def _pinned(cited: Mapping[str, Any], scope: Scope) -> Hit:
-    hit = Hit(text="", rank=1, chunk_id=cited["chunk_id"], revision=cited.get("revision"))
-    (pinned,) = pin_hits(hits=[hit], scope=scope)
-    return pinned
 
 
 def _sent_along(message: models.Message, cited: Mapping[str, Any], scope: Scope) -> Hit:
@@ -75,7 +71,7 @@ def quote_page(
     that is gone or may not be read any more.
     """
     cited = _cited(message, number, of)
-    page = _page(cited, scope)
+    page = _page(message, cited, scope)
     facts = ("quote", "verdict", "claim", "found", "distance", "doc_id", "score")
     fields = {name: cited.get(name) for name in facts}
     return {**fields, **asdict(page), "number": number}
@@ -88,25 +84,19 @@ def quote_image(
 
     Raises InvalidInputError where the format has no pages to draw, or where the file has changed.
     """
-    page = _page(_cited(message, number, of), scope)
+    page = _page(message, _cited(message, number, of), scope)
     if not page.has_image or page.page is None:
         raise InvalidInputError("“{name}” has no pages to draw.", name=page.file_name)
     return page_image(file_id=page.file_id, page=page.page, quote=page.on_page, scope=scope)
 
 
-def _page(cited: Mapping[str, Any], scope: Scope) -> PageText:
-    chunk_id = cited.get("chunk_id")
-    if chunk_id is None:
+def _page(message: models.Message, cited: Mapping[str, Any], scope: Scope) -> PageText:
+    if cited.get("chunk_id") is None:
         raise NotFoundError("The text that was quoted cannot be read.")
     # What was looked at is marked as a whole.
     quote = cited.get("found") or cited.get("quote") or cited.get("content") or ""
-    return page_text(
-        chunk_id=chunk_id,
-        revision=cited.get("revision"),
-        quote=quote,
-        scope=scope,
-        near=cited.get("char_start"),
-    )
+    hit = cited_hit(message=message, cited=cited)
+    return page_text(hit=hit, quote=quote, scope=scope, near=cited.get("char_start"))
 
 
 def _cited(message: models.Message, number: int, of: str) -> Mapping[str, Any]:

@@ -129,7 +129,7 @@ def _serialize_hit(hit: Hit, store: str) -> dict[str, Any]:
         "document": hit.document_id,
         "file": hit.file_name,
         "store": store,
-        "page": hit.page_first,
+        "page": hit.page,
         "heading": " › ".join(hit.heading_path),
         "content": hit.text,
         "score": hit.score,

@@ -60,5 +60,5 @@ def doc_id_of(number: int) -> str:
 def passage_key(hit: Hit) -> tuple[Any, ...]:
     """Return what is the same for a passage, however often it is found."""
     if hit.chunk_id is not None:
-        return hit.chunk_id, hit.revision
+        return hit.chunk_ids, hit.revision
     return hit.source, hit.external_id, hit.text

@@ -141,6 +141,7 @@ def _structured(hit: Hit) -> dict[str, Any]:
         "document_id": hit.document_id,
         "chunk_id": hit.chunk_id,
         "revision": hit.revision,
+        "chunk_ids": list(hit.chunk_ids) if hit.data else None,
     }
     metadata = {**hit.metadata, **{name: one for name, one in place.items() if one is not None}}
     return {"content": hit.text, "score": hit.score, "metadata": metadata}

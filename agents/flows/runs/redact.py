@@ -10,6 +10,7 @@ from typing import Any
 
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
+from rag.core.hits import stored_chunk_ids
 
 _EMPTY = {"content": "", "highlights": [], "is_gone": True}
 
@@ -24,23 +25,23 @@ def redact_hits(*, values: Sequence[Any], scope: Scope) -> list[Any]:
 
 
 def _is_hit(value: Any) -> bool:
-    return isinstance(value, Mapping) and "content" in value and isinstance(_chunk(value), int)
+    return isinstance(value, Mapping) and "content" in value and bool(_chunks(value))
 
 
-def _chunk(value: Mapping[str, Any]) -> Any:
-    """Return the chunk of a raw result, or of a structured one, whose place is its metadata."""
+def _chunks(value: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the chunks of a raw result, or of a structured one, whose place is its metadata."""
     if value.get("chunk_id") is not None:
-        return value["chunk_id"]
+        return stored_chunk_ids(value)
     place = value.get("metadata")
     # What other sources keep under the same name comes without a revision of ours.
     if isinstance(place, Mapping) and isinstance(place.get("revision"), int):
-        return place.get("chunk_id")
-    return None
+        return stored_chunk_ids(place)
+    return ()
 
 
 def _chunk_ids(value: Any) -> Iterator[int]:
     if _is_hit(value):
-        yield _chunk(value)
+        yield from _chunks(value)
     elif isinstance(value, Mapping):
         yield from (pk for one in value.values() for pk in _chunk_ids(one))
     elif isinstance(value, (list, tuple)):
@@ -49,7 +50,7 @@ def _chunk_ids(value: Any) -> Iterator[int]:
 
 def _without(value: Any, gone: frozenset[int]) -> Any:
     if _is_hit(value):
-        return {**value, **_EMPTY} if _chunk(value) in gone else value
+        return value if gone.isdisjoint(_chunks(value)) else {**value, **_EMPTY}
     if isinstance(value, Mapping):
         return {key: _without(one, gone) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, TypeGuard
 
 from django.db.models import FilteredRelation, Q
@@ -21,6 +22,7 @@ from rag.stages.citing.attribute import attribute_claims
 from rag.stages.citing.citation_markers import Marker, read_markers
 from rag.stages.citing.list_sources import list_sources
 from rag.stages.prompting.context import Passage
+from rag.stages.ranking.merge import merge_neighbours
 
 MAX_BIGINT = 2**63 - 1
 _PLACE = ("char_start", "char_end", "page_first", "page_last")
@@ -44,11 +46,13 @@ def pin_hits(*, hits: Sequence[Hit], scope: Scope) -> tuple[Hit, ...]:
 
     The text is that of the pinned revision, or of the newest where none is pinned; retired chunks
     are found too. Of a chunk that ``scope`` may not read, or a revision that never was, nothing is
-    left but its place in the order: an empty text. Hits without a chunk stay as they are.
+    left but its place in the order: an empty text; so it is with a merged hit that has such a part.
+    Hits without a chunk stay as they are.
     """
+    parts = [part for hit in hits for part in hit.parts]
     rows = _rows(
-        {hit.chunk_id for hit in hits if _is_number(hit.chunk_id)},
-        {hit.revision for hit in hits if _is_number(hit.revision)},
+        {part.chunk_id for part in parts if _is_number(part.chunk_id)},
+        {part.revision for part in parts if _is_number(part.revision)},
         scope,
     )
     return tuple(hit if hit.chunk_id is None else _pinned(hit, rows) for hit in hits)
@@ -85,9 +89,28 @@ def _rows(
 
 
 def _pinned(hit: Hit, rows: dict[tuple[int, int | None], dict[str, Any]]) -> Hit:
-    row = rows.get((hit.chunk_id, hit.revision)) if _is_number(hit.chunk_id) else None
-    if row is None:
+    found = [rows.get((part.chunk_id, part.revision)) for part in hit.parts]
+    read = [_read(hit, row) for row in found if row is not None]
+    if len(read) < len(found):
         return Hit(text="", rank=hit.rank, source=hit.source)
+    # The best one leads; chunks that were edited since are no one text any more.
+    best = next((one for one in read if one.chunk_id == hit.chunk_id), read[0])
+    ranked = [one if one is best else replace(one, rank=hit.rank + 1) for one in read]
+    joined, _ = merge_neighbours(ranked, partial(_between, hit, read))
+    return joined[0] if len(joined) == 1 else best
+
+
+def _between(hit: Hit, parts: Sequence[Hit], _file_id: int, start: int, end: int) -> str:
+    """Return the texts of the parts in their places; between them ``hit`` has blanks alone."""
+    given = hit.text[start - hit.char_start : end - hit.char_start].ljust(end - start)
+    signs = [sign if sign.isspace() else " " for sign in given]
+    for one in parts:
+        if start <= one.char_start and one.char_end <= end:
+            signs[one.char_start - start : one.char_end - start] = one.text
+    return "".join(signs)
+
+
+def _read(hit: Hit, row: Mapping[str, Any]) -> Hit:
     return replace(
         hit,
         text=row["text"],

@@ -115,16 +115,13 @@ class PageText:
     heading_path: tuple[str, ...]
 
 
-def page_text(
-    *, chunk_id: int, revision: int | None, quote: str, scope: Scope, near: int | None = None
-) -> PageText:
-    """Return the page that a quote of a chunk stands on; an empty quote is the whole chunk.
+def page_text(*, hit: Hit, quote: str, scope: Scope, near: int | None = None) -> PageText:
+    """Return the page that a quote of a hit stands on; an empty quote is all of the hit.
 
-    ``near`` is where the quote began in the file's text: a hit may have been made of several
-    chunks, of which only the first is pinned. Raises NotFoundError for a text that is gone or may
-    not be read.
+    ``near`` is where the quote began in the file's text: of a hit that was made of several chunks
+    perhaps only the first was pinned. Raises NotFoundError for a text that is gone or may not be
+    read.
     """
-    hit = Hit(text="", rank=1, chunk_id=chunk_id, revision=revision)
     (pinned,) = pin_hits(hits=[hit], scope=scope)
     if not pinned.text or pinned.file_id is None:
         raise NotFoundError("The text that was quoted cannot be read.")

@@ -72,7 +72,7 @@ def log_query(
             settings_hash=result.settings_hash,
             mode=result.mode,
             top_k=result.top_k,
-            chunk_ids=[hit.chunk_id for hit in result.hits if hit.chunk_id is not None],
+            chunk_ids=[pk for hit in result.hits for pk in hit.chunk_ids],
             best_score=result.hits[0].score if result.hits else None,
             confidence=result.confidence,
             timings_ms={name: round(ms, 2) for name, ms in result.timings_ms.items()},

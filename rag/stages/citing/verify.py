@@ -107,16 +107,18 @@ def locate_citation(citation: Citation, passage: Passage, start: int, end: int) 
     if hit.chunk_id is not None and is_edited:
         # An edited chunk has other words than its file: all that stands firm is where it lies.
         first, last = hit.char_start, hit.char_end
+    # Of chunks that were merged the one with the quote is pinned, or the first of several.
+    pinned = next(iter(hit.parts_at(first, last)), hit)
     return replace(
         citation,
         doc_id=passage.doc_id,
-        chunk_id=hit.chunk_id,
-        revision=hit.revision,
+        chunk_id=pinned.chunk_id,
+        revision=pinned.revision,
         file_id=hit.file_id,
         file_name=hit.file_name,
         char_start=first,
         char_end=last,
-        page=_page(passage, start),
+        page=hit.page_at(start),
         found=hit.text[start:end],
     )
 
@@ -124,15 +126,6 @@ def locate_citation(citation: Citation, passage: Passage, start: int, end: int) 
 def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: str) -> Citation:
     located = locate_citation(citation, passage, place.start, place.end)
     return replace(located, verdict=verdict, distance=place.distance)
-
-
-def _page(passage: Passage, position: int) -> int | None:
-    """Return the page of a position in a hit: pages are joined by a form feed."""
-    first = passage.hit.page_first
-    if first is None:
-        return None
-    last = passage.hit.page_last or first
-    return min(last, first + passage.hit.text.count("\f", 0, position))
 
 
 class CitationStream:

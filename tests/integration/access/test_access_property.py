@@ -124,7 +124,8 @@ def paths(world: World, scope: Scope) -> dict[str, Callable[[], object]]:
 
 def _page(chunk_id: int, scope: Scope) -> object:
     try:
-        return page_text(chunk_id=chunk_id, revision=1, quote="", scope=scope)
+        hit = Hit(text="", rank=1, chunk_id=chunk_id, revision=1)
+        return page_text(hit=hit, quote="", scope=scope)
     except NotFoundError:
         return None
 

@@ -13,8 +13,9 @@ from agents.tools.rerank import Rerank
 from agents.tools.vector_retrieve import VectorRetrieve
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
+from rag.core.hits import Hit
 from rag.core.tools import call_tool
-from rag.models import File
+from rag.models import Chunk, File
 from rag.plugins.contract_tool import ToolContract
 from rag.services.plugins import list_plugins
 from rag.services.sources.ports import SourceContext
@@ -88,12 +89,21 @@ def test_they_are_there_for_models_by_name() -> None:
 
 
 def test_passages_are_found_with_their_place(desk: AgentWorld) -> None:
-    # Neighbours would be one passage of all three pages.
     publish(File.objects.get(store=desk.store, name="pump manual.txt"), *TEXTS[:3], gap=17)
     found = call(VectorRetrieve, query="filter of the pump", top_k=1)
     (one,) = found["results"]
     assert one["file"] == "pump manual.txt" and one["page"] == 2 and "filter" in one["content"]
-    assert found["confidence"] > 0.5
+    assert found["confidence"] > 0.5 and "data" not in one
+
+
+def test_a_merged_passage_says_where_its_best_part_is_and_what_it_is_made_of(
+    desk: AgentWorld,
+) -> None:
+    (one,) = call(VectorRetrieve, query="filter of the pump", top_k=1)["results"]
+    assert (one["page"], one["page_first"], one["page_last"]) == (2, 1, 3)
+    parts = Chunk.objects.filter(file=one["file_id"]).order_by("ordinal")
+    assert [part["chunk_id"] for part in one["data"]["chunks"]] == [part.pk for part in parts]
+    assert set(Hit.from_dict(one).chunk_ids) == {part.pk for part in parts}
 
 
 def test_texts_are_sorted_and_graded() -> None:

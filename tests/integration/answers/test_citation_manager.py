@@ -16,6 +16,8 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.services.answers.citations import CitationManager, pin_hits
+from rag.services.chunks.add import delete_chunks
+from rag.stages.ranking.merge import merge_neighbours
 from tests.factories import FileFactory, GroupFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -138,6 +140,42 @@ def test_minimal_results_are_enough() -> None:
     assert (
         CitationManager.format_citations(found["citations"]) == "\n\n[Sources]\n[1] manual - Pump"
     )
+
+
+def merged(chunks: list[models.Chunk]) -> Hit:
+    canonical = models.File.objects.get(pk=chunks[0].file_id).canonical_text
+    hits = [hit_of(chunk, rank=rank) for rank, chunk in enumerate(chunks, start=1)]
+    (hit,), _ = merge_neighbours(hits, lambda _, start, end: canonical[start:end])
+    return hit
+
+
+def test_all_parts_of_a_merged_result_are_read_anew(chunks: list[models.Chunk]) -> None:
+    hit = merged(chunks)
+    (pinned,) = pin_hits(hits=[replace(hit, text="forged " * 9)], scope=OPERATOR)
+    assert pinned.text.split() == [*PUMP.split(), FEE] and pinned.chunk_ids == hit.chunk_ids
+    assert (pinned.page_first, pinned.page_last, pinned.char_end) == (1, 2, hit.char_end)
+    (same,) = pin_hits(hits=[hit], scope=OPERATOR)
+    assert (same.text, same.data) == (hit.text, hit.data)
+    text = f'<cite doc_id="doc_01" quote="{FEE}">x</cite>'
+    (citation,) = CitationManager.add_citations(text, results(hit), scope=OPERATOR)["citations"]
+    assert (citation["verdict"], citation["page"]) == ("verified", 2)
+    assert citation["chunk_id"] == chunks[1].pk
+    delete_chunks(scope=OPERATOR, chunk_ids=[chunks[1].pk], by=None)
+    (citation,) = CitationManager.add_citations(text, results(hit), scope=OPERATOR)["citations"]
+    assert citation["verdict"] == "unknown"
+    assert pin_hits(hits=[hit], scope=OPERATOR)[0].text == ""
+
+
+def test_the_parts_of_a_result_that_have_no_shape_are_an_error(chunks: list[models.Chunk]) -> None:
+    (result,) = results(merged(chunks))
+    for parts in (
+        "x",
+        [7],
+        [{"chunk_id": "7"}],
+        [{**result["data"]["chunks"][0], "chunk_id": "7"}],
+    ):
+        with pytest.raises(InvalidInputError):
+            CitationManager.add_citations("x", [{**result, "data": {"chunks": parts}}])
 
 
 def test_results_may_have_names_of_their_own() -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.db import connection
 
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
 from agents.chat.history.history import history_before
 from agents.chat.history.redact_deleted import redact_deleted
+from agents.chat.memory.agent_memory import RAGAgentMemory
+from agents.chat.memory.maintenance import purge_orphaned_answers
 from rag import models as rag_models
 from rag.core.access import Scope
+from rag.services.chunks.add import delete_chunks
 from rag.services.files.delete import delete_files
 from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import FileFactory, UserFactory, publish
-from tests.integration.agent_world import QUOTE, AgentWorld, world
+from tests.integration.agent_world import QUOTE, TEXTS, AgentWorld, world
 
 __all__ = ["world"]
+PARTS = TEXTS[:3]
 COMPOST = "Compost of the garden is turned every two weeks."
 
 
@@ -83,6 +88,49 @@ def test_a_deleted_file_goes_from_answer_and_events(world: AgentWorld) -> None:
     error_of(client.get(f"/api/messages/{row.key}/citations/1"), 404)
     assert ok(client.get(f"/api/messages/{row.key}/citations/2"))["text"] == COMPOST
     assert ok(client.get(f"/api/messages/{row.key}"))["content"] == shown["content"]
+
+
+def test_a_merged_passage_goes_with_any_of_its_parts(world: AgentWorld) -> None:
+    said = [f'<cite doc_id="doc_01" quote="{quote}">{quote[:30]}</cite>' for quote in PARTS]
+    world.use(" ".join(said))
+    world.set(enable_memory=True)
+    told = world.ask("How often is the pump serviced, what of its filter and warranty?")
+    (source,) = (one for one in told.row.sources if one["doc_id"] == "doc_01")
+    chunks = rag_models.Chunk.objects.filter(file=source["file_id"]).order_by("ordinal")
+    pinned = [(one["chunk_id"], one["page"]) for one in told.row.citations]
+    assert pinned == [(chunk.pk, chunk.page_first) for chunk in chunks]
+    client = client_for(world.user)
+    urls = [f"/api/messages/{told.row.key}/citations/{number}" for number in (1, 2, 3)]
+    assert [ok(client.get(url))["text"] for url in urls] == list(PARTS)
+    delete_chunks(scope=Scope.operator(), chunk_ids=[chunks[1].pk], by=None)
+    shown = ok(client.get(f"/api/messages/{told.row.key}"))
+    assert PARTS[1][:30] not in str(shown) and shown["content"].count("[…]") == 1
+    assert [one.get("is_gone", False) for one in shown["citations"]] == [False, True, False]
+    assert redact_deleted() == 1 and redact_deleted() == 0
+    assert purge_orphaned_answers() == 1 and said_anywhere(PARTS[1][:30]) == []
+    assert ok(client.get(urls[2]))["text"] == PARTS[2]
+    error_of(client.get(urls[1]), 404)
+    memory = RAGAgentMemory(world.scope, "desk")
+    assert async_to_sync(memory.retrieve_relevant_memories)("pump serviced filter warranty") == []
+
+
+def test_a_quote_over_two_parts_goes_with_either(world: AgentWorld) -> None:
+    quote = f"{PARTS[0]} {PARTS[1]}"
+    world.use(f'<cite doc_id="doc_01" quote="{quote}">Often enough.</cite>')
+    told = world.ask("How often is the pump serviced, what of its filter and warranty?")
+    (cited,) = told.row.citations
+    assert cited["verdict"] == "verified"
+    client = client_for(world.user)
+    read = ok(client.get(f"/api/messages/{told.row.key}/citations/1"))
+    assert " ".join(read["text"].split()) == quote and (read["start"], read["end"]) == (
+        0,
+        len(read["text"]),
+    )
+    filters = rag_models.Chunk.objects.filter(text=PARTS[1]).values_list("pk", flat=True)
+    delete_chunks(scope=Scope.operator(), chunk_ids=list(filters), by=None)
+    shown = ok(client.get(f"/api/messages/{told.row.key}"))
+    assert shown["content"] == "[…][1]" and PARTS[1] not in str(shown)
+    error_of(client.get(f"/api/messages/{told.row.key}/citations/1"), 404)
 
 
 def test_an_answer_that_is_being_written_is_left_alone(world: AgentWorld) -> None:

@@ -16,6 +16,8 @@ from django.utils import timezone
 from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
+from rag.core.hits import Hit
+from rag.core.types import SearchResult
 from rag.providers.postgres.write.purge import merge_pending_hits, purge_chunk_traces
 from rag.services.answers.question_answering import ask as ask_question
 from rag.services.chunks.add import delete_chunks
@@ -23,10 +25,11 @@ from rag.services.chunks.edit import edit_chunk
 from rag.services.files.delete import delete_files
 from rag.services.files.requeue import requeue_files
 from rag.services.operations.recovery import purge_old_queries
+from rag.services.search.query_log import log_query
 from rag.services.search.retrieval import retrieve
 from rag.services.stores.dump import dump_store
 from rag.services.stores.lifecycle import delete_store
-from tests.factories import FileFactory, QueryLogFactory, publish
+from tests.factories import ChunkFactory, FileFactory, QueryLogFactory, publish
 from tests.integration.index_desk import ask, put, run_job
 from tests.integration.move_world import OPERATOR, filled_store, move, texts, two_models
 
@@ -112,6 +115,30 @@ def test_a_deleted_chunk_is_forgotten_with_its_revisions_and_answers() -> None:
     assert models.QueryLog.objects.get(query=QUESTION).answer == ""
     # The file says it still, and is read by those who may open it.
     assert set(where_it_stands()) == {"rag_file", "rag_querylog"}
+
+
+def test_an_answer_goes_with_any_chunk_of_a_merged_passage() -> None:
+    file = FileFactory(store=filled_store(10), n_chunks=2)
+    chunks = [ChunkFactory(file=file), ChunkFactory(file=file)]
+    parts = [
+        {"chunk_id": one.pk, "revision": 1, "char_start": 0, "char_end": one.char_end}
+        for one in chunks
+    ]
+    hit = Hit(text="both", rank=1, chunk_id=chunks[1].pk, revision=1, data={"chunks": parts})
+    found = SearchResult(
+        query=QUESTION,
+        hits=(hit,),
+        mode="hybrid",
+        top_k=1,
+        settings_hash="",
+        routes={},
+        timings_ms={},
+    )
+    for chunk in chunks:
+        line = log_query(result=found, scope=OPERATOR, answer=f"A {SECRET}.")
+        assert models.QueryLog.objects.get(pk=line).chunk_ids == [chunks[1].pk, chunks[0].pk]
+        delete_chunks(scope=OPERATOR, chunk_ids=[chunk.pk], by=None)
+        assert models.QueryLog.objects.get(pk=line).answer == ""
 
 
 def test_a_deleted_store_takes_its_answers_along() -> None:

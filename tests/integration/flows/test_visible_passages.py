@@ -16,7 +16,9 @@ from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.models import Chunk
 from rag.services.access.callers import scope_of
+from rag.services.chunks.add import delete_chunks
 from rag.services.files.delete import delete_files
+from rag.stages.ranking.merge import merge_neighbours
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -124,6 +126,34 @@ def test_results_as_flows_have_them_by_default_lose_their_words_too(desk: Any) -
     first, second = left["rag_results"]["docs"]
     assert first["content"] == "" and first["is_gone"] is True and first["metadata"]["page"] == 3
     assert second == run.state["rag_results"]["docs"][1]
+
+
+@pytest.mark.parametrize("result_format", ["raw", "structured"])
+def test_a_merged_passage_goes_with_any_of_its_parts(desk: Any, result_format: str) -> None:
+    user, file, run = desk
+    first, second = publish(file, "The vault is behind the mirror.", "The safe opens with 0815.")
+    (hit,), _ = merge_neighbours(
+        [
+            Hit(
+                text=chunk.text,
+                rank=rank,
+                file_id=file.pk,
+                chunk_id=chunk.pk,
+                revision=1,
+                char_start=chunk.char_start,
+                char_end=chunk.char_end,
+            )
+            for rank, chunk in ((1, first), (2, second))
+        ],
+        lambda _, start, end: file.canonical_text[start:end],
+    )
+    shaped = shape_results([hit], result_format)
+    run.state = {"rag_results": {"docs": shaped}}
+    run.save()
+    run.events.filter(seq=1).update(data={"results": {"docs": shaped}})
+    assert told(run, user).count("0815") == 2
+    delete_chunks(scope=Scope.operator(), chunk_ids=[second.pk], by=None)
+    assert "0815" not in told(run, user) and told(run, user).count("'is_gone': True") == 2
 
 
 def test_an_item_of_another_source_is_no_passage_of_ours() -> None:
