@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from agents.admin import agent, flow, flow_run, session
-
-__all__ = ["agent", "flow", "flow_run", "session"]

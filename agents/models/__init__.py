@@ -8,17 +8,3 @@ from agents.models.flow import Flow, FlowVersion
 from agents.models.memory import Memory, MemoryChoice
 from agents.models.run import FlowRun, RunEvent
 from agents.models.trace import TraceStep
-
-__all__ = [
-    "Agent",
-    "Flow",
-    "FlowRun",
-    "FlowVersion",
-    "Memory",
-    "MemoryChoice",
-    "Message",
-    "MessageEvent",
-    "RunEvent",
-    "Session",
-    "TraceStep",
-]

@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from agents.tools import grade, memory_retrieve, query_rewrite, rerank, vector_retrieve
-
-__all__ = ["grade", "memory_retrieve", "query_rewrite", "rerank", "vector_retrieve"]

@@ -15,26 +15,3 @@ from rag.models.reindex import ReindexRun
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store
 from rag.models.usage import Budget, BudgetHold, UsageRecord
-
-__all__ = [
-    "ApiKey",
-    "AuditEntry",
-    "Budget",
-    "BudgetHold",
-    "Chunk",
-    "ChunkConflict",
-    "ChunkRevision",
-    "DroppedSpan",
-    "EmbeddingSpace",
-    "EvaluationResult",
-    "EvaluationRun",
-    "File",
-    "GoldenQuestion",
-    "GoldenTarget",
-    "OutboxRow",
-    "QueryLog",
-    "RagNode",
-    "ReindexRun",
-    "Store",
-    "UsageRecord",
-]

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from agents.flows.nodes import agent, data_query, human_review, rag, rag_files  # noqa: F401
+from agents.flows.nodes import agent, data_query, human_review, rag, rag_files

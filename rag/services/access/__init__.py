@@ -17,20 +17,3 @@ from rag.services.access.rate_limits import (
     count_key_call,
     count_user_call,
 )
-
-__all__ = [
-    "Caller",
-    "RateLimit",
-    "authenticate_key",
-    "caller_for_user",
-    "count_failed_call",
-    "count_key_call",
-    "count_user_call",
-    "create_key",
-    "install_actor_wrapper",
-    "is_live_key",
-    "purge_audit",
-    "revoke_key",
-    "scope_of",
-    "validate_key",
-]

@@ -12,18 +12,3 @@ from rag.services.chunks.conflicts import (
 from rag.services.chunks.edit import edit_chunk, restore_revision
 from rag.services.chunks.find import find_chunks, find_first_chunks, find_passages
 from rag.services.chunks.revisions import chunk_revisions
-
-__all__ = [
-    "add_chunk",
-    "chunk_revisions",
-    "delete_chunks",
-    "discard_conflict",
-    "edit_chunk",
-    "find_chunks",
-    "find_first_chunks",
-    "find_passages",
-    "keep_conflict",
-    "move_conflict",
-    "neighbour_chunk",
-    "restore_revision",
-]

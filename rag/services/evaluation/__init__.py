@@ -27,31 +27,3 @@ from rag.services.evaluation.jobs import (
     start_evaluation,
 )
 from rag.services.evaluation.runs import evaluate_store
-
-__all__ = [
-    "FIELDS",
-    "MAIN",
-    "MAX_BYTES",
-    "MAX_TARGETS",
-    "MODES",
-    "Evaluation",
-    "HitTest",
-    "RunComparison",
-    "TargetSpec",
-    "cancel_evaluation",
-    "check_limit",
-    "compare_runs",
-    "ensure_corpus_store",
-    "evaluate_answers",
-    "evaluate_folder",
-    "evaluate_store",
-    "export_questions",
-    "fail_evaluation",
-    "import_questions",
-    "rank_documents",
-    "run_evaluation_job",
-    "run_hit_test",
-    "save_question",
-    "set_targets",
-    "start_evaluation",
-]

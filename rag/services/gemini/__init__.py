@@ -9,13 +9,3 @@ from rag.services.gemini.stores import (
 )
 from rag.services.gemini.sync import RemoteSyncResult, sync_store
 from rag.services.gemini.upload import FILE_KEY, upload_to_gemini
-
-__all__ = [
-    "FILE_KEY",
-    "RemoteSyncResult",
-    "creating_remote_store",
-    "delete_remote_store",
-    "gemini_file_search",
-    "sync_store",
-    "upload_to_gemini",
-]

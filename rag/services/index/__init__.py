@@ -26,27 +26,3 @@ from rag.services.index.vectors import (
     embed_chunks,
     embed_for_shadow_spaces,
 )
-
-__all__ = [
-    "backfill_shadow_spaces",
-    "backfill_space",
-    "build_pending_indexes",
-    "current_vectors",
-    "drain_outbox",
-    "embed_chunks",
-    "embed_for_shadow_spaces",
-    "ensure_space",
-    "ensure_target_space",
-    "flush_outbox",
-    "mark_dirty",
-    "pending_indexes",
-    "queue_index_builds",
-    "refresh_statistics",
-    "reweigh_file",
-    "reweigh_if_drifted",
-    "reweigh_store",
-    "start_outbox",
-    "stop_outbox",
-    "stores_in_space",
-    "target_embedder",
-]

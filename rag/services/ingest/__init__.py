@@ -13,19 +13,3 @@ from rag.services.ingest.indexing import index_file, record_file_error
 from rag.services.ingest.inline_worker import IngestProgress, run_until_indexed
 from rag.services.ingest.preview import ChunkPreview, preview_chunks
 from rag.services.ingest.staged_revision import chunk_digest, indexed_text
-
-__all__ = [
-    "ChunkPreview",
-    "EmbeddedText",
-    "IngestProgress",
-    "chunk_digest",
-    "clean_chunk_text",
-    "embed_chunk_text",
-    "estimate_ingest",
-    "index_chunk_text",
-    "index_file",
-    "indexed_text",
-    "preview_chunks",
-    "record_file_error",
-    "run_until_indexed",
-]

@@ -17,30 +17,3 @@ from rag.services.operations.recovery import (
     remove_orphans,
 )
 from rag.services.operations.visibility import visible_jobs, visible_queries
-
-__all__ = [
-    "CHECKS",
-    "DAYS",
-    "GOOD",
-    "CheckResult",
-    "DashboardFigures",
-    "Job",
-    "JobEvent",
-    "cancel_jobs",
-    "dashboard",
-    "flush_metrics",
-    "metrics_page",
-    "purge_finished_jobs",
-    "purge_old_queries",
-    "purge_old_usage",
-    "readiness",
-    "recover_jobs",
-    "remove_orphans",
-    "repair",
-    "retry_jobs",
-    "run_checks",
-    "stalled_jobs",
-    "start_metrics",
-    "visible_jobs",
-    "visible_queries",
-]

@@ -13,22 +13,3 @@ from rag.services.reindex.migrate_end import (
 from rag.services.reindex.progress import ReindexProgress
 from rag.services.reindex.runs import ReindexOptions, find_reindex, queue_reindex, start_reindex
 from rag.services.reindex.worker import resume_reindex, run_reindex
-
-__all__ = [
-    "IN_TURN",
-    "ReindexOptions",
-    "ReindexProgress",
-    "cancel_reindex",
-    "drop_old_space",
-    "drop_old_space_when_due",
-    "estimate_reindex",
-    "find_reindex",
-    "force_swap",
-    "purge_space",
-    "queue_reindex",
-    "resume_reindex",
-    "roll_back_space",
-    "run_reindex",
-    "start_reindex",
-    "swap_space",
-]

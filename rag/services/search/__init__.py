@@ -22,23 +22,3 @@ from rag.services.search.reranking import (
 from rag.services.search.retrieval import retrieve
 from rag.services.search.smart_retriever import SmartRetriever
 from rag.services.search.targets import files_matching_metadata, override_space, resolve_targets
-
-__all__ = [
-    "SmartRetriever",
-    "apply_ranking_answer",
-    "cache_region",
-    "calibrated_similarity",
-    "files_matching_metadata",
-    "filter_by_threshold",
-    "lexical_overlap",
-    "log_citations",
-    "log_query",
-    "override_space",
-    "purge_queries",
-    "ranking_request",
-    "ranks_without_chat",
-    "rerank_hits",
-    "resolve_targets",
-    "retrieve",
-    "validated_query",
-]

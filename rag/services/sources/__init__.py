@@ -5,11 +5,3 @@ from __future__ import annotations
 from rag.services.sources.calls import SourceCall, SourceOutcome
 from rag.services.sources.ports import SourceContext
 from rag.services.sources.run import ask_source, run_sources
-
-__all__ = [
-    "SourceCall",
-    "SourceContext",
-    "SourceOutcome",
-    "ask_source",
-    "run_sources",
-]

@@ -12,15 +12,3 @@ from rag.services.stores.lifecycle import (
 from rag.services.stores.load import load_store
 from rag.services.stores.readable import readable_stores, stores_with_vocabulary
 from rag.services.stores.update import update_store
-
-__all__ = [
-    "create_named_store",
-    "create_store",
-    "delete_store",
-    "dump_store",
-    "find_stores",
-    "load_store",
-    "readable_stores",
-    "stores_with_vocabulary",
-    "update_store",
-]

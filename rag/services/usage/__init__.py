@@ -16,27 +16,3 @@ from rag.services.usage.metered_models import MeteredChat, MeteredEmbedder, Mete
 from rag.services.usage.payer import charged_to, current_payer
 from rag.services.usage.prices import price_of, read_price
 from rag.services.usage.report import UsageQuery, run_calls, usage_report
-
-__all__ = [
-    "DeferredUsage",
-    "MeteredChat",
-    "MeteredEmbedder",
-    "MeteredReranker",
-    "ModelCall",
-    "UsageQuery",
-    "charged_to",
-    "check_budget",
-    "current_payer",
-    "defer_to",
-    "flush_usage",
-    "metered_stream",
-    "period_start",
-    "price_of",
-    "read_price",
-    "record_answer",
-    "record_call",
-    "reserved_answer",
-    "run_calls",
-    "save_budget",
-    "usage_report",
-]
