@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-import ir_measures
-from ir_measures import RR, R, nDCG
-
 from rag.core.errors import InvalidInputError
 
-MEASURES = {"R@1": R @ 1, "R@5": R @ 5, "R@10": R @ 10, "MRR@10": RR @ 10, "nDCG@10": nDCG @ 10}
+# In the terms of ir_measures, which calls the reciprocal rank RR.
+MEASURES = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "MRR@10": "RR@10", "nDCG@10": "nDCG@10"}
 
 _Judgements = Mapping[str, Mapping[str, int]]
 _Rankings = Mapping[str, Sequence[str]]
@@ -40,6 +38,9 @@ def score_each(judgements: _Judgements, rankings: _Rankings) -> dict[str, dict[s
     What goes in, is left out and raised is as in ``score_rankings``, but nothing to measure is no
     error.
     """
+    # It reads its providers from disk, which every command would wait for.
+    import ir_measures
+
     judged = {q: docs for q, docs in judgements.items() if any(g > 0 for g in docs.values())}
     for query in judged:
         documents = rankings.get(query, ())
@@ -57,7 +58,7 @@ def score_each(judgements: _Judgements, rankings: _Rankings) -> dict[str, dict[s
         for place, document in enumerate(rankings.get(query, ()))
     ]
     scores: dict[str, dict[str, float]] = {q: dict.fromkeys(MEASURES, 0.0) for q in judged}
-    names = {measure: name for name, measure in MEASURES.items()}
+    names = {ir_measures.parse_measure(term): name for name, term in MEASURES.items()}
     for metric in ir_measures.iter_calc(list(names), qrels, run) if run else ():
         scores[metric.query_id][names[metric.measure]] = _plain(metric.value)
     return scores

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import cel
-
 from agents.flows.definition.condition_parser import (
     ConditionNode,
     ConditionToken,
@@ -145,6 +143,9 @@ def _compile(whole: str, tokens: Sequence[ConditionToken]) -> _Atom:
             )
         if token.text not in FUNCTIONS:
             raise UnknownNameError("function of a condition", token.text, FUNCTIONS)
+    # Its package brings a terminal program along, a tenth of a second of every command.
+    import cel
+
     try:
         program = cel.compile(_ascii(tokens))
     except _FAILURES as error:

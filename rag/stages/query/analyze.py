@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import rjieba
-
 from rag.core.analysis import Entity, QueryAnalysis
 from rag.stages.query.cues import (
     CHAT,
@@ -28,6 +26,7 @@ from rag.stages.query.cues import (
 )
 from rag.stages.query.entities import Mention, find_mentions
 from rag.stages.text.stop_words import ASKING_HOW, STOP_WORDS
+from rag.stages.text.terms import segment_han
 
 MAX_KEYWORDS = 32
 _RUN = re.compile(
@@ -51,7 +50,7 @@ def find_keywords(query: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
 def _add_words(found: dict[str, str], text: str) -> None:
     for match in _RUN.finditer(ASKING_HOW.sub(" ", text)):
         run = match.group()
-        for word in rjieba.cut(run) if run[0] >= "\u2e80" else [run]:
+        for word in segment_han(run) if run[0] >= "\u2e80" else [run]:
             folded = word.casefold().replace("’", "'")
             is_word = len(word) > 1 or word.isdigit() or word >= "\u2e80"
             if is_word and folded not in STOP_WORDS:

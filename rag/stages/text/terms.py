@@ -14,7 +14,6 @@ from collections import Counter
 from functools import lru_cache
 from itertools import chain
 
-import rjieba
 from Stemmer import Stemmer
 
 from rag.stages.text.stop_words import ASKING_HOW, STOP_WORDS, is_stop_word
@@ -49,6 +48,14 @@ def is_han(text: str) -> bool:
     n_han = 0 if text.isascii() else len(_HAN.findall(text))
     # Letters are counted only where it hangs on them: that takes ten times as long.
     return n_han > 0 and (n_han >= 0.3 * len(text) or n_han >= 0.3 * len(_LETTER.findall(text)))
+
+
+def segment_han(run: str, *, is_search: bool = False) -> list[str]:
+    """Return the words of Chinese text; with ``is_search`` also the words inside longer ones."""
+    # Reading its dictionary takes a tenth of a second of every command that needs no word.
+    import rjieba
+
+    return rjieba.cut_for_search(run) if is_search else rjieba.cut(run)
 
 
 def index_terms(text: str) -> Counter[str]:
@@ -110,7 +117,7 @@ def _run_terms(run: str) -> tuple[list[str], list[str]]:
     words: list[str] = []
     bigrams: list[str] = []
     last = ""
-    for word in rjieba.cut(run):
+    for word in segment_han(run):
         if len(word) == 1:
             if last and not (last in _PARTICLES or word in _PARTICLES):
                 bigrams.append(last + word)
@@ -130,7 +137,7 @@ def _run_terms(run: str) -> tuple[list[str], list[str]]:
 @lru_cache(maxsize=65536)
 def _long_word(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return a word of three and more with its parts, and bigrams if those do not explain it."""
-    parts = tuple(rjieba.cut_for_search(word))
+    parts = tuple(segment_han(word, is_search=True))
     if sum(len(part) == 2 for part in parts) >= len(word) - 2:
         return parts, ()
     pairs = dict.fromkeys(word[at : at + 2] for at in range(len(word) - 1))

@@ -1,4 +1,6 @@
-"""kill -9 of worker and Postgres, twenty times at random moments: nothing lost, nothing twice.
+"""kill -9 of worker and Postgres at random moments: nothing lost, nothing twice.
+
+Eight times in the suite; CITABLE_KILLS says how many before a release, ten seconds each.
 
 Everything runs in processes of its own on a server of its own, as an operator would run it.
 """
@@ -28,7 +30,7 @@ from tests.fakes.openai_server import OpenAIServer
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
-N_KILLS = 20
+N_KILLS = int(os.environ.get("CITABLE_KILLS", "8"))
 SEED = 20261128
 CHUNKS = """
 SELECT f.name, c.ordinal, c.char_start, c.char_end, c.text FROM rag_chunk c
@@ -158,9 +160,7 @@ class Watch(threading.Thread):
                 self.n_looks += 1
 
 
-def test_twenty_kills_lose_nothing_and_double_nothing(
-    installation: Installation, tmp_path: Path
-) -> None:
+def test_kills_lose_nothing_and_double_nothing(installation: Installation, tmp_path: Path) -> None:
     print("seed", SEED)
     folder = str(documents(tmp_path / "documents"))
     installation.run("migrate", "-v", "0")
@@ -179,7 +179,7 @@ def test_twenty_kills_lose_nothing_and_double_nothing(
         watch.join()
     print("hits", n_hit, "looks", watch.n_looks)
     assert n_hit >= N_KILLS // 2
-    assert (watch.wrong, watch.n_looks > 100) == ([], True)
+    assert (watch.wrong, watch.n_looks > 5 * N_KILLS) == ([], True)
     installation.run("rag_ingest", folder, "--store", "Stormy")
     installation.run("rag_reindex", "--store", "Calm")
     assert installation.rows("SELECT DISTINCT status FROM rag_file") == [("completed",)]
@@ -231,7 +231,7 @@ def wait_for_work(installation: Installation, last: int) -> None:
 
 
 def storm(installation: Installation, dice: random.Random) -> int:
-    """Kill twenty times; return how often a job was at work."""
+    """Kill again and again; return how often a job was at work."""
     n_hit = 0
     for n in range(N_KILLS):
         ((last,),) = installation.rows("SELECT coalesce(max(id), 0) FROM procrastinate_workers")
