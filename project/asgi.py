@@ -22,7 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 gc.set_threshold(20_000, 20, 20)
 django.setup(set_prefix=False)
 
-from agents.flows.runs.resume import release_all, release_all_and_wait  # noqa: E402
+from agents.flows.runs.worker import release_all, release_all_and_wait  # noqa: E402
 from project.mcp_app import PATHS, mcp_application  # noqa: E402  models need the line above
 from project.request_limits import LimitedASGIHandler  # noqa: E402
 from rag.services.wiring.registry import warm_up  # noqa: E402

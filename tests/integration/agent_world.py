@@ -12,8 +12,7 @@ from asgiref.sync import async_to_sync
 
 from agents import models
 from agents.chat.answers.control import start_answer
-from agents.chat.answers.replay import replay_answer_events
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.create import MessageRequest
 from agents.chat.answers.worker import AnswerWorker
 from agents.core.chat_events import ChatEvent
 from rag.core.access import Scope
@@ -120,7 +119,7 @@ class AgentWorld:
     async def aask(self, message: str = "", **order: Any) -> Told:
         given = MessageRequest(agent=self.agent, scope=self.scope, message=message, **order)
         chat = await start_answer(order=given)
-        told = [event async for event in replay_answer_events(message_id=chat.answer.pk)]
+        told = [event async for event in AnswerWorker.replay(chat.answer.pk)]
         await settled()
         return Told(told)
 

@@ -17,9 +17,8 @@ from agents.api.chat.schemas import ChatBody, Chatted
 from agents.api.http.sse import EVENT_STREAM, answer_events, last_event_id, localize_error
 from agents.chat.agents.factory import agent_for
 from agents.chat.agents.find import find_agent
-from agents.chat.answers.control import start_answer, stop_answer
-from agents.chat.answers.replay import subscribe
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.control import start_answer, stop_answer, subscribe
+from agents.chat.answers.create import MessageRequest
 from agents.chat.history.messages import find_message
 from agents.core.page_context import PageContext
 from agents.runtime.error_codes import error_from_event

@@ -11,8 +11,8 @@ from agents import models
 from agents.api.flows.run_status import RUN_PROBLEMS, RUN_RESPONSES, run_events, run_status
 from agents.api.flows.schemas import RunBody, StreamBody
 from agents.api.http.sse import EVENT_STREAM, sse_response
-from agents.flows.runs.resume import run_in_background
 from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import run_in_background
 from agents.flows.versions.manage import find_flow, find_version
 from rag.api.http.authentication import require_caller
 from rag.core.access import Scope

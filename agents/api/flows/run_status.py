@@ -15,7 +15,7 @@ from agents.api.flows.schemas import FlowRunOut
 from agents.api.flows.serializers import localize_run
 from agents.core.chat_events import ChatEvent
 from agents.flows.runs.read import run_summary
-from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.worker import FlowWorker
 from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
 from rag.services.threads import run_thread_sensitive
@@ -28,7 +28,7 @@ _RUNNING = models.FlowRun.Status.RUNNING
 async def run_status(row: models.FlowRun, scope: Scope, wait_s: float) -> Status[dict[str, Any]]:
     """Wait for a run, at most so long, and return how it stands: 202 while it goes on."""
     try:
-        async with asyncio.timeout(wait_s), aclosing(replay_run_events(run_id=row.pk)) as events:
+        async with asyncio.timeout(wait_s), aclosing(FlowWorker.replay(row.pk)) as events:
             async for _ in events:
                 pass
     except TimeoutError:
@@ -45,7 +45,7 @@ def _serialize(run_id: int, scope: Scope) -> dict[str, Any]:
 
 async def run_events(run_id: int, after: int) -> AsyncGenerator[ChatEvent, None]:
     """Yield a run's events after a number, each with its node in its data."""
-    async with aclosing(replay_run_events(run_id=run_id, after=after)) as events:
+    async with aclosing(FlowWorker.replay(run_id, after=after)) as events:
         async for event in events:
             yield ChatEvent(event.seq, event.kind, {**_place(event.node), **event.data})
 

@@ -14,7 +14,7 @@ from agents.api.flows.schemas import ReplayBody, ResumeBody
 from agents.api.http.sse import EVENT_STREAM, last_event_id, sse_response
 from agents.flows.runs.control import cancel_flow, prepare_flow, rerun_flow
 from agents.flows.runs.read import find_readable_run, find_run
-from agents.flows.runs.resume import run_in_background
+from agents.flows.runs.worker import run_in_background
 from agents.flows.versions.manage import find_flow
 from rag.api.http.authentication import require_caller
 from rag.core.access import Scope

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import get_language, override
 
-from agents.chat.answers.replay import subscribe
+from agents.chat.answers.control import subscribe
 from rag.api.http.errors import localize
 from rag.core.errors import InvalidInputError, RAGError
 

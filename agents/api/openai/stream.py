@@ -14,7 +14,8 @@ from django.http import StreamingHttpResponse
 from agents import models
 from agents.api.http.sse import localize_error, with_pings
 from agents.api.openai.errors import openai_error
-from agents.chat.answers.replay import cancel_local, subscribe
+from agents.chat.answers.control import subscribe
+from agents.chat.answers.worker import AnswerWorker
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.runtime.error_codes import error_from_event
 
@@ -118,7 +119,7 @@ async def _heard(completion: Completion) -> AsyncGenerator[str, None]:
             if text := answer.take(event):
                 yield text
             if answer.is_cut and not is_stopped:
-                cancel_local(message_id=completion.message.pk)
+                AnswerWorker.stop_local(completion.message.pk)
                 is_stopped = True
     if answer.error is None and (rest := answer.finish()):
         yield rest

@@ -1,20 +1,20 @@
-"""Starting and stopping answers: the answer is generated in a background task of this process."""
+"""Starting, following and stopping answers, which are generated in the background of a process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from django.conf import settings
 
 from agents import models
-from agents.chat.answers.create import create_answer
-from agents.chat.answers.lease import fail_abandoned
-from agents.chat.answers.replay import cancel_local
-from agents.chat.answers.request import MessageRequest, StartedAnswer
+from agents.chat.answers.create import MessageRequest, StartedAnswer, create_answer
+from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.messages import find_message
+from agents.core.chat_events import LAST_KINDS, ChatEvent
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from rag.core.request_context import set_account
@@ -78,15 +78,29 @@ async def _begun(order: MessageRequest | Callable[[], MessageRequest]) -> Starte
     return chat
 
 
+async def subscribe(*, message_id: int, after: int = 0) -> AsyncGenerator[ChatEvent, None]:
+    """Yield the events with a number above ``after``.
+
+    Leaving early stops the answer, unless ``AGENT_FINISHES_ALONE`` lets it be written to its end.
+    """
+    is_over = False
+    try:
+        async with aclosing(AnswerWorker.replay(message_id, after=after)) as events:
+            async for event in events:
+                is_over = event.kind in LAST_KINDS
+                yield event
+    finally:
+        if not is_over and not settings.AGENTS["FINISHES_ALONE"]:
+            AnswerWorker.stop_local(message_id)
+
+
 async def stop_answer(*, key: str, scope: Scope) -> models.Message:
     """Stop an answer: here at once, in another process within two seconds.
 
     What was written stays. Raises NotFoundError, ConflictError when it has ended.
     """
     message = await run_thread_sensitive(find_message, key=key, scope=scope)
-    worker = AnswerWorker.active.get(message.pk)
-    if worker is not None:
-        worker.stop()
+    if AnswerWorker.stop_local(message.pk):
         return message
     if not await run_thread_sensitive(_mark_stopped, message):
         raise ConflictError("The answer has ended already.")
@@ -107,4 +121,4 @@ def _mark_stopped(message: models.Message) -> bool:
 def _left(begun: asyncio.Task[StartedAnswer]) -> None:
     is_begun = not begun.cancelled() and begun.exception() is None
     if is_begun and not settings.AGENTS["FINISHES_ALONE"]:
-        cancel_local(message_id=begun.result().answer.pk)
+        AnswerWorker.stop_local(begun.result().answer.pk)

@@ -1,13 +1,11 @@
-"""Creating an answer: checks a message request and writes session, question and answer rows.
-
-An answer that is written again takes context and stores of the first one.
-"""
+"""Creating an answer: checks a message request and writes session, question and answer rows."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
@@ -16,43 +14,56 @@ from django.utils.translation import gettext_noop
 
 from agents import models
 from agents.chat.agents.find import agent_stores
-from agents.chat.answers.lease import fail_abandoned
-from agents.chat.answers.request import MessageRequest, StartedAnswer
+from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.messages import find_message
 from agents.core.page_context import PageContext
-from agents.runtime.lease import new_lease
 from agents.runtime.scopes import is_uuid
+from agents.runtime.worker import new_lease
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.services.usage import check_budget
 
+MAX_CHARACTERS, MAX_TITLE = 8000, 60
+# So long a key without a budget is not asked for one again: a new one counts a second later.
+FREE_S = 1.0
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_WRITTEN = gettext_noop("The answer before is still being written.")
+_HINT = gettext_noop("Wait for it, or stop it.")
+_STATUS = models.Message.Status
 
-def requested_context(*, order: MessageRequest) -> PageContext:
-    """Return the order's own context; of an answer that is written again, what it was given then.
 
-    Raises NotFoundError for an answer of somebody else.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRequest:
+    """What is asked: a ``message``, or an answer's key to ``regenerate``.
+
+    ``context`` is what a page sends along; an answer that is written again has the first one's.
+    ``session`` is a key, empty for a new one; ``parent`` is the key of the message to go on from,
+    empty for the end of the session. ``stores`` are names.
     """
-    if order.context or not order.regenerate:
-        return order.context
-    return PageContext.from_dict(_given(order).get("context") or {})
+
+    agent: models.Agent
+    scope: Scope
+    message: str = ""
+    session: str = ""
+    parent: str = ""
+    regenerate: str = ""
+    stores: Sequence[str] = ()
+    context: PageContext = field(default_factory=PageContext)
 
 
-def requested_stores(*, order: MessageRequest) -> Sequence[str]:
-    """Return the names of the stores that an order asks for, or that the first answer looked into.
+@dataclass(frozen=True, slots=True)
+class StartedAnswer:
+    """The answer's row, claimed for this process, its question, and where the agent looks.
 
-    Raises NotFoundError for an answer of somebody else.
+    ``free_until`` is that of ``rag.core.request_context.UsageAccount``: the key has no budget.
     """
-    if order.stores or not order.regenerate:
-        return order.stores
-    return list(_given(order).get("stores") or ())
 
-
-def _given(order: MessageRequest) -> dict[str, Any]:
-    request: dict[str, Any] = find_message(key=order.regenerate, scope=order.scope).request
-    return request
-
-
-MAX_TITLE = 60
+    order: MessageRequest
+    answer: models.Message
+    question: models.Message
+    stores: list[Any] = field(default_factory=list)
+    context: PageContext = field(default_factory=PageContext)
+    free_until: float = 0.0
 
 
 def create_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Session:
@@ -66,15 +77,6 @@ def create_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Se
     )
 
 
-MAX_CHARACTERS = 8000
-# So long a key without a budget is not asked for one again: a new one counts a second later.
-FREE_S = 1.0
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_WRITTEN = gettext_noop("The answer before is still being written.")
-_HINT = gettext_noop("Wait for it, or stop it.")
-_STATUS = models.Message.Status
-
-
 def create_answer(*, order: MessageRequest) -> StartedAnswer:
     """Write question and answer down; raise for wrong input, nothing is written then.
 
@@ -84,11 +86,15 @@ def create_answer(*, order: MessageRequest) -> StartedAnswer:
     has_budget = check_budget(key_id=order.scope.key_id)
     free_until = 0.0 if has_budget else time.monotonic() + FREE_S
     order.agent.settings  # noqa: B018  a wrong config is told before anything is written
-    names = requested_stores(order=order)
+    names, context, first = order.stores, order.context, None
+    if order.regenerate:
+        first = find_message(key=order.regenerate, scope=order.scope)
+        # An answer that is written again takes stores and context of the first one.
+        names = names or first.request.get("stores") or ()
+        context = context or PageContext.from_dict(first.request.get("context") or {})
     stores = agent_stores(agent=order.agent, scope=order.scope, names=names)
     with transaction.atomic():
-        question = _again(order) if order.regenerate else _asked(order)
-        context = requested_context(order=order)
+        question = _again(order, first) if first else _asked(order)
         answer = models.Message.objects.create(
             session=question.session,
             parent=question,
@@ -128,8 +134,7 @@ def _asked(order: MessageRequest) -> models.Message:
     )
 
 
-def _again(order: MessageRequest) -> models.Message:
-    answer = find_message(key=order.regenerate, scope=order.scope)
+def _again(order: MessageRequest, answer: models.Message) -> models.Message:
     if order.message or order.parent:
         raise InvalidInputError(
             "An answer is written again to its own question.", hint="Leave out message and parent."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from agents import models
-from agents.chat.answers.lease import fail_abandoned
+from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.answers.worker import AnswerWorker
 from rag.core.errors import ConflictError, InvalidInputError
 from rag.services.search import purge_queries
@@ -71,9 +71,8 @@ def delete_session(*, session: models.Session, keeps_memories: bool = False) -> 
     another process within two seconds; nothing of it is stored. The query log keeps its figures
     and loses the words.
     """
-    running = session.messages.filter(status=_STATUS.RUNNING).values_list("pk", flat=True)
-    for worker in filter(None, (AnswerWorker.active.get(pk) for pk in running)):
-        worker.stop()
+    for pk in session.messages.filter(status=_STATUS.RUNNING).values_list("pk", flat=True):
+        AnswerWorker.stop_local(pk)
     with transaction.atomic():
         # The session first, as who ends an answer does, or both would wait for each other.
         models.Session.objects.select_for_update().filter(pk=session.pk).first()

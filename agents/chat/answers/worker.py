@@ -11,25 +11,28 @@ from django.utils.translation import gettext_noop
 
 from agents import models
 from agents.chat.agents.factory import agent_for
-from agents.chat.answers.event_log import AnswerEventLog
-from agents.chat.answers.lease import close_answer
+from agents.chat.answers.create import StartedAnswer
+from agents.chat.answers.event_log import AnswerEventLog, close_answer, stored_answer_events
 from agents.chat.answers.post_process import post_process
-from agents.chat.answers.request import StartedAnswer
 from agents.chat.history.history import history_before
 from agents.core.agent import History
+from agents.core.chat_events import LAST_KINDS, ChatEvent
 from agents.runtime.worker import Worker
 from rag.core.errors import RAGError
 
 _STATUS = models.Message.Status
 
 
-class AnswerWorker(Worker):
+class AnswerWorker(Worker[ChatEvent]):
     """One answer at work, on the event loop that made it."""
 
     active: ClassVar[dict[int, AnswerWorker]] = {}
     log: AnswerEventLog
     name = "answer"
     fault = gettext_noop("The answer has a fault ({kind}).")
+    poll_s = 0.2
+    last_kinds = LAST_KINDS
+    stored_events = staticmethod(stored_answer_events)
 
     def __init__(self, chat: StartedAnswer) -> None:
         self.chat, self.log = chat, AnswerEventLog(chat.answer.pk)
@@ -74,11 +77,6 @@ class AnswerWorker(Worker):
         """Fail the answer: nobody else can go on with half of one."""
         error = RAGError("The server ended while the answer was being written.", hint="Ask again.")
         await self.failed(error.as_dict(), "interrupted")
-
-    def on_lost(self, status: str | None) -> None:
-        """Stop: another process or the key's end stopped the answer, or its session is gone."""
-        self._is_cancelled = True
-        self.stop_here()
 
     async def _end(self, kind: str, status: str, data: Mapping[str, Any], **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if it is another's."""

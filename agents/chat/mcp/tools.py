@@ -12,9 +12,8 @@ from django.db.models import Count
 from django.utils.translation import gettext_noop
 
 from agents.chat.agents.find import find_agent
-from agents.chat.answers.control import start_answer
-from agents.chat.answers.replay import subscribe
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.control import start_answer, subscribe
+from agents.chat.answers.create import MessageRequest
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.runtime.error_codes import error_from_event
 from rag.core.access import Scope

@@ -14,8 +14,7 @@ from django.db import transaction
 
 from agents import models
 from agents.chat.agents.find import agent_stores
-from agents.chat.answers.create import MAX_CHARACTERS, create_session
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.create import MAX_CHARACTERS, MessageRequest, create_session
 from agents.chat.history.history import branch_turns
 from agents.chat.openai.answer import strip_footnotes
 from agents.chat.openai.models import model_agent

@@ -6,15 +6,14 @@ import json
 
 from asgiref.sync import async_to_sync
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from agents import models
 from agents.core.json_state import pack_update
-from agents.flows.runs.resume import run_to_end
-from agents.flows.runs.worker import FlowWorker
-from agents.runtime.lease import is_leased
+from agents.flows.runs.worker import FlowWorker, run_to_end
 from agents.runtime.scopes import check_may_control
+from agents.runtime.worker import is_expired
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
 
@@ -92,14 +91,13 @@ def cancel_flow(*, run: models.FlowRun, scope: Scope) -> models.FlowRun:
     with transaction.atomic():
         # Whoever would claim it at this moment waits, and finds it cancelled.
         models.FlowRun.objects.select_for_update().get(pk=run.pk)
-        has_worker = is_leased(run)
+        at_work = open_.filter(status=_STATUS.RUNNING)
+        has_worker = at_work.exclude(Q(worker=None) | is_expired()).exists()
         if not open_.update(status=_STATUS.CANCELLED, ended_at=timezone.now(), reviews=[]):
             raise ConflictError("The run has ended already.")
         if not has_worker:
             _append(run, "cancelled")
-    worker = FlowWorker.active.get(run.pk)
-    if worker is not None:
-        worker.stop()
+    FlowWorker.stop_local(run.pk)
     run.refresh_from_db()
     return run
 

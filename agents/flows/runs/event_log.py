@@ -1,14 +1,18 @@
-"""Event log of a flow run: stores events of many runs together, knows what is done already."""
+"""Event log of a flow run: stores events of many runs together, knows what is done already.
+
+It is what the graph engine writes a run into, and what a run that is continued takes instead of
+working again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +22,15 @@ from django.utils import timezone
 from agents import models
 from agents.core.flow_events import FlowEvent
 from agents.core.json_state import pack_update, to_storable, unpack_update
-from agents.runtime.event_log import EventLog, Guard
+from agents.core.nodes import Pause
+from agents.flows.runs.node_context import FlowNodeContext
+from agents.flows.runs.redact import redact_hits
+from agents.runtime.scopes import run_scope
+from agents.runtime.worker import RUNNING, EventLog, Guard
+from rag.core import metrics
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.request_context import set_account
 from rag.services.threads import retry_db
 
 
@@ -102,16 +114,21 @@ _Visit = tuple[str, int]
 
 
 class RunEventLog(EventLog[FlowEvent]):
-    """Appends to the events of a run and knows its past. For one event loop."""
+    """Appends to the events of a run and knows its past: ``agents.core.nodes.RunLog``."""
+
+    # Set by who works on the run, before its first node.
+    scope: Scope
+    deadline: Deadline
 
     def __init__(self, run: models.FlowRun) -> None:
         super().__init__()
         self.run = run
-        self._row: models.RunEvent | None = None
         self.updates: dict[_Visit, dict[str, Any]] = {}
         self.answers: dict[_Visit, list[dict[str, Any]]] = defaultdict(list)
         self.decisions: dict[_Visit, str] = {}
+        self.reviews: list[dict[str, Any]] = []
         self.n_steps, self.input_tokens, self.output_tokens = 0, 0, 0
+        self._began: dict[_Visit, float] = {}
 
     def load(self) -> None:
         """Read what the run has done; a replay of recorded answers reads its original's too."""
@@ -151,25 +168,65 @@ class RunEventLog(EventLog[FlowEvent]):
             record=None if record is None else _text(record),
             at=timezone.now(),
         )
-        await self.flush(partial(self._numbered, row), guard)
+        # A write that was begun ends, or its number would be given twice.
+        await asyncio.shield(self._store(row, guard))
 
-    async def save(self, events: list[FlowEvent], guard: Guard) -> bool:
-        """Store the one event of ``append``."""
-        row = self._row
-        assert row is not None
-        if guard is None:
-            await persist_event(row)
-        elif not await retry_db(_save, row, guard):
-            return False
-        # With the time of its row.
-        events[-1] = row.event
-        self._remember(row)
-        self._count(row.kind, row.data)
-        return True
+    async def _store(self, row: models.RunEvent, guard: Guard) -> None:
+        async with self.lock:
+            row.seq = self.seq + 1
+            if guard is None:
+                await persist_event(row)
+            elif not await retry_db(_save, row, guard):
+                return
+            self._remember(row)
+            self._count(row.kind, row.data)
+            self.publish(row.event)
 
-    def _numbered(self, row: models.RunEvent, seq: int) -> FlowEvent:
-        row.seq, self._row = seq, row
-        return row.event
+    def recorded(self, node: str, visit: int) -> Mapping[str, Any] | None:
+        """Return the update of a visit that an earlier worker has finished."""
+        return self.updates.get((node, visit))
+
+    def node_run(self, node: str, visit: int) -> FlowNodeContext:
+        """Return what a node is lent, with the decision that was made for this visit."""
+        name = self.run.version.flow.name
+        set_account(self.scope, kind="flow", agent=name, run=str(self.run.key))
+        return FlowNodeContext(self, node, visit)
+
+    async def started(self, node: str, visit: int) -> None:
+        """Store that a visit begins."""
+        self._began[node, visit] = time.monotonic()
+        await self.append("node_started", node, visit, data={"visit": visit})
+
+    async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
+        """Store a visit's update, from which other workers go on."""
+        turns = update.get("flow_msgs") or []
+        data = {
+            "visit": visit,
+            "duration_ms": self._measure(node, visit, "ok"),
+            "variables": update.get("edges_var") or {},
+            "response_content": turns[-1]["content"] if turns else "",
+        }
+        await self.append("node_finished", node, visit, data=data, record=update)
+
+    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
+        """Store which edge was taken."""
+        await self.append("route", node, visit, data=route)
+
+    async def paused(self, node: str, visit: int, pause: Pause) -> None:
+        """Keep what must be decided for the end of this leg, when the whole run stands still."""
+        asked = {"message": pause.message, "decisions": list(pause.decisions)}
+        self.reviews.append({"node": node, "visit": visit, **asked})
+
+    async def failed(self, node: str, visit: int) -> None:
+        """Store where a run broke off."""
+        data = {"visit": visit, "duration_ms": self._measure(node, visit, "failed")}
+        await self.append("node_failed", node, visit, data=data)
+
+    def _measure(self, node: str, visit: int, outcome: str) -> float:
+        spent_ms = round((time.monotonic() - self._began[node, visit]) * 1e3, 1)
+        name = self.run.version.flow.name
+        metrics.observe("node", spent_ms / 1e3, flow=name, node=node, outcome=outcome)
+        return spent_ms
 
     def _remember(self, row: models.RunEvent) -> None:
         visit = (row.node, row.visit)
@@ -201,3 +258,21 @@ def _save(row: models.RunEvent, guard: Callable[[], bool]) -> bool:
             return False
         row.save(force_insert=True)
     return True
+
+
+def stored_run_events(run_id: int, after: int) -> tuple[bool, list[FlowEvent]]:
+    """Return whether a run is at work, and then its stored events above a number.
+
+    Passages that are gone by now, or hidden from the run's user, are empty in them.
+    """
+    # First the status: what is read after it is complete if the run had ended.
+    is_running = models.FlowRun.objects.filter(pk=run_id, status=RUNNING).exists()
+    rows = models.RunEvent.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")
+    events = [row.event for row in rows]
+    if not events:
+        return is_running, events
+    run = models.FlowRun.objects.select_related("user").get(pk=run_id)
+    redacted = redact_hits(values=[event.data for event in events], scope=run_scope(run=run))
+    return is_running, [
+        replace(event, data=data) for event, data in zip(events, redacted, strict=True)
+    ]

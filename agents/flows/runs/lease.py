@@ -13,7 +13,7 @@ from procrastinate.jobs import JobDeferrer
 from procrastinate.manager import JobManager
 
 from agents import models
-from agents.runtime.lease import abandoned, close, is_expired, new_lease
+from agents.runtime.worker import abandoned, close_lease, is_expired, new_lease
 from rag.core.errors import ConflictError
 
 _STATUS = models.FlowRun.Status
@@ -37,7 +37,7 @@ def acquire_lease(*, run: models.FlowRun) -> models.FlowRun:
 def release_lease(*, run: models.FlowRun) -> None:
     """Give a run up as it stands, for another process to go on with; nothing if it has one."""
     with transaction.atomic():
-        if close(run, {"status": _STATUS.RUNNING}):
+        if close_lease(run, {"status": _STATUS.RUNNING}):
             enqueue_run(run_id=run.pk)
 
 
@@ -48,14 +48,9 @@ def enqueue_run(*, run_id: int) -> None:
         JobDeferrer(job_manager=_JOBS, job=job).defer(run_id=run_id)
 
 
-def abandoned_run_ids() -> list[int]:
-    """Return the ids of runs that are running, but whose lease has expired."""
-    return list(abandoned(models.FlowRun).values_list("pk", flat=True))
-
-
 def enqueue_abandoned_runs() -> int:
-    """Queue one job per abandoned run; return how many runs there are."""
-    ids = abandoned_run_ids()
+    """Queue one job per run that is running, but whose lease has expired; return how many."""
+    ids = list(abandoned(models.FlowRun).values_list("pk", flat=True))
     for run_id in ids:
         enqueue_run(run_id=run_id)
     return len(ids)

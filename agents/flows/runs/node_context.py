@@ -12,12 +12,11 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from agents.core.nodes import FileQuery, SourceQueries
 from agents.flows.definition.state import node_outputs
-from agents.flows.runs.event_log import RunEventLog
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError
@@ -40,6 +39,9 @@ from rag.services.threads import run_blocking, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.accounts import chat_for
+
+if TYPE_CHECKING:
+    from agents.flows.runs.event_log import RunEventLog
 
 _NAMED = re.compile(r"\{([^\W\d]\w*)\}")
 
@@ -166,19 +168,14 @@ async def stream_reply(
 _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 
 
-@dataclass(slots=True)
 class FlowNodeContext:
     """``agents.core.nodes.NodeRun`` on our own services; answers of the past are used again."""
 
-    node: str
-    visit: int
-    scope: Scope
-    deadline: Deadline
-    prompts: Mapping[str, str]
-    log: RunEventLog
-    model: str = ""
-    decision: str | None = None
-    _n_asked: int = field(default=0)
+    def __init__(self, log: RunEventLog, node: str, visit: int) -> None:
+        self.node, self.scope, self.deadline = node, log.scope, log.deadline
+        self.prompts: Mapping[str, str] = log.run.version.prompts
+        self.decision = log.decisions.get((node, visit))
+        self._log, self._visit, self._model, self._n_asked = log, visit, log.run.model, 0
 
     def count_tokens(self, text: str) -> int:
         """Return the number of o200k tokens."""
@@ -186,15 +183,15 @@ class FlowNodeContext:
 
     async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Store an event of this node and tell of it."""
-        await self.log.append(kind, self.node, self.visit, data=data)
+        await self._log.append(kind, self.node, self._visit, data=data)
 
     def model_id(self, name: str) -> str:
         """Return the model of the run where it has one, else the named or configured one."""
-        return self.model or name or wiring.chat_model().id
+        return self._model or name or wiring.chat_model().id
 
     async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
         """Return the answer, told piece by piece; one that this visit has had is not asked for."""
-        known = self.log.answers[self.node, self.visit]
+        known = self._log.answers[self.node, self._visit]
         self._n_asked += 1
         if self._n_asked <= len(known):
             return ChatReply(**known[self._n_asked - 1])
@@ -202,7 +199,7 @@ class FlowNodeContext:
         try:
             async with asyncio.timeout(request.timeout_s):
                 model = await run_blocking(
-                    chat_for, scope=self.scope, kind="flow", model=self.model or name
+                    chat_for, scope=self.scope, kind="flow", model=self._model or name
                 )
                 reply = await stream_reply(model, request, self._emit_token)
         except TimeoutError:
@@ -215,7 +212,7 @@ class FlowNodeContext:
         record = asdict(reply)
         data = {key: record[key] for key in _PUBLIC}
         data["duration_ms"] = round((time.monotonic() - started) * 1e3, 1)
-        await self.log.append("model_answer", self.node, self.visit, data=data, record=record)
+        await self._log.append("model_answer", self.node, self._visit, data=data, record=record)
         return reply
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
@@ -226,21 +223,21 @@ class FlowNodeContext:
 
     async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return what the files say, asked on another thread; a recorded answer is used again."""
-        if known := self.log.answers[self.node, self.visit]:
+        if known := self._log.answers[self.node, self._visit]:
             return dict(known[0]["output"])
         started = time.monotonic()
         output = await run_external(
             answer_from_files, asked=asked, scope=self.scope, deadline=self.deadline
         )
         data = {"mode": output["mode"], "duration_ms": round((time.monotonic() - started) * 1e3, 1)}
-        await self.log.append(
-            "model_answer", self.node, self.visit, data=data, record={"output": output}
+        await self._log.append(
+            "model_answer", self.node, self._visit, data=data, record={"output": output}
         )
         return output
 
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what each node has given in this run so far."""
-        return node_outputs((node, one) for (node, _), one in self.log.updates.items())
+        return node_outputs((node, one) for (node, _), one in self._log.updates.items())
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what a model is told of a tool plugin."""

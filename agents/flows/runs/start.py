@@ -12,8 +12,7 @@ from django.utils import timezone
 from agents import models
 from agents.core.flow_events import FlowEvent
 from agents.flows.definition.state import initial_state
-from agents.flows.runs.replay import replay_run_events
-from agents.flows.runs.resume import run_in_background, run_to_end
+from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.load import compiled_graph
 from agents.flows.versions.manage import active_version
 from rag.core.access import Scope, may_edit, may_read
@@ -88,5 +87,5 @@ async def stream_flow(*, request: RunRequest) -> AsyncIterator[FlowEvent]:
     """
     run = await run_thread_sensitive(create_run, request=request)
     await run_in_background(run=run)
-    async for event in replay_run_events(run_id=run.pk):
+    async for event in FlowWorker.replay(run.pk):
         yield event

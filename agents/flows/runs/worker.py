@@ -1,7 +1,11 @@
-"""Flow worker: executes one leased run in this process, writes its events and its outcome."""
+"""Flow worker: executes one leased run in this process, writes its events and its outcome.
+
+A run whose process ends is left to another one, which goes on behind its finished nodes.
+"""
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,20 +14,20 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from agents import models
-from agents.flows.runs.event_log import RunEventLog
-from agents.flows.runs.graph_log import GraphLog
-from agents.flows.runs.lease import release_lease
+from agents.core.flow_events import FlowEvent
+from agents.flows.runs.event_log import RunEventLog, stored_run_events
+from agents.flows.runs.lease import acquire_lease, release_lease
 from agents.flows.versions.load import compiled_graph
-from agents.runtime.lease import close
 from agents.runtime.scopes import run_scope
-from agents.runtime.worker import Worker
-from rag.core.access import Scope
+from agents.runtime.worker import Worker, close_lease
 from rag.core.deadline import Deadline
+from rag.core.errors import ConflictError
 from rag.services.threads import run_thread_sensitive
 
 if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph
 
+RELEASE_S = 5.0
 _STATUS = models.FlowRun.Status
 
 
@@ -55,13 +59,16 @@ def run_finished(
     return dict(values), row
 
 
-class FlowWorker(Worker):
+class FlowWorker(Worker[FlowEvent]):
     """One flow run at work, on the event loop that made it."""
 
     active: ClassVar[dict[int, FlowWorker]] = {}
     log: RunEventLog
     name = "flow run"
     fault = gettext_noop("The flow has a fault ({kind}).")
+    poll_s = 0.5
+    is_read_first = True
+    stored_events = staticmethod(stored_run_events)
 
     def __init__(self, run: models.FlowRun) -> None:
         self.run, self.log = run, RunEventLog(run)
@@ -70,14 +77,13 @@ class FlowWorker(Worker):
 
     async def execute(self) -> None:
         """Run the graph from where it stands to its end or to a review."""
-        graph, scope = await run_thread_sensitive(self._prepare)
-        self._deadline = Deadline(graph.flow.definition.timeout_s)
-        kind = "continued" if self.log.live.seq else "run_started"
+        graph = await run_thread_sensitive(self._prepare)
+        self._deadline = self.log.deadline = Deadline(graph.flow.definition.timeout_s)
+        kind = "continued" if self.log.seq else "run_started"
         await self.log.append(kind, data=run_started(self.run))
-        log = GraphLog(self.log, scope, self._deadline)
-        end = await graph.run(self.run.start, log)
+        end = await graph.run(self.run.start, self.log)
         if end.paused:
-            await self._end("paused", _STATUS.PAUSED, state=end.state, reviews=log.reviews)
+            await self._end("paused", _STATUS.PAUSED, state=end.state, reviews=self.log.reviews)
         else:
             await self._end("done", _STATUS.DONE, state=end.state)
 
@@ -93,22 +99,62 @@ class FlowWorker(Worker):
         """Leave the run as it stands to another process."""
         await run_thread_sensitive(release_lease, run=self.run)
 
-    def on_lost(self, status: str | None) -> None:
-        """Stop: another process cancelled the run, or has taken it."""
-        self._is_cancelled = self._is_cancelled or status == _STATUS.CANCELLED
-        self.stop_here()
-
     def stop_here(self) -> None:
         """Stop the run and what its nodes wait for."""
         if self._deadline:
             self._deadline.cancel()
         super().stop_here()
 
-    def _prepare(self) -> tuple[FlowGraph, Scope]:
+    def _prepare(self) -> FlowGraph:
         self.log.load()
-        return compiled_graph(version=self.run.version), run_scope(run=self.run)
+        self.log.scope = run_scope(run=self.run)
+        return compiled_graph(version=self.run.version)
 
     async def _end(self, kind: str, status: str, **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if the run was lost."""
         data, row = run_finished(kind, status, self.log, values)
-        await self.log.append(kind, data=data, guard=partial(close, self.run, row))
+        await self.log.append(kind, data=data, guard=partial(close_lease, self.run, row))
+
+
+async def run_in_background(*, run: models.FlowRun) -> None:
+    """Let a run go on in this process while the caller does something else.
+
+    Raises ConflictError while it is at work elsewhere.
+    """
+    worker = FlowWorker(await run_thread_sensitive(acquire_lease, run=run))
+    worker.start(contextvars.Context())
+
+
+async def run_to_end(*, run: models.FlowRun) -> models.FlowRun:
+    """Work a run off from where it stands and return it; finished nodes are not repeated."""
+    await FlowWorker(await run_thread_sensitive(acquire_lease, run=run)).work()
+    rows = models.FlowRun.objects.select_related("version__flow")
+    return await run_thread_sensitive(rows.get, pk=run.pk)
+
+
+async def resume_abandoned(*, run_id: int) -> bool:
+    """Let a run go on in this process; return False when it needs nobody any more.
+
+    It goes on beside the caller's next jobs: a run mostly waits for its models.
+    """
+    running = models.FlowRun.objects.filter(pk=run_id, status=_STATUS.RUNNING)
+    run = await run_thread_sensitive(running.first)
+    if run is None:
+        return False
+    try:
+        await run_in_background(run=run)
+    except ConflictError:
+        return False
+    return True
+
+
+def release_all() -> None:
+    """Give up all runs of this process as they stand, from any thread; others go on with them."""
+    for worker in list(FlowWorker.active.values()):
+        worker.stop(is_cancelled=False)
+
+
+async def release_all_and_wait() -> None:
+    """Do what ``release_all`` does and return when it is done, after five seconds at latest."""
+    release_all()
+    await FlowWorker.stopped(RELEASE_S)

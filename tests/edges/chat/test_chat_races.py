@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from agents import models
-from agents.runtime import lease
+from agents.runtime import worker
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.models import ApiKey, Budget
@@ -86,7 +86,7 @@ class Desk:
 
 @pytest.fixture
 def desk(world: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(worker, "HEARTBEAT_S", 0.1)
     key, secret = create_key(
         user=world.user, name="k", rights=["read", "write"], requests_per_minute=6000
     )

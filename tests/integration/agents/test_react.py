@@ -283,15 +283,15 @@ def test_a_failed_model_is_an_error_and_no_answer(react: AgentWorld) -> None:
 
 def test_stopping_stops_the_loop(react: AgentWorld) -> None:
     from agents.chat.answers.control import start_answer, stop_answer
-    from agents.chat.answers.replay import replay_answer_events
-    from agents.chat.answers.request import MessageRequest
+    from agents.chat.answers.create import MessageRequest
+    from agents.chat.answers.worker import AnswerWorker
     from tests.integration.agent_world import settled
 
     async def ask_and_stop() -> list[str]:
         order = MessageRequest(agent=react.agent, scope=react.scope, message=ASKED)
         chat = await start_answer(order=order)
         kinds = []
-        async for event in replay_answer_events(message_id=chat.answer.pk):
+        async for event in AnswerWorker.replay(chat.answer.pk):
             kinds.append(event.kind)
             if event.kind == "tool_call":
                 await stop_answer(key=str(chat.answer.key), scope=react.scope)

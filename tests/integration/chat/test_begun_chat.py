@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 
 from agents import models
 from agents.chat.answers import control as chat
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.create import MessageRequest
 from agents.chat.answers.worker import AnswerWorker
 from rag.services.threads import run_thread_sensitive
 from tests.integration.agent_world import CITED, AgentWorld, settled, world

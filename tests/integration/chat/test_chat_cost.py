@@ -17,8 +17,8 @@ from agents.chat.agents.answer_context import _models_of
 from agents.chat.answers import create as start_chat
 from agents.chat.answers import event_log as chat_log
 from agents.chat.answers import post_process as summarize
+from agents.chat.answers.create import MessageRequest
 from agents.chat.answers.event_log import AnswerEventLog
-from agents.chat.answers.request import MessageRequest
 from agents.core.agent_config import AgentConfig
 from rag import models as rag_models
 from rag.core.request_context import UsageAccount

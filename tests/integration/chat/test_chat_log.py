@@ -12,9 +12,8 @@ from django.db import DatabaseError, connection
 
 from agents import models
 from agents.chat.answers import event_log as chat_log
-from agents.chat.answers.event_log import AnswerEventLog
-from agents.chat.answers.lease import GAP, fail_abandoned
-from agents.chat.answers.replay import replay_answer_events
+from agents.chat.answers.event_log import GAP, AnswerEventLog, fail_abandoned
+from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.retention import purge_events
 from tests.integration.agent_world import CITED, AgentWorld, world
 
@@ -33,8 +32,8 @@ async def test_events_are_told_at_once_and_stored_soon(world: AgentWorld) -> Non
     heard: list[int] = []
 
     async def listen() -> None:
-        async for event in log.live.follow(0):
-            heard.append(event.seq)
+        while events := await log.wait_after(len(heard)):
+            heard.extend(event.seq for event in events)
 
     listener = asyncio.create_task(listen())
     for number in range(50):
@@ -47,7 +46,7 @@ async def test_events_are_told_at_once_and_stored_soon(world: AgentWorld) -> Non
     assert await log.close("done", {"text": log.transcript.text})
     await asyncio.wait_for(listener, 5)
     assert heard[-1] == 51
-    kinds = [event.kind async for event in replay_answer_events(message_id=row.pk, after=50)]
+    kinds = [event.kind async for event in AnswerWorker.replay(row.pk, after=50)]
     assert kinds == ["done"]
 
 
@@ -104,7 +103,7 @@ def test_a_process_that_died_ends_its_answer_with_an_error(world: AgentWorld) ->
     living = answer_row(world, seen_at="2999-01-01T00:00Z")
 
     async def follow(after: int) -> list[Any]:
-        return [event async for event in replay_answer_events(message_id=row.pk, after=after)]
+        return [event async for event in AnswerWorker.replay(row.pk, after=after)]
 
     from asgiref.sync import async_to_sync
 
@@ -127,7 +126,7 @@ def test_old_events_go_and_answers_stay(world: AgentWorld) -> None:
     answer_id = told.row.pk
 
     async def follow() -> list[Any]:
-        return [event async for event in replay_answer_events(message_id=answer_id, after=3)]
+        return [event async for event in AnswerWorker.replay(answer_id, after=3)]
 
     from asgiref.sync import async_to_sync
 

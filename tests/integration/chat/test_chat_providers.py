@@ -11,8 +11,8 @@ import pytest
 
 from agents import models
 from agents.chat.answers.control import start_answer, stop_answer
-from agents.chat.answers.replay import replay_answer_events
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.create import MessageRequest
+from agents.chat.answers.worker import AnswerWorker
 from rag.services.wiring import registry as wiring
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.gemini_server import Script as GeminiScript
@@ -79,7 +79,7 @@ async def test_a_stop_closes_the_connection_to_the_model(
     )
     chat = await start_answer(order=order)
     kinds: list[str] = []
-    async for event in replay_answer_events(message_id=chat.answer.pk):
+    async for event in AnswerWorker.replay(chat.answer.pk):
         kinds.append(event.kind)
         if event.kind == "delta" and kinds.count("delta") == 3:
             await stop_answer(key=str(chat.answer.key), scope=world.scope)
@@ -97,12 +97,12 @@ async def test_who_leaves_loses_nothing(world: AgentWorld, provider: OpenAIServe
     )
     chat = await start_answer(order=order)
     seen = 0
-    async for event in replay_answer_events(message_id=chat.answer.pk):
+    async for event in AnswerWorker.replay(chat.answer.pk):
         seen = event.seq
         if event.kind == "delta":
             break
     await settled()
-    rest = [event async for event in replay_answer_events(message_id=chat.answer.pk, after=seen)]
+    rest = [event async for event in AnswerWorker.replay(chat.answer.pk, after=seen)]
     assert rest[0].seq == seen + 1 and rest[-1].kind == "done"
     assert rest[-1].data["text"] == "word " * 30
 

@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from agents import models
 from agents.chat.answers.control import start_answer
-from agents.chat.answers.lease import close_answer
+from agents.chat.answers.create import MessageRequest
+from agents.chat.answers.event_log import close_answer
 from agents.chat.answers.post_process import parse_title
-from agents.chat.answers.replay import replay_answer_events
-from agents.chat.answers.request import MessageRequest
 from agents.chat.answers.sessions import delete_session, rename_session
+from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.quotes import cited_text
 from agents.core.chat_events import LAST_KINDS
 from rag import models as rag_models
@@ -159,7 +159,7 @@ def test_an_answer_that_is_being_written_leaves_nothing(world: AgentWorld) -> No
         )
         chat = await start_answer(order=order)
         kinds = []
-        async for event in replay_answer_events(message_id=chat.answer.pk):
+        async for event in AnswerWorker.replay(chat.answer.pk):
             kinds.append(event.kind)
             if event.kind == "sources":
                 await run_thread_sensitive(delete_session, session=chat.answer.session)

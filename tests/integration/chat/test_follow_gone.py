@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.chat.answers.replay import replay_answer_events
+from agents.chat.answers.worker import AnswerWorker
 from agents.core.chat_events import ChatEvent
 from rag.core.access import Scope
 from rag.services.chunks.add import delete_chunks
@@ -22,7 +22,7 @@ __all__ = ["world"]
 
 def follow(message: models.Message, after: int = 0) -> list[ChatEvent]:
     async def all_of() -> list[ChatEvent]:
-        return [event async for event in replay_answer_events(message_id=message.pk, after=after)]
+        return [event async for event in AnswerWorker.replay(message.pk, after=after)]
 
     return async_to_sync(all_of)()
 

@@ -110,14 +110,14 @@ def test_of_two_who_ask_at_one_moment_one_goes_on(
 ) -> None:
     world.use(CITED)
     first = world.ask("How often is the pump serviced?")
-    key, real = first.events[0].data["session"], start_chat.requested_context
+    key, real = first.events[0].data["session"], start_chat.new_lease
 
-    def meanwhile(**given: Any) -> Any:
+    def meanwhile() -> Any:
         """Somebody else steps on between the look at the session and ours."""
         models.Session.objects.filter(key=key).update(head=first.row.parent)
-        return real(**given)
+        return real()
 
-    monkeypatch.setattr(start_chat, "requested_context", meanwhile)
+    monkeypatch.setattr(start_chat, "new_lease", meanwhile)
     for order in ({"session": key, "message": "And?"}, {"regenerate": str(first.row.key)}):
         with pytest.raises(ConflictError, match="still being written"):
             world.ask(**order)

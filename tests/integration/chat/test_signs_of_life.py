@@ -12,9 +12,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from agents import models
-from agents.chat.answers import lease as chat_claim
+from agents.chat.answers import event_log as chat_claim
 from agents.chat.answers.control import stop_answer
-from agents.runtime.lease import Held, renew
+from agents.runtime.worker import renew_leases
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from tests.factories import UserFactory
@@ -32,10 +32,6 @@ def away(fault: Exception) -> Any:
         raise fault
 
     return connection.execute_wrapper(fail)
-
-
-def held(row: Any) -> Held:
-    return Held(row, lambda status: None)
 
 
 @pytest.fixture
@@ -56,21 +52,20 @@ def answer() -> models.Message:
 @FAULTS
 def test_a_run_stays_ones_own(run: models.FlowRun, fault: Exception) -> None:
     with transaction.atomic(), away(fault):
-        assert renew([held(run)]) == {run: "running"}
-    assert renew([held(run)]) == {run: "running"}
+        assert renew_leases({run: None}) == {run: "running"}
+    assert renew_leases({run: None}) == {run: "running"}
     models.FlowRun.objects.update(worker=uuid.uuid4())
-    assert renew([held(run)]) == {}, "what another took is told as soon as it can be"
+    assert renew_leases({run: None}) == {}, "what another took is told as soon as it can be"
 
 
 @FAULTS
 def test_an_answer_is_written_on(answer: models.Message, fault: Exception) -> None:
     with transaction.atomic(), away(fault):
-        assert renew([held(answer)]) == {answer: "running"}
+        assert renew_leases({answer: None}) == {answer: "running"}
     models.Message.objects.update(status="stopped")
-    assert renew([held(answer)]) == {answer: "stopped"}
-    one = held(answer)
+    assert renew_leases({answer: None}) == {answer: "stopped"}
     models.Message.objects.all().delete()
-    assert renew([one]) == {}
+    assert renew_leases({answer: None}) == {}
 
 
 TOLD: list[tuple[str, dict[str, Any]]] = [

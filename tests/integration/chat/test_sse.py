@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from agents import models
 from agents.api.http.sse import answer_events, localize_error
 from agents.chat.answers.control import start_answer
-from agents.chat.answers.request import MessageRequest
+from agents.chat.answers.create import MessageRequest
 from agents.chat.answers.sessions import delete_session
 from rag.core.errors import ConflictError, UnknownNameError
 from tests.integration.agent_world import AgentWorld, settled, sse_events, world

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agents import models
-from agents.chat.answers.persist import MAX_CHARACTERS, trace_steps
+from agents.chat.answers.event_log import MAX_CHARACTERS, trace_steps
 from agents.chat.answers.trace import answer_trace
 from agents.chat.history.retention import purge_events
 from agents.core.chat_events import ChatEvent

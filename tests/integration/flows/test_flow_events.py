@@ -16,10 +16,8 @@ from agents import models
 from agents.api.http.sse import last_event_id, localize_error
 from agents.chat.history.retention import purge_tokens
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.replay import replay_run_events
-from agents.flows.runs.resume import run_in_background
 from agents.flows.runs.start import RunRequest, create_run
-from agents.flows.runs.worker import FlowWorker
+from agents.flows.runs.worker import FlowWorker, run_in_background
 from agents.flows.versions.versions import activate_version, save_flow_version
 from agents.runtime.worker import error_payload
 from rag.core.access import Scope
@@ -50,36 +48,36 @@ def run(db: None, tmp_path: Any) -> models.FlowRun:
 async def test_who_leaves_is_forgotten_and_the_run_goes_on(run: models.FlowRun) -> None:
     await run_in_background(run=run)
     worker = FlowWorker.active[run.pk]
-    async with aclosing(replay_run_events(run_id=run.pk)) as events:
+    async with aclosing(FlowWorker.replay(run.pk)) as events:
         first = await anext(events)
     assert (first.kind, first.data["run"], first.data["flow"]) == (
         "run_started",
         str(run.key),
         "talk",
     )
-    assert worker.log.live._followers == set()
-    waiting = asyncio.create_task(anext(replay_run_events(run_id=run.pk, after=10**6)))
-    while not worker.log.live._followers:
+    assert not worker.log._changed._waiters
+    waiting = asyncio.create_task(anext(FlowWorker.replay(run.pk, after=10**6)))
+    while not worker.log._changed._waiters:
         await asyncio.sleep(0)
     # As a server does when the connection is gone.
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert worker.log.live._followers == set()
-    kinds = [event.kind async for event in replay_run_events(run_id=run.pk, after=1)]
+    assert not worker.log._changed._waiters
+    kinds = [event.kind async for event in FlowWorker.replay(run.pk, after=1)]
     assert kinds[0] == "node_started" and kinds[-1] == "done"
     assert run.pk not in FlowWorker.active
 
 
 async def test_only_the_words_of_old_runs_are_cleared_away(run: models.FlowRun) -> None:
     await run_in_background(run=run)
-    kinds = [event.kind async for event in replay_run_events(run_id=run.pk)]
+    kinds = [event.kind async for event in FlowWorker.replay(run.pk)]
     assert "token" in kinds
     assert await run_thread_sensitive(purge_tokens, older_than_h=1) == 0
     late = timezone.now() - timedelta(hours=3)
     await run_thread_sensitive(models.FlowRun.objects.filter(pk=run.pk).update, ended_at=late)
     assert await run_thread_sensitive(purge_tokens, older_than_h=1) == kinds.count("token")
-    left = [event async for event in replay_run_events(run_id=run.pk)]
+    left = [event async for event in FlowWorker.replay(run.pk)]
     assert [event.kind for event in left] == [kind for kind in kinds if kind != "token"]
     assert left[-1].data["answer"] == "one two three"
 

@@ -11,8 +11,8 @@ from asgiref.sync import async_to_sync
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.control import rerun_flow
-from agents.flows.runs.resume import run_to_end
 from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.worker import run_to_end
 from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.core.access import Scope
 from rag.core.rag_node import RAGNodeData

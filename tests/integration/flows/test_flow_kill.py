@@ -24,15 +24,13 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.lease import (
-    abandoned_run_ids,
     acquire_lease,
     enqueue_abandoned_runs,
 )
-from agents.flows.runs.replay import replay_run_events
-from agents.flows.runs.resume import resume_abandoned, run_to_end
 from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import FlowWorker, resume_abandoned, run_to_end
 from agents.flows.versions.versions import activate_version, save_flow_version
-from agents.runtime.lease import LEASE_S
+from agents.runtime.worker import LEASE_S, abandoned
 from agents.tasks import defer_abandoned_runs_task
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
@@ -64,7 +62,7 @@ settings.DATABASES["default"]["NAME"] = sys.argv[1]
 from asgiref.sync import async_to_sync
 from agents import models
 from agents.flows.engine import graph as flow
-from agents.flows.runs.resume import run_to_end
+from agents.flows.runs.worker import run_to_end
 from rag.providers.scripted import ScriptedChatModel
 answer = ScriptedChatModel._reply
 def counted(self, piece, text, request):
@@ -146,7 +144,7 @@ def test_a_run_killed_at_every_node_is_finished_by_others(
             with pytest.raises(ConflictError):
                 acquire_lease(run=run)
             grow_old(run)
-            assert abandoned_run_ids() == [run.pk]
+            assert list(abandoned(models.FlowRun)) == [run]
     done: Any = async_to_sync(run_to_end)(run=run)
     assert (done.status, done.n_steps) == ("done", N_NODES)
     assert [turn["content"] for turn in done.state["flow_msgs"]] == [
@@ -166,7 +164,7 @@ def test_a_run_killed_at_every_node_is_finished_by_others(
 async def adopted(run: models.FlowRun) -> list[bool]:
     """Adopt a run twice, wait for its end, and try once more."""
     tried = [await resume_abandoned(run_id=run.pk), await resume_abandoned(run_id=run.pk)]
-    async for _ in replay_run_events(run_id=run.pk):
+    async for _ in FlowWorker.replay(run.pk):
         pass
     return [*tried, await resume_abandoned(run_id=run.pk)]
 

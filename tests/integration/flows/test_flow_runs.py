@@ -15,9 +15,8 @@ from agents import models
 from agents.core.flow_events import FlowEvent
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.control import cancel_flow, rerun_flow, resume_flow
-from agents.flows.runs.replay import replay_run_events
-from agents.flows.runs.resume import run_in_background, run_to_end
 from agents.flows.runs.start import RunRequest, arun_flow, create_run, run_flow, stream_flow
+from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import (
@@ -155,17 +154,18 @@ async def test_who_comes_back_gets_the_rest_and_who_leaves_ends_nothing(desk: De
             break
     await stream.aclose()
     run = await models.FlowRun.objects.aget()
-    rest = await all_of(replay_run_events(run_id=run.pk, after=seen[-1].seq))
+    rest = await all_of(FlowWorker.replay(run.pk, after=seen[-1].seq))
     assert [event.seq for event in [*seen, *rest]] == list(range(1, len(seen) + len(rest) + 1))
     assert rest[-1].kind == "done"
-    again = await all_of(replay_run_events(run_id=run.pk))
+    again = await all_of(FlowWorker.replay(run.pk))
     assert [event.as_dict() for event in again[-3:]] == [event.as_dict() for event in rest[-3:]]
 
 
 def test_a_run_elsewhere_is_followed_through_the_database(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.runtime.event_log.POLL_S", 0.05)
+    assert FlowWorker.poll_s >= 0.5, "a follower asks the database at most twice a second"
+    monkeypatch.setattr(FlowWorker, "poll_s", 0.05)
     run = create_run(request=desk.request(delay_s=0.1))
 
     async def follow() -> list[FlowEvent]:
@@ -174,7 +174,7 @@ def test_a_run_elsewhere_is_followed_through_the_database(
             await run_to_end(run=run)
 
         task = asyncio.create_task(later())
-        events = await all_of(replay_run_events(run_id=run.pk))
+        events = await all_of(FlowWorker.replay(run.pk))
         await task
         return events
 
@@ -187,7 +187,7 @@ async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
     await run_in_background(run=run)
     events = []
     started = time.monotonic()
-    async for event in replay_run_events(run_id=run.pk):
+    async for event in FlowWorker.replay(run.pk):
         events.append(event)
         if event.kind == "node_started" and event.node == "write":
             await _in_thread(cancel_flow, run=run, scope=desk.scope)
@@ -202,11 +202,11 @@ async def test_a_run_at_work_can_be_cancelled(desk: Desk) -> None:
 async def test_a_cancel_from_another_process_is_noticed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.runtime.lease.HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("agents.runtime.worker.HEARTBEAT_S", 0.1)
     run = await _in_thread(create_run, request=await _in_thread(desk.request, delay_s=20))
     await run_in_background(run=run)
     await models.FlowRun.objects.filter(pk=run.pk).aupdate(status="cancelled")
-    events = await all_of(replay_run_events(run_id=run.pk))
+    events = await all_of(FlowWorker.replay(run.pk))
     assert events[-1].kind == "cancelled"
 
 
@@ -215,7 +215,7 @@ async def test_nobody_else_takes_a_run_that_is_at_work(desk: Desk) -> None:
     await run_in_background(run=run)
     with pytest.raises(ConflictError, match="at work already"):
         await run_to_end(run=run)
-    assert (await all_of(replay_run_events(run_id=run.pk)))[-1].kind == "done"
+    assert (await all_of(FlowWorker.replay(run.pk)))[-1].kind == "done"
 
 
 def test_a_failed_run_goes_on_where_it_failed(desk: Desk) -> None:

@@ -19,15 +19,14 @@ from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs import worker
 from agents.flows.runs.control import cancel_flow
 from agents.flows.runs.lease import release_lease
-from agents.flows.runs.replay import replay_run_events
-from agents.flows.runs.resume import (
+from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import (
+    FlowWorker,
     release_all,
     release_all_and_wait,
     resume_abandoned,
     run_in_background,
 )
-from agents.flows.runs.start import RunRequest, create_run
-from agents.flows.runs.worker import FlowWorker
 from agents.flows.versions.versions import activate_version, save_flow_version
 from project import asgi
 from rag.core.access import Scope
@@ -91,13 +90,13 @@ async def reached(run: models.FlowRun, node: str) -> None:
     """Let a run go on until it is at work in a node."""
     if run.pk not in FlowWorker.active:
         await run_in_background(run=run)
-    async for event in replay_run_events(run_id=run.pk):
+    async for event in FlowWorker.replay(run.pk):
         if event.kind == "node_started" and event.node == node:
             return
 
 
 async def kinds(run: models.FlowRun) -> list[tuple[str, str]]:
-    return [(event.kind, event.node) async for event in replay_run_events(run_id=run.pk)]
+    return [(event.kind, event.node) async for event in FlowWorker.replay(run.pk)]
 
 
 def jobs() -> list[Any]:

@@ -11,7 +11,7 @@ from agents import models
 from agents.flows.definition.source_results import shape_results
 from agents.flows.runs.read import run_summary
 from agents.flows.runs.redact import redact_hits
-from agents.flows.runs.replay import replay_run_events
+from agents.flows.runs.worker import FlowWorker
 from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.models import Chunk
@@ -54,7 +54,7 @@ def desk() -> Any:
 
 def followed(run: models.FlowRun) -> list[Any]:
     async def all_of() -> list[Any]:
-        return [event.data async for event in replay_run_events(run_id=run.pk)]
+        return [event.data async for event in FlowWorker.replay(run.pk)]
 
     return async_to_sync(all_of)()
 
