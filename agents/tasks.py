@@ -10,8 +10,13 @@ from django.db import connections
 from procrastinate.contrib.django import app
 
 from agents.chat.answers.event_log import fail_abandoned
-from agents.chat.history.redact_deleted import redact_deleted
-from agents.chat.history.retention import purge_events, purge_runs, purge_sessions, purge_tokens
+from agents.chat.history.retention import (
+    purge_events,
+    purge_runs,
+    purge_sessions,
+    purge_tokens,
+    redact_deleted,
+)
 from agents.chat.memory.maintenance import purge_memories, purge_orphaned_answers, reembed_memories
 from agents.flows.runs.lease import enqueue_abandoned_runs
 from agents.flows.runs.worker import resume_abandoned

@@ -9,8 +9,7 @@ from ninja.security.base import AuthBase
 from agents.api.chat.chat import router as agents_router
 from agents.api.chat.quotes import router as quotes_router
 from agents.api.chat.trace import router as trace_router
-from agents.api.flows.run import router as flows_router
-from agents.api.flows.runs import router as flow_runs_router
+from agents.api.flows.runs import router as flows_router
 from agents.api.openai.openai import router as openai_router
 from project.envelope import render_failure
 from rag.api.file_search.nodes import router as nodes_router
@@ -62,7 +61,6 @@ for router in (file_search_router, upload_router, nodes_router):
 api.add_router("/reindex", reindex_router)
 api.add_router("/agents", agents_router)
 api.add_router("/flows", flows_router)
-api.add_router("/flows", flow_runs_router)
 api.add_router("/quotes", quotes_router)
 api.add_router("/messages", trace_router)
 api.add_router("/usage", usage_router)

@@ -28,7 +28,7 @@ from agents.admin.flow_files import submitted_files
 from agents.admin.flow_page import version_graph
 from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage, flow_export_view
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.versions.manage import delete_flow, update_flow
+from agents.flows.versions.versions import delete_flow, update_flow
 from rag.admin.ui.cells import label, page_link
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.group_field import OwnedAdmin

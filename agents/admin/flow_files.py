@@ -12,7 +12,7 @@ from agents.flows.definition.archive import (
     files_from_texts,
     read_flow_zip,
 )
-from agents.flows.versions.manage import find_version
+from agents.flows.versions.versions import find_version
 from rag.core.errors import InvalidInputError, LimitError
 
 

@@ -1,9 +1,10 @@
-"""Chat events: the ordered event stream of an answer, and the transcript made of it."""
+"""Events of answers and of flow runs as they are stored and sent, and an answer's transcript."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 # After one of these the stream ends.
@@ -50,3 +51,30 @@ class Transcript:
             # A step of a loop is there several times.
             spent_ms = self.timings_ms.get(data["step"], 0.0) + data["duration_ms"]
             self.timings_ms[data["step"]] = round(spent_ms, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEvent:
+    """One event; ``seq`` counts from 1 within its run and is the id to go on after.
+
+    ``kind`` is run_started, node_started, model_answer, token, rag_results, tool, node_finished,
+    route, node_failed, decided or continued. After paused, done, error and cancelled the stream
+    ends; a paused run has more when it is resumed.
+    """
+
+    seq: int
+    kind: str
+    node: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON form of streams and APIs."""
+        at = self.at.isoformat() if self.at else None
+        return {
+            "seq": self.seq,
+            "event": self.kind,
+            "node": self.node,
+            "data": dict(self.data),
+            "at": at,
+        }

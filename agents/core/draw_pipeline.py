@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from agents.core.pipeline import END, Pipeline
-from agents.core.pipeline_run import is_decided, possible_next
 
 START = "START"
 
@@ -42,9 +41,9 @@ def _edges(pipeline: Pipeline) -> list[dict[str, str]]:
     stages = [[step.name for step in stage] for stage in pipeline.stages]
     edges = []
     for number, names in enumerate([[START], *stages], start=-1):
-        kind = "conditional" if is_decided(pipeline, number) else "always"
+        kind = "conditional" if pipeline.is_decided(number) else "always"
         # All steps of a stage begin together.
-        begun = [name for way in possible_next(pipeline, number) for name in [*stages, [END]][way]]
+        begun = [name for way in pipeline.possible_next(number) for name in [*stages, [END]][way]]
         edges += [
             {"source": source, "target": target, "kind": kind}
             for source in names

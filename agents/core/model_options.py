@@ -9,13 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # Providers of our own that have no use for options.
 _PLAIN = frozenset({"extractive", "scripted"})
-_GEMINI_LEVELS = {
-    "none": "MINIMAL",
-    "minimal": "MINIMAL",
-    "low": "LOW",
-    "medium": "MEDIUM",
-    "high": "HIGH",
-}
 
 
 def model_options(
@@ -35,7 +28,9 @@ def model_options(
 def _gemini(model: ModelConfig | None, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if model and model.reasoning_effort:
-        options["thinking_level"] = _GEMINI_LEVELS[model.reasoning_effort]
+        # It has no level below minimal.
+        level = "minimal" if model.reasoning_effort == "none" else model.reasoning_effort
+        options["thinking_level"] = level.upper()
     elif model and model.thinking:
         budgets = {"disabled": 0, "auto": -1, "enabled": -1}
         budget = model.thinking.budget_tokens

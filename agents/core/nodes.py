@@ -67,42 +67,33 @@ class NodeRun(Protocol):
 
     def count_tokens(self, text: str) -> int:
         """Return the tokens of a text, as a chat model counts them."""
-        ...
 
     async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Tell whoever watches the run; ``data`` is JSON."""
-        ...
 
     def model_id(self, name: str) -> str:
         """Return which model ``ask_model`` would ask: the configured one for an empty name."""
-        ...
 
     async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
         """Return the answer of ``provider:model`` (empty: the configured one), telling its pieces.
 
         Raises ProviderError and ProviderTimeoutError.
         """
-        ...
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return one outcome per call, in their order; what failed is an outcome, too."""
-        ...
 
     async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return query, documents, answer, mode and perhaps citations; raise RAGError."""
-        ...
 
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what each node has given so far, the latest last; see ``output_of``."""
-        ...
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
-        ...
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what a model is told of a tool; raise UnknownNameError."""
-        ...
 
 
 class Node(Protocol):
@@ -116,7 +107,6 @@ class Node(Protocol):
         self, state: Mapping[str, Any], config: Any, run: NodeRun
     ) -> dict[str, Any] | Pause:
         """Return an update of the state; raise RAGError and nothing else."""
-        ...
 
 
 class RunLog(Protocol):
@@ -127,31 +117,24 @@ class RunLog(Protocol):
 
     def recorded(self, node: str, visit: int) -> Mapping[str, Any] | None:
         """Return the update of a visit that was finished before, or None."""
-        ...
 
     def node_run(self, node: str, visit: int) -> NodeRun:
         """Return the context of a visit."""
-        ...
 
     async def started(self, node: str, visit: int) -> None:
         """Note that a visit begins."""
-        ...
 
     async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
         """Note what came of a visit: from now on it is never repeated."""
-        ...
 
     async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
         """Note where a run goes on, and on which condition."""
-        ...
 
     async def paused(self, node: str, visit: int, pause: Pause) -> None:
         """Note that a person must decide."""
-        ...
 
     async def failed(self, node: str, visit: int) -> None:
         """Note where a run broke off; the error itself is raised on."""
-        ...
 
 
 NODE_TYPES: dict[str, type[Node]] = {}

@@ -1,13 +1,20 @@
-"""Pipeline of an agent: state, steps, branches, and the context steps run in. Knows no engine."""
+"""Pipeline of an agent: state, steps and branches, the context steps run in, how one step is run.
+
+Knows no engine.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from agents.core.state import Turn
-from rag.core.errors import ConfigurationError, RAGError, UnknownNameError
+from rag.core import metrics
+from rag.core.errors import ConfigurationError, ProviderTimeoutError, RAGError, UnknownNameError
 
 if TYPE_CHECKING:
     from agents.core.agent import Team
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from rag.stages.prompting.context import Passage
 
 END = "END"
+log = logging.getLogger(__name__)
 
 
 class PipelineState(TypedDict, total=False):
@@ -106,62 +114,48 @@ class PipelineRun(Protocol):
     @property
     def model_id(self) -> str:
         """Return the model as ``provider:model``."""
-        ...
 
     @property
     def can_write(self) -> bool:
         """Return False where the model only quotes: it rewrites nothing."""
-        ...
 
     @property
     def can_rank(self) -> bool:
         """Return whether anybody can rank as the config wants."""
-        ...
 
     @property
     def emit(self) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
         """Return what tells whoever watches: a kind of event and JSON."""
-        ...
 
     def count_tokens(self, text: str) -> int:
         """Return the tokens of a text, as a chat model counts them."""
-        ...
 
     async def load_history(self) -> tuple[list[Turn], str]:
         """Return the turns before this question, oldest first, and a summary of what was before."""
-        ...
 
     async def search(self, query: str, top_k: int) -> FoundHits:
         """Search with the rights of who asks; raise RAGError."""
-        ...
 
     async def recall(self, query: str) -> Sequence[RecalledMemory]:
         """Return memories of who asks that bear on a query; raise RAGError."""
-        ...
 
     async def read_page(self, query: str) -> PageRead:
         """Return what the page sends along, read for a query."""
-        ...
 
     async def rerank(self, query: str, hits: Sequence[Hit]) -> RerankedHits:
         """Rank hits again as the config says; raise RAGError when nobody could."""
-        ...
 
     async def store_facts(self, query: str) -> str:
         """Return what the database says of the stores, empty when it is not asked for that."""
-        ...
 
     async def join_question(self, query: str, before: str) -> tuple[str, str]:
         """Return the question made to stand alone by rules, and by which rule."""
-        ...
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Return a whole answer that nobody is shown; raise ProviderError."""
-        ...
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[ChatReply, None]:
         """Yield an answer as it comes; raise ProviderError."""
-        ...
 
 
 StepFunction = Callable[[PipelineState, PipelineRun], Awaitable[PipelineState]]
@@ -248,3 +242,90 @@ class Pipeline:
         return next(
             (self.branches[s.name] for s in self.stages[number] if s.name in self.branches), None
         )
+
+    def possible_next(self, number: int) -> list[int]:
+        """Return the stages that may follow a stage, in order; -1 is before the first."""
+        branch = self.branch_after(number) if number >= 0 else None
+        found = set[int]()
+        for target in map(self._target, branch.targets) if branch else [number + 1]:
+            found.add(target)
+            while self._may_be_off(target):
+                target += 1
+                found.add(target)
+        return sorted(found)
+
+    def is_decided(self, number: int) -> bool:
+        """Return whether it hangs on the state what follows a stage."""
+        has_branch = number >= 0 and self.branch_after(number) is not None
+        return has_branch or len(self.possible_next(number)) > 1
+
+    def next_stage(self, number: int, state: PipelineState) -> int:
+        """Return the stage that follows a stage; those whose steps are all off are passed over.
+
+        Raises UnknownNameError for a branch that chooses what is none of its targets.
+        """
+        target = number + 1
+        if number >= 0 and (branch := self.branch_after(number)):
+            chosen = branch.choose(state)
+            if chosen not in branch.targets:
+                raise UnknownNameError("target of a branch", chosen, branch.targets)
+            target = self._target(chosen)
+        while self._may_be_off(target) and not any(s.is_on(state) for s in self.stages[target]):
+            target += 1
+        return target
+
+    def _target(self, name: str) -> int:
+        return len(self.stages) if name == END else self.stage_of(name)
+
+    def _may_be_off(self, number: int) -> bool:
+        # Behind a branch's own stage the branch decides, so that one is never passed over.
+        stages = self.stages[number : number + 1]
+        is_passable = stages and self.branch_after(number) is None
+        return bool(is_passable) and all(step.is_on is not always for step in stages[0])
+
+
+async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return what a step changes, or what its fallback says; tell how long it took.
+
+    A step that is switched off changes nothing. Raises RAGError where no fallback is.
+    """
+    if not step.is_on(state):
+        return {}
+    started = time.perf_counter()
+    outcome, told = "stopped", dict[str, Any]()
+    try:
+        with metrics.span(f"step {step.name}"):
+            update = await _in_time(step, state, run)
+        outcome = "ok"
+        told = {"route": update["route"]} if "route" in update else {}
+        return update
+    except RAGError as error:
+        outcome = "failed"
+        if step.fallback is None:
+            raise
+        log.warning("the step %s goes on without: %s", step.name, error)
+        update = step.fallback(state, error)
+        await run.emit("notice", {"step": step.name, "error": error.as_dict()})
+        return update
+    finally:
+        spent_ms = round((time.perf_counter() - started) * 1e3, 1)
+        log.debug("step %s: %s in %s ms", step.name, outcome, spent_ms)
+        metrics.observe("step", spent_ms / 1e3, step=step.name, outcome=outcome)
+        facts = {"step": step.name, "outcome": outcome, "duration_ms": spent_ms}
+        await run.emit("step", {**facts, **told})
+
+
+async def _in_time(step: Step, state: PipelineState, run: PipelineRun) -> PipelineState:
+    timeout_s: float = (
+        getattr(run.config, step.timeout) if isinstance(step.timeout, str) else step.timeout
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await step.run(state, run)
+    except TimeoutError:
+        raise ProviderTimeoutError(
+            "The step “{name}” took longer than {timeout_s} s.",
+            hint="Try again, or allow the agent more time.",
+            name=step.name,
+            timeout_s=f"{timeout_s:g}",
+        ) from None

@@ -35,30 +35,24 @@ class Tools(Protocol):
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """Return what the model is told of its tools."""
-        ...
 
     @property
     def searches_stores(self) -> bool:
         """Return whether the agent may search its stores."""
-        ...
 
     @property
     def knows_more(self) -> bool:
         """Return whether some tool may know what no store holds."""
-        ...
 
     @property
     def calling(self) -> str:
         """Return how the model calls tools, one of CALLINGS."""
-        ...
 
     def learn(self, calling: str) -> None:
         """Remember that the model's server took this way."""
-        ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call a tool with the rights of who asks; what fails is a result, too."""
-        ...
 
 
 def call_key(name: str, arguments: Mapping[str, Any]) -> str:

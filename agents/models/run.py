@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents.core.flow_events import FlowEvent
+from agents.core.chat_events import FlowEvent
 from agents.models.flow import FlowVersion
 from rag.core.access import Scope
 

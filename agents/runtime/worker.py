@@ -182,7 +182,7 @@ class Worker(ABC, Generic[E]):
 
     @classmethod
     @abstractmethod
-    def stored_events(cls, pk: int, after: int) -> tuple[bool, list[E]]:
+    def stored_events(cls, pk: int, after: int, /) -> tuple[bool, list[E]]:
         """Return whether a run is at work, and then its stored events above a number."""
 
     @classmethod
@@ -261,9 +261,10 @@ class Worker(ABC, Generic[E]):
         A run of another process is followed through the database.
         """
         worker = cls.active.get(pk)
+        log: EventLog[E] | None = None
         # On another loop its events cannot be waited for.
-        is_here = worker is not None and worker._loop is asyncio.get_running_loop()
-        log: EventLog[E] | None = worker.log if is_here else None
+        if worker is not None and worker._loop is asyncio.get_running_loop():
+            log = worker.log
         is_running, pause_s, events = True, 0.0, list[E]()
         if log and cls.is_read_first:
             _, events = await run_thread_sensitive(cls.stored_events, pk, after)

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection
 
 from agents import models
-from agents.flows.runs.start import RunRequest, run_flow
-from agents.flows.versions.folders import import_flow
+from agents.flows.runs.control import prepare_flow
+from agents.flows.runs.start import RunRequest, arun_flow
+from agents.flows.runs.worker import run_to_end
+from agents.flows.versions.versions import import_flow
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
@@ -28,6 +31,14 @@ INSERT INTO patients VALUES ('{me}', '高血压', '["氨氯地平", "缬沙坦"]
                             ('{me}', '胃炎', '[]', '2023-05-02'),
                             ('somebody else', '糖尿病', '["二甲双胍"]', '2024-02-01')
 """
+
+
+run_flow = async_to_sync(arun_flow)
+
+
+def resume_flow(*, run: models.FlowRun, **how: Any) -> models.FlowRun:
+    """Decide where a run waits, or go on with one that failed, up to its end."""
+    return async_to_sync(run_to_end)(run=prepare_flow(run=run, **how))
 
 
 class QueryBloodPressure:

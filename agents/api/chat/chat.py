@@ -19,7 +19,7 @@ from agents.chat.agents.factory import agent_for
 from agents.chat.agents.find import find_agent
 from agents.chat.answers.control import start_answer, stop_answer, subscribe
 from agents.chat.answers.create import MessageRequest
-from agents.chat.history.messages import find_message
+from agents.chat.history.history import find_message
 from agents.core.page_context import PageContext
 from agents.runtime.error_codes import error_from_event
 from rag.api.http.authentication import require_caller

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from agents.chat.history.messages import find_message
+from agents.chat.history.history import find_message
 from agents.chat.history.quotes import quote_image, quote_page
 from rag.api.http.authentication import require_caller
 from rag.api.http.schemas import PROBLEMS

@@ -22,7 +22,7 @@ from agents.chat.answers.sessions import (
     rename_session,
 )
 from agents.chat.history.evidence import redact_unreadable
-from agents.chat.history.messages import MAX_TURNS, session_path
+from agents.chat.history.history import MAX_TURNS, session_path
 from agents.chat.history.quotes import cited_text
 from rag.api.http.fields import StrictSerializer
 

@@ -30,14 +30,16 @@ from agents.flows.definition.archive import (
     write_flow_zip,
 )
 from agents.flows.versions.load import load_flow
-from agents.flows.versions.manage import (
+from agents.flows.versions.versions import (
+    activate_version,
+    check_flow_files,
     delete_flow,
     find_flow,
     find_version,
     require_flow_editor,
+    save_flow_version,
     update_flow,
 )
-from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 _FILES = {"application/json": FlowFilesBody, "application/zip": OpenApiTypes.BINARY}

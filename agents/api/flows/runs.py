@@ -1,26 +1,107 @@
-"""Flow run control by django-ninja: follow, cancel, resume, replay."""
+"""Flow runs by django-ninja: start, follow, cancel, resume, replay; server-sent events or JSON."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 from pydantic import Field
 
 from agents import models
-from agents.api.flows.run_status import RUN_PROBLEMS, RUN_RESPONSES, run_events, run_status
-from agents.api.flows.schemas import ReplayBody, ResumeBody
+from agents.api.flows.schemas import FlowRunOut, ReplayBody, ResumeBody, RunBody, StreamBody
+from agents.api.flows.serializers import localize_run
 from agents.api.http.sse import EVENT_STREAM, last_event_id, sse_response
+from agents.core.chat_events import ChatEvent
 from agents.flows.runs.control import cancel_flow, prepare_flow, rerun_flow
-from agents.flows.runs.read import find_readable_run, find_run
-from agents.flows.runs.worker import run_in_background
-from agents.flows.versions.manage import find_flow
+from agents.flows.runs.read import find_readable_run, find_run, run_summary
+from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import FlowWorker, run_in_background
+from agents.flows.versions.versions import find_flow, find_version
 from rag.api.http.authentication import require_caller
+from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
 from rag.services.threads import run_thread_sensitive
 
+RUN_PROBLEMS = {**PROBLEMS, 409: Problem, 413: Problem}
+RUN_RESPONSES = {200: FlowRunOut, 202: FlowRunOut, **RUN_PROBLEMS}
+_RUNNING = models.FlowRun.Status.RUNNING
 router = Router(tags=["flows"])
+
+
+async def run_status(row: models.FlowRun, scope: Scope, wait_s: float) -> Status[dict[str, Any]]:
+    """Wait for a run, at most so long, and return how it stands: 202 while it goes on."""
+    try:
+        async with asyncio.timeout(wait_s), aclosing(FlowWorker.replay(row.pk)) as events:
+            async for _ in events:
+                pass
+    except TimeoutError:
+        # It goes on; whoever asked looks again.
+        pass
+    rows = models.FlowRun.objects.select_related("version__flow", "replay_of", "user")
+    told = await run_thread_sensitive(lambda: run_summary(run=rows.get(pk=row.pk), scope=scope))
+    return Status(202 if told["status"] == _RUNNING else 200, localize_run(told))
+
+
+async def run_events(run_id: int, after: int) -> AsyncGenerator[ChatEvent, None]:
+    """Yield a run's events after a number, each with its node in its data."""
+    async with aclosing(FlowWorker.replay(run_id, after=after)) as events:
+        async for event in events:
+            place = {"node": event.node} if event.node else {}
+            yield ChatEvent(event.seq, event.kind, {**place, **event.data})
+
+
+@router.post("/{name}/run", response=RUN_RESPONSES, summary="Run a flow")
+async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
+    """Run a flow and return how the run stands: `done`, `paused`, `error` or `cancelled`.
+
+    With 202 it is still `running`: look at it again, or follow its events. A run goes on when
+    nobody waits for it any more.
+    """
+    scope = require_caller(request, "read").scope
+    row = await run_thread_sensitive(_started, name, scope, body)
+    await run_in_background(run=row)
+    return await run_status(row, scope, body.wait_s)
+
+
+@router.post(
+    "/{name}/stream",
+    response={200: None, **RUN_PROBLEMS},
+    summary="Run a flow, told as it goes",
+    openapi_extra=EVENT_STREAM,
+)
+async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
+    """Run a flow and send its events.
+
+    `run_started` (run, flow, version), `node_started`, `token` (text), `model_answer`, `tool`,
+    `rag_results`, `node_finished`, `route` (targets, condition), `node_failed`, then `paused`
+    (reviews), `done` (answer, variables), `error` or `cancelled`; `ping` in between. All but the
+    first and the last name their `node`. The tokens of a node begin anew with its `node_started`;
+    what it answered in the end is the `response_content` of its `node_finished`. Whoever loses the
+    connection asks for the rest below `runs`.
+    """
+    scope = require_caller(request, "read").scope
+    row = await run_thread_sensitive(_started, name, scope, body)
+    await run_in_background(run=row)
+    return sse_response(run_events(row.pk, 0))
+
+
+def _started(name: str, scope: Scope, body: StreamBody) -> models.FlowRun:
+    flow = find_flow(name=name, scope=scope)
+    version = None if body.version is None else find_version(flow=flow, number=body.version)
+    return create_run(
+        request=RunRequest(
+            flow=flow,
+            scope=scope,
+            message=body.message,
+            given=body.given,
+            version=version,
+            model=body.model,
+        )
+    )
 
 
 @router.get(

@@ -17,8 +17,14 @@ from agents.api.flows.serializers import VersionBody, localize_run
 from agents.api.http.views import PROBLEMS, OwnerPermission
 from agents.flows.definition.archive import FlowFiles, files_to_texts
 from agents.flows.runs.read import find_run, listed_runs, run_summary
-from agents.flows.versions.manage import find_flow, find_version, require_flow_editor
-from agents.flows.versions.versions import activate_version, diff_flow_versions, roll_back_flow
+from agents.flows.versions.versions import (
+    activate_version,
+    diff_flow_versions,
+    find_flow,
+    find_version,
+    require_flow_editor,
+    roll_back_flow,
+)
 from rag.api.http.fields import StrictSerializer
 from rag.core.access import Scope
 

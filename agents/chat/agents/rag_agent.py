@@ -14,10 +14,10 @@ from agents import models
 from agents.chat.agents.answer_context import AnswerContext
 from agents.chat.agents.event_stream import stream_events
 from agents.chat.agents.tools import AgentTools
-from agents.chat.agents.values import EmptyTeam, RAGAnswer, serialize_agent
+from agents.chat.agents.values import EmptyTeam, serialize_agent
 from agents.chat.engine.plain import PlainEngine
 from agents.chat.memory.save import project_of
-from agents.core.agent import Emit, History, Team
+from agents.core.agent import Emit, History, RAGAnswer, Team
 from agents.core.chat_events import ChatEvent, Transcript
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
 from agents.core.extend_pipeline import with_extensions

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 from agents import models
 from agents.chat.agents.find import agent_stores
 from agents.chat.agents.rag_agent import RAGAgent
-from agents.chat.agents.values import RAGAnswer
-from agents.core.agent import Emit, Member
+from agents.core.agent import Emit, Member, RAGAnswer
 from agents.core.chat_events import Transcript
 from agents.core.page_context import PageRead
 from agents.core.state import Turn

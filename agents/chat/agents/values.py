@@ -1,13 +1,12 @@
-"""Values of agents: a whole answer, an empty team, an agent serialized."""
+"""Values of agents: an empty team, an agent serialized."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from agents import models
-from agents.core.agent import AgentAnswer, Emit, Member
+from agents.core.agent import Emit, Member, RAGAnswer
 from agents.core.page_context import PageRead
 from agents.core.state import Turn
 from rag.core.errors import UnknownNameError
@@ -27,19 +26,6 @@ _PLAIN = (
 )
 
 
-@dataclass(slots=True)
-class RAGAnswer:
-    """A whole answer and how it came about."""
-
-    text: str
-    citations: Sequence[Mapping[str, Any]]
-    sources: Sequence[Mapping[str, Any]]
-    outcome: str = ""
-    confidence: float | None = None
-    usage: Mapping[str, int] = field(default_factory=dict)
-    model: str = ""
-
-
 class EmptyTeam:
     """The team of an agent that asks no others."""
 
@@ -50,7 +36,7 @@ class EmptyTeam:
 
     async def ask(
         self, name: str, question: str, history: Sequence[Turn], page: PageRead, emit: Emit
-    ) -> AgentAnswer:
+    ) -> RAGAnswer:
         """Raise UnknownNameError."""
         raise UnknownNameError("agent", name, ())
 

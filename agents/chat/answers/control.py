@@ -13,7 +13,7 @@ from agents import models
 from agents.chat.answers.create import MessageRequest, StartedAnswer, create_answer
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.answers.worker import AnswerWorker
-from agents.chat.history.messages import find_message
+from agents.chat.history.history import find_message
 from agents.core.chat_events import LAST_KINDS, ChatEvent
 from rag.core.access import Scope
 from rag.core.errors import ConflictError

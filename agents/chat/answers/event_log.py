@@ -19,7 +19,7 @@ from django.utils import timezone
 from agents import models
 from agents.chat.history.evidence import Evidence, redact_unreadable
 from agents.core.chat_events import LAST_KINDS, ChatEvent, Transcript
-from agents.core.json_state import to_storable
+from agents.core.state import to_storable
 from agents.runtime.scopes import owner_scope
 from agents.runtime.worker import EventLog, Guard, abandoned, close_lease
 from rag.core.errors import ProviderError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.chat.history.messages import find_message
+from agents.chat.history.history import find_message
 from rag.core.access import Scope
 from rag.services.usage import run_calls
 

@@ -12,8 +12,12 @@ from langgraph.runtime import Runtime
 from langsmith import tracing_context
 
 from agents.chat.engine.plain import MAX_STAGES, run_stage, stage_limit_error
-from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
-from agents.core.pipeline_run import is_decided, next_stage, possible_next
+from agents.core.pipeline import (
+    Pipeline,
+    PipelineRun,
+    PipelineState,
+    Step,
+)
 
 
 def _changed(old: Any, new: Any) -> Any:
@@ -54,8 +58,8 @@ def _graph(pipeline: Pipeline) -> Any:
     for name, stage in zip(names, pipeline.stages, strict=False):
         graph.add_node(name, _node(stage))
     for number, name in enumerate([START, *names[:-1]], start=-1):
-        ways = possible_next(pipeline, number)
-        if is_decided(pipeline, number):
+        ways = pipeline.possible_next(number)
+        if pipeline.is_decided(number):
             found = {way: names[way] for way in ways}
             graph.add_conditional_edges(name, _choice(pipeline, number), found)
         else:
@@ -75,6 +79,6 @@ def _node(stage: tuple[Step, ...]) -> Callable[..., Awaitable[Any]]:
 def _choice(pipeline: Pipeline, number: int) -> Callable[[Any], Awaitable[int]]:
     # What is not awaitable the engine calls on another thread.
     async def choose(state: Any) -> int:
-        return next_stage(pipeline, number, state["fields"])
+        return pipeline.next_stage(number, state["fields"])
 
     return choose

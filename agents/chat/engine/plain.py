@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step
-from agents.core.pipeline_run import next_stage, run_step
+from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step, run_step
 from rag.core.errors import LimitError
 
 # A loop of tools takes two stages a turn, and has 50 turns at most.
@@ -25,12 +24,12 @@ class PlainEngine:
 
     async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
         """Return the state at the end; raise what a step without a fallback raises."""
-        stages, number = self.pipeline.stages, next_stage(self.pipeline, -1, state)
+        stages, number = self.pipeline.stages, self.pipeline.next_stage(-1, state)
         for _ in range(MAX_STAGES):
             if number == len(stages):
                 return state
             state = {**state, **await run_stage(stages[number], state, run)}
-            number = next_stage(self.pipeline, number, state)
+            number = self.pipeline.next_stage(number, state)
         raise stage_limit_error()
 
 

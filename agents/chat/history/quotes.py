@@ -22,9 +22,7 @@ def cited_text(*, message: models.Message, number: int, scope: Scope) -> dict[st
     answer. ``start`` and ``end`` are where in that text the quote is, None where it is not. Raises
     NotFoundError for another number, and for a text that is gone or may not be read any more.
     """
-    cited = next((one for one in message.citations if one.get("number") == number), None)
-    if cited is None:
-        raise NotFoundError("The answer has no citation {number}.", number=number)
+    cited = _cited(message, number, "citations")
     if cited.get("chunk_id") is None:
         hit = _sent_along(message, cited, scope)
     else:

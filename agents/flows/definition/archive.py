@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.zip_entries import decode_entry_name
@@ -44,12 +44,10 @@ def read_flow_folder(path: Path) -> FlowFiles:
     folder = file.parent.resolve()
     prompts: dict[str, str] = {}
     for one in sorted(folder.rglob("*")):
-        is_inside = one.resolve().is_relative_to(folder) and not _is_document(one, folder)
-        if one.suffix in TEXTS and one.is_file() and is_inside:
-            if len(prompts) == MAX_FILES:
-                raise InvalidInputError(
-                    "“{path}” holds more than {limit} texts.", path=folder, limit=MAX_FILES
-                )
+        is_inside = one.resolve().is_relative_to(folder)
+        is_document = one.relative_to(folder).parts[0] == DOCUMENTS
+        if one.suffix in TEXTS and one.is_file() and is_inside and not is_document:
+            _check_count(folder, len(prompts) + 1)
             prompts[one.relative_to(folder).as_posix()] = read_flow_text_file(one)
     return FlowFiles(read_flow_text_file(file), prompts)
 
@@ -58,7 +56,7 @@ def write_flow_folder(path: Path, files: FlowFiles) -> list[Path]:
     """Write a flow into a folder, made when it is not there; return the files written."""
     check_prompt_paths(files.prompts)
     written = []
-    for name, text in {FLOW_FILE: files.yaml, **files.prompts}.items():
+    for name, text in files_to_texts(files).items():
         file = path / PurePosixPath(name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8", newline="")
@@ -88,24 +86,10 @@ def check_prompt_paths(prompts: Mapping[str, str]) -> None:
             )
 
 
-def _is_document(file: Path, folder: Path) -> bool:
-    return file.relative_to(folder).parts[0] == DOCUMENTS
-
-
 def read_flow_text_file(file: Path) -> str:
     """Return a file's text; raise InvalidInputError for one too large, or no UTF-8."""
-    if file.stat().st_size > MAX_BYTES:
-        raise InvalidInputError(
-            "“{path}” has {n} bytes.",
-            hint="At most {limit}.",
-            path=file,
-            n=file.stat().st_size,
-            limit=MAX_BYTES,
-        )
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInputError("“{path}” is not UTF-8.", path=file) from error
+    _check_size(file, file.stat().st_size)
+    return _plain(_decoded(file, file.read_bytes()))
 
 
 MAX_ARCHIVE = 20_000_000
@@ -148,10 +132,7 @@ def files_from_texts(texts: Mapping[str, str]) -> FlowFiles:
     """
     if FLOW_FILE not in texts:
         raise NotFoundError("There is no flow at “{path}”.", path=FLOW_FILE)
-    if len(texts) > MAX_FILES + 1:
-        raise InvalidInputError(
-            "“{path}” holds more than {limit} texts.", path=FLOW_FILE, limit=MAX_FILES
-        )
+    _check_count(FLOW_FILE, len(texts) - 1)
     for name, text in texts.items():
         _check_size(name, len(text.encode("utf-8", "surrogatepass")))
     plain = {name: _plain(text) for name, text in texts.items()}
@@ -179,16 +160,13 @@ def _texts(archive: zipfile.ZipFile) -> dict[str, str]:
             continue
         if name.relative_to(root).parts[0] == DOCUMENTS:
             continue
-        _check_size(str(name), one.file_size)
-        if len(found) > MAX_FILES:
-            raise InvalidInputError(
-                "“{path}” holds more than {limit} texts.", path=FLOW_FILE, limit=MAX_FILES
-            )
+        _check_size(name, one.file_size)
+        _check_count(FLOW_FILE, len(found))
         with archive.open(one) as stream:
             # What a zip says of its sizes need not be true.
             raw = stream.read(MAX_BYTES + 1)
-        _check_size(str(name), len(raw))
-        found[name.relative_to(root).as_posix()] = _decoded(str(name), raw)
+        _check_size(name, len(raw))
+        found[name.relative_to(root).as_posix()] = _decoded(name, raw)
     return found
 
 
@@ -197,14 +175,21 @@ def _plain(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _decoded(name: str, raw: bytes) -> str:
+def _decoded(name: PurePath, raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInputError("“{path}” is not UTF-8.", path=name) from error
 
 
-def _check_size(name: str, n_bytes: int) -> None:
+def _check_count(path: PurePath | str, n_texts: int) -> None:
+    if n_texts > MAX_FILES:
+        raise InvalidInputError(
+            "“{path}” holds more than {limit} texts.", path=path, limit=MAX_FILES
+        )
+
+
+def _check_size(name: PurePath | str, n_bytes: int) -> None:
     if n_bytes > MAX_BYTES:
         raise InvalidInputError(
             "“{path}” has {n} bytes.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,11 @@ class _Before:
     nodes: Set[str]
     names: Collection[tuple[frozenset[str], str]]
 
-    def sets(self, name: str) -> bool:
+    def unset(self, asked: Iterable[str], given: Iterable[str]) -> list[str]:
+        """Return the names that are neither given nor can be set before."""
+        return [name for name in asked if name not in given and not self._sets(name)]
+
+    def _sets(self, name: str) -> bool:
         # Chinese puts no space around a name.
         return any(
             name in words or (not name.isascii() and name in text) for words, text in self.names
@@ -90,16 +94,15 @@ def _check_text(
     kinds = (RagNodeConfig, RagFilesConfig)
     results = {one.result_key for one in flow.configs.values() if isinstance(one, kinds)}
     given = {*FIELDS, *flow.definition.inputs, *results, "rag_context", "user_query"}
-    for name in placeholders(text):
-        if name not in given and not before.sets(name):
-            found.error(
-                key,
-                RAGError(
-                    "it has the placeholder “{name}”, which nothing fills: name it in a prompt "
-                    "before it or in the flow's inputs",
-                    name="{" + name + "}",
-                ),
-            )
+    for name in before.unset(placeholders(text), given):
+        found.error(
+            key,
+            RAGError(
+                "it has the placeholder “{name}”, which nothing fills: name it in a prompt "
+                "before it or in the flow's inputs",
+                name="{" + name + "}",
+            ),
+        )
 
 
 def _check_conditions(flow: Flow, before: Mapping[str, _Before], found: FlowFindings) -> None:
@@ -112,30 +115,27 @@ def _check_conditions(flow: Flow, before: Mapping[str, _Before], found: FlowFind
         except RAGError:
             # Reported where edges are checked.
             continue
-        for name in names:
-            if name not in given and not before[edge.source].sets(name):
-                found.error(
-                    ("edges", number, "condition"),
-                    RAGError(
-                        "no node before it sets “{name}”: name it in a prompt, an output_schema or "
-                        "the flow's inputs",
-                        name=name,
-                    ),
-                )
+        for name in before[edge.source].unset(names, given):
+            found.error(
+                ("edges", number, "condition"),
+                RAGError(
+                    "no node before it sets “{name}”: name it in a prompt, an output_schema or "
+                    "the flow's inputs",
+                    name=name,
+                ),
+            )
 
 
 def _check_sources(
     flow: Flow, before: _Before, config: RagNodeConfig, key: tuple[Any, ...], found: FlowFindings
 ) -> None:
     given = {*FIELDS, *flow.definition.inputs, "user_query"}
-    for name in placeholders(config.query):
-        if name not in given and not before.sets(name):
-            found.error((*key, "query"), _unfilled("query", name))
+    for name in before.unset(placeholders(config.query), given):
+        found.error((*key, "query"), _unfilled("query", name))
     for place, source in enumerate(config.data_sources):
         needed = [_UNNAMED.sub("_", one) for one in source.depends_on]
-        for name in _placeholders_of(source):
-            follows = any(name == one or name.startswith(f"{one}__") for one in needed)
-            if name not in given and not follows and not before.sets(name):
+        for name in before.unset(_placeholders_of(source), given):
+            if not any(name == one or name.startswith(f"{one}__") for one in needed):
                 found.error((*key, "data_sources", place), _unfilled(source.key, name))
 
 
@@ -150,7 +150,7 @@ def _check_references(
     for slot, path in config.inputMappings.paths():
         head = re.split(r"[.\[]", path)[0]
         is_node = any(path.startswith((f"{one}.", f"{one}[")) or path == one for one in nodes)
-        if not is_node and head not in given and not before.sets(head):
+        if not is_node and before.unset([head], given):
             found.error(
                 (*key, "inputMappings", slot),
                 RAGError(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from agents.core.model_options import ModelConfig
 from agents.core.model_options import StrictConfig as _Strict
@@ -68,10 +68,8 @@ _ONE = re.compile(r"\s*\{\{[^{}]+\}\}\s*")
 _PATH = re.compile(r"\{\{([^{}]+)\}\}")
 
 
-class InputMappingsConfig(BaseModel):
+class InputMappingsConfig(_Strict):
     """Templates with ``{{node.field}}``; an empty query is what the person said."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     query: str = ""
     files: str = ""
@@ -100,14 +98,12 @@ class InputMappingsConfig(BaseModel):
                 yield name, path.strip()
 
 
-class RagFilesConfig(BaseModel):
+class RagFilesConfig(_Strict):
     """A node that asks a store of files (static) or files that an earlier node gave (variable).
 
     ``node_id`` is a node saved by whoever runs the flow. ``timeout`` is in seconds. How files are
     cut, and the states and results of a builder, are kept and have no effect in a flow.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     label: str = "RAG"
     node_id: str = Field(default="", max_length=200)

@@ -6,8 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agents.core.json_state import to_storable
-from agents.core.state import EMPTY, FIELDS, IDENTITY, Replace
+from agents.core.state import EMPTY, FIELDS, IDENTITY, Replace, to_storable
 from agents.flows.definition.definition import FlowDefinition
 from rag.core.errors import InvalidInputError, UnknownNameError
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.db.models import Max, Q
 from django.utils import timezone
 
 from agents import models
-from agents.core.json_state import pack_update
-from agents.flows.runs.worker import FlowWorker, run_to_end
+from agents.core.state import pack_update
+from agents.flows.runs.worker import FlowWorker
 from agents.runtime.scopes import check_may_control
 from agents.runtime.worker import is_expired
 from rag.core.access import Scope, may_edit
@@ -71,14 +70,6 @@ def prepare_flow(
         return decide_review(run=run, scope=scope, decision=decision, node=node)
     check_may_control(run=run, scope=scope)
     return run
-
-
-def resume_flow(
-    *, run: models.FlowRun, scope: Scope, decision: str = "", node: str = ""
-) -> models.FlowRun:
-    """Do what ``prepare_flow`` does, then work the run off and return it."""
-    run = prepare_flow(run=run, scope=scope, decision=decision, node=node)
-    return async_to_sync(run_to_end)(run=run)
 
 
 def cancel_flow(*, run: models.FlowRun, scope: Scope) -> models.FlowRun:

@@ -20,9 +20,9 @@ from django.db import Error, IntegrityError, transaction
 from django.utils import timezone
 
 from agents import models
-from agents.core.flow_events import FlowEvent
-from agents.core.json_state import pack_update, to_storable, unpack_update
+from agents.core.chat_events import FlowEvent
 from agents.core.nodes import Pause
+from agents.core.state import pack_update, to_storable, unpack_update
 from agents.flows.runs.node_context import FlowNodeContext
 from agents.flows.runs.redact import redact_hits
 from agents.runtime.scopes import run_scope

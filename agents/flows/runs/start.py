@@ -6,15 +6,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from agents import models
-from agents.core.flow_events import FlowEvent
+from agents.core.chat_events import FlowEvent
 from agents.flows.definition.state import initial_state
 from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.load import compiled_graph
-from agents.flows.versions.manage import active_version
+from agents.flows.versions.versions import active_version
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ForbiddenError, NotFoundError
 from rag.services.threads import run_thread_sensitive
@@ -73,11 +72,6 @@ async def arun_flow(*, request: RunRequest) -> models.FlowRun:
     """Return the run when it is done, paused, failed or cancelled; ``error`` says what failed."""
     run = await run_thread_sensitive(create_run, request=request)
     return await run_to_end(run=run)
-
-
-def run_flow(*, request: RunRequest) -> models.FlowRun:
-    """Do what ``arun_flow`` does, for callers without an event loop."""
-    return async_to_sync(arun_flow)(request=request)
 
 
 async def stream_flow(*, request: RunRequest) -> AsyncIterator[FlowEvent]:

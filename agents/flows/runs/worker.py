@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from agents import models
-from agents.core.flow_events import FlowEvent
+from agents.core.chat_events import FlowEvent
 from agents.flows.runs.event_log import RunEventLog, stored_run_events
 from agents.flows.runs.lease import acquire_lease, release_lease
 from agents.flows.versions.load import compiled_graph

@@ -1,4 +1,7 @@
-"""Flow versions: check, save, activate, roll back and diff; a version with errors never runs."""
+"""Flows and their versions: look-up, check, save, activate, roll back, diff, import, export.
+
+A version with errors never runs.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,108 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
 
 from agents import models
-from agents.flows.definition.archive import FlowFiles, check_prompt_paths
+from agents.flows.definition.archive import (
+    FLOW_FILE,
+    FlowFiles,
+    check_prompt_paths,
+    files_to_texts,
+    read_flow_folder,
+    write_flow_folder,
+)
 from agents.flows.definition.checks import check_flow
 from agents.flows.definition.findings import FlowFinding
 from agents.flows.versions.environment import flow_environment
 from agents.flows.versions.load import load_flow
-from agents.flows.versions.manage import active_version
 from rag.core.access import Scope, may_edit
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError
+from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 
 
-def check_version(*, files: FlowFiles, note: str) -> None:
-    """Raise InvalidInputError for a path, a text or a note that has no place in the database."""
+def find_flow(*, name: str, scope: Scope) -> models.Flow:
+    """Return a flow that ``scope`` may run; raise NotFoundError alike for none and a hidden one."""
+    # No flow has such a name, and Postgres takes no NUL.
+    found = models.Flow.objects.runnable(scope).filter(name=name.replace("\0", "\ufffd")).first()
+    if found is None:
+        raise NotFoundError("There is no flow “{name}”.", name=name)
+    return found
+
+
+def find_version(*, flow: models.Flow, number: int | None) -> models.FlowVersion:
+    """Return a version by its number, None for the active one; raise NotFoundError."""
+    if number is None:
+        return active_version(flow=flow)
+    found = flow.versions.filter(number=number).select_related("flow").first()
+    if found is None:
+        known = ", ".join(str(one) for one in flow.versions.values_list("number", flat=True))
+        raise NotFoundError(
+            "The flow “{name}” has no version {number}.",
+            hint="Known: {known}.",
+            name=flow.name,
+            number=number,
+            known=known or "none",
+        )
+    return found
+
+
+def active_version(*, flow: models.Flow) -> models.FlowVersion:
+    """Return the version that runs; raise ConflictError when none is active."""
+    found = flow.versions.filter(is_active=True).select_related("flow").first()
+    if found is None:
+        raise ConflictError(
+            "The flow “{name}” has no active version.", hint="Activate one.", name=flow.name
+        )
+    return found
+
+
+def update_flow(*, flow: models.Flow, scope: Scope, values: Mapping[str, Any]) -> models.Flow:
+    """Return the flow with title, groups or publicity changed; ForbiddenError for non-editors."""
+    require_flow_editor(flow=flow, scope=scope)
+    with transaction.atomic():
+        for name, value in values.items():
+            if name in ("runner_groups", "editor_groups"):
+                getattr(flow, name).set(value)
+            else:
+                setattr(flow, name, value)
+        flow.save()
+    return flow
+
+
+def delete_flow(*, flow: models.Flow, scope: Scope) -> None:
+    """Delete a flow with its versions and runs; raise ConflictError while one is at work."""
+    require_flow_editor(flow=flow, scope=scope)
+    with transaction.atomic():
+        models.Flow.objects.select_for_update().get(pk=flow.pk)
+        at_work = models.FlowRun.objects.filter(status=models.FlowRun.Status.RUNNING)
+        n_open = at_work.filter(version__flow=flow).count()
+        if n_open:
+            raise ConflictError(
+                "The flow “{name}” has runs at work ({n}).",
+                hint="Cancel them, or wait.",
+                name=flow.name,
+                n=n_open,
+            )
+        flow.delete()
+
+
+def require_flow_editor(*, flow: models.Flow, scope: Scope) -> None:
+    """Raise ForbiddenError unless ``scope`` is the flow's owner, an editor, an operator."""
+    if not may_edit(scope, flow.facts):
+        raise ForbiddenError("Only editors may change the flow “{name}”.", name=flow.name)
+
+
+def _check_storable(files: FlowFiles, note: str) -> None:
     check_prompt_paths(files.prompts)
     limit = models.FlowVersion._meta.get_field("note").max_length or 0
     if len(note) > limit:
         raise InvalidInputError(
             "The note has {n} characters.", hint="Allowed: {limit}.", n=len(note), limit=limit
         )
-
-
-FLOW_FILE = "flow.yaml"
 
 
 def check_flow_files(*, files: FlowFiles, scope: Scope, name: str = FLOW_FILE) -> list[FlowFinding]:
@@ -46,7 +125,7 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
     A flow that is new belongs to whom ``scope`` is; what equals the newest version is no new one.
     Raises InvalidInputError where the YAML says no flow, ForbiddenError for another's flow.
     """
-    check_version(files=files, note=note)
+    _check_storable(files, note)
     flow = load_flow(yaml=files.yaml, prompts=files.prompts)
     digest = _digest(files)
     if scope.user_id is None and not scope.is_operator:
@@ -81,8 +160,7 @@ def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[FlowF
 
     Raises InvalidInputError with the first error of its check, ForbiddenError for all but editors.
     """
-    if not may_edit(scope, version.flow.facts):
-        raise ForbiddenError("Only editors may change the flow “{name}”.", name=version.flow.name)
+    require_flow_editor(flow=version.flow, scope=scope)
     files = FlowFiles(version.yaml, version.prompts)
     findings = check_flow_files(files=files, scope=scope)
     errors = [found for found in findings if found.level == "error"]
@@ -117,7 +195,7 @@ def roll_back_flow(*, flow: models.Flow, scope: Scope) -> models.FlowVersion:
 
 def diff_flow_versions(*, old: models.FlowVersion, new: models.FlowVersion) -> str:
     """Return what changed as a unified diff over the YAML and all prompts, empty for nothing."""
-    before, after = _texts(old), _texts(new)
+    before, after = (files_to_texts(FlowFiles(one.yaml, one.prompts)) for one in (old, new))
     parts: list[str] = []
     for name in sorted({*before, *after}):
         parts += difflib.unified_diff(
@@ -130,10 +208,24 @@ def diff_flow_versions(*, old: models.FlowVersion, new: models.FlowVersion) -> s
     return "\n".join(parts)
 
 
-def _texts(version: models.FlowVersion) -> Mapping[str, str]:
-    return {**version.prompts, FLOW_FILE: version.yaml}
-
-
 def _digest(files: FlowFiles) -> str:
     raw = json.dumps([files.yaml, dict(files.prompts)], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def import_flow(
+    *, path: Path, scope: Scope, note: str = "", is_activated: bool = True
+) -> models.FlowVersion:
+    """Return the version that a folder became, active unless told otherwise.
+
+    Raises what ``save_flow_version`` and ``activate_version`` raise; what was saved stays.
+    """
+    version = save_flow_version(files=read_flow_folder(path), scope=scope, note=note)
+    if is_activated:
+        activate_version(version=version, scope=scope)
+    return version
+
+
+def export_flow(*, version: models.FlowVersion, path: Path) -> list[Path]:
+    """Write a version's YAML and prompts into a folder and return the files."""
+    return write_flow_folder(path, FlowFiles(version.yaml, version.prompts))

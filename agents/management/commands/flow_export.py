@@ -8,8 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.flows.versions.folders import export_flow
-from agents.flows.versions.manage import find_flow, find_version
+from agents.flows.versions.versions import export_flow, find_flow, find_version
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.flows.versions.folders import import_flow
+from agents.flows.versions.versions import import_flow
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 

@@ -10,9 +10,9 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.core.flow_events import FlowEvent
+from agents.core.chat_events import FlowEvent
 from agents.flows.runs.start import RunRequest, stream_flow
-from agents.flows.versions.manage import find_flow, find_version
+from agents.flows.versions.versions import find_flow, find_version
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.access import scope_of

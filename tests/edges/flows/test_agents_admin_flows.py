@@ -11,12 +11,13 @@ from django.test import Client
 
 from agents import models
 from agents.flows.runs.control import decide_review
-from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.start import RunRequest
 from rag.core.errors import ProviderTimeoutError
 from rag.services.access.callers import scope_of
 from tests.edges.admin_client import at, client_of, page
 from tests.edges.flow_desk import FLOW, PROMPTS, FlowDesk, flow_desk  # noqa: F401
 from tests.factories import GroupFactory, UserFactory, upload
+from tests.integration.flow_world import run_flow
 
 pytestmark = pytest.mark.django_db
 RIGHTS = ("view_flow", "add_flow", "change_flow", "delete_flow", "view_flowrun")

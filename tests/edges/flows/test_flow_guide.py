@@ -22,8 +22,8 @@ from agents.flows.definition.archive import FlowFiles
 from agents.flows.definition.cases import FlowCase
 from agents.flows.definition.state import initial_state
 from agents.flows.versions.dry_run import DryRunLog
-from agents.flows.versions.folders import import_flow
 from agents.flows.versions.load import compiled_graph_of_files
+from agents.flows.versions.versions import import_flow
 from rag.services.access.api_keys import create_key
 from rag.services.access.callers import scope_of
 from rag.services.wiring.registry import model_of_script

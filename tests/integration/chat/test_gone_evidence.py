@@ -10,7 +10,7 @@ from django.db import connection
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
 from agents.chat.history.history import history_before
-from agents.chat.history.redact_deleted import redact_deleted
+from agents.chat.history.retention import redact_deleted
 from agents.chat.memory.agent_memory import RAGAgentMemory
 from agents.chat.memory.maintenance import purge_orphaned_answers
 from rag import models as rag_models

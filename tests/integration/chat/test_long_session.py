@@ -9,8 +9,7 @@ from django.db import connection
 
 from agents import models
 from agents.chat.answers import create as start_chat
-from agents.chat.history.history import MAX_TURNS, branch_turns, history_before
-from agents.chat.history.messages import session_path
+from agents.chat.history.history import MAX_TURNS, branch_turns, history_before, session_path
 from rag.core.errors import ConflictError, NotFoundError
 from tests.edges.api_client import client_for, error_of, ok
 from tests.integration.agent_world import CITED, AgentWorld, world

@@ -13,15 +13,13 @@ from django.db import connections
 
 from agents.flows.definition.archive import read_flow_folder
 from agents.flows.definition.cases import FlowCase, read_cases
-from agents.flows.runs.control import resume_flow
-from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.start import RunRequest
 from agents.flows.versions.dry_run import run_cases
-from agents.flows.versions.folders import import_flow
-from agents.flows.versions.versions import check_flow_files
+from agents.flows.versions.versions import check_flow_files, import_flow
 from rag.core.access import Scope
 from rag.services.access.callers import scope_of
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
-from tests.integration.flow_world import FLOWS
+from tests.integration.flow_world import FLOWS, resume_flow, run_flow
 from tests.integration.flow_world import house as house
 
 STORES = {

@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.control import rerun_flow
-from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.start import RunRequest
 from agents.flows.runs.worker import run_to_end
 from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.core.access import Scope
@@ -21,6 +21,7 @@ from rag.services.answers.rag_node import find_rag_node, save_rag_node
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply
 from tests.integration.flow_world import house as house
+from tests.integration.flow_world import run_flow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("house")]
 WARRANTY = "The warranty lasts two years. It covers parts and labour."

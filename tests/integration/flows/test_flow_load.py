@@ -15,7 +15,7 @@ from django.db import connection
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.start import RunRequest, arun_flow, run_flow
+from agents.flows.runs.start import RunRequest, arun_flow
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.hits import Hit
@@ -24,6 +24,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery, SourceResult
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.flow_world import house as house
+from tests.integration.flow_world import run_flow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("house")]
 OPERATOR = Scope.operator()

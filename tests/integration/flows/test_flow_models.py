@@ -10,13 +10,14 @@ import pytest
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.start import RunRequest
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.services.wiring import registry as wiring
 from tests.fakes.gemini_server import GeminiServer
 from tests.fakes.openai_server import OpenAIServer, Script
+from tests.integration.flow_world import run_flow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fresh_wiring")]
 OPERATOR = Scope.operator()

@@ -10,14 +10,15 @@ from django.test.utils import CaptureQueriesContext
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.control import cancel_flow, decide_review, resume_flow
-from agents.flows.runs.start import RunRequest, run_flow
+from agents.flows.runs.control import cancel_flow, decide_review
+from agents.flows.runs.start import RunRequest
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
 from rag.services.access.callers import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
+from tests.integration.flow_world import resume_flow, run_flow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("house")]
 FLOW = """\

@@ -12,10 +12,10 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.core.flow_events import FlowEvent
+from agents.core.chat_events import FlowEvent
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.control import cancel_flow, rerun_flow, resume_flow
-from agents.flows.runs.start import RunRequest, arun_flow, create_run, run_flow, stream_flow
+from agents.flows.runs.control import cancel_flow, rerun_flow
+from agents.flows.runs.start import RunRequest, arun_flow, create_run, stream_flow
 from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
@@ -32,6 +32,7 @@ from rag.core.sources import SourceQuery, SourceResult
 from rag.services.access.callers import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
+from tests.integration.flow_world import resume_flow, run_flow
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("house")]
 FLOW = """\

@@ -13,7 +13,7 @@ from agents.core.parse_output import parse_output
 from agents.core.prompts import fill_prompt, placeholders
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.definition.cases import ExpectedOutcome, FlowCase
-from agents.flows.definition.choose_edge import choose_edge
+from agents.flows.definition.conditions import choose_edge
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.source_results import format_results
 from agents.flows.definition.state import initial_state

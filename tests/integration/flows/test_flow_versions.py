@@ -10,12 +10,15 @@ from django.db import IntegrityError, transaction
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.start import RunRequest, run_flow
-from agents.flows.versions.folders import export_flow, import_flow
-from agents.flows.versions.manage import active_version, find_flow, find_version
+from agents.flows.runs.start import RunRequest
 from agents.flows.versions.versions import (
     activate_version,
+    active_version,
     diff_flow_versions,
+    export_flow,
+    find_flow,
+    find_version,
+    import_flow,
     roll_back_flow,
     save_flow_version,
 )
@@ -23,6 +26,7 @@ from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.services.access.callers import scope_of
 from tests.factories import GroupFactory, UserFactory
+from tests.integration.flow_world import run_flow
 
 pytestmark = pytest.mark.django_db
 FLOW = """\

@@ -11,8 +11,7 @@ import pytest
 from agents.chat.pipelines.rag import rag_pipeline
 from agents.chat.pipelines.retrieve import MIN_RERANKED
 from agents.core.agent_config import AgentConfig
-from agents.core.pipeline import RerankedHits
-from agents.core.pipeline_run import run_step
+from agents.core.pipeline import RerankedHits, run_step
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from agents.chat.agents.values import RAGAnswer
 from agents.chat.engine.plain import PlainEngine
 from agents.chat.pipelines.supervisor import supervisor_pipeline
-from agents.core.agent import Member
+from agents.core.agent import Member, RAGAnswer
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import PipelineState
 from agents.core.query_rewriting import prompt_file

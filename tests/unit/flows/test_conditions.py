@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.flows.definition.condition_parser import MAX_LENGTH
-from agents.flows.definition.conditions import ConditionResult, compile_condition
+from agents.flows.definition.conditions import MAX_LENGTH, ConditionResult, compile_condition
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 STATE: dict[str, Any] = {

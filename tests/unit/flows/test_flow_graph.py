@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from agents.core.nodes import NODE_TYPES, Pause, node_configs
 from agents.flows.definition.check_graph import strict_ancestors_of
-from agents.flows.definition.choose_edge import choose_edge
+from agents.flows.definition.conditions import choose_edge
 from agents.flows.definition.definition import EdgeDefinition, parse_flow
 from agents.flows.definition.state import initial_state
 from agents.flows.engine.graph import FlowEnd, FlowGraph, GraphBuilder

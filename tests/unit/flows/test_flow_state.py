@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.json_state import pack_update, to_storable, unpack_update
 from agents.core.state import (
     EMPTY,
     FIELDS,
@@ -21,6 +20,9 @@ from agents.core.state import (
     merge_dicts,
     merge_query_context,
     merge_results,
+    pack_update,
+    to_storable,
+    unpack_update,
 )
 from agents.flows.definition.definition import FlowDefinition
 from agents.flows.definition.state import (
