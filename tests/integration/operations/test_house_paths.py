@@ -11,7 +11,7 @@ import pytest
 from benchmarks.house import ROOT
 
 # What was reached; 100 and 50 are wanted.
-MOST = {"an agent's answer": 116, "POST /api/rag/retrieve": 60}
+MOST = {"an agent's answer": 109, "POST /api/rag/retrieve": 60}
 
 
 @pytest.mark.slow
