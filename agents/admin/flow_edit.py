@@ -129,9 +129,7 @@ def serialize_findings(findings: Sequence[FlowFinding]) -> list[dict[str, Any]]:
             "level": one.level,
             "line": one.line,
             "column": one.column,
-            "text": error_sentence(
-                {"message": one.message, "hint": one.hint, "params": one.params}
-            ),
+            "text": error_sentence(one.error),
         }
         for one in findings
     ]

@@ -18,6 +18,7 @@ from agents.api.http.sse import localize_error
 from agents.api.http.views import StrictModelSerializer
 from agents.flows.definition.archive import MAX_ARCHIVE, files_to_texts, read_flow_zip
 from agents.flows.definition.findings import FlowFinding
+from rag.api.http.errors import localize
 from rag.api.http.fields import GroupsField, StrictSerializer
 from rag.core.access import may_edit
 from rag.core.errors import LimitError
@@ -121,8 +122,7 @@ def localize_findings(findings: Sequence[FlowFinding]) -> list[dict[str, Any]]:
     """Return findings as level, line, column and a sentence."""
     told = []
     for one in findings:
-        error = {"message": one.message, "hint": one.hint, "params": one.params}
-        said = localize_error({"error": error}, _language())["error"]
+        said = localize(one.error)
         told.append(
             {
                 "level": one.level,

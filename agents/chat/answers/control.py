@@ -62,7 +62,9 @@ async def start_answer(*, order: MessageRequest | Callable[[], MessageRequest]) 
 
 
 async def _begun(order: MessageRequest | Callable[[], MessageRequest]) -> StartedAnswer:
-    chat = await run_thread_sensitive(_started, order)
+    chat = await run_thread_sensitive(
+        lambda: create_answer(order=order() if callable(order) else order)
+    )
     worker = AnswerWorker(chat)
     await worker.log.append(
         "start",
@@ -105,10 +107,6 @@ async def stop_answer(*, key: str, scope: Scope) -> models.Message:
     if not await run_thread_sensitive(_mark_stopped, message):
         raise ConflictError("The answer has ended already.")
     return message
-
-
-def _started(order: MessageRequest | Callable[[], MessageRequest]) -> StartedAnswer:
-    return create_answer(order=order() if callable(order) else order)
 
 
 def _mark_stopped(message: models.Message) -> bool:

@@ -264,46 +264,28 @@ def stored_answer_events(message_id: int, after: int) -> tuple[bool, list[ChatEv
     fail_abandoned(message_id=message_id)
     # First the status: what is read after it is complete if the answer had ended.
     is_running = models.Message.objects.filter(pk=message_id, status=_STATUS.RUNNING).exists()
+    told = models.Message.objects.select_related("session__user").filter(pk=message_id)
+    ended = None if is_running else told.first()
+    evidence = Evidence("", [], [])
+    if ended is not None:
+        scope = owner_scope(session=ended.session)
+        evidence = redact_unreadable(messages=[ended], scope=scope)[ended.pk]
     events: list[ChatEvent] = []
-    if is_running or not _is_hiding(message_id):
+    if not any(one.get("is_gone") for one in (*evidence.sources, *evidence.citations)):
         rows = models.MessageEvent.objects.filter(message_id=message_id, seq__gt=after)
         events = [ChatEvent(row.seq, row.kind, row.data) for row in rows.order_by("seq")]
     if not is_running and (not events or events[-1].kind not in LAST_KINDS):
-        events.append(_last_of(message_id, events[-1].seq if events else after))
+        seq = events[-1].seq if events else after
+        events.append(_last_of(ended, evidence, seq + 1))
     return is_running, events
 
 
-def _is_hiding(message_id: int) -> bool:
-    """Return whether an answer's events hold words that its owner may not read any more."""
-    message = _message(message_id)
-    if message is None:
-        return False
-    shown = _evidence(message)
-    return any(one.get("is_gone") for one in (*shown.sources, *shown.citations))
-
-
-def _last_of(message_id: int, after: int) -> ChatEvent:
+def _last_of(message: models.Message | None, evidence: Evidence, seq: int) -> ChatEvent:
     """Return how an answer ended whose last event is not there, is hidden, or was seen before."""
-    message = _message(message_id)
+    data: dict[str, Any] = {"text": evidence.content, "citations": evidence.citations}
     if message is None:
         # Its session was deleted meanwhile: nothing of it is told any more.
-        return ChatEvent(after + 1, _STATUS.STOPPED, {"text": "", "citations": []})
-    shown = _evidence(message)
-    data: dict[str, Any] = {
-        "message": str(message.key),
-        "text": shown.content,
-        "citations": shown.citations,
-    }
+        return ChatEvent(seq, _STATUS.STOPPED, data)
     if message.status == _STATUS.ERROR:
         data |= {"code": "interrupted", "error": message.error}
-    return ChatEvent(after + 1, message.status, data)
-
-
-def _message(message_id: int) -> models.Message | None:
-    return models.Message.objects.select_related("session__user").filter(pk=message_id).first()
-
-
-def _evidence(message: models.Message) -> Evidence:
-    return redact_unreadable(messages=[message], scope=owner_scope(session=message.session))[
-        message.pk
-    ]
+    return ChatEvent(seq, message.status, {"message": str(message.key), **data})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from agents.flows.definition.yaml_positions import LocatedYaml
 from rag.core.errors import RAGError
@@ -15,22 +14,17 @@ _Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FlowFinding:
-    """One thing that is wrong (``error``) or doubtful (``warning``); lines count from 1.
-
-    ``message`` and ``hint`` are templates filled from ``params``, as those of errors are.
-    """
+    """One thing that is wrong (``error``) or doubtful (``warning``); lines count from 1."""
 
     level: str
     line: int
     column: int
-    message: str
-    hint: str = ""
-    params: dict[str, Any] = field(default_factory=dict)
+    error: RAGError
 
     @property
     def text(self) -> str:
         """Return the sentence in English."""
-        return str(RAGError(self.message, hint=self.hint, **self.params))
+        return str(self.error)
 
 
 class FlowFindings:
@@ -62,8 +56,4 @@ class FlowFindings:
 
     def _add(self, level: str, key: _Key, error: RAGError) -> None:
         place = self._located.place(key)
-        self._found.append(
-            FlowFinding(
-                level, place.line, place.column, error.message, error.hint, dict(error.params)
-            )
-        )
+        self._found.append(FlowFinding(level, place.line, place.column, error))

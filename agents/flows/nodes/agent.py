@@ -11,7 +11,7 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from agents.core.model_options import ModelConfig, model_options
-from agents.core.nodes import NodeRun, SourceQueries, register_node
+from agents.core.nodes import NodeRun, register_node
 from agents.core.parse_output import ModelOutput, find_json_objects, parse_output, schema_error
 from agents.core.prompts import fill_prompt, placeholders, prompt_file
 from agents.core.source_configs import SourceToolConfig
@@ -19,6 +19,7 @@ from agents.core.state import FIELDS
 from agents.flows.definition.node_configs import AgentNodeConfig
 from agents.flows.definition.source_results import format_results, shape_results
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
+from agents.flows.nodes.rag import ask_sources
 from rag.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -30,7 +31,6 @@ from rag.core.errors import (
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import Message
-from rag.services.sources import SourceCall
 
 MAX_RESULT_CHARACTERS = 20_000
 _QUESTION: Mapping[str, Any] = {
@@ -95,16 +95,8 @@ class Toolbox:
             raise InvalidInputError(
                 "The tool {name} takes a text as “query” and nothing else.", name=source.name
             )
-        call = SourceCall(
-            name=source.name,
-            plugin=source.type,
-            options=source.options,
-            timeout_s=source.timeout,
-            retries=source.retries,
-        )
-        ttls = {source.name: source.cache_ttl} if source.cache_ttl else {}
         values = {**self._values, "user_query": text}
-        (outcome,) = await self._run.ask_sources(SourceQueries([call], text, values, ttls))
+        (outcome,) = await ask_sources(self._run, [source], text, values)
         if outcome.error is not None:
             raise ProviderError(
                 "The source “{name}” failed: {reason}", name=source.name, reason=outcome.message

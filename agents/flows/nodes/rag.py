@@ -16,6 +16,7 @@ from agents.core.nodes import NodeRun, SourceQueries, register_node
 from agents.core.prompts import fill_prompt
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
 from agents.core.state import Replace
+from agents.flows.definition.node_configs import RagFilesConfig
 from agents.flows.definition.source_results import dependent_values, fit_results, shape_results
 from agents.flows.definition.state import source_values, user_query
 from rag.core.errors import InvalidInputError, ProviderError, RAGError
@@ -23,11 +24,52 @@ from rag.services.sources import SourceCall, SourceOutcome
 
 
 @dataclass(slots=True)
-class _SourceResults:
+class _Retrieval:
+    """What one visit asks of its sources, and what they have answered so far."""
+
+    run: NodeRun
+    config: RagNodeConfig
+    text: str
+    values: Mapping[str, Any]
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     durations_ms: dict[str, float] = field(default_factory=dict)
     errors: dict[str, RAGError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    async def ask(self, sources: Sequence[DataSourceConfig]) -> None:
+        outcomes = await ask_sources(self.run, sources, self.text, self.values)
+        for source, outcome in zip(sources, outcomes, strict=True):
+            self.durations_ms[source.key] = round(outcome.duration_ms, 1)
+            self.results[source.key] = shape_results(outcome.hits, self.config.result_format)
+            self.notes += [f"{source.key}: {note}" for note in outcome.notes]
+            if outcome.error is not None:
+                self.errors[source.key] = outcome.error
+            if outcome.error is not None and source.on_error == "fail":
+                raise ProviderError(
+                    "The source “{name}” failed: {reason}",
+                    hint="With on_error: continue the flow goes on without it.",
+                    name=source.key,
+                    reason=outcome.message,
+                ) from outcome.error
+
+    async def ask_in_turn(self) -> None:
+        """Ask each source when those that it depends on have answered, else in the file's order."""
+        waiting = list(self.config.data_sources)
+        done: set[str] = set()
+        while waiting:
+            source = next(one for one in waiting if set(one.depends_on) <= done)
+            waiting.remove(source)
+            done.add(source.key)
+            failed = [name for name in source.depends_on if name in self.errors]
+            if failed:
+                self.results[source.key] = []
+                self.errors[source.key] = ProviderError(
+                    "Not asked: it needs “{name}”, which failed.", name=failed[0]
+                )
+                continue
+            await self.ask([source])
+            found = dependent_values(source.key, self.results[source.key])
+            self.values = {**self.values, **found}
 
 
 @register_node
@@ -49,51 +91,28 @@ class RagNode:
         text = fill_prompt(config.query, values).strip() if config.query else user_query(state)
         if not text:
             raise InvalidInputError("The node “{name}” has no query.", name=run.node)
-        found = _SourceResults()
+        found = _Retrieval(run, config, text, values)
         if config.query_strategy == "parallel":
-            await _ask(config.data_sources, config, _Question(run, text, values), found)
+            await found.ask(config.data_sources)
         else:
-            await _ask_in_turn(config, _Question(run, text, values), found)
-        kept, cut = fit_results(found.results, config.max_tokens, run.count_tokens)
-        for name in cut:
-            found.notes.append(
-                f"{name}: {len(kept[name])} of {len(found.results[name])} results kept within "
-                f"{config.max_tokens} tokens."
-            )
-        context = _context(run.node, text, config, found, kept)
-        await run.emit(
-            "rag_results",
-            {
-                "result_key": config.result_key,
-                "results": kept,
-                **{
-                    name: context[name]
-                    for name in ("counts", "durations_ms", "errors", "notes")
-                    # As templates: whoever looks at the run reads them in another language.
-                },
-                "faults": {name: error.as_dict() for name, error in found.errors.items()},
-            },
-        )
-        is_new = config.merge_strategy == "replace"
-        return {
-            config.result_key: Replace(kept) if is_new else kept,
-            "query_context": context,
+            await found.ask_in_turn()
+        about = {
+            "query_text": text,
+            "data_sources": [source.key for source in config.data_sources],
+            "durations_ms": found.durations_ms,
+            "errors": {name: str(error) for name, error in found.errors.items()},
+            "notes": found.notes,
         }
+        update = await report_results(run, config, found.results, about, found.errors)
+        if config.merge_strategy == "replace":
+            update[config.result_key] = Replace(update[config.result_key])
+        return update
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    run: NodeRun
-    text: str
-    values: Mapping[str, Any]
-
-
-async def _ask(
-    sources: Sequence[DataSourceConfig],
-    config: RagNodeConfig,
-    question: _Question,
-    found: _SourceResults,
-) -> None:
+async def ask_sources(
+    run: NodeRun, sources: Sequence[DataSourceConfig], text: str, values: Mapping[str, Any]
+) -> list[SourceOutcome]:
+    """Return one outcome per source, in their order; what failed is an outcome, too."""
     calls = [
         SourceCall(
             name=source.key,
@@ -105,66 +124,42 @@ async def _ask(
         for source in sources
     ]
     ttls = {source.key: source.cache_ttl for source in sources if source.cache_ttl}
-    asked = SourceQueries(calls, question.text, question.values, ttls)
-    outcomes = await question.run.ask_sources(asked)
-    for source, outcome in zip(sources, outcomes, strict=True):
-        _note(source, outcome, config, found)
+    return await run.ask_sources(SourceQueries(calls, text, values, ttls))
 
 
-async def _ask_in_turn(config: RagNodeConfig, question: _Question, found: _SourceResults) -> None:
-    """Ask each source when those that it depends on have answered, else in the file's order."""
-    waiting = list(config.data_sources)
-    values = dict(question.values)
-    done: set[str] = set()
-    while waiting:
-        source = next(one for one in waiting if set(one.depends_on) <= done)
-        waiting.remove(source)
-        done.add(source.key)
-        failed = [name for name in source.depends_on if name in found.errors]
-        if failed:
-            found.results[source.key] = []
-            found.errors[source.key] = ProviderError(
-                "Not asked: it needs “{name}”, which failed.", name=failed[0]
-            )
-            continue
-        await _ask([source], config, _Question(question.run, question.text, values), found)
-        values = {**values, **dependent_values(source.key, found.results[source.key])}
-
-
-def _note(
-    source: DataSourceConfig, outcome: SourceOutcome, config: RagNodeConfig, found: _SourceResults
-) -> None:
-    found.durations_ms[source.key] = round(outcome.duration_ms, 1)
-    found.results[source.key] = shape_results(outcome.hits, config.result_format)
-    found.notes += [f"{source.key}: {note}" for note in outcome.notes]
-    if outcome.error is None:
-        return
-    found.errors[source.key] = outcome.error
-    if source.on_error == "fail":
-        raise ProviderError(
-            "The source “{name}” failed: {reason}",
-            hint="With on_error: continue the flow goes on without it.",
-            name=source.key,
-            reason=outcome.message,
-        ) from outcome.error
-
-
-def _context(
-    node: str,
-    text: str,
-    config: RagNodeConfig,
-    found: _SourceResults,
-    kept: Mapping[str, Sequence[Any]],
+async def report_results(
+    run: NodeRun,
+    config: RagNodeConfig | RagFilesConfig,
+    results: Mapping[str, list[dict[str, Any]]],
+    about: Mapping[str, Any],
+    faults: Mapping[str, RAGError],
 ) -> dict[str, Any]:
-    counts = {name: len(results) for name, results in kept.items()}
-    described = {
-        "query_text": text,
-        "query_time": datetime.now(UTC).isoformat(),
-        "data_sources": [source.key for source in config.data_sources],
-        "result_count": sum(counts.values()),
+    """Return what fits into the node's tokens and its ``query_context``; tell who watches of it.
+
+    ``about`` has query_text, data_sources, durations_ms, errors and notes.
+    """
+    kept, cut = fit_results(results, config.max_tokens, run.count_tokens)
+    counts = {name: len(found) for name, found in kept.items()}
+    limited = [
+        f"{name}: {counts[name]} of {len(results[name])} results kept within "
+        f"{config.max_tokens} tokens."
+        for name in cut
+    ]
+    told = {
         "counts": counts,
-        "durations_ms": found.durations_ms,
-        "errors": {name: str(error) for name, error in found.errors.items()},
-        "notes": found.notes,
+        "durations_ms": about["durations_ms"],
+        "errors": about["errors"],
+        "notes": [*about["notes"], *limited],
     }
-    return {**described, "nodes": {node: described}}
+    # As templates: whoever looks at the run reads them in another language.
+    templates = {name: error.as_dict() for name, error in faults.items()}
+    event = {"result_key": config.result_key, "results": kept, **told, "faults": templates}
+    await run.emit("rag_results", event)
+    context = {
+        "query_text": about["query_text"],
+        "query_time": datetime.now(UTC).isoformat(),
+        "data_sources": about["data_sources"],
+        "result_count": sum(counts.values()),
+        **told,
+    }
+    return {config.result_key: kept, "query_context": {**context, "nodes": {run.node: context}}}

@@ -6,7 +6,6 @@ It is the RAG node of the graph builder, fileSearch and multimodal, with the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
@@ -14,8 +13,8 @@ from django.utils.translation import gettext_noop
 
 from agents.core.nodes import FileQuery, NodeRun, register_node
 from agents.flows.definition.node_configs import RagFilesConfig
-from agents.flows.definition.source_results import fit_results
 from agents.flows.definition.state import template_context
+from agents.flows.nodes.rag import report_results
 from rag.core.errors import CancelledError, ConfigurationError, RAGError
 
 
@@ -36,7 +35,7 @@ class RagFilesNode:
         """
         context = template_context(state, run.outputs())
         started = monotonic()
-        faults: dict[str, Any] = {}
+        faults: dict[str, RAGError] = {}
         try:
             output = await run.ask_files(
                 FileQuery(config.data, context, config.node_id, config.timeout)
@@ -47,30 +46,18 @@ class RagFilesNode:
             if config.on_error == "fail":
                 raise
             output = {"error": str(error), "documents": [], "documentCount": 0}
-            faults = {run.node: error.as_dict()}
-        found = {run.node: _results(output)}
-        kept, cut = fit_results(found, config.max_tokens, run.count_tokens)
-        described = _described(config, run, output, len(kept[run.node]))
-        described["durations_ms"] = {run.node: round((monotonic() - started) * 1e3, 1)}
-        if cut:
-            described["notes"].append(
-                f"{run.node}: {len(kept[run.node])} of {len(found[run.node])} results kept within "
-                f"{config.max_tokens} tokens."
-            )
-        await run.emit(
-            "rag_results",
-            {
-                "result_key": config.result_key,
-                "results": kept,
-                **{name: described[name] for name in ("counts", "durations_ms", "errors", "notes")},
-                # As a template: whoever looks at the run reads it in another language.
-                "faults": faults,
-            },
-        )
+            faults = {run.node: error}
+        asked = config.fileSearchStoreName or config.node_id or output.get("mode") or run.node
+        about = {
+            "query_text": output.get("query") or "",
+            "data_sources": [asked],
+            "durations_ms": {run.node: round((monotonic() - started) * 1e3, 1)},
+            "errors": {run.node: output["error"]} if output.get("error") else {},
+            "notes": [*(output.get("warnings") or []), *filter(None, [output.get("notice")])],
+        }
         answer = str(output.get("answer") or "")
         return {
-            config.result_key: kept,
-            "query_context": {**described, "nodes": {run.node: described}},
+            **await report_results(run, config, {run.node: _results(output)}, about, faults),
             "prompt_vars": {run.node: {"label": config.label, **output}},
             "flow_msgs": [{"role": "assistant", "content": answer}] if answer else [],
         }
@@ -85,18 +72,3 @@ def _results(output: Mapping[str, Any]) -> list[dict[str, Any]]:
         {"content": text, "metadata": {"source": sources.get(text) or whole}}
         for text in output.get("documents") or []
     ]
-
-
-def _described(
-    config: RagFilesConfig, run: NodeRun, output: Mapping[str, Any], n_kept: int
-) -> dict[str, Any]:
-    asked = [config.fileSearchStoreName or config.node_id or output.get("mode") or run.node]
-    return {
-        "query_text": output.get("query") or "",
-        "query_time": datetime.now(UTC).isoformat(),
-        "data_sources": asked,
-        "result_count": n_kept,
-        "counts": {run.node: n_kept},
-        "errors": {run.node: output["error"]} if output.get("error") else {},
-        "notes": [*(output.get("warnings") or []), *filter(None, [output.get("notice")])],
-    }

@@ -100,14 +100,10 @@ def _saved(row: models.RunEvent) -> IntegrityError | None:
         with transaction.atomic():
             row.save(force_insert=True)
     except IntegrityError as error:
-        return None if _is_stored(row) else error
+        # By a commit whose answer was lost: its key was given to this row alone.
+        same = models.RunEvent.objects.filter(pk=row.pk, run_id=row.run_id, seq=row.seq)
+        return None if row.pk is not None and same.exists() else error
     return None
-
-
-def _is_stored(row: models.RunEvent) -> bool:
-    # By a commit whose answer was lost: its key was given to this row alone.
-    same = models.RunEvent.objects.filter(pk=row.pk, run_id=row.run_id, seq=row.seq)
-    return row.pk is not None and same.exists()
 
 
 _Visit = tuple[str, int]
@@ -165,9 +161,10 @@ class RunEventLog(EventLog[FlowEvent]):
             node=node,
             visit=visit,
             data=to_storable(data or {}),
-            record=None if record is None else _text(record),
             at=timezone.now(),
         )
+        if record is not None:
+            row.record = json.dumps(pack_update(to_storable(record)), ensure_ascii=False)
         # A write that was begun ends, or its number would be given twice.
         await asyncio.shield(self._store(row, guard))
 
@@ -246,10 +243,6 @@ class RunEventLog(EventLog[FlowEvent]):
         elif kind == "model_answer":
             self.input_tokens += data.get("input_tokens") or 0
             self.output_tokens += data.get("output_tokens") or 0
-
-
-def _text(record: Mapping[str, Any]) -> str:
-    return json.dumps(pack_update(to_storable(record)), ensure_ascii=False)
 
 
 def _save(row: models.RunEvent, guard: Callable[[], bool]) -> bool:

@@ -245,23 +245,14 @@ class FlowNodeContext:
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer, worked out on another thread for the run's own scope."""
-        answer = await run_external(
-            call_flow_tool,
-            name=name,
-            arguments=arguments,
-            scope=self.scope,
-            deadline=self.deadline,
-        )
+
+        def call() -> dict[str, Any]:
+            tool, ports = make_plugin(kind="tool", name=name), SourceContext()
+            return call_tool(tool, arguments, scope=self.scope, deadline=self.deadline, ports=ports)
+
+        answer = await run_external(call)
         await self.emit("tool", {"tool": name, "arguments": dict(arguments), "answer": answer})
         return answer
 
     async def _emit_token(self, text: str) -> None:
         await self.emit("token", {"text": text})
-
-
-def call_flow_tool(
-    *, name: str, arguments: Mapping[str, Any], scope: Scope, deadline: Deadline
-) -> dict[str, Any]:
-    """Return a tool plugin's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
-    tool = make_plugin(kind="tool", name=name)
-    return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=SourceContext())

@@ -73,6 +73,8 @@ def run_summary(
     Whoever steers another's run gets None for message, answer, variables and state.
     """
     state = run.state or {}
+    turns = state.get("flow_msgs") or [{}]
+    spent = run.ended_at - run.started_at if run.ended_at else None
     summary: dict[str, Any] = {
         "key": str(run.key),
         "flow": run.version.flow.name,
@@ -83,7 +85,7 @@ def run_summary(
         "model": run.model,
         "message": (run.start.get("current_message") or {}).get("content", ""),
         "given": run.start.get("prompt_vars") or {},
-        "answer": _answer(run),
+        "answer": str(turns[-1].get("content", "")) if run.status == _STATUS.DONE else "",
         "variables": state.get("edges_var") or {},
         "replay_of": str(run.replay_of.key) if run.replay_of else None,
         "has_recorded_answers": run.has_recorded_answers,
@@ -92,7 +94,7 @@ def run_summary(
         "output_tokens": run.output_tokens,
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
-        "duration_ms": _ms(run),
+        "duration_ms": None if spent is None else round(spent.total_seconds() * 1e3, 1),
     }
     is_theirs = may_read_run(run=run, scope=scope)
     if is_whole:
@@ -102,17 +104,6 @@ def run_summary(
     if has_nodes:
         summary["nodes"] = _nodes(run, is_theirs)
     return summary
-
-
-def _answer(run: models.FlowRun) -> str:
-    turns = (run.state or {}).get("flow_msgs") or [{}]
-    return str(turns[-1].get("content", "")) if run.status == _STATUS.DONE else ""
-
-
-def _ms(run: models.FlowRun) -> float | None:
-    if run.ended_at is None:
-        return None
-    return round((run.ended_at - run.started_at).total_seconds() * 1e3, 1)
 
 
 def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
