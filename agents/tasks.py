@@ -17,7 +17,7 @@ from agents.chat.history.retention import (
     purge_tokens,
     redact_deleted,
 )
-from agents.chat.memory.maintenance import purge_memories, purge_orphaned_answers, reembed_memories
+from agents.chat.memory.storage import purge_memories, purge_orphaned_answers, reembed_memories
 from agents.flows.runs.lease import enqueue_abandoned_runs
 from agents.flows.runs.worker import resume_abandoned
 

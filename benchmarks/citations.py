@@ -36,7 +36,7 @@ from benchmarks.citation_quotes import (
 from benchmarks.record import Report
 from rag.core.types import Citation
 from rag.stages.citing.attribute import attribute_claims
-from rag.stages.citing.verify import verify_citations
+from rag.stages.citing.verify import verify_answer
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_spans
 
@@ -99,7 +99,7 @@ def verdict(half: Half, number: int, quote: str, *, is_strict: bool = False) -> 
     first = number // PER_ARTICLE * PER_ARTICLE
     tag = as_tag(half.passages[number].doc_id, quote)
     passages = half.passages[first : first + PER_ARTICLE]
-    _, (citation,) = verify_citations(tag, passages, is_strict=is_strict)
+    (citation,) = verify_answer(tag, passages, is_strict=is_strict).citations
     return citation.verdict
 
 
@@ -154,7 +154,7 @@ def timed_answers(
 def timed_check(answer: str, passages: Sequence[Passage]) -> float:
     """Return how many milliseconds one answer took; nothing is kept from the time before."""
     begun = time.perf_counter()
-    verify_citations(answer, passages)
+    verify_answer(answer, passages)
     return (time.perf_counter() - begun) * 1e3
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.admin.agent_form import CONFIG_FIELDS, PREFIX, AgentForm
-from agents.chat.agents.factory import render_agent_graph
+from agents.chat.agents.agent import render_agent_graph
 from agents.chat.agents.save import delete_agent, save_agent
 from rag.admin.ui.cells import label
 from rag.admin.ui.group_field import OwnedAdmin

@@ -1,4 +1,4 @@
-"""Pipeline of an agent: state, steps and branches, the context steps run in, how one step is run.
+"""Pipeline of an agent: state, steps and branches, the context steps run in, how these are run.
 
 Knows no engine.
 """
@@ -148,9 +148,6 @@ class PipelineRun(Protocol):
     async def store_facts(self, query: str) -> str:
         """Return what the database says of the stores, empty when it is not asked for that."""
 
-    async def join_question(self, query: str, before: str) -> tuple[str, str]:
-        """Return the question made to stand alone by rules, and by which rule."""
-
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Return a whole answer that nobody is shown; raise ProviderError."""
 
@@ -282,6 +279,24 @@ class Pipeline:
         stages = self.stages[number : number + 1]
         is_passable = stages and self.branch_after(number) is None
         return bool(is_passable) and all(step.is_on is not always for step in stages[0])
+
+
+async def run_stage(
+    stage: tuple[Step, ...], state: PipelineState, run: PipelineRun
+) -> PipelineState:
+    """Return what the steps of a stage change, run side by side; when one fails the rest end."""
+    steps = [step for step in stage if step.is_on(state)]
+    if len(steps) == 1:
+        return await run_step(steps[0], state, run)
+    tasks = [asyncio.create_task(run_step(step, state, run)) for step in steps]
+    changed: PipelineState = {}
+    try:
+        for update in await asyncio.gather(*tasks):
+            changed |= update
+    finally:
+        for task in tasks:
+            task.cancel()
+    return changed
 
 
 async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> PipelineState:

@@ -1,4 +1,4 @@
-"""Prompt files of ``agents/prompts``, and their ``{name}`` placeholders filled."""
+"""Prompt files of ``agents/prompts``, their ``{name}`` placeholders, and their language."""
 
 from __future__ import annotations
 
@@ -44,3 +44,13 @@ def fill_prompt(prompt: str, values: Mapping[str, Any]) -> str:
         return json.dumps(value, ensure_ascii=False, default=str)
 
     return _PLACEHOLDER.sub(filled, prompt)
+
+
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def language_of(text: str) -> str:
+    """Return zh or en, by the letters of a text."""
+    n_han = len(_HAN.findall(text))
+    return "zh" if n_han and n_han >= 0.3 * len(_LETTER.findall(text)) else "en"

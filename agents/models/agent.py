@@ -155,6 +155,11 @@ class Agent(models.Model):
         return AgentConfig.from_dict(self.config, of=self.name)
 
     @property
+    def project(self) -> str:
+        """Return what its memories belong to: its own word for it, else its name."""
+        return (self.settings.memory_project.strip() or self.name)[:200]
+
+    @property
     def facts(self) -> StoreFacts:
         """Return what decides on access, for one row at hand."""
         return StoreFacts(

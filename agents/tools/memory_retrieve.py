@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from django.utils.translation import gettext_noop
 
-from agents.chat.memory.recall import recall_memories
+from agents.chat.memory.agent_memory import recall_memories
 from agents.core.recalled_memory import EPISODIC, SEMANTIC
 from rag.core.errors import InvalidInputError
 from rag.core.options import option

@@ -79,7 +79,7 @@ class Hit:
     @property
     def chunk_ids(self) -> tuple[int, ...]:
         """Return the chunks whose text it has, the best one first."""
-        return stored_chunk_ids({"chunk_id": self.chunk_id, "data": self.data})
+        return hit_chunk_ids({"chunk_id": self.chunk_id, "data": self.data})
 
     @property
     def page(self) -> int | None:
@@ -161,7 +161,7 @@ class Hit:
             raise InvalidInputError("A result cannot be read: {reason}.", reason=error) from error
 
 
-def stored_chunk_ids(stored: Mapping[str, Any]) -> tuple[int, ...]:
+def hit_chunk_ids(stored: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the chunks whose text a stored hit or citation has, the best one first.
 
     Whatever shape it has: what names no chunk of ours gives none.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from rag.core.hits import Hit
+from rag.core.types import Citation
+from rag.stages.citing.verify import verify_answer
 from rag.stages.prompting.context import Passage
 
 
@@ -35,3 +40,11 @@ def make_passages(*texts: str) -> list[Passage]:
     return [
         Passage(f"doc_{n:02d}", make_hit(text, number=n), text) for n, text in enumerate(texts, 1)
     ]
+
+
+def verify_citations(
+    text: str, passages: Sequence[Passage], **rules: Any
+) -> tuple[str, tuple[Citation, ...]]:
+    """Return a whole text with ``[n]`` for its n-th citation, and the citations."""
+    answer = verify_answer(text, passages, **rules)
+    return answer.text, answer.citations

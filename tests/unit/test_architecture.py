@@ -167,7 +167,7 @@ def test_errors_are_few_and_live_in_one_module_a_package() -> None:
 
 def test_one_pipeline_prompts_and_verifies_every_answer() -> None:
     """Verdicts of quotes are made in one place, whatever edge an answer goes to."""
-    verbs = {"answer_prompt", "verify_citations", "CitationStream", "CitationRenderer"}
+    verbs = {"answer_prompt", "CitationChecker", "MarkerReader", "locate_citation"}
     users = {
         name
         for name in sources()

@@ -15,8 +15,7 @@ from pydantic import Field
 from agents import models
 from agents.api.chat.schemas import ChatBody, Chatted
 from agents.api.http.sse import EVENT_STREAM, answer_events, last_event_id, localize_error
-from agents.chat.agents.factory import agent_for
-from agents.chat.agents.find import find_agent
+from agents.chat.agents.agent import agent_for, find_agent
 from agents.chat.answers.control import start_answer, stop_answer, subscribe
 from agents.chat.answers.create import MessageRequest
 from agents.chat.history.history import find_message

@@ -15,8 +15,8 @@ from rest_framework.response import Response
 from agents import models
 from agents.api.chat.serializers import MemoryBody
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
-from agents.chat.memory.edit import add_fact, delete_memories, edit_memory, set_memory_choice
-from agents.chat.memory.recall import may_remember
+from agents.chat.memory.agent_memory import may_remember
+from agents.chat.memory.storage import add_fact, delete_memories, edit_memory, set_memory_choice
 from agents.runtime.scopes import readable_chunks
 from rag.api.http.fields import StrictSerializer
 

@@ -22,7 +22,7 @@ from rag.core.errors import ProviderTimeoutError
 from rag.core.hits import Hit
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import ChatReply, Message
-from rag.services.answers import answer_store_question, is_store_question
+from rag.services.answers import answer_store_question
 from rag.services.search import (
     apply_ranking_answer,
     filter_by_threshold,
@@ -34,7 +34,7 @@ from rag.services.search import (
 from rag.services.threads import run_blocking, run_db, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import can_write
-from rag.stages.query.condense import condense_question
+from rag.stages.query.store_question import parse_store_question
 
 
 @dataclass(slots=True, kw_only=True)
@@ -246,12 +246,8 @@ class AnswerContext(MeteredModel):
 
     async def store_facts(self, query: str) -> str:
         """Return what the database says of the stores, if that is asked."""
-        if not self.stores or not is_store_question(question=query):
+        if not self.stores or parse_store_question(query) is None:
             return ""
         return await run_blocking(
             answer_store_question, question=query, scope=self.scope, stores=self.stores
         )
-
-    async def join_question(self, query: str, before: str) -> tuple[str, str]:
-        """Return the question made to stand alone by rules."""
-        return condense_question(query, before)

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from agents import models
-from agents.chat.agents.sources import agent_sources
+from agents.chat.agents.tools import agent_sources
 from agents.core.agent_config import AgentConfig
 from agents.core.source_configs import DataSourceConfig
 from agents.flows.versions.environment import flow_environment

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from agents import models
-from agents.chat.agents.find import agent_stores
+from agents.chat.agents.agent import agent_stores
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.history import find_message
 from agents.core.page_context import PageContext

@@ -16,17 +16,15 @@ from agents import models
 from agents.chat.agents.answer_context import AnswerContext
 from agents.chat.answers.create import MAX_TITLE
 from agents.chat.history.history import BranchTurn, branch_turns
-from agents.chat.memory.agent_memory import RAGAgentMemory
-from agents.chat.memory.facts import HAN, storable_text
-from agents.chat.memory.save import project_of
-from agents.chat.memory.semantic import SCHEMA
-from agents.chat.memory.summary import SummaryBudget, roll_summary
+from agents.chat.memory.agent_memory import RAGAgentMemory, SummaryBudget, roll_summary
+from agents.chat.memory.facts import HAN, SCHEMA
 from agents.core.model_options import model_options
 from agents.core.prompts import prompt_file
 from rag.core.errors import RAGError
-from rag.core.hits import stored_chunk_ids
+from rag.core.hits import hit_chunk_ids
 from rag.services.search import log_citations
 from rag.services.threads import run_db
+from rag.stages.text.normalize import storable_text
 
 TIMEOUT_S, SHOWN = 30.0, 1000
 _RULE = models.Session.TitledBy.RULE
@@ -138,12 +136,12 @@ async def store_memories(*, message: models.Message, run: AnswerContext) -> None
     if row is None or row.parent is None:
         return
     shown = [one for one in row.sources if one.get("doc_id")]
-    chunk_ids = [pk for one in shown for pk in stored_chunk_ids(one)]
+    chunk_ids = [pk for one in shown for pk in hit_chunk_ids(one)]
     is_kept = row.outcome == "answered" and shown and all(one.get("chunk_id") for one in shown)
     options = model_options(run.model_id, None, SCHEMA)
     memory = RAGAgentMemory(
         run.scope,
-        project_of(row.session.agent),
+        row.session.agent.project if row.session.agent else "",
         message=row,
         ask=partial(run.complete, options=options) if run.can_write else None,
     )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext_noop
 
 from agents import models
-from agents.chat.agents.factory import agent_for
+from agents.chat.agents.agent import agent_for
 from agents.chat.answers.create import StartedAnswer
 from agents.chat.answers.event_log import AnswerEventLog, close_answer, stored_answer_events
 from agents.chat.answers.post_process import post_process

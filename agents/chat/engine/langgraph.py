@@ -11,12 +11,13 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langsmith import tracing_context
 
-from agents.chat.engine.plain import MAX_STAGES, run_stage, stage_limit_error
+from agents.chat.engine.plain import MAX_STAGES, stage_limit_error
 from agents.core.pipeline import (
     Pipeline,
     PipelineRun,
     PipelineState,
     Step,
+    run_stage,
 )
 
 

@@ -5,9 +5,7 @@ It runs the same steps as ``agents.chat.engine.langgraph`` and needs no graph en
 
 from __future__ import annotations
 
-import asyncio
-
-from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, Step, run_step
+from agents.core.pipeline import Pipeline, PipelineRun, PipelineState, run_stage
 from rag.core.errors import LimitError
 
 # A loop of tools takes two stages a turn, and has 50 turns at most.
@@ -31,24 +29,6 @@ class PlainEngine:
             state = {**state, **await run_stage(stages[number], state, run)}
             number = self.pipeline.next_stage(number, state)
         raise stage_limit_error()
-
-
-async def run_stage(
-    stage: tuple[Step, ...], state: PipelineState, run: PipelineRun
-) -> PipelineState:
-    """Return what the steps of a stage change, run side by side; when one fails the rest end."""
-    steps = [step for step in stage if step.is_on(state)]
-    if len(steps) == 1:
-        return await run_step(steps[0], state, run)
-    tasks = [asyncio.create_task(run_step(step, state, run)) for step in steps]
-    changed: PipelineState = {}
-    try:
-        for update in await asyncio.gather(*tasks):
-            changed |= update
-    finally:
-        for task in tasks:
-            task.cancel()
-    return changed
 
 
 def stage_limit_error() -> LimitError:

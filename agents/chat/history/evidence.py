@@ -13,7 +13,7 @@ from agents import models
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
-from rag.core.hits import Hit, stored_chunk_ids
+from rag.core.hits import Hit, hit_chunk_ids
 from rag.services.answers import own_file_path
 
 # In place of what an answer said from a passage.
@@ -45,7 +45,7 @@ def redact_unreadable(*, messages: Sequence[models.Message], scope: Scope) -> di
 
 def chunk_ids_of(message: models.Message) -> Iterable[int]:
     """Return the chunks that an answer looked at or cites."""
-    return (pk for one in (*message.sources, *message.citations) for pk in stored_chunk_ids(one))
+    return (pk for one in (*message.sources, *message.citations) for pk in hit_chunk_ids(one))
 
 
 def cited_hit(*, message: models.Message, cited: Mapping[str, Any]) -> Hit:
@@ -57,7 +57,7 @@ def cited_hit(*, message: models.Message, cited: Mapping[str, Any]) -> Hit:
         name: cited.get(name) for name in ("chunk_id", "revision", "char_start", "char_end")
     }
     sources = (one for one in message.sources if one.get("doc_id") == cited.get("doc_id"))
-    merged = next((one for one in sources if len(stored_chunk_ids(one)) > 1), None)
+    merged = next((one for one in sources if len(hit_chunk_ids(one)) > 1), None)
     if merged is None or None in place.values():
         return Hit.from_dict({"content": "", **place})
     source = Hit.from_dict(merged)
@@ -95,7 +95,7 @@ def _evidence(message: models.Message, readable: frozenset[int], scope: Scope) -
             return one.get("doc_id") in gone
         # A quote of ours has a number; what else has a chunk is a source with all its parts.
         ids = cited_hit(message=message, cited=one).chunk_ids if "number" in one else ()
-        return not readable.issuperset(ids or stored_chunk_ids(one))
+        return not readable.issuperset(ids or hit_chunk_ids(one))
 
     def shown(kind: str) -> list[dict[str, Any]]:
         return [{**one, **(_EMPTY[kind] if is_gone(one) else {})} for one in getattr(message, kind)]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from django.db.models import Count
 from django.utils.translation import gettext_noop
 
-from agents.chat.agents.find import find_agent
+from agents.chat.agents.agent import find_agent
 from agents.chat.answers.control import start_answer, subscribe
 from agents.chat.answers.create import MessageRequest
 from agents.chat.openai.answer import OpenAIAnswer

@@ -1,28 +1,176 @@
-"""Agent memory facade: summary, recall and storage of one person's memories."""
+"""Agent memory: one person's summary, recall and storage of memories with the agents of a project.
+
+An exchange whose answer rests on chunks that the asker may not read any more, or that are gone, is
+not recalled.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from xml.sax.saxutils import escape
 
 from django.db.models import Q
 
 from agents import models
 from agents.chat.history.history import history_before
-from agents.chat.memory.episodic import make_episode
-from agents.chat.memory.facts import Fact, extract_facts, states_fact
-from agents.chat.memory.recall import may_remember, recall_memories
-from agents.chat.memory.save import MemoryOrigin, own_memories, save_episode, save_facts
-from agents.chat.memory.semantic import facts_prompt, parse_facts
-from agents.chat.memory.summary import Ask, SummaryBudget, roll_summary
-from agents.core.prompts import prompt_file
-from agents.core.recalled_memory import SEMANTIC, RecalledMemory
+from agents.chat.memory.facts import (
+    Fact,
+    extract_facts,
+    facts_prompt,
+    make_episode,
+    parse_facts,
+    states_fact,
+)
+from agents.chat.memory.storage import (
+    MemoryOrigin,
+    current_memory_space,
+    embed_memory_question,
+    own_memories,
+    save_episode,
+    save_facts,
+)
+from agents.core.prompts import fill_prompt, prompt_file
+from agents.core.recalled_memory import EPISODIC, SEMANTIC, RecalledMemory
 from agents.core.state import Turn
+from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
+from rag.services.search import calibrated_similarity
 from rag.services.threads import run_blocking, run_db
 from rag.services.tokens import count_tokens
+from rag.services.wiring import registry as wiring
+from rag.stages.text.normalize import storable_text
+
+MAX_FACTS, MAX_EPISODES = 8, 3
+# An exchange must be plainly on the subject; a fact about a person may bear on anything.
+LIKE_ENOUGH = 0.65
+_WIDER = 3
+
+
+def recall_memories(
+    *,
+    query: str,
+    scope: Scope,
+    project: str | None = None,
+    kinds: Sequence[str] = (),
+    top_k: int | None = None,
+) -> list[RecalledMemory]:
+    """Return facts, then exchanges, each the likest first, at most ``top_k`` of a kind.
+
+    ``project`` None looks into all of the person's projects. Nothing is returned to somebody
+    unknown or who switched memory off. Raises RAGError when the embedding model fails.
+    """
+    query = storable_text(query).strip()
+    rows = models.Memory.objects.readable(scope).defer("embedding")
+    rows = rows if project is None else rows.filter(project=storable_text(project))
+    if not query or not may_remember(scope) or not rows.exists():
+        return []
+    vector, space = embed_memory_question(query), current_memory_space()
+    found: list[RecalledMemory] = []
+    if SEMANTIC in (kinds or (SEMANTIC,)):
+        limit = top_k or MAX_FACTS
+        facts = rows.filter(kind=SEMANTIC)
+        near = list(facts.near(vector, space)[:limit])
+        # Those without a vector of this model are still true.
+        near += facts.exclude(pk__in=[one.pk for one in near])[: limit - len(near)]
+        found += [_told(one) for one in near]
+    if EPISODIC in (kinds or (EPISODIC,)):
+        limit = top_k or MAX_EPISODES
+        near = list(rows.filter(kind=EPISODIC).near(vector, space)[: _WIDER * limit])
+        readable = readable_chunks((pk for one in near for pk in one.chunk_ids), scope)
+        told = [_told(one) for one in near if readable.issuperset(one.chunk_ids)]
+        found += [one for one in told if one.score >= LIKE_ENOUGH][:limit]
+    return found
+
+
+def may_remember(scope: Scope) -> bool:
+    """Return whether somebody is known and has not switched memory off."""
+    if scope.user_id is None:
+        return False
+    return not models.MemoryChoice.objects.filter(user_id=scope.user_id, is_on=False).exists()
+
+
+def _told(row: models.Memory) -> RecalledMemory:
+    distance = getattr(row, "distance", None)
+    model = wiring.embedder().id
+    score = 0.0 if distance is None else calibrated_similarity(model=model, cosine=1.0 - distance)
+    return RecalledMemory(
+        str(row.key),
+        row.kind,
+        row.text,
+        row.answer,
+        max(0.0, min(1.0, score)),
+        row.updated_at,
+        row.project,
+    )
+
+
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_SHOWN = 1500
+_ANSWER = 160
+Ask = Callable[[str, str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryBudget:
+    """How long a summary may be, as ``count`` has the tokens of a text."""
+
+    max_tokens: int
+    count: Callable[[str], int]
+
+    def cut(self, text: str) -> str:
+        """Return the text's end within the budget, from the start of a line or word."""
+        while text and (n := self.count(text)) > self.max_tokens:
+            drop = max(1, len(text) * (n - self.max_tokens) // n)
+            rest = text[drop:]
+            gap = re.search(r"[\s。；;]", rest)
+            text = rest[gap.end() :] if gap and gap.end() < len(rest) else rest
+        return text.strip()
+
+
+async def roll_summary(
+    summary: str,
+    turns: Sequence[Turn],
+    budget: SummaryBudget,
+    prompts: tuple[str, str],
+    ask: Ask | None = None,
+) -> str:
+    """Return a summary of both; ``prompts`` are the Chinese and the English one for ``ask``.
+
+    ``ask`` takes a system and a user text and returns the answer; without it, or when it fails or
+    writes nothing, the summary is cut from what was said.
+    """
+    if not turns or budget.max_tokens < 1:
+        return summary
+    said = "\n".join(turn["content"] for turn in turns)
+    is_chinese = len(_HAN.findall(said)) > 0.2 * max(1, len(said))
+    if ask is not None:
+        prompt = fill_prompt(prompts[0 if is_chinese else 1], {"words": str(budget.max_tokens)})
+        try:
+            written = (await ask(prompt, _talk_data(summary, turns))).strip()
+        except ProviderError as error:
+            log.warning("The summary of a session is cut and not written: %s", error)
+        else:
+            if written:
+                return budget.cut(written)
+    return budget.cut("\n".join(filter(None, [summary, *map(_line, turns)])))
+
+
+def _talk_data(summary: str, turns: Sequence[Turn]) -> str:
+    told = "\n".join(
+        f'<turn role="{turn["role"]}">{escape(turn["content"][:_SHOWN])}</turn>' for turn in turns
+    )
+    return f"<summary>{escape(summary)}</summary>\n<turns>\n{told}\n</turns>"
+
+
+def _line(turn: Turn) -> str:
+    text = " ".join(turn["content"].split())
+    mark = "Q: " if turn["role"] == "user" else "A: "
+    return mark + (text if len(text) <= _ANSWER else f"{text[:_ANSWER]}…")
+
 
 MAX_KNOWN, SUMMARY_TOKENS = 30, 300
 log = logging.getLogger(__name__)

@@ -1,20 +1,25 @@
-"""Fact extraction by rules, and the key that keeps one memory per subject."""
+"""What is worth remembering of an exchange: facts, found by rules or by a model, and an episode.
+
+A key keeps one memory per subject. Only what the person said is read, never an answer or a
+document: nothing that a document claims can become a memory. What looks like a secret is not kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from agents.core.parse_output import find_json_objects
+from agents.core.prompts import prompt_file
+from rag.stages.prompting.context import escape_data, quote_attribute
+from rag.stages.text.normalize import storable_text
 
 HAN = re.compile(r"[\u3400-\u9fff]")
 MAX_CHARACTERS = 200
-_UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-
-
-def storable_text(text: str) -> str:
-    """Return a text that a database and XML can hold."""
-    return _UNSTORABLE.sub("", text)
 
 
 def memory_key(text: str) -> str:
@@ -123,3 +128,89 @@ def _sentences(text: str) -> list[str]:
         match.strip(" \u3000\t.。!！;；\n") for match in _SENTENCE.findall(storable_text(text))
     )
     return [one for one in whole if one]
+
+
+MAX_SAID = 4000
+_NUMBERS = {"type": "array", "items": {"type": "integer"}}
+_FACT_FORM = {
+    "type": "object",
+    "properties": {
+        "subject": {"type": "string"},
+        "text": {"type": "string"},
+        "replaces": _NUMBERS,
+    },
+    "required": ["subject", "text"],
+}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"facts": {"type": "array", "items": _FACT_FORM}, "outdated": _NUMBERS},
+    "required": ["facts"],
+}
+
+
+def facts_prompt(said: str, known: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Return what a model is told and given: the rules; as data, known facts and what was said."""
+    listed = "\n".join(
+        f'<fact id="{number}" subject={quote_attribute(subject)}>{escape_data(text)}</fact>'
+        for number, (subject, text) in enumerate(known, start=1)
+    )
+    data = f"<known>\n{listed}\n</known>\n<said>{escape_data(said[:MAX_SAID])}</said>"
+    return prompt_file(f"facts_{'zh' if HAN.search(said) else 'en'}"), data
+
+
+def parse_facts(answer: str, n_known: int) -> tuple[list[Fact], tuple[int, ...]] | None:
+    """Return the facts of a model's answer and the numbers of those outdated; None: it has none.
+
+    What does not fit the schema is left out, and so is what looks like a secret.
+    """
+    whole = next(
+        (one for one in find_json_objects(answer) if isinstance(one.get("facts"), list)), None
+    )
+    if whole is None:
+        return None
+    read = (_fact(one, n_known) for one in whole["facts"][:MAX_FACTS])
+    return [fact for fact in read if fact], _numbers(whole.get("outdated"), n_known)
+
+
+def _fact(one: Any, n_known: int) -> Fact | None:
+    text = one.get("text") if isinstance(one, Mapping) else None
+    if not isinstance(text, str) or len(text) > MAX_FACT_CHARACTERS or mentions_secret(text):
+        return None
+    given = one.get("subject")
+    subject = memory_key(given if isinstance(given, str) and given.strip() else text)
+    kept = " ".join(storable_text(text).split())
+    return Fact(subject, kept, _numbers(one.get("replaces"), n_known)) if subject and kept else None
+
+
+def _numbers(values: Any, limit: int) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        return ()
+    return tuple(n for n in values if type(n) is int and 1 <= n <= limit)
+
+
+MAX_QUESTION, MAX_ANSWER = 1000, 1500
+_MARK = re.compile(r"\[\d{1,3}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What is kept of an exchange; ``subject`` is the question, folded."""
+
+    subject: str
+    question: str
+    answer: str
+
+    @property
+    def meaning(self) -> str:
+        """Return the text that it is found by."""
+        return f"{self.question}\n{self.answer[:300]}".strip()
+
+
+def make_episode(question: str, answer: str) -> Episode | None:
+    """Return what is kept, each part cut; None for a question without words or with a secret."""
+    question = " ".join(storable_text(question).split())[:MAX_QUESTION]
+    answer = _MARK.sub("", storable_text(answer)).strip()
+    subject = memory_key(question)
+    if not subject or mentions_secret(question) or mentions_secret(answer):
+        return None
+    return Episode(subject, question, answer[:MAX_ANSWER])

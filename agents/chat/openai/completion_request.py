@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from agents import models
-from agents.chat.agents.find import agent_stores
+from agents.chat.agents.agent import agent_stores
 from agents.chat.answers.create import MAX_CHARACTERS, MessageRequest, create_session
 from agents.chat.history.history import branch_turns
 from agents.chat.openai.answer import strip_footnotes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agents import models
-from agents.chat.agents.find import find_agent
+from agents.chat.agents.agent import find_agent
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.core.request_context import use_account

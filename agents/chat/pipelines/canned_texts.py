@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.chat.pipelines.prompt import language_of
+from agents.core.prompts import language_of
 from rag.core.hits import Hit
 
 _UNAVAILABLE = {

@@ -1,13 +1,14 @@
 """Step Generate: the answer of an agent, streamed with its citations, by the citation policy.
 
-What is not sure is said to be unknown; what fails is an error and never an answer.
+What is not sure is said to be unknown; what fails is an error and never an answer. Data of a
+prompt (persona, history, sources) never leaves its element.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, replace
 from typing import Any
@@ -18,23 +19,21 @@ from agents.chat.pipelines.canned_texts import (
     unavailable_text,
     unknown_text,
 )
-from agents.chat.pipelines.prompt import (
-    answer_messages,
-    escape_data,
-    history_messages,
-    language_of,
-    question_text,
-    repair_messages,
-    small_talk_messages,
-)
 from agents.core.pipeline import PipelineRun, PipelineState
-from agents.core.prompts import fill_prompt, prompt_file
+from agents.core.prompts import fill_prompt, language_of, prompt_file
+from agents.core.state import Turn
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import Citation, Message
-from rag.services.answers import AnswerWriter, VerifiedAnswer, answer_request
-from rag.stages.prompting.context import Context, Passage, build_context
+from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer
+from rag.stages.prompting.context import (
+    Context,
+    Passage,
+    build_context,
+    escape_data,
+    quote_attribute,
+)
 
 # Of what is left of a step's time a second question to the model may take so much.
 REPAIR_TIME_SHARE = 0.9
@@ -44,20 +43,23 @@ class AnswerStream:
     """An answer of the answer pipeline, told as it comes: its text and its checked citations."""
 
     def __init__(
-        self, passages: Sequence[Passage], run: PipelineRun, *, shows_marks: bool | None = None
+        self, run: PipelineRun, passages: Sequence[Passage] = (), *, is_cited: bool = True
     ) -> None:
-        config = run.config
-        shows = config.enable_source_citation if shows_marks is None else shows_marks
-        drops = config.citation_failure == "drop"
         self.writer = AnswerWriter(
-            passages, marks="numbered" if shows else "hidden", drops_failed=drops
+            passages,
+            marks="numbered" if is_cited and run.config.enable_source_citation else "hidden",
+            drops_failed=run.config.citation_failure == "drop",
         )
-        self.started = time.monotonic()
-        self._run = run
+        self._started, self._run = time.monotonic(), run
 
-    async def emit_own(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         """Show words of our own."""
-        await self._run.emit("delta", {"text": self.writer.say(text)})
+        await self._emit([self.writer.say(text)])
+
+    async def adopt(self, text: str, citations: Sequence[Citation]) -> None:
+        """Show an answer that another agent gave, which was checked there."""
+        self.writer.adopt(text, citations)
+        await self._emit([text, *citations])
 
     async def feed(self, text: str) -> None:
         """Take a piece of what the model writes."""
@@ -71,12 +73,72 @@ class AnswerStream:
                 "The model {model} answered with nothing.", model=self._run.model_id
             )
 
+    async def write(self, request: ChatRequest, *, may_be_empty: bool = False) -> None:
+        """Let the model write a whole answer; raise ProviderError."""
+        async with aclosing(self._run.stream(request)) as pieces:
+            async for piece in pieces:
+                await self.feed(piece.text)
+                if piece.notice:
+                    await self._run.emit("notice", {"step": "generate", "text": piece.notice})
+        await self.finish(may_be_empty=may_be_empty)
+
     async def retract(self) -> None:
         """Take back what was shown: it was no answer."""
         if self.writer.retract():
             await self._run.emit("replace", {"text": "", "citations": []})
 
-    async def _emit(self, parts: Sequence[str | Citation]) -> None:
+    async def give_up(self, query: str, looked_at: Sequence[Hit]) -> PipelineState:
+        """Say that it is not known, and what was looked at."""
+        await self.say(unknown_text(query, looked_at))
+        return self.state("unknown")
+
+    def state(self, outcome: str = "answered") -> PipelineState:
+        """Return the state of the answer as it was shown."""
+        return _state_of(self.writer.result(outcome))
+
+    async def conclude(
+        self, asked: ChatRequest, query: str, *, left_s: float | None = None
+    ) -> PipelineState:
+        """Return the state of an answer that was written, by the rule for quotes that do not hold.
+
+        A repair has ``left_s``; else what is left of the request's time, as what was written
+        stands.
+        """
+        writer, run = self.writer, self._run
+        if writer.n_dropped:
+            await run.emit("notice", {"step": "generate", "dropped_sentences": writer.n_dropped})
+            if writer.is_empty:
+                await self.say(dropped_text(query))
+                return self.state("unknown")
+        if not (writer.failed and run.config.citation_failure == "repair" and run.can_write):
+            return self.state()
+        if left_s is None:
+            spent_s = time.monotonic() - self._started
+            left_s = max(0.0, REPAIR_TIME_SHARE * (asked.timeout_s - spent_s))
+        again = repair_messages(asked.messages, writer.raw, writer.failed, language_of(query))
+        # Without the question no model answers by quoting.
+        request = replace(
+            asked, messages=again, question="", tools=(), options={}, timeout_s=left_s
+        )
+        return await self._repaired(request)
+
+    async def _repaired(self, request: ChatRequest) -> PipelineState:
+        """Return the answer written once more, if more of its quotes hold; else the one before."""
+        try:
+            reply = await self._run.ask(request)
+        except ProviderError as error:
+            await self._run.emit("notice", {"step": "repair", "error": error.as_dict()})
+            return self.state()
+        after = self.writer.repaired(reply.text)
+        if after is None:
+            await self._run.emit("notice", {"step": "repair", "kept": "original"})
+            return self.state()
+        state = _state_of(after)
+        told = {"text": after.text, "citations": state["citations"]}
+        await self._run.emit("replace", told)
+        return state
+
+    async def _emit(self, parts: Iterable[Part]) -> None:
         for part in parts:
             if isinstance(part, str):
                 await self._run.emit("delta", {"text": part})
@@ -84,55 +146,7 @@ class AnswerStream:
                 await self._run.emit("citation", asdict(part))
 
 
-async def stream_answer(
-    request: ChatRequest,
-    answer_stream: AnswerStream,
-    run: PipelineRun,
-    *,
-    may_be_empty: bool = False,
-) -> None:
-    """Let the model write a whole answer; raise ProviderError."""
-    async with aclosing(run.stream(request)) as pieces:
-        async for piece in pieces:
-            await answer_stream.feed(piece.text)
-            if piece.notice:
-                await run.emit("notice", {"step": "generate", "text": piece.notice})
-    await answer_stream.finish(may_be_empty=may_be_empty)
-
-
-async def apply_citation_policy(
-    asked: ChatRequest,
-    answer_stream: AnswerStream,
-    query: str,
-    run: PipelineRun,
-    *,
-    left_s: float | None = None,
-) -> PipelineState:
-    """Return the state of an answer that was written, by the rule for quotes that do not hold.
-
-    A repair has ``left_s``; else what is left of the request's time, as what was written stands.
-    """
-    writer = answer_stream.writer
-    if writer.n_dropped:
-        await run.emit("notice", {"step": "generate", "dropped_sentences": writer.n_dropped})
-        if writer.is_empty:
-            await answer_stream.emit_own(dropped_text(query))
-            return final_state(writer.result("unknown"))
-    if writer.failed and run.config.citation_failure == "repair" and run.can_write:
-        again = repair_messages(asked.messages, writer.raw, writer.failed, language_of(query))
-        if left_s is None:
-            spent_s = time.monotonic() - answer_stream.started
-            left_s = max(0.0, REPAIR_TIME_SHARE * (asked.timeout_s - spent_s))
-        # Without the question no model answers by quoting.
-        request = replace(
-            asked, messages=again, question="", tools=(), options={}, timeout_s=left_s
-        )
-        return final_state(await _repaired(request, writer, run))
-    return final_state(writer.result())
-
-
-def final_state(answer: VerifiedAnswer) -> PipelineState:
-    """Return the state of an answer as it was shown."""
+def _state_of(answer: VerifiedAnswer) -> PipelineState:
     return {
         "final_answer": answer.text,
         "outcome": answer.outcome,
@@ -140,20 +154,11 @@ def final_state(answer: VerifiedAnswer) -> PipelineState:
     }
 
 
-async def _repaired(request: ChatRequest, writer: AnswerWriter, run: PipelineRun) -> VerifiedAnswer:
-    """Return the answer written once more, if more of its quotes hold; else the one before."""
-    try:
-        reply = await run.ask(request)
-    except ProviderError as error:
-        await run.emit("notice", {"step": "repair", "error": error.as_dict()})
-        return writer.result()
-    after = writer.repaired(reply.text)
-    if after is None:
-        await run.emit("notice", {"step": "repair", "kept": "original"})
-        return writer.result()
-    citations = [asdict(citation) for citation in after.citations]
-    await run.emit("replace", {"text": after.text, "citations": citations})
-    return after
+async def emit_answer(text: str, outcome: str, run: PipelineRun) -> PipelineState:
+    """Tell a text of our own as the answer."""
+    answer_stream = AnswerStream(run)
+    await answer_stream.say(text)
+    return answer_stream.state(outcome)
 
 
 _OF_ONESELF = re.compile(r"我|咱|上次|以前问|\b(?:i|my|mine|me|we|our|ours|us|last time)\b", re.I)
@@ -165,31 +170,15 @@ def is_answered_by_memory(state: PipelineState, run: PipelineRun) -> bool:
     return has_memories and bool(_OF_ONESELF.search(state["query"]))
 
 
-async def _answer_from_memory(state: PipelineState, run: PipelineRun) -> PipelineState:
-    """Return an answer without citations, whose outcome says where it is from."""
-    prompt = prompt_file(f"remembered_{language_of(state['query'])}")
-    system = fill_prompt(prompt, {"persona": escape_data(run.prompt.strip())})
-    messages = [
-        Message("system", system),
-        *history_messages(state, run),
-        Message("user", question_text(state, "")),
-    ]
-    answer_stream = AnswerStream((), run, shows_marks=False)
-    await stream_answer(agent_request(messages, state["query"], (), run), answer_stream, run)
-    return final_state(answer_stream.writer.result("remembered"))
-
-
 async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return ``final_answer``, ``citations`` and ``outcome``; raise ProviderError."""
     query, way = state["query"], state.get("route") or "retrieve"
     if way == "small_talk":
         if not run.can_write:
             return await emit_answer(greeting_text(query), way, run)
-        answer_stream = AnswerStream((), run, shows_marks=False)
-        await stream_answer(
-            agent_request(small_talk_messages(state, run), query, (), run), answer_stream, run
-        )
-        return final_state(answer_stream.writer.result(way))
+        system = agent_messages("small_talk", state, "", run)[0]
+        question = Message("user", f"<question>{escape_data(query)}</question>")
+        return await _answer_uncited([system, question], state, way, run)
     if way == "about_store":
         return await emit_answer(state.get("facts") or "", way, run)
     page, hits = state.get("page_hits") or [], state.get("reranked_results") or []
@@ -201,39 +190,154 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     room = run.config.context_tokens + (run.config.page_tokens if page else 0)
     context = build_context(hits, room, run.count_tokens, context_type="xml", language_of=query)
     await run.emit("sources", {"sources": _sources(context, hits)})
+    answer_stream = AnswerStream(run, context.passages)
     if (is_unsure and not page) or not context.passages:
         if is_answered_by_memory(state, run):
-            return await _answer_from_memory(state, run)
-        return await emit_answer(unknown_text(query, hits), "unknown", run)
+            messages = agent_messages("remembered", state, "", run)
+            return await _answer_uncited(messages, state, "remembered", run)
+        return await answer_stream.give_up(query, hits)
+    messages = agent_messages("answer", state, context.text, run)
     asked = state.get("rewritten_query") or query
-    request = agent_request(answer_messages(state, context, run), asked, context.passages, run)
-    answer_stream = AnswerStream(context.passages, run)
-    await stream_answer(request, answer_stream, run)
-    return await apply_citation_policy(request, answer_stream, query, run)
+    request = agent_request(messages, asked, context.passages, run)
+    await answer_stream.write(request)
+    return await answer_stream.conclude(request, query)
+
+
+async def _answer_uncited(
+    messages: Sequence[Message], state: PipelineState, outcome: str, run: PipelineRun
+) -> PipelineState:
+    """Return an answer without citations, whose outcome says where it is from."""
+    answer_stream = AnswerStream(run, is_cited=False)
+    await answer_stream.write(agent_request(messages, state["query"], (), run))
+    return answer_stream.state(outcome)
 
 
 def agent_request(
     messages: Sequence[Message], question: str, passages: Sequence[Passage], run: PipelineRun
 ) -> ChatRequest:
     """Return what an agent's model is asked for an answer from passages."""
-    return answer_request(
-        messages=messages,
+    return ChatRequest(
+        list(messages),
         question=question,
-        passages=passages,
+        passages=[(passage.doc_id, passage.hit.text) for passage in passages],
         temperature=run.temperature,
         max_tokens=run.config.max_tokens,
         timeout_s=run.config.generate_timeout_s,
     )
 
 
-async def emit_answer(text: str, outcome: str, run: PipelineRun) -> PipelineState:
-    """Tell a text of our own as the answer."""
-    await run.emit("delta", {"text": text})
-    return final_state(VerifiedAnswer(text, outcome=outcome))
-
-
 def _sources(context: Context, hits: Sequence[Hit]) -> list[dict[str, Any]]:
     """Return what was looked at, those first that the model is shown, with the ids it cites."""
-    shown = [(passage.doc_id, passage.hit) for passage in context.passages]
-    rest = [("", hit) for hit in hits[len(shown) :]]
-    return [{**hit.as_dict(), "doc_id": doc_id} for doc_id, hit in [*shown, *rest]]
+    rest = [{**hit.as_dict(), "doc_id": ""} for hit in hits[len(context.passages) :]]
+    return [*serialize_sources(context.passages), *rest]
+
+
+_MARK = re.compile(r"\[\d{1,3}\]")
+_SHOWN_CHARACTERS = 4000
+# Elements of a prompt and the fields of the state that they show.
+_BESIDE = {
+    "conversation_summary": "summary",
+    "memories": "memories",
+    "page_context": "page_context",
+}
+
+
+def agent_messages(
+    prompt: str, state: PipelineState, documents: str, run: PipelineRun
+) -> list[Message]:
+    """Return a prompt of the question's language, the turns before it, and what is asked.
+
+    That is the documents, what is known of the conversation and the page, and the question.
+    """
+    language = language_of(state["query"])
+    rules = "cite" if run.config.enable_source_citation else "no_cite"
+    values = {
+        "persona": escape_data(run.prompt.strip()),
+        "citation_rules": prompt_file(f"{rules}_{language}").strip(),
+    }
+    parts = [documents] if documents else []
+    for element, field in _BESIDE.items():
+        if text := str(state.get(field) or ""):
+            parts.append(f"<{element}>\n{escape_data(text)}\n</{element}>")
+    query, rewritten = state["query"], state.get("rewritten_query") or ""
+    asked = query if rewritten in ("", query) else f"{query}\n({rewritten})"
+    return [
+        Message("system", fill_prompt(prompt_file(f"{prompt}_{language}"), values)),
+        *_history_messages(state, run),
+        Message("user", "\n".join([*parts, f"<question>{escape_data(asked)}</question>"])),
+    ]
+
+
+def _history_messages(state: PipelineState, run: PipelineRun) -> list[Message]:
+    """Return the turns before the question that the config allows, as data."""
+    limit = 2 * run.config.history_turns
+    turns: Sequence[Turn] = (state.get("history") or [])[-limit:] if limit else []
+    # Marks of earlier answers number other sources than those shown now.
+    return [
+        Message(turn["role"], escape_data(_MARK.sub("", turn["content"][:_SHOWN_CHARACTERS])))
+        for turn in turns
+        if turn["role"] in ("user", "assistant") and turn["content"].strip()
+    ]
+
+
+def repair_messages(
+    asked: Sequence[Message], answer: str, failed: Sequence[Citation], language: str
+) -> list[Message]:
+    """Return the request for the same answer with quotes that hold."""
+    listed = "\n".join(
+        f"- doc_id={quote_attribute(one.doc_id)} quote={quote_attribute(one.quote)}"
+        + (f" → {escape_data(one.found)}" if one.found else "")
+        for one in failed
+    )
+    text = fill_prompt(prompt_file(f"repair_citations_{language}"), {"failed": listed})
+    return [*asked, Message("assistant", answer), Message("user", text)]
+
+
+# Documents escape what they hold: such a tag is one of ours.
+_TAG = re.compile(r'<document id="doc_(\d+)"')
+
+
+def number_documents(
+    known: Sequence[Passage], hits: Sequence[Hit], run: PipelineRun, language_of: str
+) -> tuple[list[Passage], str]:
+    """Return all passages, those of ``hits`` that are new at the end, and what the model is told.
+
+    That is the new ones as ``<documents>`` within the config's budget, and the ids of those that
+    it has been shown before: a passage keeps its id for the whole run, however often it is found.
+    """
+    places = {passage_key(passage.hit): passage.doc_id for passage in known}
+    fresh = {passage_key(hit): hit for hit in hits if passage_key(hit) not in places}
+    again = [places[passage_key(hit)] for hit in hits if passage_key(hit) in places]
+    context = build_context(
+        list(fresh.values()),
+        run.config.context_tokens,
+        run.count_tokens,
+        context_type="xml",
+        language_of=language_of,
+    )
+    n = len(known)
+    text = _TAG.sub(lambda tag: f'<document id="{doc_id_of(int(tag[1]) + n)}"', context.text)
+    if again:
+        text += f'\n<shown_before ids="{", ".join(dict.fromkeys(again))}"/>'
+    new = [
+        replace(passage, doc_id=doc_id_of(number + n))
+        for number, passage in enumerate(context.passages, start=1)
+    ]
+    return [*known, *new], text.strip()
+
+
+def serialize_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+    """Return what was found as everybody is told it, with the ids it is cited by."""
+    return [{**passage.hit.as_dict(), "doc_id": passage.doc_id} for passage in passages]
+
+
+def doc_id_of(number: int) -> str:
+    """Return the id by which a model cites a document."""
+    return f"doc_{number:02d}"
+
+
+def passage_key(hit: Hit) -> tuple[Any, ...]:
+    """Return what is the same for a passage, however often it is found."""
+    if hit.chunk_id is not None:
+        return hit.chunk_ids, hit.revision
+    return hit.source, hit.external_id, hit.text

@@ -6,18 +6,20 @@ parallel steps and branches likewise. See ``agents.core.pipeline``.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
 from agents.chat.pipelines.generate_answer import generate_step
-from agents.chat.pipelines.recall import load_history_step, parallel_steps
-from agents.chat.pipelines.retrieve import (
-    keep_search_order,
-    rerank_step,
-    rewrite_step,
-    search_failed,
-    search_step,
-)
-from agents.chat.pipelines.route import route_step
-from agents.core.pipeline import Branch, Pipeline, PipelineState, Step
-from rag.core.errors import RAGError
+from agents.core.pipeline import Branch, Pipeline, PipelineRun, PipelineState, Step
+from agents.core.prompts import language_of
+from agents.core.query_rewriting import needs_rewrite, parse_rewritten, rewrite_messages
+from agents.core.recalled_memory import SEMANTIC, RecalledMemory, within_budget
+from agents.core.state import Turn
+from rag.core.errors import ProviderError, RAGError
+from rag.core.hits import Hit
+from rag.core.ports import ChatRequest
+from rag.stages.query.condense import condense_question
 
 
 def rag_pipeline() -> Pipeline:
@@ -34,13 +36,17 @@ def rag_pipeline() -> Pipeline:
 
 
 def opening_stages() -> tuple[tuple[Step, ...], ...]:
-    """Return the stages before anything is looked for: load_history, route, rewrite."""
+    """Return the stages before anything is looked for: load_history, route, rewrite.
+
+    Recall and Page run beside Rewrite; an answer goes on without either.
+    """
     return (
         (Step("load_history", load_history_step, 10.0, _without_history, _has_history),),
         (Step("route", route_step, 10.0, _to_retrieval),),
         (
             Step("rewrite", rewrite_step, "rewrite_timeout_s", _as_asked, _rewrites),
-            *parallel_steps(),
+            Step("recall", recall_step, "memory_timeout_s", _without_memories, _has_memory),
+            Step("page", page_step, "page_timeout_s", _without_page, _has_page),
         ),
     )
 
@@ -73,3 +79,192 @@ def _to_retrieval(state: PipelineState, error: RAGError) -> PipelineState:
 
 def _as_asked(state: PipelineState, error: RAGError) -> PipelineState:
     return {"rewritten_query": state["query"]}
+
+
+async def load_history_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``history`` and ``summary``."""
+    history, summary = await run.load_history()
+    return {"history": history, "summary": summary}
+
+
+# The whole message must be small talk: «你好，保修期多久» is a question.
+_SMALL_TALK = re.compile(
+    r"(?:[你您]?好(?:呀|啊|吗)?|(?:你|您|大家)们?好|嗨|哈喽|哈啰|喂|在吗|在不在|"
+    r"早(?:上好|安)?|(?:上午|中午|下午|晚上)好|晚安|"
+    r"(?:多|非常|十分|太)?(?:谢谢?|感谢)(?:你|您|啦|了|[你您]的帮助)?|"
+    r"辛苦了?|再见|拜拜|好的?|明白了?|知道了|收到|没(?:事|问题)了?|"
+    r"[你您]是(?:谁|什么|机器人吗|人工智能吗)|[你您]叫什么(?:名字)?|"
+    r"[你您](?:会|能)(?:做|干)?些?什么|[你您]能帮我做?什么|"
+    r"hi(?: there)?|hello(?: there)?|hey(?: there)?|good (?:morning|afternoon|evening|night|day)|"
+    r"(?:many )?thanks?(?: you)?(?: (?:so|very) much| a lot)?|thank you(?: (?:so|very) much)?|"
+    r"thx|cheers|bye(?: bye)?|good ?bye|see you(?: later)?|ok(?:ay)?|great|got it|"
+    r"how are you(?: doing)?(?: today)?|"
+    r"who are you|what are you|what(?:'s| is) your name|what can you do(?: for me)?|"
+    r"are you (?:a )?(?:bot|robot|human))",
+    re.I,
+)
+_GAPS = re.compile(r"[\s,，.。!！?？~～、;；:：…\U0001F300-\U0001FAFF\u2600-\u27bf]+")
+_MAX_CHARACTERS = 60
+
+
+async def route_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``route_step``, with the ``facts`` that answer a question on the stores themselves."""
+    query = state["query"]
+    if is_small_talk(query):
+        return {"route": "small_talk"}
+    facts = await run.store_facts(query)
+    return {"route": "about_store", "facts": facts} if facts else {"route": "retrieve"}
+
+
+def is_small_talk(text: str) -> bool:
+    """Return whether a message is nothing but greetings, thanks and the like."""
+    if len(text) > _MAX_CHARACTERS:
+        return False
+    parts = [part for part in re.split(r"[,，.。!！?？;；~～\n]+", text) if _GAPS.sub("", part)]
+    return bool(parts) and all(_SMALL_TALK.fullmatch(_bare(part)) for part in parts)
+
+
+def _bare(part: str) -> str:
+    return " ".join(_GAPS.sub(" ", part).split())
+
+
+_FACT = {"zh": "- 已知：{text}", "en": "- Known: {text}"}
+_EPISODE = {
+    "zh": "- {at}问过：{text}\n  当时回答：{answer}",
+    "en": "- Asked on {at}: {text}\n  Answered then: {answer}",
+}
+
+
+async def recall_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``memories``, as lines; raise RAGError."""
+    limit, count = run.config.memory_tokens, run.count_tokens
+    lines = _lines(within_budget(await run.recall(state["query"]), limit, count), state["query"])
+    while lines and count("\n".join(lines)) > limit:
+        lines.pop()
+    return {"memories": "\n".join(lines)}
+
+
+def _lines(memories: Sequence[RecalledMemory], query: str) -> list[str]:
+    language = language_of(query)
+    lines = []
+    for one in memories:
+        form = _FACT if one.kind == SEMANTIC else _EPISODE
+        at = one.at.date().isoformat() if one.at else ""
+        text, answer = (" ".join(words.split()) for words in (one.text, one.answer))
+        lines.append(form[language].format(text=text, answer=answer, at=at))
+    return lines
+
+
+async def page_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``page_hits`` and ``page_context``; what could not be read is told."""
+    read = await run.read_page(state["query"])
+    for failure in read.failures:
+        await run.emit("notice", {"step": "page", "error": failure.as_dict()})
+    return {"page_hits": list(read.hits), "page_context": read.about}
+
+
+def _has_memory(state: PipelineState) -> bool:
+    return bool(state.get("has_memory"))
+
+
+def _has_page(state: PipelineState) -> bool:
+    return bool(state.get("has_page"))
+
+
+def _without_memories(state: PipelineState, error: RAGError) -> PipelineState:
+    return {"memories": ""}
+
+
+def _without_page(state: PipelineState, error: RAGError) -> PipelineState:
+    return {"page_hits": [], "page_context": ""}
+
+
+async def rewrite_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``rewritten_query``, the question itself where it needs nothing.
+
+    Raises ProviderError when the model fails or writes no question.
+    """
+    query, history = state["query"], state.get("history") or []
+    if not needs_rewrite(query, history):
+        return {"rewritten_query": query}
+    if run.can_write:
+        rewritten, method = await _by_model(query, history, run), "model"
+    else:
+        before = next(turn["content"] for turn in reversed(history) if turn["role"] == "user")
+        rewritten, method = condense_question(query, before)
+    await run.emit("rewrite", {"query": rewritten, "original": query, "method": method})
+    return {"rewritten_query": rewritten}
+
+
+async def _by_model(query: str, history: Sequence[Turn], run: PipelineRun) -> str:
+    shown = history[-2 * run.config.history_turns :] if run.config.history_turns else history[-2:]
+    request = ChatRequest(
+        rewrite_messages(query, shown),
+        question=query,
+        temperature=0.0,
+        max_tokens=512,
+        timeout_s=run.config.rewrite_timeout_s,
+    )
+    text = parse_rewritten((await run.ask(request)).text)
+    if not text:
+        raise ProviderError(
+            "The model {model} wrote no question that stands alone.", model=run.model_id
+        )
+    return text
+
+
+# So many candidates for each one that is kept are ranked again.
+CANDIDATES_PER_HIT, MAX_CANDIDATES = 4, 20
+
+
+async def search_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``search_results``, ``confidence``, ``complexity``; raise what the search raises."""
+    top_k = state.get("top_k") or run.config.default_top_k
+    if state.get("enable_rerank") and run.can_rank:
+        top_k = max(top_k, min(MAX_CANDIDATES, CANDIDATES_PER_HIT * run.config.rerank_top_k))
+    found = await run.search(state.get("rewritten_query") or state["query"], top_k)
+    return {
+        "search_results": list(found.hits),
+        "confidence": found.confidence,
+        "search_error": None,
+        "complexity": str(found.metadata.get("complexity") or ""),
+    }
+
+
+def search_failed(state: PipelineState, error: RAGError) -> PipelineState:
+    """Return the state of a search that failed: nothing found, and why."""
+    return {"search_results": [], "search_error": error.as_dict(), "confidence": 0.0}
+
+
+# So few are all read anyway.
+MIN_RERANKED = 3
+
+
+async def rerank_step(state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return ``reranked_results``: as found, or in the order of whoever ranks again.
+
+    Only more than three hits are ranked, and only where somebody can: a chat model that writes, or
+    an endpoint. Raises RAGError when that one fails.
+    """
+    hits = state.get("search_results") or []
+    if not state.get("enable_rerank") or len(hits) <= MIN_RERANKED or not run.can_rank:
+        return {"reranked_results": _kept(hits, _n_kept(state, run))}
+    query = state.get("rewritten_query") or state["query"]
+    ranked = await run.rerank(query, hits)
+    update: PipelineState = {"reranked_results": _kept(ranked.hits, run.config.rerank_top_k)}
+    if ranked.confidence is not None:
+        update["confidence"] = ranked.confidence
+    return update
+
+
+def keep_search_order(state: PipelineState, error: RAGError) -> PipelineState:
+    """Return the hits in the order of the search: nobody could rank them again."""
+    return {"reranked_results": _kept(state.get("search_results") or [], state.get("top_k") or 5)}
+
+
+def _n_kept(state: PipelineState, run: PipelineRun) -> int:
+    return state.get("top_k") or run.config.default_top_k
+
+
+def _kept(hits: Sequence[Hit], n: int) -> list[Hit]:
+    return [replace(hit, rank=rank) for rank, hit in enumerate(hits[:n], start=1)]

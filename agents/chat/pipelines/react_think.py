@@ -1,27 +1,36 @@
-"""Steps Think and Answer: the next tool calls, or an answer that is grounded."""
+"""Steps Think and Answer: the next tool calls, or an answer that is grounded.
+
+A turn's calls are native, or written as JSON; the first words of an answer are passed on at once,
+save those that may become JSON.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
 
-from agents.chat.pipelines.canned_texts import limit_text, unknown_text
+from agents.chat.pipelines.canned_texts import limit_text
 from agents.chat.pipelines.generate_answer import (
     AnswerStream,
+    agent_messages,
     agent_request,
-    apply_citation_policy,
-    final_state,
     is_answered_by_memory,
-    stream_answer,
+    number_documents,
+    serialize_sources,
 )
-from agents.chat.pipelines.prompt import escape_data, history_messages, language_of, question_text
-from agents.chat.pipelines.react_documents import number_documents, serialize_sources
-from agents.chat.pipelines.react_turn import ModelTurn, run_turn
+from agents.core.model_options import model_options
+from agents.core.parse_output import find_json_objects
 from agents.core.pipeline import PipelineRun, PipelineState
-from agents.core.prompts import fill_prompt, prompt_file
-from rag.core.types import Message
-from rag.stages.prompting.context import Passage
+from agents.core.prompts import language_of, prompt_file
+from agents.core.react import CALLINGS
+from rag.core.errors import ProviderError
+from rag.core.ports import ChatRequest
+from rag.core.tools import ToolSpec
+from rag.core.types import Message, ToolUse
 
 
 def has_grounds(state: PipelineState, run: PipelineRun) -> bool:
@@ -69,7 +78,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     }
     if limit := _limit_met(state, run):
         return {**begun, "limit": limit}
-    answer_stream = AnswerStream(state["passages"], run)
+    answer_stream = AnswerStream(run, state["passages"])
     asked = state.get("rewritten_query") or state["query"]
     request = agent_request(state["agent_scratchpad"], asked, state["passages"], run)
     try:
@@ -88,22 +97,21 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     if turn.calls is None:
         # A repair has what is left of the time; what was written stands without it.
         left_s = min(request.timeout_s, run.tools.deadline.remaining_s)
-        end = await apply_citation_policy(
-            request, answer_stream, state["query"], run, left_s=left_s
-        )
+        end = await answer_stream.conclude(request, state["query"], left_s=left_s)
         return {**begun, **counted, **end}
     if turn.calls:
-        begun["agent_scratchpad"] = [*state["agent_scratchpad"], _turn(turn)]
+        said = Message("assistant", turn.text, turn.calls if turn.is_native else ())
+        begun["agent_scratchpad"] = [*state["agent_scratchpad"], said]
     return {**begun, **counted, "wanted": list(turn.calls)}
 
 
 async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return an answer from what was found so far; one that a limit cut short says so."""
     query, limit, passages = state["query"], state.get("limit") or "", state["passages"]
-    answer_stream = AnswerStream(passages, run)
+    answer_stream = AnswerStream(run, passages)
     if limit:
         await run.emit("notice", {"step": "answer", "limit": limit})
-        await answer_stream.emit_own(limit_text(query, limit))
+        await answer_stream.say(limit_text(query, limit))
     if not has_grounds(state, run):
         return await _unknown(answer_stream, state)
     language = language_of(query)
@@ -112,38 +120,25 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     )
     request = agent_request(messages, state.get("rewritten_query") or query, passages, run)
     # A model that only wants to call more has nothing to say.
-    await stream_answer(request, answer_stream, run, may_be_empty=True)
+    await answer_stream.write(request, may_be_empty=True)
     if not answer_stream.writer.raw.strip() or not is_grounded(answer_stream, state, run):
         await answer_stream.retract()
         return await _unknown(answer_stream, state)
-    end = await apply_citation_policy(request, answer_stream, query, run)
+    end = await answer_stream.conclude(request, query)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
 
 
 async def _unknown(answer_stream: AnswerStream, state: PipelineState) -> PipelineState:
-    """Say that it is not known, and what was looked at."""
     looked_at = [passage.hit for passage in state.get("passages") or []]
-    await answer_stream.emit_own(unknown_text(state["query"], looked_at))
-    return final_state(answer_stream.writer.result("unknown"))
+    return await answer_stream.give_up(state["query"], looked_at)
 
 
 async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:
-    language = language_of(state["query"])
-    rules = "cite" if run.config.enable_source_citation else "no_cite"
-    system = fill_prompt(
-        prompt_file(f"react_{language}"),
-        {
-            "persona": escape_data(run.prompt.strip()),
-            "citation_rules": prompt_file(f"{rules}_{language}").strip(),
-        },
-    )
-    no_passages: list[Passage] = []
     hits = [*(state.get("page_hits") or []), *(state.get("reranked_results") or [])]
-    passages, documents = number_documents(no_passages, hits, run, state["query"])
+    passages, documents = number_documents((), hits, run, state["query"])
     if passages:
         await run.emit("sources", {"sources": serialize_sources(passages)})
-    asked = Message("user", question_text(state, documents))
-    messages = [Message("system", system), *history_messages(state, run), asked]
+    messages = agent_messages("react", state, documents, run)
     return {**state, "agent_scratchpad": messages, "passages": passages}
 
 
@@ -157,14 +152,165 @@ def _limit_met(state: PipelineState, run: PipelineRun) -> str:
     return "iterations" if state.get("n_rounds", 0) >= run.max_iterations else ""
 
 
-def _turn(turn: ModelTurn) -> Message:
-    calls = turn.calls if turn.is_native and turn.calls else ()
-    return Message("assistant", turn.text, calls)
-
-
 def _asked_again(messages: Sequence[Message], text: str) -> list[Message]:
     # Some models take no two turns of one person after another.
     *before, last = messages
     if last.role == "user":
         return [*before, replace(last, content=f"{last.content}\n{text}")]
     return [*messages, Message("user", text)]
+
+
+MAX_CALLS = 16
+# What JSON begins with, bare or in a fence.
+OPENINGS = ("{", "`")
+
+
+def parse_tool_calls(
+    text: str, names: Collection[str], *, is_lenient: bool
+) -> tuple[ToolUse, ...] | None:
+    """Return the calls of an answer that is nothing else; none of them: the answer may follow.
+
+    None means that it is no call. ``is_lenient`` takes one that stands at the end of other text,
+    for models that were asked to write calls; for others that would be a document quoted.
+    """
+    bare = text.strip()
+    if not bare.startswith(OPENINGS) and not (is_lenient and bare.endswith(("}", "`"))):
+        return None
+    for found in find_json_objects(bare):
+        if found.keys() == {"calls"} and isinstance(found["calls"], list):
+            calls = [_call(one, number) for number, one in enumerate(found["calls"], 1)]
+            if all(calls):
+                return tuple(call for call in calls[:MAX_CALLS] if call)
+        if found.get("tool") in names and (call := _call(found, 1)):
+            return (call,)
+    return None
+
+
+def tool_call_schema(specs: Sequence[ToolSpec]) -> dict[str, Any]:
+    """Return the JSON schema of an answer that calls tools."""
+    names = [spec.name for spec in specs]
+    call = {
+        "type": "object",
+        "properties": {
+            "tool": {"type": "string", "enum": names},
+            "arguments": {"type": "object"},
+        },
+        "required": ["tool", "arguments"],
+    }
+    return {
+        "type": "object",
+        "properties": {"calls": {"type": "array", "items": call}},
+        "required": ["calls"],
+    }
+
+
+def tools_prompt(specs: Sequence[ToolSpec]) -> str:
+    """Return one line for each tool, with the schema of its arguments."""
+    return "\n".join(
+        f"- {spec.name}: {spec.description} {json.dumps(spec.parameters, ensure_ascii=False)}"
+        for spec in specs
+    )
+
+
+def _call(found: Any, number: int) -> ToolUse | None:
+    # An unknown name is a call all the same: the model is told which ones there are.
+    if not isinstance(found, Mapping) or not found.keys() <= {"tool", "arguments"}:
+        return None
+    name, arguments = found.get("tool"), found.get("arguments", {})
+    if not isinstance(name, str) or not name:
+        return None
+    if not isinstance(arguments, dict):
+        return ToolUse(f"call_{number}", name, fault="The arguments are no JSON object.")
+    return ToolUse(f"call_{number}", name, arguments)
+
+
+# What a server answers with that does not take tools, or a form.
+_REFUSED = (400, 404, 422, 501)
+# Some say so by an error of their own, which another time may be one.
+_PERHAPS = (500,)
+# How Gemini ends where its model wrote a call that cannot be read.
+_MALFORMED = frozenset({"malformed_function_call", "unexpected_tool_call"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """What a model said. ``calls`` None: it answered; empty: it is ready to answer."""
+
+    text: str
+    calls: tuple[ToolUse, ...] | None
+    is_native: bool
+    tokens: int
+
+
+async def run_turn(
+    request: ChatRequest, answer_stream: AnswerStream, run: PipelineRun
+) -> ModelTurn:
+    """Return the model's turn, its answer told by ``answer_stream``; raise ProviderError.
+
+    A server that refuses one way of calling tools is asked in the next one, now and from now on.
+    """
+    ways, is_certain = CALLINGS[CALLINGS.index(run.tools.calling) :], True
+    for way in ways:
+        try:
+            turn = await _heard(_offering(request, way, run), way, answer_stream, run)
+        except ProviderError as error:
+            is_last = way == ways[-1] or run.config.tool_calling == "native"
+            status, reason = error.params.get("status"), error.params.get("reason")
+            is_refusal = status in (*_REFUSED, *_PERHAPS) or reason in _MALFORMED
+            if is_last or not is_refusal or answer_stream.writer.raw:
+                raise
+            is_certain = is_certain and status in _REFUSED
+            continue
+        if is_certain:
+            run.tools.learn(way)
+        return turn
+    raise AssertionError("one way is always tried")
+
+
+def _offering(request: ChatRequest, way: str, run: PipelineRun) -> ChatRequest:
+    specs = run.tools.specs
+    if not specs:
+        return request
+    if way == "native":
+        return replace(request, tools=tuple(specs))
+    first, *rest = request.messages
+    told = f"{first.content}{prompt_file('react_tools')}{tools_prompt(specs)}"
+    form = model_options(run.model_id, None, tool_call_schema(specs)) if way == "form" else {}
+    return replace(request, messages=[Message("system", told), *rest], options=form)
+
+
+async def _heard(
+    request: ChatRequest, way: str, answer_stream: AnswerStream, run: PipelineRun
+) -> ModelTurn:
+    held, n_tokens = "", list[int]()
+    calls: tuple[ToolUse, ...] = ()
+    is_open = False
+    async with aclosing(run.stream(request)) as pieces:
+        async for piece in pieces:
+            held += piece.text
+            calls += piece.tool_calls
+            n_tokens += [n for n in (piece.input_tokens, piece.output_tokens) if n is not None]
+            is_open = is_open or (bool(held.strip()) and not held.lstrip().startswith(OPENINGS))
+            if is_open:
+                await answer_stream.feed(held)
+                held = ""
+            if piece.notice:
+                await run.emit("notice", {"step": "think", "text": piece.notice})
+    text = answer_stream.writer.raw + held
+    tokens = sum(n_tokens) or _estimate(request.messages, text, run)
+    if calls:
+        await answer_stream.retract()
+        return ModelTurn(text, calls, True, tokens)
+    names = {spec.name for spec in run.tools.specs}
+    written = parse_tool_calls(text, names, is_lenient=way != "native") if names else None
+    if written is not None:
+        await answer_stream.retract()
+        return ModelTurn(text, written, False, tokens)
+    await answer_stream.feed(held)
+    await answer_stream.finish()
+    return ModelTurn(text, None, False, tokens)
+
+
+def _estimate(messages: Sequence[Message], text: str, run: PipelineRun) -> int:
+    """Return the tokens of a turn whose server does not say."""
+    return run.count_tokens("\n".join([*(message.content for message in messages), text]))

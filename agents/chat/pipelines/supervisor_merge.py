@@ -16,20 +16,10 @@ from typing import Any
 from agents.chat.pipelines.canned_texts import no_agent_text, unavailable_text, unknown_text
 from agents.chat.pipelines.generate_answer import (
     AnswerStream,
+    agent_messages,
     agent_request,
-    apply_citation_policy,
-    emit_answer,
-    stream_answer,
-)
-from agents.chat.pipelines.prompt import (
-    escape_data,
-    history_messages,
-    language_of,
-    question_text,
-    quote_attribute,
-)
-from agents.chat.pipelines.react_documents import (
     doc_id_of,
+    emit_answer,
     number_documents,
     passage_key,
     serialize_sources,
@@ -37,12 +27,10 @@ from agents.chat.pipelines.react_documents import (
 from agents.core.gather import gather_or_cancel
 from agents.core.page_context import PageRead
 from agents.core.pipeline import PipelineRun, PipelineState
-from agents.core.prompts import fill_prompt, prompt_file
 from rag.core.errors import ProviderError, ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
-from rag.core.ports import ChatRequest
-from rag.core.types import Citation, Message
-from rag.stages.prompting.context import Passage
+from rag.core.types import Citation
+from rag.stages.prompting.context import Passage, escape_data, quote_attribute
 
 # Of the time that is left several agents have so much: one answer is made of theirs in the rest.
 SHARE_OF_SEVERAL = 0.75
@@ -151,34 +139,34 @@ async def merge_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     numbered = _numbered(good, passages)
     if len(good) == 1 or not run.can_write or not _left_s(run):
         return await _in_a_row(numbered, run)
-    request = agent_request(
-        _messages(state, numbered, documents, run), state["query"], passages, run
+    told = "\n".join(
+        f"<answer agent={quote_attribute(one['agent'])}>\n{escape_data(_with_ids(one))}\n</answer>"
+        for one in numbered
     )
-    answer_stream = AnswerStream(passages, run)
+    shown = f"{documents}\n<answers>\n{told}\n</answers>".strip()
+    messages = agent_messages("supervisor_merge", state, shown, run)
+    request = agent_request(messages, state["query"], passages, run)
+    answer_stream, left_s = AnswerStream(run, passages), _left_s(run)
     try:
-        await _written(replace(request, timeout_s=_left_s(run)), answer_stream, run)
-    except ProviderError as error:
+        async with asyncio.timeout(left_s):
+            await answer_stream.write(replace(request, timeout_s=left_s))
+    except (ProviderError, TimeoutError) as raised:
         # What the agents said is there, whoever cannot merge it.
+        error = raised if isinstance(raised, ProviderError) else _late(run.model_id, left_s)
         await run.emit("notice", {"step": "merge", "error": error.as_dict()})
         await answer_stream.retract()
         return await _in_a_row(numbered, run)
     # A repair has what is left of the time; what was written stands without it.
-    return await apply_citation_policy(
-        request, answer_stream, state["query"], run, left_s=_left_s(run)
+    return await answer_stream.conclude(request, state["query"], left_s=_left_s(run))
+
+
+def _late(model_id: str, timeout_s: float) -> ProviderTimeoutError:
+    return ProviderTimeoutError(
+        "The model {model} did not answer within {timeout_s} s.",
+        hint="Try again, or choose a faster model.",
+        model=model_id,
+        timeout_s=f"{timeout_s:.3g}",
     )
-
-
-async def _written(request: ChatRequest, answer_stream: AnswerStream, run: PipelineRun) -> None:
-    try:
-        async with asyncio.timeout(request.timeout_s):
-            await stream_answer(request, answer_stream, run)
-    except TimeoutError:
-        raise ProviderTimeoutError(
-            "The model {model} did not answer within {timeout_s} s.",
-            hint="Try again, or choose a faster model.",
-            model=run.model_id,
-            timeout_s=f"{request.timeout_s:.3g}",
-        ) from None
 
 
 def _left_s(run: PipelineRun) -> float:
@@ -256,45 +244,21 @@ def _numbered(
 
 async def _in_a_row(answers: Sequence[Mapping[str, Any]], run: PipelineRun) -> PipelineState:
     """Tell the answers one after another, each as its agent gave it."""
-    citations: list[dict[str, Any]] = []
-    texts = []
-    for answer in answers:
-        texts.append(
-            answer["text"].strip()
-            if len(answers) == 1
-            else f"**{answer['agent']}**\n\n{answer['text'].strip()}"
-        )
-        await run.emit("delta", {"text": ("\n\n" if len(texts) > 1 else "") + texts[-1]})
-        for citation in answer["citations"]:
-            kept = {name: citation[name] for name in _FIELDS if name in citation}
-            citations.append(kept)
-            await run.emit("citation", kept)
-    told: PipelineState = {"final_answer": "\n\n".join(texts), "citations": citations}
+    answer_stream = AnswerStream(run)
+    for number, answer in enumerate(answers):
+        text = answer["text"].strip()
+        if len(answers) > 1:
+            text = f"**{answer['agent']}**\n\n{text}"
+        given = [
+            Citation(**{name: one[name] for name in _FIELDS if name in one})
+            for one in answer["citations"]
+        ]
+        await answer_stream.adopt(f"\n\n{text}" if number else text, given)
     if len(answers) == 1:
         (one,) = answers
-        return {**told, "outcome": one["outcome"], "confidence": one["confidence"]}
+        return {**answer_stream.state(one["outcome"]), "confidence": one["confidence"]}
     is_partial = any(answer["outcome"] == "partial" for answer in answers)
-    return {**told, "outcome": "partial" if is_partial else "answered"}
-
-
-def _messages(
-    state: PipelineState, answers: Sequence[Mapping[str, Any]], documents: str, run: PipelineRun
-) -> list[Message]:
-    language = language_of(state["query"])
-    rules = "cite" if run.config.enable_source_citation else "no_cite"
-    system = fill_prompt(
-        prompt_file(f"supervisor_merge_{language}"),
-        {
-            "persona": escape_data(run.prompt.strip()),
-            "citation_rules": prompt_file(f"{rules}_{language}").strip(),
-        },
-    )
-    told = "\n".join(
-        f"<answer agent={quote_attribute(one['agent'])}>\n{escape_data(_with_ids(one))}\n</answer>"
-        for one in answers
-    )
-    asked = question_text(state, f"{documents}\n<answers>\n{told}\n</answers>".strip())
-    return [Message("system", system), *history_messages(state, run), Message("user", asked)]
+    return answer_stream.state("partial" if is_partial else "answered")
 
 
 def _with_ids(answer: Mapping[str, Any]) -> str:

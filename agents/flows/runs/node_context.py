@@ -26,12 +26,7 @@ from rag.core.ports import ChatModel, ChatRequest
 from rag.core.rag_node import RAGNodeData
 from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.core.types import ChatReply
-from rag.services.answers import (
-    RagNodeRequest,
-    execute_rag_node,
-    find_rag_node,
-    save_rag_node_results,
-)
+from rag.services.answers import RagNodeRequest, find_rag_node, run_rag_node
 from rag.services.plugins import make_plugin
 from rag.services.search import cache_region
 from rag.services.sources import SourceCall, SourceContext, SourceOutcome, run_sources
@@ -121,12 +116,8 @@ def answer_from_files(*, asked: FileQuery, scope: Scope, deadline: Deadline) -> 
     data = RAGNodeData.from_wire(_joined(saved, asked.data))
     own = Deadline(min(asked.timeout_s, max(0.001, deadline.remaining_s)))
     with deadline.on_cancel(own.cancel):
-        output = execute_rag_node(
-            run=RagNodeRequest(data=data, context=asked.context), scope=scope, deadline=own
-        )
-    if node:
-        save_rag_node_results(node=node, query=output["query"], documents=output["documents"])
-    return output
+        run = RagNodeRequest(data=data, context=asked.context, node=node)
+        return run_rag_node(run=run, scope=scope, deadline=own)
 
 
 def _joined(saved: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

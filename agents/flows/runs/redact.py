@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
-from rag.core.hits import stored_chunk_ids
+from rag.core.hits import hit_chunk_ids
 
 _EMPTY = {"content": "", "highlights": [], "is_gone": True}
 
@@ -31,11 +31,11 @@ def _is_hit(value: Any) -> bool:
 def _chunks(value: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the chunks of a raw result, or of a structured one, whose place is its metadata."""
     if value.get("chunk_id") is not None:
-        return stored_chunk_ids(value)
+        return hit_chunk_ids(value)
     place = value.get("metadata")
     # What other sources keep under the same name comes without a revision of ours.
     if isinstance(place, Mapping) and isinstance(place.get("revision"), int):
-        return stored_chunk_ids(place)
+        return hit_chunk_ids(place)
     return ()
 
 

@@ -19,10 +19,9 @@ from rag.core.errors import InvalidInputError
 from rag.core.rag_node import RAGNodeData
 from rag.services.answers import (
     RagNodeRequest,
-    execute_rag_node,
     find_rag_node,
+    run_rag_node,
     save_rag_node,
-    save_rag_node_results,
     serialize_rag_node,
 )
 
@@ -63,9 +62,6 @@ def _run(
     host: str, scope: Scope, node_id: str, body: dict[str, Any], deadline: Deadline
 ) -> dict[str, Any]:
     node = find_rag_node(scope=scope, node_id=node_id)
-    request = RagNodeRequest(
-        node.node_data, body.get("context") or {}, body.get("mockData") or {}, hosts=[host]
-    )
-    output = execute_rag_node(run=request, scope=scope, deadline=deadline)
-    save_rag_node_results(node=node, query=output["query"], documents=output["documents"])
-    return output
+    context, mock_data = body.get("context") or {}, body.get("mockData") or {}
+    run = RagNodeRequest(node.node_data, context, mock_data, hosts=[host], node=node)
+    return run_rag_node(run=run, scope=scope, deadline=deadline)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -24,16 +24,15 @@ from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
-from rag.core.file_search import GroundedAnswer, GroundedQuestion
-from rag.core.rag_node import FILE_SEARCH, MULTIMODAL, FileRef, valid_files
+from rag.core.file_search import GroundedAnswer
+from rag.core.rag_node import FILE_SEARCH, MULTIMODAL, valid_files
+from rag.core.sources import AnswerRequest
 from rag.services.answers import (
-    answer_files,
-    ask_stores,
+    answer_grounded,
     check_stores,
-    fetch_files,
+    open_question,
     serialize_answer,
-    stream_files,
-    stream_stores,
+    stream_grounded,
 )
 from rag.services.stores import create_named_store
 
@@ -42,40 +41,28 @@ MAX_JSON = 32 * 1024**2
 router = Router()
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    mode: str
-    query: str
-    store: str
-    files: tuple[FileRef, ...]
-    host: str
-
-    @property
-    def grounded(self) -> GroundedQuestion:
-        return GroundedQuestion(self.query, [self.store])
-
-
 @router.post("/search", url_name="file-search-search", include_in_schema=False)
 async def file_search(request: HttpRequest) -> HttpResponseBase:
     """Answer a question; ``Accept: text/event-stream`` gets it as it comes."""
     scope = require_caller(request, "read").scope
-    question = _question(request)
+    asked, mode = _asked(request)
     if "text/event-stream" in request.headers.get("Accept", ""):
-        return await _streamed(request, question, scope)
+        return await _streamed(request, asked, mode, scope)
     # A node's two steps, fetching and answering, take a model's time each.
-    deadline = Deadline(2 * conf().timeout_s)
-    answer = await run_cancellable(deadline, _answer, question, scope, deadline)
-    return json_response(serialize_answer(answer, question.mode))
+    deadline, hosts = Deadline(2 * conf().timeout_s), [request.get_host()]
+    work = partial(answer_grounded, asked=asked, scope=scope, deadline=deadline, hosts=hosts)
+    return json_response(serialize_answer(await run_cancellable(deadline, work), mode))
 
 
 @router.post("/search/stream", url_name="file-search-stream", include_in_schema=False)
 async def stream_file_search(request: HttpRequest) -> HttpResponseBase:
     """Answer a question as it comes; who goes away stops the model."""
     scope = require_caller(request, "read").scope
-    return await _streamed(request, _question(request), scope)
+    return await _streamed(request, *_asked(request), scope)
 
 
-def _question(request: HttpRequest) -> _Question:
+def _asked(request: HttpRequest) -> tuple[AnswerRequest, str]:
+    """Return the question, to a store or to files, and the mode that chose it."""
     body = read_json_object(request, MAX_JSON)
     query, mode, store = (body.get(name) for name in ("query", "mode", "fileSearchStoreName"))
     if not isinstance(query, str) or not query.strip():
@@ -87,32 +74,23 @@ def _question(request: HttpRequest) -> _Question:
         raise InvalidInputError(NO_STORE)
     if mode == MULTIMODAL and not files:
         raise InvalidInputError(NO_FILE)
-    named = store.strip() if isinstance(store, str) else ""
-    return _Question(mode, query.strip(), named, files, request.get_host())
+    if mode == MULTIMODAL:
+        return AnswerRequest(query.strip(), files=files), mode
+    return AnswerRequest(query.strip(), [str(store).strip()]), mode
 
 
-def _answer(question: _Question, scope: Scope, deadline: Deadline) -> GroundedAnswer:
-    if question.mode == FILE_SEARCH:
-        return ask_stores(question=question.grounded, scope=scope, deadline=deadline)
-    with fetch_files(
-        refs=question.files, scope=scope, deadline=deadline, hosts=[question.host]
-    ) as files:
-        return answer_files(question=question.query, files=files, scope=scope, deadline=deadline)
-
-
-async def _streamed(request: HttpRequest, question: _Question, scope: Scope) -> HttpResponseBase:
+async def _streamed(
+    request: HttpRequest, asked: AnswerRequest, mode: str, scope: Scope
+) -> HttpResponseBase:
     """Return a stream; what can be refused before is refused by status."""
     deadline, stack = Deadline(2 * conf().timeout_s), ExitStack()
-    if question.mode == FILE_SEARCH:
-        await sync_to_async(check_stores)(names=[question.store], scope=scope)
-        pieces = stream_stores(question=question.grounded, scope=scope, deadline=deadline)
-    else:
-        fetching = fetch_files(
-            refs=question.files, scope=scope, deadline=deadline, hosts=[question.host]
-        )
-        files = await run_cancellable(deadline, stack.enter_context, fetching)
-        pieces = stream_files(question=question.query, files=files, scope=scope, deadline=deadline)
-    return file_search_events(request, _closing(pieces, stack, deadline), question.mode)
+    if asked.stores:
+        await sync_to_async(check_stores)(names=asked.stores, scope=scope)
+    question = open_question(
+        asked=asked, scope=scope, deadline=deadline, hosts=[request.get_host()]
+    )
+    prepare = await run_cancellable(deadline, stack.enter_context, question)
+    return file_search_events(request, _closing(stream_grounded(prepare), stack, deadline), mode)
 
 
 async def _closing(

@@ -6,8 +6,7 @@ chat model. Nothing of them is stored.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,12 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import ConfigurationError, DocumentError
-from rag.core.file_search import GroundedAnswer, GroundedQuestion, InlineFile
+from rag.core.file_search import GroundedQuestion, InlineFile
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.db.connections import release_db
-from rag.services.answers.grounded import GroundedChat, GroundedGemini
-from rag.services.answers.pipeline import AnswerJob, run_job, stream_job
+from rag.services.answers.gemini_answer import GeminiJob
+from rag.services.answers.pipeline import AnswerJob, ChatJob
 from rag.services.gemini import gemini_file_search
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
@@ -37,6 +36,7 @@ from rag.stages.ranking.bm25 import bm25_scores
 # How many chunks are compared by meaning: each costs some milliseconds.
 MAX_COMPARED = 48
 SETTINGS = RetrievalSettings()
+KIND = models.UsageRecord.Kind.MULTIMODAL
 
 
 def file_context(*, question: str, files: Sequence[InlineFile], deadline: Deadline) -> Context:
@@ -112,42 +112,32 @@ def _scaled(values: NDArray[Any]) -> NDArray[Any]:
     return (values - low) / (high - low) if high > low else np.zeros(len(values))
 
 
-KIND = models.UsageRecord.Kind.MULTIMODAL
-
-
-def answer_files(
-    *, question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
-) -> GroundedAnswer:
-    """Return the whole answer; its tokens are recorded.
+def prepare_files(
+    question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
+) -> AnswerJob:
+    """Return the job of a question to files: Gemini's where there is a key.
 
     Raises DocumentError or InvalidInputError for a file that cannot be read, ConfigurationError
-    for an image without a key, and what the model raises.
+    for an image without a key.
     """
-    return run_job(partial(_prepare, question, files, scope, deadline))
-
-
-def stream_files(
-    *, question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
-) -> AsyncIterator[GroundedAnswer]:
-    """Yield the answer as it comes; leaving the iteration stops the model."""
-    return stream_job(partial(_prepare, question, files, scope, deadline))
-
-
-def _prepare(
-    question: str, files: Sequence[InlineFile], scope: Scope, deadline: Deadline
-) -> AnswerJob[Any, GroundedAnswer]:
     if conf().gemini_api_key:
-        return GroundedGemini(
+        return GeminiJob(
             question=GroundedQuestion(question, files=files),
             backend=gemini_file_search(),
             kind=KIND,
             scope=scope,
             deadline=deadline,
+            marks="spans",
         )
     chat = chat_for(scope=scope, kind=KIND)
     # Files are read for seconds.
     release_db()
     context = file_context(question=question, files=files, deadline=deadline)
-    return GroundedChat(
-        question=question, context=context, chat=chat, deadline=deadline, scope=scope
+    return ChatJob(
+        question=question,
+        context=context,
+        chat=chat,
+        deadline=deadline,
+        scope=scope,
+        marks="spans",
     )

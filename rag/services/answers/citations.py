@@ -17,10 +17,10 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.services.answers.pipeline import verify_answer
 from rag.stages.citing.attribute import attribute_claims
 from rag.stages.citing.citation_markers import Marker, read_markers
 from rag.stages.citing.list_sources import list_sources
+from rag.stages.citing.verify import AnswerWriter, verify_answer
 from rag.stages.prompting.context import Passage
 from rag.stages.ranking.merge import merge_neighbours
 
@@ -153,20 +153,22 @@ class CitationManager:
         has_markers = any(isinstance(part, Marker) for part in read_markers(generated_text))
         if has_markers:
             verified = verify_answer(generated_text, passages, is_strict=is_strict)
-            text, citations = verified.text, verified.citations
-            likeness = [_likeness(citation) for citation in citations]
-            unsupported = [one.claim or one.quote for one in citations if one.verdict == "unknown"]
+            likeness = [_likeness(citation) for citation in verified.citations]
+            unknown = [one for one in verified.citations if one.verdict == "unknown"]
+            unsupported = [one.claim or one.quote for one in unknown]
         else:
             found = attribute_claims(generated_text, passages)
-            text, citations, likeness = found.text, found.citations, list(found.scores)
-            unsupported = list(found.unsupported)
+            writer = AnswerWriter(passages)
+            writer.adopt(found.text, found.citations)
+            verified = writer.result()
+            likeness, unsupported = list(found.scores), list(found.unsupported)
         by_id = {passage.doc_id: passage.hit for passage in passages}
         entries = [
             _entry(citation, by_id.get(citation.doc_id), like, is_pinned=scope is not None)
-            for citation, like in zip(citations, likeness, strict=True)
+            for citation, like in zip(verified.citations, likeness, strict=True)
         ]
         return {
-            "text": text,
+            "text": verified.text,
             "citations": entries,
             "citation_count": len(entries),
             "unsupported": unsupported,

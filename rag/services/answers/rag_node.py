@@ -16,15 +16,12 @@ from django.db.models import Count
 from django.utils.translation import gettext
 
 from rag import models
-from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, RAGError
-from rag.core.file_search import GroundedAnswer, GroundedQuestion
 from rag.core.rag_node import MULTIMODAL, SLOTS, FileRef, RAGNodeData, pick_mode, valid_files
-from rag.services.answers.attached_files import answer_files
-from rag.services.answers.fetch import fetch_files
-from rag.services.answers.file_search import ask_stores, serialize_answer
+from rag.core.sources import AnswerRequest
+from rag.services.answers.file_search import answer_grounded, serialize_answer
 from rag.services.stores import create_named_store, delete_store, find_stores
 from rag.stages.prompting.templates import resolve_template
 from rag.stages.query.condense import infer_question
@@ -34,41 +31,35 @@ from rag.stages.query.condense import infer_question
 class RagNodeRequest:
     """What a node is run with; ``context`` maps node ids to outputs, in the order they ran.
 
-    ``hosts`` are names of this very server, whose download addresses are ours.
+    ``hosts`` are names of this very server, whose download addresses are ours. ``node`` is the
+    saved one, if there is one.
     """
 
     data: RAGNodeData
     context: Mapping[str, Any] = field(default_factory=dict)
     mock_data: Mapping[str, Any] = field(default_factory=dict)
     hosts: Sequence[str] = ()
+    node: models.RagNode | None = None
 
 
-def run_rag_node(
-    *, run: RagNodeRequest, scope: Scope, deadline: Deadline | None = None
-) -> dict[str, Any]:
-    """Return query, documents, citations, documentCount and mode, or ``{"error": …}``.
+def run_rag_node(*, run: RagNodeRequest, scope: Scope, deadline: Deadline) -> dict[str, Any]:
+    """Return query, documents, citations, documentCount and mode; raise RAGError.
 
-    ``warnings`` name references that found nothing; ``answer`` is the answer as one text. Without
-    a ``deadline`` a node takes twice the time that a model may take.
+    ``warnings`` name references that found nothing; ``answer`` is the answer as one text. A saved
+    node keeps what was asked last and found.
     """
-    try:
-        return execute_rag_node(run=run, scope=scope, deadline=deadline)
-    except RAGError as error:
-        return {"error": error.localized(gettext)}
-
-
-def execute_rag_node(
-    *, run: RagNodeRequest, scope: Scope, deadline: Deadline | None = None
-) -> dict[str, Any]:
-    """Return what ``run_rag_node`` returns; what goes wrong is raised."""
-    deadline = deadline or Deadline(2 * conf().timeout_s)
     missing: list[str] = []
     query = _query(run, missing)
     if not query:
         raise InvalidInputError("查询内容不能为空")
     files = _files(run, missing)
     mode = pick_mode(run.data.file_mode, len(files))
-    answer = _answer(run, query, files if mode == MULTIMODAL else (), scope, deadline)
+    files = files if mode == MULTIMODAL else ()
+    store = run.data.file_search_store_name
+    if not files and not store:
+        raise InvalidInputError("未指定 FileSearchStore")
+    asked = AnswerRequest(query, () if files else (store,), files)
+    answer = answer_grounded(asked=asked, scope=scope, deadline=deadline, hosts=run.hosts)
     wire = serialize_answer(answer, mode)
     output = {"query": query, **wire, "documentCount": len(wire["documents"]), "mode": mode}
     if missing:
@@ -76,6 +67,8 @@ def execute_rag_node(
             gettext("“{path}” was found in no earlier node.").format(path=path)
             for path in dict.fromkeys(missing)
         ]
+    if run.node is not None:
+        save_rag_node_results(node=run.node, query=query, documents=output["documents"])
     return output
 
 
@@ -100,18 +93,6 @@ def _files(run: RagNodeRequest, missing: list[str]) -> tuple[FileRef, ...]:
             missing += found.missing
             files += valid_files(found.value)
     return tuple(files)
-
-
-def _answer(
-    run: RagNodeRequest, query: str, files: Sequence[FileRef], scope: Scope, deadline: Deadline
-) -> GroundedAnswer:
-    if files:
-        with fetch_files(refs=files, scope=scope, deadline=deadline, hosts=run.hosts) as found:
-            return answer_files(question=query, files=found, scope=scope, deadline=deadline)
-    store = run.data.file_search_store_name
-    if not store:
-        raise InvalidInputError("未指定 FileSearchStore")
-    return ask_stores(question=GroundedQuestion(query, [store]), scope=scope, deadline=deadline)
 
 
 STATES = models.File.Status

@@ -25,11 +25,6 @@ _TEXTS = {
 }
 
 
-def is_store_question(*, question: str) -> bool:
-    """Return whether a question is one on the files themselves, which the database answers."""
-    return parse_store_question(question) is not None
-
-
 def answer_store_question(*, question: str, scope: Scope, stores: Sequence[models.Store]) -> str:
     """Return the answer to a question about the files themselves, empty for any other question.
 

@@ -13,7 +13,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.ports import ChatModel
 from rag.core.types import Citation, RetrievalSettings
-from rag.services.answers import StoreAnswer, run_job, store_context
+from rag.services.answers import answer_hits
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
 from rag.services.search import override_space, retrieve
 from rag.services.wiring.accounts import chat_for
@@ -59,16 +59,8 @@ def _answer_question(
         settings=settings,
         purpose="evaluation",
     )
-    job = StoreAnswer(
-        question=found.query,
-        context=store_context(result=found, settings=settings, store=run.store),
-        chat=chat,
-        result=found,
-        scope=Scope.operator(),
-        is_logged=False,
-    )
-    run_job(lambda: job)
-    citations = job.writer.citations
+    answer = answer_hits(result=found, settings=settings, store=run.store, chat=chat)
+    citations = answer.citations
     return {
         "citations": len(citations),
         "verified": sum(one.verdict == "verified" for one in citations),

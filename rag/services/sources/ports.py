@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import (
-    InvalidInputError,
-)
-from rag.core.file_search import GroundedAnswer, GroundedQuestion
+from rag.core.errors import InvalidInputError
+from rag.core.file_search import GroundedAnswer
 from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.http.guard import guarded_fetch
-from rag.services.answers import answer_files, ask_stores, fetch_files
+from rag.services.answers import answer_grounded
 from rag.services.plugins import secret_value
 from rag.services.search import retrieve, validated_query
 from rag.services.stores import find_stores
@@ -49,14 +48,8 @@ class SourceContext:
 
     def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
         """Answer from stores, whichever backend keeps them, or from files by their addresses."""
-        text = validated_query(query=request.text)
-        if not request.files:
-            question = GroundedQuestion(
-                text, request.stores, top_k=request.top_k, metadata_filter=request.metadata_filter
-            )
-            return ask_stores(question=question, scope=scope, deadline=deadline)
-        with fetch_files(refs=request.files, scope=scope, deadline=deadline) as files:
-            return answer_files(question=text, files=files, scope=scope, deadline=deadline)
+        asked = replace(request, text=validated_query(query=request.text))
+        return answer_grounded(asked=asked, scope=scope, deadline=deadline)
 
     def secret(self, name: str, *, url: str = "") -> str:
         """Return a secret of the installation, where it may be sent to ``url``."""

@@ -1,43 +1,29 @@
-"""Citation verification: a verdict for each marker of an answer, whole or streamed.
+"""Citation verification: a verdict for each marker of an answer, while it is written.
 
 A quote is looked for in the whole text of the hit, folded; what differs by more than typography
-is altered, however little it is.
+is altered, however little it is. Whoever wrote an answer, it ends in ``AnswerWriter.result``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
 
 from rag.core.types import Citation
-from rag.stages.citing.citation_markers import Marker, MarkerReader, read_markers
+from rag.stages.citing.citation_markers import Marker, MarkerReader
 from rag.stages.citing.locate import QuotePlace, closest_quote, find_quote, quoted_words
 from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import NormalizedText, normalize_quote, normalize_quotes
+from rag.stages.text.sentences import sentence_ends
 
 _DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
-
-
-def verify_citations(
-    text: str, passages: Sequence[Passage], *, is_strict: bool = False
-) -> tuple[str, tuple[Citation, ...]]:
-    """Return the text with ``[n]`` for its n-th citation, and the citations.
-
-    Offsets are code points of the file's canonical text. A citation that nothing supports is
-    kept, with the verdict unknown. With ``is_strict`` a quote that is cut within its sentence is
-    altered, even where a clause ends.
-    """
-    checker = CitationChecker(passages, is_strict=is_strict)
-    out: list[str] = []
-    citations: list[Citation] = []
-    for part in read_markers(text):
-        if isinstance(part, str):
-            out.append(part)
-            continue
-        citations.append(checker.check(part))
-        out.append(f"[{citations[-1].number}]")
-    return "".join(out), tuple(citations)
+# A quote of another document than was named is set right, and so it holds.
+HOLDING_VERDICTS = frozenset({"verified", "wrong_document"})
+Marks = Literal["numbered", "spans", "hidden"]
+Part = str | Citation
 
 
 class CitationChecker:
@@ -128,31 +114,187 @@ def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: s
     return replace(located, verdict=verdict, distance=place.distance)
 
 
-class CitationStream:
-    """Turns pieces of an answer into text that is safe to show and finished citations.
+def failed_citations(citations: Iterable[Citation]) -> list[Citation]:
+    """Return the citations whose quote no source holds as it stands."""
+    return [citation for citation in citations if citation.verdict not in HOLDING_VERDICTS]
 
-    All parts together are what ``verify_citations`` gives for the whole text: the same text, with
-    ``[n]`` where citation ``n`` follows, and the same citations.
+
+@dataclass(frozen=True, slots=True)
+class VerifiedAnswer:
+    """An answer as it is shown, its citations with their verdicts, and what came of it."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+    outcome: str = "answered"
+
+
+class AnswerWriter:
+    """An answer while it is written: what is shown, what it cites, what came of it.
+
+    ``marks`` numbered: each citation is shown as ``[n]``; spans: they are taken out, and ``spans``
+    says where in the text each claim stands, in code points; hidden: they are taken out with their
+    citations. ``drops_failed`` holds numbered text back sentence by sentence and leaves out those
+    with a quote that its source does not hold: ``n_dropped`` counts them. ``is_strict`` takes a
+    quote that is cut within its sentence for altered, even where a clause ends.
+
+    ``own`` are words of ours, ``raw`` those of the model with its markers. Whatever the pieces, the
+    result is the same; offsets of citations are code points of the file's canonical text.
     """
 
-    def __init__(self, passages: Sequence[Passage], *, is_strict: bool = False) -> None:
+    def __init__(
+        self,
+        passages: Sequence[Passage],
+        *,
+        marks: Marks = "numbered",
+        drops_failed: bool = False,
+        is_strict: bool = False,
+    ) -> None:
+        self.passages, self.text, self.own, self.raw = passages, "", "", ""
+        self.citations: list[Citation] = []
+        self.spans: list[tuple[int, int]] = []
+        self.n_dropped = 0
         self._checker = CitationChecker(passages, is_strict=is_strict)
         self._reader = MarkerReader()
+        self._marks, self._drops = marks, drops_failed and marks == "numbered"
+        # What is held back, and where in it each citation stands.
+        self._held, self._cited = "", list[tuple[int, Citation]]()
 
-    def feed(self, piece: str) -> list[str | Citation]:
-        """Return what ``piece`` completes, in order; nothing of an unfinished marker."""
-        return self._parts(piece, is_last=False)
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is shown of what the model wrote."""
+        return not self.text.removeprefix(self.own).strip()
 
-    def finish(self) -> list[str | Citation]:
-        """Return what is left when the answer ends; a tag left open ends with it."""
-        return self._parts("", is_last=True)
+    @property
+    def failed(self) -> list[Citation]:
+        """Return the citations whose quote no source holds."""
+        return failed_citations(self.citations)
 
-    def _parts(self, piece: str, *, is_last: bool) -> list[str | Citation]:
-        parts: list[str | Citation] = []
-        for part in self._reader.feed(piece, is_last=is_last):
+    @property
+    def is_verified(self) -> bool:
+        """Return whether a quote holds."""
+        return len(self.failed) < len(self.citations)
+
+    def feed(self, piece: str) -> list[Part]:
+        """Take a piece of what the model writes; return what it lets go, in order."""
+        self.raw += piece
+        return self._read(piece, is_last=False)
+
+    def finish(self) -> list[Part]:
+        """Return what is left when the model ends; a tag left open ends with it."""
+        return self._read("", is_last=True)
+
+    def say(self, text: str) -> str:
+        """Show words of our own."""
+        self.own += text
+        self.text += text
+        return text
+
+    def adopt(self, text: str, citations: Iterable[Citation]) -> None:
+        """Show a text with marks whose citations have their verdicts already."""
+        self.text += text
+        self.citations += citations
+
+    def ground(self, text: str, claims: Iterable[tuple[int, int, Passage]]) -> list[Part]:
+        """Return a text without markers, of which ``start`` to ``end`` is said to be of a passage.
+
+        Each claim is taken for the quote.
+        """
+        parts, shown = list[Part](), 0
+        for start, end, passage in sorted(claims, key=lambda claim: claim[1]):
+            found = self._checker.check(Marker(passage.doc_id, "", text[start:end]))
+            # A claim in other words than its source is still known to come from there.
+            name = found.file_name or passage.hit.file_name
+            parts += [text[shown:end], replace(found, file_name=name)]
+            shown = end
+        return self._show([*parts, text[shown:]])
+
+    def retract(self) -> bool:
+        """Take back what was shown; return whether there was anything."""
+        had, self.text, self.citations = bool(self.text), "", []
+        return had
+
+    def repaired(self, raw: str) -> VerifiedAnswer | None:
+        """Return the answer as it was written once more, None unless more of its quotes hold."""
+        again = AnswerWriter(self.passages)
+        again.say(self.own)
+        again.feed(raw)
+        again.finish()
+        is_better = len(again.failed) < len(self.failed)
+        return again.result() if is_better and again.citations and not again.is_empty else None
+
+    def result(self, outcome: str = "answered") -> VerifiedAnswer:
+        """Return the answer as it is shown."""
+        return VerifiedAnswer(self.text, tuple(self.citations), outcome)
+
+    def _read(self, piece: str, *, is_last: bool) -> list[Part]:
+        parts: list[Part] = [
+            part if isinstance(part, str) else self._checker.check(part)
+            for part in self._reader.feed(piece, is_last=is_last)
+        ]
+        return self._show(self._whole_sentences(parts, is_last=is_last) if self._drops else parts)
+
+    def _show(self, parts: Iterable[Part]) -> list[Part]:
+        shown: list[Part] = []
+        for part in parts:
+            if isinstance(part, Citation):
+                if self._marks == "hidden":
+                    continue
+                if self._marks == "numbered":
+                    mark = f"[{part.number}]"
+                    self.text += mark
+                    shown.append(mark)
+                else:
+                    self.spans.append(self._span(part.claim.strip()))
+                self.citations.append(part)
+                shown.append(part)
+            elif part:
+                self.text += part
+                shown.append(part)
+        return shown
+
+    def _span(self, claim: str) -> tuple[int, int]:
+        # A claim ends where its mark was, but for some blanks.
+        end = len(self.text.rstrip())
+        return (end - len(claim) if self.text.endswith(claim, 0, end) else end), end
+
+    def _whole_sentences(self, parts: Iterable[Part], *, is_last: bool) -> list[Part]:
+        for part in parts:
             if isinstance(part, str):
-                parts.append(part)
+                self._held += part
             else:
-                citation = self._checker.check(part)
-                parts += [f"[{citation.number}]", citation]
+                self._cited.append((len(self._held), part))
+        ends = list(sentence_ends(self._held)) if self._held else []
+        # Behind the last end more of the same sentence, or its mark, may come.
+        out: list[Part] = []
+        for start, end in pairwise([0, *ends[:-1]]):
+            out += self._sentence(end - start)
+        return out + self._sentence(len(self._held)) if is_last else out
+
+    def _sentence(self, end: int) -> list[Part]:
+        """Take the held text up to ``end``; return what is shown of it."""
+        cited = [(at, one) for at, one in self._cited if at <= end]
+        parts: list[Part] = []
+        start = 0
+        for at, citation in cited:
+            parts += [self._held[start:at], citation]
+            start = at
+        parts.append(self._held[start:end])
+        self._held = self._held[end:]
+        self._cited = [(at - end, one) for at, one in self._cited if at > end]
+        if failed_citations(one for _, one in cited):
+            self.n_dropped += 1
+            return []
         return parts
+
+
+def verify_answer(
+    raw: str, passages: Sequence[Passage], *, is_strict: bool = False
+) -> VerifiedAnswer:
+    """Return a text that was written already, with ``[n]`` for its n-th citation.
+
+    A citation that nothing supports is kept, with the verdict unknown.
+    """
+    writer = AnswerWriter(passages, is_strict=is_strict)
+    writer.feed(raw)
+    writer.finish()
+    return writer.result()

@@ -1,6 +1,8 @@
 """Context of a prompt: hits laid out as text within a token budget, with the passages shown.
 
-What was cut or left out says so; see ``context_layout`` for how sources are written.
+What was cut or left out says so. The layouts ``standard``, ``detailed`` and ``summary`` are for
+reading; ``xml`` keeps data and instructions apart: whatever a source contains, it cannot leave its
+element.
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
 
+from rag.core.errors import UnknownNameError
 from rag.core.hits import Hit
-from rag.stages.prompting.context_layout import Layout, layout_for
+from rag.core.types import CONTEXT_TYPES
+from rag.stages.text.normalize import storable_text
 from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
 from rag.stages.text.terms import is_han
 
@@ -96,6 +101,11 @@ class Context:
     passages: tuple[Passage, ...]
     is_cut: bool = False
 
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """Return each passage's id and whole text, for models that answer by quoting."""
+        return [(passage.doc_id, passage.hit.text) for passage in self.passages]
+
 
 def build_context(
     hits: Sequence[Hit],
@@ -127,7 +137,7 @@ def build_context(
 class _Packing:
     """Sources in a layout, one after the other while there is room."""
 
-    def __init__(self, layout: Layout, count: Callable[[str], int], max_tokens: int) -> None:
+    def __init__(self, layout: _Text | _Xml, count: Callable[[str], int], max_tokens: int) -> None:
         self.layout, self.count, self.max = layout, count, max_tokens
 
     def whole(self, hits: Sequence[Hit]) -> Context | None:
@@ -198,3 +208,161 @@ class _Packing:
 
     def _joined(self, parts: Sequence[str]) -> str:
         return self.layout.joint.join([*parts, *([self.layout.end] if self.layout.end else [])])
+
+
+# A chunk has at most 500 tokens by its own rule: it is shown whole.
+HIT_TOKENS = {"standard": 500, "detailed": 1000, "summary": 60, "xml": 1000}
+SUMMARY_HITS = 3
+UNKNOWN_TYPE = "document"
+_RULE = "━━━━━━━━━━━━━"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    titles: tuple[str, str, str]
+    cut: str
+    left_out: str
+    page: str
+    pages: str
+    score: str
+    group: str
+    separator: str
+    details: str
+    source: str
+    content: str
+
+
+_CHINESE = _Wording(
+    ("【参考资料】", "【详细参考资料】", "【参考资料摘要】"),
+    "…（内容已截断）",
+    "（另有 {n} 条资料未列出）",
+    "第 {first} 页",
+    "第 {first}–{last} 页",
+    "相关度：{score:.2f}",
+    "【{type}】（{n} 条）",
+    "：",
+    "类型：{type}\n名称：{name}",
+    "资料",
+    "内容：",
+)
+_ENGLISH = _Wording(
+    ("[Sources]", "[Sources in detail]", "[Sources in brief]"),
+    "… (cut here)",
+    "({n} more sources are not shown)",
+    "page {first}",
+    "pages {first}–{last}",
+    "Relevance: {score:.2f}",
+    "[{type}] ({n})",
+    ": ",
+    "Type: {type}\nName: {name}",
+    "Source",
+    "Content:",
+)
+
+
+def layout_for(context_type: str, is_chinese: bool) -> _Text | _Xml:
+    """Return the layout of a type; raise UnknownNameError for one that nobody knows."""
+    if context_type not in CONTEXT_TYPES:
+        raise UnknownNameError("context type", context_type, CONTEXT_TYPES)
+    return _Xml() if context_type == "xml" else _Text(context_type, is_chinese)
+
+
+class _Text:
+    """A layout for reading: ``title``, ``joint`` and ``end`` go around the sources.
+
+    ``cut`` is what a shortened source ends with, ``max_tokens`` the most that one may take.
+    """
+
+    joint, end = "\n\n", ""
+
+    def __init__(self, context_type: str, is_chinese: bool) -> None:
+        self.type, self.wording = context_type, _CHINESE if is_chinese else _ENGLISH
+        self.title = self.wording.titles[CONTEXT_TYPES.index(context_type)]
+        self.cut, self.max_tokens = self.wording.cut, HIT_TOKENS[context_type]
+
+    def grouped(self, hits: Sequence[Hit]) -> list[tuple[str, list[Hit]]]:
+        """Return the hits that are shown in groups, each with the line that leads it."""
+        if self.type != "summary":
+            return [("", list(hits))]
+        groups: dict[str, list[Hit]] = {}
+        for hit in hits:
+            groups.setdefault(hit.content_type or UNKNOWN_TYPE, []).append(hit)
+        return [
+            (self.wording.group.format(type=name, n=len(members)) + "\n", members[:SUMMARY_HITS])
+            for name, members in groups.items()
+        ]
+
+    def source(self, number: int, hit: Hit, shown: str) -> str:
+        head = self._head(number, hit)
+        mark = self.cut if len(shown) < len(hit.text.strip()) else ""
+        if self.type == "summary":
+            return f"{head}{' '.join(shown.split())}{mark}"
+        return f"{head}\n{shown}{mark}\n{_RULE if self.type == 'detailed' else '---'}"
+
+    def left_out(self, n: int) -> str:
+        return self.wording.left_out.format(n=n)
+
+    def _head(self, number: int, hit: Hit) -> str:
+        kind = hit.content_type or UNKNOWN_TYPE
+        place = " · ".join(filter(None, (" › ".join(hit.heading_path), self._page(hit))))
+        about = " · ".join(filter(None, (hit.file_name, place)))
+        if self.type == "summary":
+            return f"- [{number}] doc_{number:02d} {about}{self.wording.separator}"
+        if self.type == "standard":
+            return f"{number}. (doc_{number:02d}) 【{kind}】{about}"
+        lines = [
+            f"━━━ {self.wording.source} {number} (doc_{number:02d}) ━━━",
+            self.wording.details.format(type=kind, name=hit.file_name),
+            place,
+            "" if hit.score is None else self.wording.score.format(score=hit.score),
+            *(
+                f"{key}{self.wording.separator}{value}"
+                for key, value in sorted(hit.metadata.items())
+            ),
+            f"\n{self.wording.content}",
+        ]
+        return "\n".join(filter(None, lines))
+
+    def _page(self, hit: Hit) -> str:
+        if hit.page_first is None:
+            return ""
+        is_one = hit.page_last in (None, hit.page_first)
+        template = self.wording.page if is_one else self.wording.pages
+        return template.format(first=hit.page_first, last=hit.page_last)
+
+
+class _Xml:
+    title, end, joint, cut, max_tokens = "<documents>", "</documents>", "\n", "", HIT_TOKENS["xml"]
+
+    def grouped(self, hits: Sequence[Hit]) -> list[tuple[str, list[Hit]]]:
+        return [("", list(hits))]
+
+    def source(self, number: int, hit: Hit, shown: str) -> str:
+        pages = [str(page) for page in (hit.page_first, hit.page_last) if page is not None]
+        facts = {
+            "id": f"doc_{number:02d}",
+            "source": hit.file_name,
+            "type": hit.content_type,
+            "page": "-".join(dict.fromkeys(pages)),
+            "section": " › ".join(hit.heading_path),
+            "truncated": "true" if len(shown) < len(hit.text.strip()) else "",
+        }
+        given = "".join(
+            f" {name}={quote_attribute(value)}" for name, value in facts.items() if value
+        )
+        # A page break parts words too.
+        text = escape_data(shown.replace("\f", "\n"))
+        return f"<document{given}>\n{text}\n</document>"
+
+    def left_out(self, n: int) -> str:
+        return f'<omitted count="{n}"/>'
+
+
+def escape_data(text: str) -> str:
+    """Return a text that stays inside its element, whatever it holds."""
+    return escape(storable_text(text))
+
+
+def quote_attribute(text: str) -> str:
+    """Return a text as the quoted value of an attribute, whatever it holds."""
+    return quoteattr(storable_text(text), {"\n": " ", "\r": " ", "\t": " "})

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+# What neither a database nor XML can hold, escaped or not.
+_UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DROP = "\u200b"
 # Private characters, so that no fold of anything else looks like them.
 _GAP = "\ue0ff"
@@ -178,3 +180,8 @@ def _decomposed(text: str) -> str:
 def _run(signs: str, sign: str, is_one: bool = True) -> str:
     """Return as many characters as ``signs`` that are folded like one ``sign``."""
     return sign + _DROP * (len(signs) - 1) if is_one else signs
+
+
+def storable_text(text: str) -> str:
+    """Return a text without what neither a database nor XML can hold."""
+    return _UNSTORABLE.sub("", text)

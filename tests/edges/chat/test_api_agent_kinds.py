@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import connection
 
 from agents import models
-from agents.chat.agents.factory import agent_for
+from agents.chat.agents.agent import agent_for
 from rag.core.errors import UnknownNameError
 from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import GroupFactory, StoreFactory, UserFactory

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agents.chat.agents import rag_agent as engines
+from agents.chat.agents import agent as engines
 from agents.chat.agents.save import save_agent
 from agents.core.extend_pipeline import remove_extension
 from agents.models import Agent

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agents.chat.agents.factory import agent_for
-from agents.chat.agents.find import agent_stores
-from agents.chat.memory.edit import add_fact
+from agents.chat.agents.agent import agent_for, agent_stores
+from agents.chat.memory.storage import add_fact
 from agents.core.page_context import PageContext
 from agents.models import Agent
 from rag.core.errors import ProviderError

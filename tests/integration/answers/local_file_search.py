@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 
 from django.db.models import Sum
 
@@ -19,7 +20,9 @@ from rag.core.file_search import (
     RemoteStore,
     Upload,
 )
-from rag.services.answers import ask_stores, stream_stores
+from rag.services.answers import stream_grounded
+from rag.services.answers.file_search import prepare_stores
+from rag.services.answers.pipeline import run_job
 from rag.services.files import as_remote_document, delete_files, upload_document
 from rag.services.stores import create_named_store, delete_store, find_stores
 
@@ -109,13 +112,13 @@ class LocalFileSearch:
 
     def answer(self, question: GroundedQuestion, *, deadline: Deadline) -> GroundedAnswer:
         """Return the whole answer of stores."""
-        return ask_stores(question=question, scope=self.scope, deadline=deadline)
+        return run_job(partial(prepare_stores, question, self.scope, deadline)).grounded()
 
     def stream(
         self, question: GroundedQuestion, *, deadline: Deadline
     ) -> AsyncIterator[GroundedAnswer]:
         """Yield pieces as they come; leaving the iteration stops the model."""
-        return stream_stores(question=question, scope=self.scope, deadline=deadline)
+        return stream_grounded(partial(prepare_stores, question, self.scope, deadline))
 
     def _store(self, name: str) -> models.Store:
         store = find_stores(names=[name], scope=self.scope)[0]

@@ -12,12 +12,12 @@ from django.db import connections
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
+from rag.core.deadline import Deadline
+from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, RAGError
 from rag.core.rag_node import RAGNodeData
 from rag.services.access.callers import scope_of
 from rag.services.answers.rag_node import (
     RagNodeRequest,
-    execute_rag_node,
     find_rag_node,
     run_rag_node,
     save_rag_node,
@@ -66,7 +66,12 @@ def node(store: models.Store | None = None, **wire: Any) -> RAGNodeData:
 
 
 def run(data: RAGNodeData, scope: Scope, context: Any = None, **mock: Any) -> dict[str, Any]:
-    return run_rag_node(run=RagNodeRequest(data, context or {}, mock), scope=scope)
+    """Return what a run gives, or the sentence of its error."""
+    asked = RagNodeRequest(data, context or {}, mock)
+    try:
+        return run_rag_node(run=asked, scope=scope, deadline=Deadline(60))
+    except RAGError as error:
+        return {"error": str(error)}
 
 
 def test_static_mode_answers_from_the_store(store: models.Store, scope: Scope) -> None:
@@ -116,7 +121,8 @@ def test_no_store_is_an_error_and_so_is_a_foreign_one(scope: Scope) -> None:
     output = run(node(foreign), scope, query="x")
     assert set(output) == {"error"} and "There is no store" in output["error"]
     with pytest.raises(NotFoundError):
-        execute_rag_node(run=RagNodeRequest(node(foreign), mock_data={"query": "x"}), scope=scope)
+        asked = RagNodeRequest(node(foreign), mock_data={"query": "x"})
+        run_rag_node(run=asked, scope=scope, deadline=Deadline(60))
 
 
 def test_files_of_all_slots_are_merged_in_order_and_single_ones_wrapped(

@@ -22,9 +22,9 @@ from agents.chat.answers.event_log import AnswerEventLog
 from agents.core.agent_config import AgentConfig
 from rag import models as rag_models
 from rag.core.request_context import UsageAccount
-from rag.services.answers.store_questions import is_store_question
 from rag.services.usage.ledger import ModelCall
 from rag.services.wiring import registry as wiring
+from rag.stages.query.store_question import parse_store_question
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]
@@ -162,4 +162,4 @@ def test_models_of_stores_are_those_at_hand_unless_one_was_moved() -> None:
     [("How many files are there?", True), (QUESTION, False), ("有多少个文件？", True)],
 )
 def test_only_questions_on_the_files_are_asked_of_the_database(question: str, asks: bool) -> None:
-    assert is_store_question(question=question) is asks
+    assert (parse_store_question(question) is not None) is asks

@@ -14,11 +14,11 @@ from rag.services.access.callers import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
-from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.index_hits import index_hits
 from tests.integration.chunk_desk import OPERATOR, ask, check_index, found, nearest, watch_words
+from tests.unit.passages import verify_citations
 
 pytestmark = pytest.mark.django_db
 TEXTS = ("the pump is serviced yearly", "水泵的保修期为两年", "the valve closes by itself")

@@ -10,10 +10,10 @@ from asgiref.sync import async_to_sync
 from django.db import connections
 
 from agents import models
-from agents.chat.memory import recall as recall_module
+from agents.chat.memory import agent_memory as recall_module
 from agents.chat.memory.agent_memory import RAGAgentMemory
 from agents.chat.memory.facts import Fact
-from agents.chat.memory.save import MemoryOrigin, save_facts
+from agents.chat.memory.storage import MemoryOrigin, save_facts
 from agents.core.prompts import prompt_file
 from rag import models as rag_models
 from rag.core.access import Scope

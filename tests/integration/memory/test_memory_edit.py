@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents import models
-from agents.chat.memory import edit as memory_edit
+from agents.chat.memory import storage as memory_edit
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 from tests.factories import UserFactory

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from agents.chat.memory.edit import set_memory_choice
-from agents.chat.memory.episodic import make_episode
-from agents.chat.memory.facts import Fact
-from agents.chat.memory.save import MemoryOrigin, save_episode, save_facts
+from agents.chat.memory.facts import Fact, make_episode
+from agents.chat.memory.storage import MemoryOrigin, save_episode, save_facts, set_memory_choice
 from agents.tools.memory_retrieve import MemoryRetrieve
 from rag.core.access import Scope
 from rag.core.deadline import Deadline

@@ -13,12 +13,17 @@ from hypothesis import strategies as st
 from agents import models
 from agents import tasks as agent_tasks
 from agents.chat.history.retention import purge_runs, purge_sessions
-from agents.chat.memory.edit import set_memory_choice
-from agents.chat.memory.episodic import make_episode
-from agents.chat.memory.facts import Fact
-from agents.chat.memory.maintenance import purge_memories, purge_orphaned_answers, reembed_memories
-from agents.chat.memory.recall import recall_memories
-from agents.chat.memory.save import MemoryOrigin, save_episode, save_facts
+from agents.chat.memory.agent_memory import recall_memories
+from agents.chat.memory.facts import Fact, make_episode
+from agents.chat.memory.storage import (
+    MemoryOrigin,
+    purge_memories,
+    purge_orphaned_answers,
+    reembed_memories,
+    save_episode,
+    save_facts,
+    set_memory_choice,
+)
 from agents.core.recalled_memory import RecalledMemory
 from rag.core.access import Scope
 from tests.edges.admin_client import use_words_embedder
@@ -112,7 +117,7 @@ def test_the_same_words_under_another_subject_are_one_fact() -> None:
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.chat.memory.save.MAX_KEPT", {"semantic": 3, "episodic": 3})
+    monkeypatch.setattr("agents.chat.memory.storage.MAX_KEPT", {"semantic": 3, "episodic": 3})
     origin = MemoryOrigin(Scope(UserFactory().pk), "a")
     for number in range(5):
         save_facts(origin, [Fact(str(number), f"word{number}")])

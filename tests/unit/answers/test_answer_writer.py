@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.core.hits import Hit
-from rag.services.answers import AnswerWriter, VerifiedAnswer
+from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
 from rag.stages.prompting.context import Passage
 
 TEXT = "The pump is serviced yearly. The filter costs 45 yuan."

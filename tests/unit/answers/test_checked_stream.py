@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.stages.citing.render import CitationRenderer, Marks, Part, failed_citations
-from rag.stages.citing.verify import verify_citations
+from rag.stages.citing.verify import AnswerWriter, Marks, Part, failed_citations
 from rag.stages.prompting.context import Passage
+from tests.unit.passages import verify_citations
 
 TEXT = "The pump is serviced yearly. The filter costs 45 yuan."
 PASSAGES = (Passage("doc_01", Hit(text=TEXT, rank=1), TEXT),)
@@ -21,7 +21,7 @@ BAD = '<cite doc_id="doc_01" quote="The pump is never serviced.">Never</cite>'
 
 
 def through(text: str, cuts: list[int], **rules: Any) -> list[Part]:
-    stream = CitationRenderer(PASSAGES, **rules)
+    stream = AnswerWriter(PASSAGES, **rules)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     parts = [part for a, b in pairwise(places) for part in stream.feed(text[a:b])]
     return [*parts, *stream.finish()]
@@ -37,7 +37,7 @@ def numbers(parts: list[Part]) -> list[int]:
 
 def test_marks_are_shown_and_nothing_is_held_back() -> None:
     assert shown(through(f"{GOOD}. {BAD}.", [])) == "Yearly[1]. Never[2]."
-    stream = CitationRenderer(PASSAGES)
+    stream = AnswerWriter(PASSAGES)
     assert stream.feed("A word") == ["A word"]
 
 

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.memory.episodic import MAX_ANSWER, MAX_QUESTION, make_episode
 from agents.chat.memory.facts import (
+    MAX_ANSWER,
     MAX_FACTS,
+    MAX_QUESTION,
     extract_facts,
+    facts_prompt,
+    make_episode,
     memory_key,
     mentions_secret,
+    parse_facts,
     states_fact,
     storable_text,
 )
-from agents.chat.memory.semantic import facts_prompt, parse_facts
 from agents.core.recalled_memory import RecalledMemory, within_budget
 
 

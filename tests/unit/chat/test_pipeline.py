@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 
-from agents.chat.agents.rag_agent import engine_for
+from agents.chat.agents.agent import engine_for
 from agents.chat.engine import langgraph as rag
 from agents.chat.engine import plain
 from agents.chat.engine.langgraph import GraphEngine
-from agents.chat.engine.plain import PlainEngine, run_stage
-from agents.chat.pipelines.rag import rag_pipeline
-from agents.chat.pipelines.retrieve import search_step
+from agents.chat.engine.plain import PlainEngine
+from agents.chat.pipelines.rag import rag_pipeline, search_step
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
-from agents.core.pipeline import END, Branch, FoundHits, Pipeline, PipelineState, Step
+from agents.core.pipeline import END, Branch, FoundHits, Pipeline, PipelineState, Step, run_stage
 from rag.core.errors import (
     ConfigurationError,
     InvalidInputError,

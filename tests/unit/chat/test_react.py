@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from agents.chat.agents.tools import tool_result
 from agents.chat.pipelines.canned_texts import limit_text
-from agents.chat.pipelines.react import react_pipeline
-from agents.chat.pipelines.react_act import _text
-from agents.chat.pipelines.react_documents import number_documents, serialize_sources
-from agents.chat.pipelines.react_turn import (
+from agents.chat.pipelines.generate_answer import number_documents, serialize_sources
+from agents.chat.pipelines.react import _text, react_pipeline
+from agents.chat.pipelines.react_think import (
     MAX_CALLS,
     parse_tool_calls,
     tool_call_schema,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from agents.chat.agents import tools as react_tools
-from agents.chat.agents.sources import agent_sources, source_tool_spec
-from agents.chat.agents.tools import AgentTools, offered_tool_spec
+from agents.chat.agents.tools import AgentTools, agent_sources, offered_tool_spec, source_tool_spec
 from agents.chat.pipelines.generate_answer import AnswerStream
 from agents.chat.pipelines.react_think import has_grounds, is_grounded
 from agents.core.agent_config import AgentConfig
@@ -115,7 +114,7 @@ def run(*, searches: bool = True, **config: Any) -> Any:
 
 
 def answer_stream(*verdicts: str) -> AnswerStream:
-    made = AnswerStream((), run())
+    made = AnswerStream(run())
     made.writer.citations = [
         Citation(n, "doc_01", "q", verdict) for n, verdict in enumerate(verdicts, 1)
     ]

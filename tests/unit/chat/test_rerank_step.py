@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.chat.pipelines.rag import rag_pipeline
-from agents.chat.pipelines.retrieve import MIN_RERANKED
+from agents.chat.pipelines.rag import MIN_RERANKED, rag_pipeline
 from agents.core.agent_config import AgentConfig
 from agents.core.pipeline import RerankedHits, run_step
 from rag.core.errors import ProviderError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.pipelines.route import is_small_talk
+from agents.chat.pipelines.rag import is_small_talk
 from agents.core.query_rewriting import (
     MAX_CHARACTERS,
     needs_rewrite,

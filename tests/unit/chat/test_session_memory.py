@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.chat.memory.summary import SummaryBudget, roll_summary
+from agents.chat.memory.agent_memory import SummaryBudget, roll_summary
 from agents.core.state import Turn
 from rag.core.errors import ProviderError
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from rag.core.ports import ChatModel, ChatRequest
 from rag.providers.extractive import MAX_CHARS, ExtractiveChatModel
-from rag.stages.citing.verify import verify_citations
 from tests.contract_chat import ChatModelContract, collected
-from tests.unit.passages import make_passages
+from tests.unit.passages import make_passages, verify_citations
 
 POLICY = (
     "# 年假\n员工连续工作满一年后享受带薪年假。满 10 年不满 20 年的，每年休十天。年假应当在次年 4 月 30 日以前休完。",

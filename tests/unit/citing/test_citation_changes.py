@@ -12,7 +12,7 @@ from benchmarks.citation_answers import ALTERED_KINDS, FOREIGN_KINDS, labelled_a
 from benchmarks.citation_changes import ALTERED, CUT_ANYWHERE, HONEST, says_the_same
 from benchmarks.citation_claims import free_claims
 from benchmarks.citation_quotes import as_passages, as_tag, read_halves
-from rag.stages.citing.verify import verify_citations
+from tests.unit.passages import verify_citations
 
 SENTENCES = {
     "zh": "公司在 2024 年共有 315 名员工，其中使用新系统的人员必须登记，但夜班人员除外。",

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.types import Citation
-from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
-from tests.unit.passages import make_hit, make_passages
+from tests.unit.passages import make_hit, make_passages, verify_citations
 
 MANUAL = (
     "Fault E21\nThe pump stops. Wait 15 minutes until the motor is cool, then restart it.\n"

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rag.stages.citing.verify import verify_citations
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_ends
 from rag.stages.text.terms import is_han
-from tests.unit.passages import make_passages
+from tests.unit.passages import make_passages, verify_citations
 
 FOLDER = Path(__file__).resolve().parents[3] / "rag" / "demo" / "documents"
 TEXTS = {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rag.core.types import Citation
 from rag.stages.citing import citation_markers as markers
 from rag.stages.citing.citation_markers import Marker, MarkerReader, read_markers
-from rag.stages.citing.verify import CitationStream, verify_citations
-from tests.unit.passages import make_passages
+from rag.stages.citing.verify import AnswerWriter
+from tests.unit.passages import make_passages, verify_citations
 
 PASSAGES = make_passages(
     "The pump stops. Wait 15 minutes until the motor is cool. 他说“好”。",
@@ -41,7 +41,7 @@ def joined(parts: list[str | Citation]) -> tuple[str, tuple[Citation, ...]]:
 
 
 def stream(pieces: list[str]) -> list[str | Citation]:
-    reader = CitationStream(PASSAGES)
+    reader = AnswerWriter(PASSAGES)
     parts = [part for piece in pieces for part in reader.feed(piece)]
     return parts + reader.finish()
 
@@ -133,7 +133,7 @@ def test_tags_about_as_long_as_the_limit_are_read_alike(n: int, end: str) -> Non
 
 
 def test_text_is_shown_at_once_and_a_citation_when_its_tag_closes() -> None:
-    reader = CitationStream(PASSAGES)
+    reader = AnswerWriter(PASSAGES)
     assert reader.feed("The answer: ") == ["The answer: "]
     assert reader.feed('<cite doc_id="doc_01" quo') == []
     assert reader.feed('te="The pump stops.">it ') == ["it "]
@@ -148,12 +148,12 @@ def test_text_is_shown_at_once_and_a_citation_when_its_tag_closes() -> None:
 
 @pytest.mark.parametrize("text", ["a < b", "<b>bold", "<p", "[x", "[2024", "【资料", "<citation"])
 def test_what_begins_no_marker_is_shown_without_delay(text: str) -> None:
-    reader = CitationStream(PASSAGES)
+    reader = AnswerWriter(PASSAGES)
     assert "".join(str(part) for character in text for part in reader.feed(character)) == text
 
 
 def test_a_tag_that_never_ends_is_let_go_at_the_limit() -> None:
-    reader = CitationStream(PASSAGES)
+    reader = AnswerWriter(PASSAGES)
     parts = reader.feed("<cite " + "x" * (markers.MAX_TAG - 10))
     assert parts == []
     parts = [part for _ in range(30) for part in reader.feed("y")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.citing.expand_span import expand_span, expand_to_words
+from rag.stages.citing.locate import expand_span, expand_to_words
 
 
 def whole(quote: str, text: str, **more: bool) -> str:

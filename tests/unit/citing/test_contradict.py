@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.stages.citing.contradict import contradicts
+from rag.stages.citing.attribute import contradicts
 
 AGAINST = [
     ("Wait 50 minutes.", "Wait 15 minutes."),

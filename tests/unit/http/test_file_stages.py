@@ -14,7 +14,7 @@ from rag.core.errors import DocumentError, InvalidInputError, LimitError
 from rag.core.hits import Hit
 from rag.core.types import Citation
 from rag.providers.http.download import Budget, BudgetedFile
-from rag.stages.citing.render import CitationRenderer, Part
+from rag.stages.citing.verify import AnswerWriter, Part
 from rag.stages.detect.mime_type import read_data_url, sniff_media
 from rag.stages.prompting.context import Passage
 from rag.stages.query.condense import infer_question
@@ -135,7 +135,7 @@ ANSWER = (
 @given(st.lists(st.integers(1, 40), max_size=30))
 def test_marks_are_taken_out_however_the_answer_is_cut(sizes: list[int]) -> None:
     sources = [passage("The warranty lasts two years. It covers parts and labour.")]
-    reader = CitationRenderer(sources, marks="spans")
+    reader = AnswerWriter(sources, marks="spans")
     parts, at = list[Part](), 0
     for size in [*sizes, len(ANSWER)]:
         parts += reader.feed(ANSWER[at : at + size])
@@ -153,7 +153,7 @@ def test_marks_are_taken_out_however_the_answer_is_cut(sizes: list[int]) -> None
 
 
 def test_a_bare_number_marks_its_sentence() -> None:
-    reader = CitationRenderer([passage("It covers parts.")], marks="spans")
+    reader = AnswerWriter([passage("It covers parts.")], marks="spans")
     parts = [*reader.feed("It covers parts. [1] More."), *reader.finish()]
     text = "".join(part for part in parts if isinstance(part, str))
     assert text.split() == ["It", "covers", "parts.", "More."]

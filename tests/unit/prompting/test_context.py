@@ -15,8 +15,7 @@ from rag.core.errors import UnknownNameError
 from rag.core.hits import Hit, Leg
 from rag.core.types import CONTEXT_TYPES
 from rag.providers.e5.tokenizer import E5Tokenizer
-from rag.stages.prompting.context import Context, _Packing, build_context
-from rag.stages.prompting.context_layout import layout_for
+from rag.stages.prompting.context import Context, _Packing, build_context, layout_for
 from tests.unit.cutting import byte_level, unigram
 
 COUNTERS: dict[str, Callable[[str], int]] = {
