@@ -9,3 +9,4 @@ from citable_glossary import parser as parser
 from citable_glossary import reranker as reranker
 from citable_glossary import source as source
 from citable_glossary import splitter as splitter
+from citable_glossary import tool as tool

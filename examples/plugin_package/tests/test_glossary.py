@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from citable_glossary.chat import FirstSource
 from citable_glossary.embedding import Letters
@@ -11,11 +13,13 @@ from citable_glossary.parser import Subtitles
 from citable_glossary.reranker import WordOverlap
 from citable_glossary.source import Glossary
 from citable_glossary.splitter import Paragraphs
+from citable_glossary.tool import ExplainTerm
 
 from rag.plugins.contract_documents import ParserContract, SplitterContract
 from rag.plugins.contract_enhancer import EnhancerContract
 from rag.plugins.contract_models import ChatContract, EmbeddingContract, RerankerContract
 from rag.plugins.contract_source import Ask, SourceContract
+from rag.plugins.contract_tool import ToolContract
 
 
 class TestGlossary(SourceContract):
@@ -34,6 +38,15 @@ class TestGlossary(SourceContract):
     def test_longer_terms_come_first_and_are_not_too_many(self) -> None:
         hits = self.make().retrieve(self.query(self.query_with_hits())).hits
         assert [hit.external_id for hit in hits] == ["drip line", "drip"]
+
+
+class TestExplainTerm(ToolContract):
+    plugin = ExplainTerm
+    options = {"term": "ec"}
+    has_access_rules = False
+
+    def failing_options(self) -> Mapping[str, Any]:
+        return {"term": "no such term"}
 
 
 class TestPlainWords(EnhancerContract):

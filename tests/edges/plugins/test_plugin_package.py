@@ -90,6 +90,7 @@ def test_it_is_there_once_it_is_installed(installed: Path) -> None:
         "first_source": "chat",
         "subtitles": "parser",
         "paragraphs": "splitter",
+        "explain_term": "tool",
     }
     assert after["glossary"]["module"] == "citable_glossary.source"
     assert after["glossary"]["schema"]["properties"]["top_k"]["maximum"] == 50
