@@ -28,8 +28,8 @@ from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.postgres.search.generations import read_states
-from rag.services.search import cache_regions, retrieve
-from rag.services.search.cache_regions import cache_region
+from rag.services.search import result_cache, retrieve
+from rag.services.search.result_cache import cache_region
 from tests.fakes.valkey_server import OwnValkey
 
 N_QUESTIONS = 400
@@ -65,8 +65,8 @@ def main() -> int:
 
 def use(redis_url: str) -> None:
     """Begin with empty caches, in front of this server or of none."""
-    cache_regions._own.cache_clear()
-    cache_regions._server.cache_clear()
+    result_cache._own.cache_clear()
+    result_cache._server.cache_clear()
     conf.cache_clear()
     object.__setattr__(conf(), "redis_url", redis_url)
 
@@ -91,7 +91,7 @@ def _measure_kept(report: Report, world: World, place: str, redis_url: str) -> N
     use(redis_url)
     for question in world.questions[:50]:
         _fresh(world, question)
-    cache_region("results").cache.get("opens the connection")
+    cache_region("results").get("opens the connection")
     # Each is a search with its whole time, the cache's part of it beside.
     missed = [ask(world, question).timings_ms for question in world.questions]
     added = [times["cache"] for times in missed]
@@ -99,8 +99,8 @@ def _measure_kept(report: Report, world: World, place: str, redis_url: str) -> N
     report.add(f"{place}: added to a miss, p95 ms", float(np.percentile(added, 95)), is_kept=False)
     if redis_url:
         # Another process, as it were: what is found is in the server alone.
-        cache_regions._own.cache_clear()
-        cache_region("results").cache.get("opens the connection")
+        result_cache._own.cache_clear()
+        cache_region("results").get("opens the connection")
     hits = timed(lambda question: ask(world, question), world.questions)
     report.add(f"{place}: a hit, p50 ms", float(np.percentile(hits, 50)), most=2)
     report.add(f"{place}: a hit, p95 ms", float(np.percentile(hits, 95)), most=5)
@@ -127,7 +127,7 @@ def _measure_hit_rate(report: Report, world: World) -> None:
     ranks = np.random.default_rng(3).zipf(1.3, 2000)
     for rank in ranks:
         ask(world, world.questions[int(rank) % len(world.questions)])
-    own = cache_region("results").counters.own()
+    own = cache_region("results").own()
     expected = 1 - len({int(rank) % len(world.questions) for rank in ranks}) / len(ranks)
     report.add("2,000 questions of people: share of hits", own["hits"] / len(ranks), least=expected)
 

@@ -17,7 +17,7 @@ from benchmarks.synthetic import Question
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.search import retrieval, retrieve
-from rag.services.search.cache_regions import cache_region
+from rag.services.search.result_cache import cache_region
 from rag.services.search.retrieval import RetrievalRequest
 from tests.fakes.valkey_server import OwnValkey
 
@@ -38,7 +38,7 @@ def measure_failure(report: Report, world: World, server: OwnValkey, how: str) -
     before = [_spent(world, question) for question in _new(world, 100, f"b{how}")]
     (server.freeze if how == "frozen" else server.kill)()
     after = [_spent(world, question) for question in _new(world, N_FIRST, how)]
-    errors = sum(cache_region(kind).counters.own()["errors"] for kind in ("results", "vectors"))
+    errors = sum(cache_region(kind).own()["errors"] for kind in ("results", "vectors"))
     server.start()
     usual = float(np.percentile(before, 50))
     report.add(f"server {how}: added at most, ms", max(after) - usual, most=20)

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
 from ninja import NinjaAPI
-from ninja.security.base import AuthBase
 
 from agents.api.chat.chat import router as agents_router
 from agents.api.chat.quotes import router as quotes_router
 from agents.api.chat.trace import router as trace_router
 from agents.api.flows.runs import router as flows_router
 from agents.api.openai.openai import router as openai_router
-from project.envelope import render_failure
+from project.middleware import render_failure
 from rag.api.file_search.nodes import router as nodes_router
 from rag.api.file_search.upload import router as upload_router
 from rag.api.file_search.views import router as file_search_router
-from rag.api.http.authentication import authenticate
+from rag.api.http.authentication import CookieAuth, KeyAuth
 from rag.api.http.bodies import BodyParser
 from rag.api.http.errors import install_error_map
 from rag.api.operations.reindex import router as reindex_router
 from rag.api.operations.usage import router as usage_router
 from rag.api.retrieval.rag import router as rag_router
-from rag.services.access import Caller
-
-
-class KeyAuth(AuthBase):
-    """A key in the header; named so in the OpenAPI document."""
-
-    openapi_type = "http"
-    openapi_scheme = "bearer"
-    openapi_description = "A key made in the admin."
-
-    def __call__(self, request: HttpRequest) -> Caller | None:
-        return authenticate(request, "key")
-
-
-class CookieAuth(AuthBase):
-    """Somebody who is signed in to the site."""
-
-    openapi_type = "apiKey"
-    openapi_in = "cookie"
-    openapi_name = "sessionid"
-
-    def __call__(self, request: HttpRequest) -> Caller | None:
-        return authenticate(request, "session")
-
 
 api = NinjaAPI(
     title="Citable: retrieval",

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from project.admin_theme import UNFOLD as UNFOLD
-from project.drf_settings import REST_FRAMEWORK as REST_FRAMEWORK
-from project.drf_settings import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 from project.environment import Environment
 from project.logs import FORMATS, LEVELS, SECRET_SETTINGS, logging_config
 from project.postgres import paths as postgres_paths
@@ -63,18 +61,38 @@ INSTALLED_APPS = [
     "project.apps.TelemetryConfig",
 ]
 MIDDLEWARE = [
-    "project.request_telemetry.request_telemetry",
+    "project.middleware.request_telemetry",
     "django.middleware.security.SecurityMiddleware",
-    "project.async_middleware.StaticFilesMiddleware",
-    "project.async_middleware.AsyncSessionMiddleware",
-    "project.async_middleware.AsyncLocaleMiddleware",
-    "project.envelope.envelope",
-    "project.async_middleware.AsyncCommonMiddleware",
+    "project.middleware.StaticFilesMiddleware",
+    "project.middleware.AsyncSessionMiddleware",
+    "project.middleware.AsyncLocaleMiddleware",
+    "project.middleware.ApiEnvelope",
+    "project.middleware.AsyncCommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "project.async_middleware.AsyncAuthenticationMiddleware",
-    "project.async_middleware.AsyncMessageMiddleware",
+    "project.middleware.AsyncAuthenticationMiddleware",
+    "project.middleware.AsyncMessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rag.api.http.authentication.CallerAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rag.api.http.authentication.RightsPermission"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rag.api.http.bodies.LimitedJSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "rag.api.http.pagination.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "rag.api.http.errors.drf_exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Citable: resources",
+    "DESCRIPTION": "Stores, files and chunks. Retrieval: see /api/openapi.json.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api",
+    "ENUM_NAME_OVERRIDES": {"FileStatus": "rag.models.File.Status"},
+}
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
 TEMPLATES: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ import sys
 
 from django.conf import settings
 
-from project.db.embedded import ensure_server, stop_server
+from project.db.base import ensure_server, stop_server
 from rag.core.errors import RAGError
 
 

@@ -17,7 +17,7 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import set_chunks_enabled, update_file
-from rag.services.search import cache_regions
+from rag.services.search import result_cache
 from rag.services.search.retrieval import retrieve
 from rag.services.stores.lifecycle import delete_store
 from tests.factories import (
@@ -78,8 +78,8 @@ def make_world() -> World:
 
 def forget_cached() -> None:
     """Begin with empty caches and counters at nought."""
-    cache_regions._own.cache_clear()
-    cache_regions._server.cache_clear()
+    result_cache._own.cache_clear()
+    result_cache._server.cache_clear()
 
 
 def is_cached(result: SearchResult) -> bool:

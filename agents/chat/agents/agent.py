@@ -42,7 +42,7 @@ from rag.core.ports import ChatModel
 from rag.services.stores import find_stores, readable_stores
 from rag.services.threads import run_blocking, run_db
 from rag.services.tokens import count_tokens
-from rag.services.wiring.accounts import chat_for
+from rag.services.wiring.registry import chat_for
 
 MAX_STORES = 50
 # Supervisors under supervisors.

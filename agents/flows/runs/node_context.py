@@ -33,7 +33,7 @@ from rag.services.sources import SourceCall, SourceContext, SourceOutcome, run_s
 from rag.services.threads import run_blocking, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
-from rag.services.wiring.accounts import chat_for
+from rag.services.wiring.registry import chat_for
 
 if TYPE_CHECKING:
     from agents.flows.runs.event_log import RunEventLog

@@ -1,6 +1,7 @@
 """Authentication and rights of requests: API key or session to a Caller, rate limits counted.
 
-A refused key is left on the request, so that the 401 can say why.
+For django-ninja and Django REST framework alike. A refused key is left on the request, so that the
+401 can say why.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ from typing import Any, Literal, cast
 
 from django.http import HttpRequest
 from django.views.decorators.debug import sensitive_variables
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 
 from rag.core.errors import ForbiddenError, LimitError
 from rag.core.request_context import current_request
@@ -101,3 +106,77 @@ def _admit(request: HttpRequest, limit: RateLimit) -> None:
             limit=limit.limit,
             retry_after_s=limit.reset_s,
         )
+
+
+class KeyAuth(AuthBase):
+    """A key in the header; named so in the OpenAPI document."""
+
+    openapi_type = "http"
+    openapi_scheme = "bearer"
+    openapi_description = "A key made in the admin."
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        return authenticate(request, "key")
+
+
+class CookieAuth(AuthBase):
+    """Somebody who is signed in to the site."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = "sessionid"
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        return authenticate(request, "session")
+
+
+_ACTIONS = {"POST": "add", "PUT": "change", "PATCH": "change", "DELETE": "delete"}
+
+
+class CallerAuthentication(BaseAuthentication):  # type: ignore[misc]  # DRF has no types
+    """A key in the header, or somebody signed in to the site; ``request.auth`` is the Caller."""
+
+    def authenticate(self, request: Any) -> tuple[Any, Caller] | None:
+        """Return user and caller, None for strangers."""
+        caller = authenticate(request._request, "key", "session")
+        return None if caller is None else (caller.user, caller)
+
+    def authenticate_header(self, request: Any) -> str:
+        """Return what makes a refusal a 401."""
+        return "Bearer"
+
+
+class RightsPermission(BasePermission):  # type: ignore[misc]  # DRF has no types
+    """The key's right and, for changes, the model permission that the admin asks for too.
+
+    Which rows, the view's queryset says by Scope.
+    """
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        """Return False for strangers; raise ForbiddenError for a right that is missing."""
+        if not isinstance(request.auth, Caller):
+            return False
+        if request.method in SAFE_METHODS:
+            require_caller(request, "read")
+        else:
+            model, action = view.queryset.model._meta, _ACTIONS.get(request.method, "change")
+            require_caller(request, "write", f"{model.app_label}.{action}_{model.model_name}")
+        return True
+
+
+class CallerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the schema names the key and the cookie of the site: one of them is enough."""
+
+    target_class = CallerAuthentication
+    name = ["key", "cookie"]
+
+    def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:
+        """Return each scheme as an alternative."""
+        return [{name: []} for name in self.name]
+
+    def get_security_definition(self, auto_schema: Any) -> list[dict[str, str]]:
+        """Return both schemes."""
+        return [
+            {"type": "http", "scheme": "bearer", "description": "A key made in the admin."},
+            {"type": "apiKey", "in": "cookie", "name": "sessionid"},
+        ]

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import (
+    ObjectDoesNotExist,
     PermissionDenied,
     RequestDataTooBig,
     SuspiciousOperation,
     ValidationError,
 )
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
@@ -26,7 +27,6 @@ from ninja.errors import HttpError
 from ninja.errors import ValidationError as BodyError
 from rest_framework import exceptions
 
-from rag.api.http.database_errors import translate_database_error
 from rag.api.http.field_errors import flat_fields, pydantic_fields
 from rag.core import errors
 from rag.core.disk_full import is_disk_full
@@ -234,3 +234,22 @@ def _status(error: Exception) -> int | None:
     if isinstance(error, RequestDataTooBig):
         return 413
     return 400 if isinstance(error, _UNREADABLE) else None
+
+
+def translate_database_error(error: Exception) -> RAGError | None:
+    """Return what an error of Django's database layer means to whoever asked; it is logged."""
+    fault: RAGError | None = None
+    if isinstance(error, DataError):
+        fault = errors.InvalidInputError(
+            "The request holds a value that cannot be stored.",
+            hint="Look for control characters, and for numbers and dates that are out of range.",
+        )
+    elif isinstance(error, (IntegrityError, ObjectDoesNotExist)) or type(error) is DatabaseError:
+        # Django raises the bare class for a row that was deleted before it could be saved.
+        fault = errors.ConflictError(
+            "Somebody else changed or deleted this at the same moment.",
+            hint="Look at it again, and repeat what is still wanted.",
+        )
+    if fault is not None:
+        _log.warning("A request met the database: %s", type(error).__name__, exc_info=error)
+    return fault

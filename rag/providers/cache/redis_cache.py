@@ -1,26 +1,59 @@
-"""Redis cache: values shared by processes, in Redis or Valkey, with short timeouts.
+"""Redis cache: values shared by processes, in Redis or Valkey, with short timeouts and a breaker.
 
 Every call ends within milliseconds: a search must not wait for what was meant to save it time.
-Slower networks put ``?socket_timeout=0.05`` at the end of the URL.
+Slower networks put ``?socket_timeout=0.05`` at the end of the URL. Timeouts of sockets do not hold
+for the look-up of a name, which may take ten seconds when the server's entry, or the name server
+itself, has just gone, so look-ups are bounded here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from django_redis.pool import ConnectionFactory
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.connection import Connection, SSLConnection
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from rag.core.errors import ConfigurationError, ProviderError
-from rag.providers.cache.resolved_connection import connection_class
 
 # With what a busy process adds to it, less than 20 ms.
 TIMEOUT_S = 0.012
+# The addresses that a name last had, the one that answered first.
+_ADDRESSES: dict[str, list[str]] = {}
+_LOOKUPS: dict[str, threading.Event] = {}
+_LOCK = threading.Lock()
+
+
+class _Resolved(Connection):
+    """Connects to an address that the name has, or last had if that is not told in time."""
+
+    def _connect(self) -> Any:
+        name, failure = self.host, OSError(f"no address of {self.host} is known yet")
+        try:
+            for address in _addresses(name, self.socket_connect_timeout):
+                self.host = address
+                try:
+                    return super()._connect()  # type: ignore[no-untyped-call]
+                except OSError as error:
+                    failure = error
+                    _put_last(name, address)
+                    if isinstance(error, TimeoutError):
+                        break
+        finally:
+            self.host = name
+        raise failure
+
+
+class _ResolvedSSL(SSLConnection, _Resolved):
+    """The same under TLS, whose certificates are checked against the name."""
 
 
 class _OwnPools(ConnectionFactory):  # type: ignore[misc]
@@ -34,7 +67,8 @@ def connect(url: str) -> Redis:
 
     Raises ConfigurationError for what is no such URL.
     """
-    kind = connection_class(url)
+    # None leaves it to the library: Unix sockets.
+    kind = {"redis": _Resolved, "rediss": _ResolvedSSL}.get(url.partition("://")[0])
     options = {
         "SOCKET_TIMEOUT": TIMEOUT_S,
         "SOCKET_CONNECT_TIMEOUT": TIMEOUT_S,
@@ -57,11 +91,61 @@ def connect(url: str) -> Redis:
     return client
 
 
-class RedisCache:
-    """Keeps values in a server whose calls end soon; whatever fails is a ProviderError."""
+class CircuitBreaker:
+    """Refuses calls for ``open_s`` seconds after a failure, then lets one through as a probe.
 
-    def __init__(self, client: Redis) -> None:
+    While the probe is out all others are refused; it closes the breaker, or opens it anew.
+    """
+
+    def __init__(
+        self, *, open_s: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.open_s = open_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._retry_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the last call failed."""
+        return self._retry_at is not None
+
+    def allows(self) -> bool:
+        """Return whether to call now; who is allowed tells how it ended."""
+        if self._retry_at is None:
+            return True
+        with self._lock:
+            now = self._clock()
+            if self._retry_at is None or now < self._retry_at:
+                return self._retry_at is None
+            self._retry_at = now + self.open_s
+            return True
+
+    def failed(self) -> bool:
+        """Open; return whether it was closed before."""
+        with self._lock:
+            was_closed = self._retry_at is None
+            self._retry_at = self._clock() + self.open_s
+            return was_closed
+
+    def succeeded(self) -> bool:
+        """Close; return whether it was open before."""
+        if self._retry_at is None:
+            return False
+        with self._lock:
+            was_open, self._retry_at = self._retry_at is not None, None
+            return was_open
+
+
+class RedisCache:
+    """Keeps values in a server whose calls end soon; whatever fails is a ProviderError.
+
+    ``breaker`` is asked and told by whoever calls.
+    """
+
+    def __init__(self, client: Redis, breaker: CircuitBreaker | None = None) -> None:
         self._client = client
+        self.breaker = breaker or CircuitBreaker()
 
     def get(self, name: str) -> bytes | None:
         """Return the value that was set under ``name``, or None."""
@@ -105,7 +189,7 @@ class RedisCache:
         return {field.decode(): int(n) for field, n in counted.items()}
 
 
-@contextmanager
+@contextlib.contextmanager
 def _told() -> Iterator[None]:
     try:
         yield
@@ -113,3 +197,42 @@ def _told() -> Iterator[None]:
         raise ProviderError(
             "The cache in Redis failed: {reason}.", hint="Searches go on without it.", reason=error
         ) from error
+
+
+def _addresses(name: str, timeout_s: float | None) -> list[str]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, name)
+            return [name]
+    with _LOCK:
+        is_told = _LOOKUPS.get(name)
+        if is_told is None:
+            is_told = _LOOKUPS[name] = threading.Event()
+            # It ends when it ends: what it brings is there for the next connection.
+            threading.Thread(target=_look_up, args=(name, is_told), daemon=True).start()
+    is_told.wait(timeout_s)
+    with _LOCK:
+        return list(_ADDRESSES.get(name, ()))
+
+
+def _look_up(name: str, is_told: threading.Event) -> None:
+    found: list[str] = []
+    with contextlib.suppress(OSError, UnicodeError):
+        infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        found = list(dict.fromkeys(str(info[4][0]) for info in infos))
+    with _LOCK:
+        known = _ADDRESSES.get(name, [])
+        if found:
+            _ADDRESSES[name] = sorted(
+                found, key=lambda one: known.index(one) if one in known else -1
+            )
+        del _LOOKUPS[name]
+    is_told.set()
+
+
+def _put_last(name: str, address: str) -> None:
+    with _LOCK:
+        known = _ADDRESSES.get(name, [])
+        if address in known:
+            known.remove(address)
+            known.append(address)

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from django.db import connection
-
 from rag import models
 from rag.core.errors import ConfigurationError, NotFoundError
 from rag.core.hits import Hit
@@ -19,13 +17,14 @@ from rag.core.ports import FileFilter, IndexQuery
 from rag.models.outbox import WORDS
 from rag.providers.milvus.proposals import MAX_FILES, MOST, proposal_filter, propose
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.db.connections import release_db
+from rag.providers.postgres.db.connections import fetch_row, release_db
 from rag.providers.postgres.outbox.rows import recent_changes
 from rag.providers.postgres.outbox.switch import outbox_state
-from rag.providers.postgres.search.filters import filter_conditions, filter_values
 from rag.providers.postgres.search.hybrid import (
     CandidateLegs,
     candidates_per_leg,
+    filter_conditions,
+    filter_values,
     hybrid_search,
     term_weights,
 )
@@ -162,9 +161,7 @@ def _vector_leg(query: IndexQuery, leg: _Leg) -> str:
 
 def _passing(query: IndexQuery, leg: _Leg, ids: Sequence[int]) -> int:
     statement = _PASSING.format(table=leg.table, filters=filter_conditions(query, leg.store_ids))
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"ids": list(ids), **filter_values(query)})
-        return int(cursor.fetchone()[0])
+    return int(fetch_row(statement, {"ids": list(ids), **filter_values(query)})[0])
 
 
 def _worse(first: str, second: str) -> str:

@@ -27,7 +27,7 @@ from rag.services.answers.pipeline import AnswerJob, ChatJob
 from rag.services.gemini import gemini_file_search
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
-from rag.services.wiring.accounts import chat_for
+from rag.services.wiring.registry import chat_for
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.detect.mime_type import IMAGES
 from rag.stages.prompting.context import Context, build_context

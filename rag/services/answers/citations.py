@@ -22,7 +22,7 @@ from rag.stages.citing.citation_markers import Marker, read_markers
 from rag.stages.citing.list_sources import list_sources
 from rag.stages.citing.verify import AnswerWriter, verify_answer
 from rag.stages.prompting.context import Passage
-from rag.stages.ranking.merge import merge_neighbours
+from rag.stages.ranking.postprocess import merge_neighbours
 
 MAX_BIGINT = 2**63 - 1
 _PLACE = ("char_start", "char_end", "page_first", "page_last")

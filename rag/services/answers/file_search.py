@@ -26,7 +26,7 @@ from rag.services.gemini import gemini_file_search
 from rag.services.search import files_matching_metadata, retrieve
 from rag.services.stores import find_stores
 from rag.services.usage import check_budget
-from rag.services.wiring.accounts import chat_for
+from rag.services.wiring.registry import chat_for
 from rag.stages.citing.verify import Marks
 
 KIND = models.UsageRecord.Kind.FILE_SEARCH

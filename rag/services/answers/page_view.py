@@ -20,7 +20,7 @@ from rag.core.documents import PageImage
 from rag.core.errors import InvalidInputError, LimitError, NotFoundError
 from rag.core.hits import Hit
 from rag.providers.cache.memory_cache import MemoryCache
-from rag.providers.cache.single_flight import SingleFlight
+from rag.providers.cache.sealed_cache import SingleFlight
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.sandbox.page_renderer import PageRenderer
 from rag.services.answers.citations import pin_hits

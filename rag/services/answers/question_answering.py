@@ -22,7 +22,7 @@ from rag.services.answers.file_search import prepare_stores
 from rag.services.answers.gemini_answer import metadata_filter_text
 from rag.services.answers.pipeline import AnswerJob, run_job, store_job, stream_job
 from rag.services.search import retrieve, validated_query
-from rag.services.wiring.accounts import chat_for
+from rag.services.wiring.registry import chat_for
 from rag.stages.citing.verify import Marks
 
 AnswerPart = ChatReply | Citation | Answer

@@ -16,7 +16,7 @@ from rag.core.types import Citation, RetrievalSettings
 from rag.services.answers import answer_hits
 from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
 from rag.services.search import override_space, retrieve
-from rag.services.wiring.accounts import chat_for
+from rag.services.wiring.registry import chat_for
 
 
 def evaluate_answers(

@@ -5,20 +5,24 @@ It never sees more than the caller's Scope and never writes but to the query log
 
 from __future__ import annotations
 
-from rag.services.search.cache_regions import cache_region
 from rag.services.search.confidence import (
     calibrated_similarity,
     filter_by_threshold,
     lexical_overlap,
 )
-from rag.services.search.engine import validated_query
-from rag.services.search.query_log import log_citations, log_query, purge_queries
-from rag.services.search.reranking import (
+from rag.services.search.engine import (
+    files_matching_metadata,
+    override_space,
+    resolve_targets,
+    validated_query,
+)
+from rag.services.search.postprocessing import (
     apply_ranking_answer,
     ranking_request,
     ranks_without_chat,
     rerank_hits,
 )
+from rag.services.search.query_log import log_citations, log_query, purge_queries
+from rag.services.search.result_cache import cache_region
 from rag.services.search.retrieval import retrieve
 from rag.services.search.smart_retriever import SmartRetriever
-from rag.services.search.targets import files_matching_metadata, override_space, resolve_targets

@@ -82,10 +82,12 @@ def filter_by_threshold(
     A hit of a source that tells no score passes and is taken for sure. ``models_of`` maps a store
     to the embedding model that its hits were found with; without it the stores are read.
     """
-    scales = _scales(_live_models(hits) if models_of is None else models_of)
+    known = _live_models(hits) if models_of is None else models_of
+    scales = {pk: _scale(model) for pk, model in known.items()}
     kept, best = [], 0.0
     for hit in hits:
-        similarity = _similarity_of(hit, scales)
+        scale, cosine = scales.get(hit.store_id or 0, IDENTITY), hit.vector.score
+        similarity = 0.0 if cosine is None else _interpolate(scale, cosine)
         words = hit.lexical.score or 0.0
         is_told = hit.vector.score is not None or hit.lexical.score is not None
         passes = similarity >= vector_threshold or (words > 0 and words >= bm25_threshold)
@@ -108,22 +110,11 @@ def _live_models(hits: Sequence[Hit]) -> dict[int, str]:
     return {pk: model or "" for pk, model in rows}
 
 
-def _scales(models_of: Mapping[int, str]) -> dict[int | None, Scale]:
-    return {pk: _scale(model) for pk, model in models_of.items()}
-
-
 def _scale(model: str) -> Scale:
     own = conf().likeness.get(model)
     if own:
         return [(float(cosine), float(similarity)) for cosine, similarity in own]
     return SCALES.get(model.partition(":")[0], IDENTITY)
-
-
-def _similarity_of(hit: Hit, scales: dict[int | None, Scale]) -> float:
-    cosine = hit.vector.score
-    if cosine is None:
-        return 0.0
-    return _interpolate(scales.get(hit.store_id, IDENTITY), cosine)
 
 
 def _interpolate(scale: Scale, cosine: float) -> float:

@@ -1,6 +1,7 @@
-"""Search engine: scope, query vectors and one hybrid statement, for ``retrieve`` alone.
+"""Search engine: targets and filters of a scope, query vectors and one hybrid statement.
 
-It follows its settings to the letter: no analysis, no reranking, no cache and no log.
+For ``retrieve`` alone. It follows its settings to the letter: no analysis, no reranking, no cache
+of results and no log.
 """
 
 from __future__ import annotations
@@ -8,28 +9,38 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.core.exceptions import EmptyResultSet
+from django.db.models import Case, Count, Exists, F, OuterRef, Subquery, Sum, Value, When
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import LessThanOrEqual
+from numpy.typing import NDArray
 
 from rag import models
 from rag.core import metrics
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError
+from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.core.ports import FileFilter, IndexQuery
+from rag.core.ports import FileFilter, IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres.db.connections import release_db
-from rag.services.search.cache_regions import cache_region
-from rag.services.search.targets import file_filter, resolve_targets
+from rag.providers.postgres.db.connections import fetch_planned, release_db
+from rag.providers.postgres.search.index import MAX_EXACT
+from rag.providers.postgres.search.metadata import metadata_condition
+from rag.providers.postgres.vectors.spaces import VALID_INDEXES, index_name, valid_indexes
+from rag.services.search.result_cache import cache_region
+from rag.services.usage import MeteredEmbedder
 from rag.services.wiring import registry as wiring
+from rag.stages.ranking.metadata_filter import parse_metadata_filter
 from rag.stages.text.terms import content_terms, is_han, is_identifier, short_han_phrase
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # The same text has the same vector for ever; what nobody asks for any more still has to go.
 VECTOR_TTL_S = 30 * 86400.0
@@ -60,7 +71,7 @@ def run_search(
 
     Mode auto asks both legs. ``files`` alone are found, past the settings' filters.
     """
-    timer = _StageTimer()
+    timer = StageTimer()
     targets = resolve_targets(stores=stores, scope=scope)
     timer.end("access")
     mode = "hybrid" if settings.mode == "auto" else settings.mode
@@ -106,7 +117,7 @@ def embed_query(*, space_id: int, query: str) -> NDArray[np.float32]:
     region.count("misses" if found is None else "hits")
     if found is not None and len(found) == 4 * embedder.dim:
         return np.frombuffer(found, "<f4").astype(np.float32)
-    if not wiring.is_local_model(model_id=embedder.id):
+    if isinstance(embedder, MeteredEmbedder):
         # A service may take a minute to answer; a connection held so long is missed by others.
         release_db()
     vector = embedder.embed_query(query)
@@ -124,14 +135,145 @@ def _lexical_query(query: str) -> dict[str, Any]:
     }
 
 
-class _StageTimer:
+class StageTimer:
+    """Milliseconds of each stage of a search, and of all."""
+
     def __init__(self) -> None:
         self._began = self._last = time.perf_counter()
         self._ms: dict[str, float] = {}
 
     def end(self, name: str) -> None:
+        """Note the stage that ends now; it began where the one before it ended."""
         now = time.perf_counter()
         self._ms[name], self._last = (now - self._last) * 1e3, now
 
     def elapsed_ms(self) -> dict[str, float]:
+        """Return the stages that have ended, and the time since the beginning as ``total``."""
         return {**self._ms, "total": (time.perf_counter() - self._began) * 1e3}
+
+
+_SPACES: ContextVar[dict[int, dict[str, Any]] | None] = ContextVar("searched_spaces", default=None)
+
+
+@contextmanager
+def override_space(*, store_id: int, space_id: int | None) -> Iterator[None]:
+    """Let ``search`` look at the store's vectors in ``space_id`` while the block runs; None: live.
+
+    Only the calling thread or task is meant. Raises NotFoundError for a space that is not there.
+    """
+    if space_id is None:
+        yield
+        return
+    space = models.EmbeddingSpace.objects.filter(pk=space_id).first()
+    if space is None:
+        raise NotFoundError("There is no space {id}.", id=space_id)
+    place = {
+        "space_id": space.pk,
+        "dim": space.dim,
+        "model": space.model,
+        "has_hnsw": index_name(space.pk) in valid_indexes(),
+    }
+    token = _SPACES.set({**(_SPACES.get() or {}), store_id: place})
+    try:
+        yield
+    finally:
+        _SPACES.reset(token)
+
+
+# More files are not named to the index, which looks each one up then.
+MAX_NAMED = 2000
+
+
+def resolve_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[StoreTarget]:
+    """Return the readable ones of ``stores``, in the space that ``override_space`` may name."""
+    try:
+        statement = _statement(tuple(store.pk for store in stores), scope)
+    except EmptyResultSet:
+        # A scope that is limited to no store at all.
+        return []
+    rows = fetch_planned(*statement)
+    targets = [
+        StoreTarget(
+            store_id=pk,
+            space_id=space_id,
+            dim=dim,
+            n_chunks=n_chunks,
+            sees_restricted=is_editable,
+            share=n_chunks / int(total) if total else 1.0,
+            has_hnsw=index_name(space_id) in ready,
+            has_partial=index_name(space_id, pk) in ready,
+            model=model,
+        )
+        for pk, space_id, dim, n_chunks, is_editable, total, model, ready in rows
+    ]
+    moved = _SPACES.get() or {}
+    return [
+        replace(target, **place, has_partial=False, share=1.0)
+        if (place := moved.get(target.store_id)) and place["space_id"] != target.space_id
+        else target
+        for target in targets
+    ]
+
+
+# Putting the statement together takes three times as long as running it.
+@lru_cache(maxsize=1024)
+def _statement(store_ids: tuple[int, ...], scope: Scope) -> tuple[str, tuple[Any, ...]]:
+    total = (
+        models.Store.objects.filter(space=OuterRef("space"))
+        .values("space")
+        .annotate(total=Sum("n_chunks"))
+        .values("total")
+    )
+    editable = models.Store.objects.editable(scope).filter(pk=OuterRef("pk"))
+    rows = (
+        models.Store.objects.readable(scope)
+        .filter(pk__in=store_ids)
+        .annotate(
+            dim=F("space__dim"),
+            is_editable=Exists(editable),
+            total=Coalesce(Subquery(total), Value(0)),
+            model=F("space__model"),
+            ready=RawSQL(VALID_INDEXES, []),
+        )
+        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total", "model", "ready")
+    )
+    return rows.query.sql_with_params()
+
+
+def file_filter(*, store_ids: Sequence[int], settings: RetrievalSettings) -> FileFilter | None:
+    """Return the files that the settings' filters leave, None where that is for the index.
+
+    Few are named; of many no more is asked than that they are many.
+    """
+    if not settings.metadata and not settings.content_types:
+        return None
+    files = models.File.objects.filter(store_id__in=store_ids, n_chunks__gt=0)
+    if settings.metadata:
+        files = files.filter(metadata__contains=dict(settings.metadata))
+    if settings.content_types:
+        files = files.filter(content_type__in=settings.content_types)
+    # Each has a chunk, so more of them are too many for an exact search.
+    some = files.order_by().values("pk", "n_chunks")[: MAX_EXACT + 1]
+    n_chunks, ids = Sum("n_chunks", default=0), ArrayAgg("pk", default=[])
+    # A graph finds little of what a rare type leaves; few files are searched exactly instead.
+    named = [When(LessThanOrEqual(n_chunks, MAX_EXACT), then=ids)]
+    if settings.metadata:
+        named.append(When(LessThanOrEqual(Count("pk"), MAX_NAMED), then=ids))
+    found = some.aggregate(n=n_chunks, ids=Case(*named))
+    return None if found["ids"] is None else FileFilter(found["ids"], found["n"])
+
+
+def files_matching_metadata(*, text: str, stores: Sequence[models.Store]) -> FileFilter | None:
+    """Return the files whose metadata pass a filter such as ``lang = "zh"``; None for no filter.
+
+    Raises InvalidInputError for one that cannot be read.
+    """
+    if not text.strip():
+        return None
+    test = parse_metadata_filter(text)
+    files = models.File.objects.filter(store__in=stores, n_chunks__gt=0)
+    if (condition := metadata_condition(test)) is not None:
+        files = files.filter(condition)
+    rows = files.values_list("pk", "metadata", "n_chunks").iterator()
+    kept = {pk: n for pk, metadata, n in rows if test(metadata)}
+    return FileFilter(list(kept), sum(kept.values()))

@@ -1,17 +1,31 @@
-"""Postprocessing of hits: near-duplicates go, neighbours merge, no file takes all places."""
+"""Postprocessing of hits: near-duplicates go, neighbours merge, files mix, a reranker scores anew.
+
+Rerankers are a chat model (listwise), another plugin, or mixed: the model's score and the vector's,
+half and half. One that fails leaves the order.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from django.db import connection
-
+from rag.conf import conf
+from rag.core.errors import ProviderError
 from rag.core.hits import Hit
+from rag.core.ports import ChatRequest
 from rag.core.types import RetrievalSettings
-from rag.services.search.reranking import rerank_pool_size
-from rag.stages.ranking.diversify import diversify, drop_duplicates, widen_top_k
-from rag.stages.ranking.merge import MAX_GAP, merge_neighbours
+from rag.providers.postgres.db.connections import fetch_rows, release_db
+from rag.services.wiring import registry as wiring
+from rag.services.wiring.rerankers import listwise_request, listwise_scores
+from rag.stages.ranking.postprocess import (
+    MAX_GAP,
+    diversify,
+    drop_duplicates,
+    merge_neighbours,
+    widen_top_k,
+)
+from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS, MAX_TEXTS
 
 # All texts between neighbours by one statement, whichever files they are in.
 _READ = """
@@ -82,6 +96,107 @@ class _Canonical:
 
 
 def _read(runs: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
-    with connection.cursor() as cursor:
-        cursor.execute(_READ, [list(column) for column in zip(*runs, strict=True)])
-        return {(file_id, first): text for file_id, first, text in cursor.fetchall()}
+    return {
+        (file_id, first): text
+        for file_id, first, text in fetch_rows(
+            _READ, [list(column) for column in zip(*runs, strict=True)]
+        )
+    }
+
+
+TIMEOUT_S = 15.0
+MODEL_WEIGHT = 0.5
+
+
+def rerank_hits(
+    *, query: str, hits: Sequence[Hit], method: str, model: str = "", timeout_s: float = TIMEOUT_S
+) -> tuple[Hit, ...]:
+    """Return all hits, the first 20 in the order of ``method``: mixed, or a reranker's name.
+
+    ``model`` is the chat model of llm, and of mixed where no endpoint is set up; empty takes the
+    configured one. A hit's ``score`` becomes its relevance. Raises ConfigurationError where there
+    is nobody to rank, ProviderError and ProviderTimeoutError; an answer that is no ranking is a
+    ProviderError, so that the order stays.
+    """
+    if len(hits) < 2:
+        return tuple(hits)
+    release_db()
+    name = _reranker_of(method)
+    reranker = wiring.reranker(name, {"model": model} if name == "llm" else {})
+    texts = [hit.text[: 4 * MAX_CHARACTERS] for hit in hits[:MAX_TEXTS]]
+    scores = reranker.rerank(query, texts, timeout_s=timeout_s)
+    if len(scores) != len(texts):
+        raise ProviderError("The reranker “{name}” gave no score for each text.", name=name)
+    return reorder_by_scores(hits=hits, scores=scores, method=method)
+
+
+def _reranker_of(method: str) -> str:
+    if method != "mixed":
+        return method
+    return "endpoint" if conf().rerank_url else "llm"
+
+
+def ranks_without_chat(*, method: str) -> bool:
+    """Return whether an endpoint or another plugin ranks, and no chat model."""
+    return _reranker_of(method) != "llm"
+
+
+def ranking_request(
+    *, query: str, hits: Sequence[Hit], model: str = "", timeout_s: float = TIMEOUT_S
+) -> ChatRequest:
+    """Return what a chat model is asked to rank; ConfigurationError for one that only quotes."""
+    texts = [hit.text for hit in hits[:MAX_TEXTS]]
+    return listwise_request(query=query, texts=texts, model=model, timeout_s=timeout_s)
+
+
+def apply_ranking_answer(*, answer: str, hits: Sequence[Hit], method: str) -> tuple[Hit, ...]:
+    """Return the hits as a chat model's answer ranks them; ProviderError when it does not."""
+    scores = listwise_scores(answer=answer, n_texts=len(hits[:MAX_TEXTS]))
+    return reorder_by_scores(hits=hits, scores=scores, method=method)
+
+
+def reorder_by_scores(
+    *, hits: Sequence[Hit], scores: Sequence[float], method: str
+) -> tuple[Hit, ...]:
+    """Return the hits by their scores, equal ones as they were; those without a score follow."""
+    values = list(scores)
+    if method == "mixed":
+        vectors = [hit.vector.score or 0.0 for hit in hits[: len(values)]]
+        low, high = min(vectors), max(vectors)
+        width = (high - low) or 1.0
+        values = [
+            MODEL_WEIGHT * score + (1 - MODEL_WEIGHT) * (vector - low) / width
+            for score, vector in zip(values, vectors, strict=True)
+        ]
+    order = sorted(range(len(values)), key=lambda number: -values[number])
+    best = [replace(hits[number], score=round(values[number], 6)) for number in order]
+    found = [*best, *hits[len(values) :]]
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(found, start=1))
+
+
+FAILED = "failed"
+log = logging.getLogger(__name__)
+
+
+def rerank_pool_size(*, top_k: int, settings: RetrievalSettings) -> int:
+    """Return how many hits are wanted of the index, so that ``top_k`` can be chosen of them."""
+    return top_k if settings.rerank == "none" else max(top_k, settings.rerank_top_k)
+
+
+def rerank_by_settings(
+    *, query: str, hits: Sequence[Hit], settings: RetrievalSettings
+) -> tuple[list[Hit], str]:
+    """Return the hits, the first ``rerank_top_k`` of them ranked again, and by whom.
+
+    Whoever fails or answers with no ranking leaves the order as it is: ``failed``. Raises
+    ConfigurationError where there is nobody to rank.
+    """
+    if settings.rerank == "none":
+        return list(hits), ""
+    best, rest = hits[: settings.rerank_top_k], hits[settings.rerank_top_k :]
+    try:
+        ranked = rerank_hits(query=query, hits=best, method=settings.rerank)
+    except ProviderError as error:
+        log.warning("Hits stay as found, ranking again (%s) failed: %s", settings.rerank, error)
+        return list(hits), FAILED
+    return [*ranked, *rest], settings.rerank

@@ -1,4 +1,4 @@
-"""Query analysis: intent, complexity, entities and keywords, by rules or by a chat model.
+"""Query analysis: intent, entities with their content types, by rules or by a chat model.
 
 The model of RAG_ANALYSIS_MODEL has the rules behind it: no search fails or waits for it.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 from rag import models
 from rag.conf import conf
+from rag.core.access import Scope
 from rag.core.analysis import CONTENT_TYPES, QueryAnalysis
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, ProviderTimeoutError
@@ -122,3 +123,38 @@ def _schema_options(chat: ChatModel) -> dict[str, Any]:
         schema = {"name": "query_analysis", "strict": True, "schema": SCHEMA}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
     return {}
+
+
+DEFAULT_CONTENT_TYPES = {
+    "character": ("character", "character_relation"),
+    "outline": ("outline",),
+    "chapter": ("outline",),
+}
+
+
+def content_types_for_entities(
+    *, analysis: QueryAnalysis, stores: Sequence[models.Store], scope: Scope
+) -> tuple[str, ...]:
+    """Return the content types that the query's entities stand for, as far as files have them.
+
+    For each entity type: what a store's vocabulary names under “content_types:<type>”, else the
+    usual mapping (character, outline, chapter), else a content type of the same name. Only files
+    that ``scope`` may read count.
+    """
+    wanted: dict[str, None] = {}
+    for kind in dict.fromkeys(entity.type for entity in analysis.entities):
+        own = [name for store in stores for name in _mapped(store, kind)]
+        wanted |= dict.fromkeys(own or DEFAULT_CONTENT_TYPES.get(kind, (kind,)))
+    if not wanted or not stores:
+        return ()
+    files = models.File.objects.readable(scope).filter(
+        store_id__in=[store.pk for store in stores], content_type__in=list(wanted)
+    )
+    there = set(files.order_by().values_list("content_type", flat=True).distinct())
+    return tuple(name for name in wanted if name in there)
+
+
+def _mapped(store: models.Store, kind: str) -> list[str]:
+    vocabulary = store.vocabulary if isinstance(store.vocabulary, dict) else {}
+    names = vocabulary.get(f"{CONTENT_TYPES}{kind}")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -13,7 +13,7 @@ from typing import Any
 from rag import models
 from rag.core.access import Scope
 from rag.core.types import Citation, SearchResult
-from rag.providers.postgres.write.fast_insert import insert_without_fsync
+from rag.providers.postgres.db.connections import insert_without_fsync
 
 
 def purge_queries(*, user_id: int, queries: Sequence[str]) -> int:

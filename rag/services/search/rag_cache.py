@@ -17,8 +17,7 @@ from redis import Redis
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.search.generations import bump_generation, read_states
-from rag.services.search.cache_regions import cache_region
-from rag.services.search.result_cache import CacheKey, search_cache_key
+from rag.services.search.result_cache import CacheKey, cache_region, search_cache_key
 from rag.services.stores import find_stores
 
 Results = Sequence[Mapping[str, Any]]
@@ -83,8 +82,8 @@ class RAGCache:
 
     def counters(self) -> dict[str, dict[str, int] | None]:
         """Return hits, misses, bypasses and errors of this process, and of all (None: unknown)."""
-        everybody = self._region.count_all()
-        return {"process": self._region.counters.own(), "all": everybody}
+        everybody = self._region.totals()
+        return {"process": self._region.own(), "all": everybody}
 
     def _question(self, query: str, project_id: str, types: Sequence[str] | None) -> object:
         return self, query, project_id, tuple(sorted(types or ()))

@@ -1,5 +1,7 @@
 """Result cache: retrieval, answered from what an equal one found in the same store states.
 
+Results and query vectors are kept in this process and in Redis where one is set up.
+
 The generations of the stores are read first and the search runs then: what is kept under a state
 was found in it or in a newer one, and a newer one has another key. So a cached result is never
 older than a search that began when this one did.
@@ -16,18 +18,51 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings as django_settings
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from redis import Redis
+
 from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.providers.cache.dataclass_json import from_json, to_json
+from rag.providers.cache.memory_cache import MemoryCache
+from rag.providers.cache.redis_cache import RedisCache, connect
+from rag.providers.cache.sealed_cache import Seal, SealedCache
+from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.search.generations import StoreState, read_states
-from rag.services.search.cache_regions import cache_region
 from rag.stages.text.terms import VERSION
 
+# Entries and bytes that one process keeps of each kind.
+CAPACITY = {"results": (10_000, 32_000_000), "vectors": (20_000, 32_000_000)}
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PARTS = ("core", "models", "providers", "services", "stages")
+
+
+def cache_region(kind: str, redis_client: Redis | None = None) -> SealedCache:
+    """Return the cache of ``results`` or ``vectors``: in Redis where one is set up, and here."""
+    secret = django_settings.SECRET_KEY
+    if redis_client is not None:
+        return _make(kind, RedisCache(redis_client), secret)
+    return _own(kind, conf().redis_url, secret)
+
+
+@lru_cache(maxsize=8)
+def _own(kind: str, redis_url: str, secret: str) -> SealedCache:
+    return _make(kind, _server(redis_url) if redis_url else None, secret)
+
+
+@lru_cache(maxsize=4)
+def _server(redis_url: str) -> RedisCache:
+    # One breaker for all kinds: a search that meets a frozen server waits once, not once a kind.
+    return RedisCache(connect(redis_url))
+
+
+def _make(kind: str, far: RedisCache | None, secret: str) -> SealedCache:
+    max_items, max_bytes = CAPACITY[kind]
+    near = MemoryCache(max_items=max_items, max_bytes=max_bytes)
+    return SealedCache(near, far, seal=Seal(secret, kind), before_wait=release_db)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +171,28 @@ def fetch_result(key: CacheKey | None, work: Callable[[], SearchResult]) -> Sear
     def find() -> tuple[bytes, float]:
         fresh.append(work())
         result = replace(fresh[0], query="", timings_ms={})
-        return to_json(result), 0.0 if _is_degraded(result) else key.ttl_s
+        return write_result(result), 0.0 if _is_degraded(result) else key.ttl_s
 
     found = cache_region("results").fetch(key.payload, find)
-    return fresh[0] if fresh else from_json(SearchResult, found) or work()
+    return fresh[0] if fresh else read_result(found) or work()
+
+
+@lru_cache(maxsize=1)
+def _codec() -> TypeAdapter[list[SearchResult]]:
+    return TypeAdapter(list[SearchResult], config=ConfigDict(ser_json_inf_nan="constants"))
+
+
+def write_result(result: SearchResult) -> bytes:
+    """Return a result as JSON; what has its default is left out."""
+    return _codec().dump_json([result], exclude_defaults=True)
+
+
+def read_result(raw: bytes) -> SearchResult | None:
+    """Return what ``write_result`` was given, or None for what is no result."""
+    try:
+        return _codec().validate_json(raw)[0]
+    except (ValidationError, IndexError):
+        return None
 
 
 def _is_degraded(result: SearchResult) -> bool:

@@ -15,16 +15,24 @@ from typing import Literal
 from rag import models
 from rag.core.access import Scope
 from rag.core.analysis import QueryAnalysis
+from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.search.confidence import search_confidence
-from rag.services.search.engine import Candidates, run_search, validated_query
-from rag.services.search.postprocessing import PostprocessedHits, postprocess_hits
-from rag.services.search.query_analysis import QueryAnalyzer, merged_vocabulary
+from rag.services.search.engine import Candidates, StageTimer, run_search, validated_query
+from rag.services.search.postprocessing import (
+    PostprocessedHits,
+    postprocess_hits,
+    rerank_by_settings,
+    rerank_pool_size,
+)
+from rag.services.search.query_analysis import (
+    QueryAnalyzer,
+    content_types_for_entities,
+    merged_vocabulary,
+)
 from rag.services.search.query_log import log_query
-from rag.services.search.reranking import rerank_by_settings, rerank_pool_size
 from rag.services.search.result_cache import fetch_result, normalize_query, retrieval_key
-from rag.services.search.targets import check_searchable, content_types_for_entities
 from rag.services.stores import stores_with_vocabulary
 
 MAX_CANDIDATES = 200
@@ -61,7 +69,11 @@ def retrieve(
     is cached and logged, an ``answer`` cached and logged by whoever writes it, a ``test`` logged,
     an ``evaluation`` neither. Raises InvalidInputError for an empty query and a store at Gemini.
     """
-    check_searchable(stores=stores)
+    if not stores:
+        raise InvalidInputError("No store was chosen.", hint="Name at least one.")
+    for store in stores:
+        # One at Gemini tells no ranks.
+        store.require_local()
     return run_retrieval(
         RetrievalRequest(
             query=query,
@@ -108,23 +120,23 @@ class _Search:
 
 
 def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
-    started, query, settings = time.perf_counter(), request.query, request.settings
+    timer, query, settings = StageTimer(), request.query, request.settings
     known = stores_with_vocabulary(stores=request.stores, scope=request.scope)
     analysis = QueryAnalyzer().analyze(query, vocabulary=merged_vocabulary(stores=known))
     types = settings.content_types or content_types_for_entities(
         analysis=analysis, stores=known, scope=request.scope
     )
-    analyzed = time.perf_counter()
+    timer.end("analyze")
     search = _search(request, analysis, tuple(types))
-    searched = time.perf_counter()
+    timer.end("search")
     top_k = settings.top_k or analysis.top_k
     post = postprocess_hits(query=query, hits=search.found.hits, top_k=top_k, settings=settings)
-    refined = time.perf_counter()
+    timer.end("refine")
     ranked, reranker = rerank_by_settings(query=query, hits=post.hits, settings=settings)
+    if reranker:
+        timer.end("rerank")
     hits = tuple(ranked[: post.top_k])
-    reranked = time.perf_counter()
     confidence = search_confidence(query=query, hits=hits, models_of=search.found.models_of)
-    ended = time.perf_counter()
     return SearchResult(
         query,
         hits,
@@ -132,14 +144,7 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
         post.top_k,
         settings.hash,
         search.found.routes,
-        timings_ms={
-            **search.found.timings_ms,
-            "analyze": (analyzed - started) * 1e3,
-            "search": (searched - analyzed) * 1e3,
-            "refine": (refined - searched) * 1e3,
-            **({"rerank": (reranked - refined) * 1e3} if reranker else {}),
-            "total": (ended - started) * 1e3,
-        },
+        timings_ms={**search.found.timings_ms, **timer.elapsed_ms()},
         analysis=analysis,
         rerank=reranker,
         confidence=confidence,

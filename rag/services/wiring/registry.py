@@ -1,10 +1,11 @@
-"""Provider registry: the one map from model names to provider classes."""
+"""Provider registry: the one map from model names to providers, metered on usage accounts."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from rag.core.access import Scope
 from rag.core.errors import ConfigurationError, InvalidInputError, RAGError, UnknownNameError
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, Embedder, Parser, Reranker, SearchIndex
+from rag.core.request_context import current_account
 from rag.core.splitters import Splitter
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.server import TOKEN_SETTING, URI_SETTING, MilvusServer
@@ -106,7 +108,13 @@ def _chat_model(name: str) -> ChatModel:
     provider, model = _split_name(name)
     endpoints = conf().chat_endpoints
     if provider in endpoints:
-        return MeteredChat(named_endpoint(provider, model))
+        # The SDK is heavy and belongs to these models alone.
+        from rag.providers.openai_compatible.chat import OpenAICompatibleChatModel
+
+        given = endpoints[provider]
+        made = OpenAICompatibleChatModel(model, given.get("base_url", ""), given.get("api_key", ""))
+        made.id = name
+        return MeteredChat(made)
     if provider not in (known := list(PLUGINS.names("chat"))):
         raise UnknownNameError("chat provider", provider, [*known, *endpoints])
     found = configured_plugin(kind="chat", name=provider)
@@ -149,7 +157,10 @@ def splitter_id() -> str:
 @lru_cache(maxsize=1)
 def index() -> SearchIndex:
     """Return what finds chunks."""
-    makers: dict[str, Callable[[], SearchIndex]] = {"postgres": PostgresIndex, "milvus": milvus}
+    makers: dict[str, Callable[[], SearchIndex]] = {
+        "postgres": PostgresIndex,
+        "milvus": lambda: MilvusIndex(milvus_server()),
+    }
     provider = conf().search_provider
     if provider not in makers:
         raise UnknownNameError("search provider", provider, makers)
@@ -162,19 +173,6 @@ def reranker(name: str, options: Mapping[str, Any] | None = None) -> Reranker:
     return MeteredReranker(found) if getattr(found, "is_remote", False) else found
 
 
-def named_endpoint(provider: str, model: str) -> ChatModel:
-    """Return a model behind one of the endpoints that the installation has given a name."""
-    # The SDK is heavy and belongs to this provider alone.
-    from rag.providers.openai_compatible.chat import OpenAICompatibleChatModel
-
-    endpoint = conf().chat_endpoints[provider]
-    made = OpenAICompatibleChatModel(
-        model, endpoint.get("base_url", ""), endpoint.get("api_key", "")
-    )
-    made.id = f"{provider}:{model}"
-    return made
-
-
 def embedding_models(*, scope: Scope) -> list[str]:
     """Return the configured model first, then those of the stores that ``scope`` may read."""
     stores = models.Store.objects.readable(scope).exclude(space=None)
@@ -185,11 +183,6 @@ def embedding_models(*, scope: Scope) -> list[str]:
 def model_of_script(*, script: Mapping[str, Any], name: str) -> ChatModel:
     """Return the model of a script at hand; raise InvalidInputError for a wrong one."""
     return ScriptedChatModel(Script.from_dict(script, name=name), name)
-
-
-def milvus() -> SearchIndex:
-    """Return the search by what the configured Milvus proposes."""
-    return MilvusIndex(milvus_server())
 
 
 def is_milvus() -> bool:
@@ -223,3 +216,32 @@ def warm_up() -> None:
         embedder().embed_query("warm")
     except RAGError as error:
         logger.warning("The embedding model is not ready: %s", error)
+
+
+def chat_for(
+    *, scope: Scope, kind: str, model: str = "", stores: Sequence[Any] = (), agent: str = ""
+) -> ChatModel:
+    """Return ``provider:model`` (empty: the configured one), paid for by a scope's user or key.
+
+    ``kind`` is of ``UsageRecord.Kind``. A question to several stores is on the first one's account.
+    """
+    found = chat_model(model)
+    payer = replace(current_account(), kind=kind)
+    if stores:
+        payer = replace(payer, store_id=stores[0].pk)
+    if agent:
+        payer = replace(payer, agent=agent)
+    if scope.user_id is not None or scope.key_id is not None:
+        payer = payer.of(scope)
+    return MeteredChat(found.model if isinstance(found, MeteredChat) else found, payer)
+
+
+def embedder_for(*, store: models.Store) -> Embedder:
+    """Return the embedder of a store's live space; what it costs is on the store's account.
+
+    It may be used on threads that know nothing of the caller.
+    """
+    found = embedder_of(store.live_space_id)
+    if not isinstance(found, MeteredEmbedder):
+        return found
+    return MeteredEmbedder(found.model, replace(current_account(), store_id=store.pk))

@@ -25,8 +25,7 @@ from rag.stages.query.cues import (
     YES_OR_NO,
 )
 from rag.stages.query.entities import Mention, find_mentions
-from rag.stages.text.stop_words import ASKING_HOW, STOP_WORDS
-from rag.stages.text.terms import segment_han
+from rag.stages.text.terms import ASKING_HOW, STOP_WORDS, segment_han
 
 MAX_KEYWORDS = 32
 _RUN = re.compile(

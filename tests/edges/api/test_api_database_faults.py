@@ -10,8 +10,7 @@ from django.http import HttpRequest
 
 from rag import models
 from rag.api.file_search.errors import to_sentence
-from rag.api.http.database_errors import translate_database_error
-from rag.api.http.errors import map_error
+from rag.api.http.errors import map_error, translate_database_error
 from rag.core.errors import ConflictError, InvalidInputError
 from tests.edges.api_client import client_for, error_of
 from tests.factories import StoreFactory, UserFactory

@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse, HttpResponseNotAllowed, JsonResponse, StreamingHttpResponse
 from django.test import AsyncClient, RequestFactory
 
-from project.envelope import envelope
+from project.middleware import ApiEnvelope
 from rag.services.access.api_keys import create_key
 from rag.services.access.rate_limits import RateLimit
 from tests.edges.api_client import error_of
@@ -24,12 +24,12 @@ def answered(response: Any, path: str = "/api/x", is_async: bool = False, quota:
     if quota is not None:
         request.rag_quota = quota
     if not is_async:
-        return envelope(lambda request: response)(request)
+        return ApiEnvelope(lambda request: response)(request)
 
     async def respond(request: Any) -> Any:
         return response
 
-    made: Any = envelope(respond)
+    made: Any = ApiEnvelope(respond)
     return asyncio.run(made(request))
 
 

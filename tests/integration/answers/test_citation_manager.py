@@ -17,7 +17,7 @@ from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.services.answers.citations import CitationManager, pin_hits
 from rag.services.chunks.add import delete_chunks
-from rag.stages.ranking.merge import merge_neighbours
+from rag.stages.ranking.postprocess import merge_neighbours
 from tests.factories import FileFactory, GroupFactory, StoreFactory, publish
 
 pytestmark = pytest.mark.django_db

@@ -12,12 +12,10 @@ import pytest
 
 from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.ports import Cache
-from rag.providers.cache import resolved_connection
-from rag.providers.cache.circuit_breaker import CircuitBreaker
-from rag.providers.cache.counters import CacheCounters
+from rag.providers.cache import redis_cache
 from rag.providers.cache.memory_cache import MemoryCache
-from rag.providers.cache.redis_cache import TIMEOUT_S, RedisCache, connect
-from rag.providers.cache.tiered_cache import TieredCache
+from rag.providers.cache.redis_cache import TIMEOUT_S, CircuitBreaker, RedisCache, connect
+from rag.providers.cache.sealed_cache import Seal, SealedCache
 from tests.contract_cache import CacheContract
 from tests.contracts import at_once
 from tests.fakes.valkey_server import OwnValkey
@@ -49,6 +47,10 @@ def patient(server: OwnValkey) -> RedisCache:
     return RedisCache(connect(f"{server.url}?socket_timeout=5&socket_connect_timeout=5"))
 
 
+def sealed(far: RedisCache | None = None, purpose: str = "test") -> SealedCache:
+    return SealedCache(memory(), far, seal=Seal("secret", purpose))
+
+
 class TestMemoryCache(CacheContract):
     @pytest.fixture
     def cache(self) -> Cache:
@@ -61,37 +63,35 @@ class TestRedisCache(CacheContract):
         return patient(server)
 
 
-class TestTieredCache(CacheContract):
+class TestSealedCache(CacheContract):
     @pytest.fixture
     def cache(self, server: OwnValkey) -> Cache:
-        return TieredCache(memory(), patient(server))
+        return sealed(patient(server))
 
 
-class TestTieredCacheAlone(CacheContract):
+class TestSealedCacheAlone(CacheContract):
     @pytest.fixture
     def cache(self) -> Cache:
-        return TieredCache(memory())
+        return sealed()
 
 
-class TestTieredCacheWithADeadServer(CacheContract):
+class TestSealedCacheWithADeadServer(CacheContract):
     @pytest.fixture
     def cache(self) -> Cache:
-        return TieredCache(memory(), RedisCache(connect("redis://127.0.0.1:9/0")))
+        return sealed(RedisCache(connect("redis://127.0.0.1:9/0")))
 
 
 class Watched:
-    """A tiered cache with its parts and its clock in hand."""
+    """A sealed cache with its clock in hand."""
 
     def __init__(self, server: OwnValkey) -> None:
         self.now = 0.0
-        self.n_failures = 0
-        self.near = memory()
         breaker = CircuitBreaker(open_s=10, clock=lambda: self.now)
-        far = RedisCache(connect(server.url))
-        self.cache = TieredCache(self.near, far, breaker=breaker, on_failure=self._failed)
+        self.cache = sealed(RedisCache(connect(server.url), breaker), str(uuid4()))
 
-    def _failed(self) -> None:
-        self.n_failures += 1
+    @property
+    def n_failures(self) -> int:
+        return self.cache.own()["errors"]
 
 
 @pytest.fixture
@@ -109,16 +109,16 @@ def seconds(work: Callable[[], object]) -> float:
 
 def test_what_one_process_sets_another_finds(server: OwnValkey) -> None:
     name = f"test:{uuid4()}"
-    TieredCache(memory(), patient(server)).set(name, b"value", 60)
-    other = TieredCache(memory(), patient(server))
+    sealed(patient(server)).set(name, b"value", 60)
+    other = sealed(patient(server))
     assert other.is_shared
     assert other.get(name) == b"value"
 
 
 def test_a_copy_ends_with_its_original(server: OwnValkey) -> None:
     name = f"test:{uuid4()}"
-    TieredCache(memory(), patient(server)).set(name, b"value", 0.4)
-    other = TieredCache(memory(), patient(server))
+    sealed(patient(server)).set(name, b"value", 0.4)
+    other = sealed(patient(server))
     assert other.get(name) == b"value"
     time.sleep(0.5)
     assert other.get(name) is None
@@ -147,7 +147,8 @@ def test_after_the_first_failure_nobody_waits(
     assert watched.cache.get("b") == b"kept here"
     assert watched.cache.add("c", b"1", 60)
     watched.cache.delete("c")
-    assert watched.cache.count("counters", {"hits": 1}) is None
+    watched.cache.count("hits")
+    assert watched.cache.totals() is None
 
 
 def test_who_is_under_way_when_it_freezes_waits_for_one_timeout(
@@ -230,7 +231,7 @@ def test_a_name_is_looked_up_and_remembered(server: OwnValkey) -> None:
     cache = RedisCache(connect(f"{url}&socket_connect_timeout=5"))
     cache.set("named", b"1", 60)
     assert cache.get("named") == b"1"
-    assert "127.0.0.1" in resolved_connection._ADDRESSES["localhost"]
+    assert "127.0.0.1" in redis_cache._ADDRESSES["localhost"]
 
 
 def test_nobody_waits_for_a_name_server_that_is_silent(
@@ -255,7 +256,7 @@ def test_nobody_waits_for_a_name_server_that_is_silent(
     assert seconds(ask) < TIMEOUT_S + LATE_S
     is_told.set()
     until = time.monotonic() + 5
-    while wanted not in resolved_connection._ADDRESSES and time.monotonic() < until:
+    while wanted not in redis_cache._ADDRESSES and time.monotonic() < until:
         time.sleep(0.01)
     # What it said late is known from now on, silent as it may be again.
     is_told.clear()
@@ -265,34 +266,30 @@ def test_nobody_waits_for_a_name_server_that_is_silent(
 
 
 def test_counters_of_all_processes_add_up(server: OwnValkey) -> None:
-    name = f"test:{uuid4()}"
-    one, two = CacheCounters(), CacheCounters()
-    first, second = (TieredCache(memory(), patient(server)) for _ in range(2))
+    purpose = str(uuid4())
+    one, two = (sealed(patient(server), purpose) for _ in range(2))
     for event in ("hits", "hits", "misses"):
-        one.add(event)
-    two.add("errors")
-    one.exchange(first, name)
-    assert two.exchange(second, name) == {"hits": 2, "misses": 1, "bypasses": 0, "errors": 1}
-    assert one.exchange(first, name) == two.exchange(second, name)
+        one.count(event)
+    two.count("errors")
+    one.totals()
+    assert two.totals() == {"hits": 2, "misses": 1, "bypasses": 0, "errors": 1}
+    assert one.totals() == two.totals()
     assert two.own() == {"hits": 0, "misses": 0, "bypasses": 0, "errors": 1}
 
 
 def test_counts_that_could_not_be_sent_are_sent_later(server: OwnValkey, watched: Watched) -> None:
-    name, counters = f"test:{uuid4()}", CacheCounters()
     server.kill()
-    counters.add("hits")
-    assert counters.exchange(watched.cache, name) is None
+    watched.cache.count("hits")
+    assert watched.cache.totals() is None
     server.start()
     watched.now = 11
-    found = counters.exchange(watched.cache, name)
+    found = watched.cache.totals()
     assert found is not None
     assert found["hits"] == 1
 
 
 def test_counts_are_sent_now_and_then_not_each_time(server: OwnValkey) -> None:
-    name, counters = f"test:{uuid4()}", CacheCounters()
-    cache = TieredCache(memory(), patient(server))
+    cache = sealed(patient(server), str(uuid4()))
     for _ in range(100):
-        counters.add("hits")
-        counters.send_if_due(cache, name)
-    assert server.client().hgetall(name) == {b"hits": b"1"}
+        cache.count("hits")
+    assert server.client().hgetall(f"{cache.seal.prefix}counters") == {b"hits": b"1"}

@@ -19,9 +19,10 @@ from rag.core.types import RetrievalSettings
 from rag.services.access.callers import scope_of
 from rag.services.answers.question_answering import ask
 from rag.services.search import retrieval
-from rag.services.search.cache_regions import cache_region
 from rag.services.search.engine import MAX_QUERY
+from rag.services.search.result_cache import cache_region
 from rag.services.search.retrieval import RetrievalRequest, retrieve
+from rag.services.usage import MeteredEmbedder
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import DIM, FileFactory, StoreFactory, UserFactory, publish
@@ -290,7 +291,7 @@ def test_a_model_that_fails_is_asked_again(world: World, monkeypatch: pytest.Mon
 def test_a_store_that_keeps_nothing_is_searched_each_time(world: World) -> None:
     models.Store.objects.filter(pk=world.store.pk).update(cache_ttl_s=0)
     assert not is_cached((world.find(), world.find())[1])
-    assert cache_region("results").counters.own()["bypasses"] == 2
+    assert cache_region("results").own()["bypasses"] == 2
 
 
 def test_hits_are_logged_as_searches_are(world: World) -> None:
@@ -363,8 +364,10 @@ def test_no_connection_is_held_while_a_service_makes_the_vector(
             seen.append(connection.connection is not None)
             return super().embed_query(text)
 
-    embedder = Watched(DIM)
-    embedder.id = model
+    made = Watched(DIM)
+    made.id = model
+    # Models of services are metered, as those that ask none are not.
+    embedder = made if is_open else MeteredEmbedder(made)
     monkeypatch.setattr(wiring, "embedder_of", lambda space_id: embedder)
     world.find_anew("a query that nobody asked")
     assert seen == [is_open]

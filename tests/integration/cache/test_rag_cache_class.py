@@ -14,9 +14,9 @@ from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.core.types import RetrievalSettings
 from rag.providers.cache.redis_cache import connect
-from rag.services.search.cache_regions import cache_region
 from rag.services.search.engine import embed_query
 from rag.services.search.rag_cache import RAGCache
+from rag.services.search.result_cache import cache_region
 from rag.services.wiring import registry as wiring
 from tests.fakes.valkey_server import OwnValkey
 from tests.fakes.words_embedder import WordsEmbedder
@@ -231,4 +231,4 @@ def test_vectors_crowd_no_results_out(embedder: CountingEmbedder) -> None:
     for number in range(300):
         embed_query(space_id=1, query=f"question {number}")
     assert place.find("kept") == b"value"
-    assert cache_region("vectors").counters.own()["misses"] == 300
+    assert cache_region("vectors").own()["misses"] == 300

@@ -17,7 +17,7 @@ from rag.core.types import RetrievalSettings
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.search.generations import compact_generations
 from rag.services.access.callers import scope_of
-from rag.services.search.cache_regions import cache_region
+from rag.services.search.result_cache import cache_region
 from rag.services.search.retrieval import retrieve
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
@@ -148,5 +148,5 @@ def _compare(desk: Desk, questions: list[Any], one_store: bool) -> None:
 def test_the_property_does_meet_cached_results(desk: Desk) -> None:
     for _ in range(3):
         _compare(desk, [(query, chosen, 1) for query in QUERIES for chosen in SETTINGS], False)
-    own = cache_region("results").counters.own()
+    own = cache_region("results").own()
     assert own["hits"] >= 2 * len(QUERIES) * len(SETTINGS)

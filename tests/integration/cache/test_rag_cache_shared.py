@@ -16,11 +16,11 @@ from redis import Redis
 
 from rag import models
 from rag.core.errors import ProviderError
-from rag.providers.cache import single_flight
+from rag.providers.cache import sealed_cache
 from rag.providers.postgres.db.connections import release_db
-from rag.services.search import cache_regions, retrieval
 from rag.services.search import result_cache as module
-from rag.services.search.cache_regions import cache_region
+from rag.services.search import retrieval
+from rag.services.search.result_cache import cache_region
 from rag.services.search.retrieval import RetrievalRequest, retrieve
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
@@ -131,7 +131,7 @@ def test_of_fifty_who_ask_at_once_one_searches(world: World, counted: list[float
     assert len(counted) == 1
     assert len({repr(plain(result)) for result in found}) == 1
     assert [is_cached(result) for result in found].count(False) == 1
-    own = cache_region("results").counters.own()
+    own = cache_region("results").own()
     assert own == {"hits": N_AT_ONCE - 1, "misses": 1, "bypasses": 0, "errors": 0}
 
 
@@ -148,7 +148,7 @@ def test_those_who_wait_hold_no_connection(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(retrieval, "_retrieve_fresh", remote)
     begun = time.monotonic()
     assert all(result.hits for result in besiege(world))
-    assert time.monotonic() - begun < single_flight.WAIT_S
+    assert time.monotonic() - begun < sealed_cache.WAIT_S
 
 
 def test_a_search_that_fails_fails_for_whoever_made_it_and_blocks_nobody(
@@ -178,7 +178,7 @@ def test_two_processes_that_ask_at_once_search_once(world: World, counted: list[
     places = iter([one, two])
     local = threading.local()
 
-    def place(kind: str) -> cache_regions.CacheRegion:
+    def place(kind: str) -> sealed_cache.SealedCache:
         if not hasattr(local, "place"):
             local.place = next(places)
         return local.place
@@ -197,10 +197,10 @@ def test_a_leader_that_died_keeps_nobody_waiting_long(world: World) -> None:
     assert key
     place = cache_region("results")
     # The lease of a process that was killed while it searched.
-    place.cache.add(f"{place.seal.name(key.payload)}:lease", b"1", single_flight.LEASE_S)
+    place.add(f"{place.seal.name(key.payload)}:lease", b"1", sealed_cache.LEASE_S)
     begun = time.monotonic()
     assert world.find().hits
-    assert time.monotonic() - begun < single_flight.LEASE_S + 1
+    assert time.monotonic() - begun < sealed_cache.LEASE_S + 1
     assert is_cached(world.find())
 
 
@@ -215,7 +215,7 @@ def test_garbage_in_the_server_is_a_miss(garbage: bytes, world: World, server: O
     after = world.find()
     assert not is_cached(after)
     assert plain(after) == plain(before)
-    assert cache_region("results").counters.own()["errors"] == 1
+    assert cache_region("results").own()["errors"] == 1
     assert is_cached(world.find())
 
 
@@ -238,7 +238,7 @@ def test_what_was_found_for_one_does_not_open_for_another(world: World, server: 
     (name,) = results_in(client)
     value = client.get(name)
     assert isinstance(value, bytes)
-    outsider = cache_regions.cache_region("results").seal.name(b"another's question")
+    outsider = cache_region("results").seal.name(b"another's question")
     client.set(outsider, value)
     assert cache_region("results").find(outsider) is None
     assert insider.hits

@@ -18,7 +18,7 @@ from rag.models import Chunk
 from rag.services.access.callers import scope_of
 from rag.services.chunks.add import delete_chunks
 from rag.services.files.delete import delete_files
-from rag.stages.ranking.merge import merge_neighbours
+from rag.stages.ranking.postprocess import merge_neighbours
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ from rag.core.access import Scope
 from rag.core.errors import ProviderError
 from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import count_chunks, drop_collection, fed_spaces
-from rag.providers.milvus.feeding import hit_chunk_ids
+from rag.providers.milvus.feeding import stored_chunk_ids
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.outbox.rows import mark_fed
 from rag.providers.postgres.outbox.switch import enable_outbox, enqueue_chunks, outbox_state
@@ -48,7 +48,9 @@ def file(server: MilvusServer) -> models.File:
 def held(server: MilvusServer, file: models.File) -> tuple[set[int], set[int]]:
     """Return the chunks whose vectors, and whose words, Milvus has."""
     spaces = (file.store.space_id, WORDS)
-    return tuple({one for some in hit_chunk_ids(server, space) for one in some} for space in spaces)  # type: ignore[return-value]
+    return tuple(
+        {one for some in stored_chunk_ids(server, space) for one in some} for space in spaces
+    )  # type: ignore[return-value]
 
 
 def ids(file: models.File) -> set[int]:

@@ -20,7 +20,7 @@ from rag.services.index.lexical_weights import reweigh_if_drifted
 from rag.services.operations import check_index
 from rag.services.operations.check_result import CheckResult
 from rag.services.operations.doctor import CHECKS, repair, run_checks
-from rag.services.search.targets import resolve_targets
+from rag.services.search.engine import resolve_targets
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import DIM, FileFactory, GroupFactory, StoreFactory, publish
 

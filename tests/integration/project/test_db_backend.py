@@ -16,7 +16,7 @@ import pytest
 from django.conf import settings
 from psycopg.conninfo import make_conninfo
 
-from project.db.embedded import ensure_server
+from project.db.base import ensure_server
 from project.postgres import server as postgres
 from project.postgres.paths import PORT, USER, install_dir
 

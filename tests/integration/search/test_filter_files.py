@@ -16,7 +16,7 @@ from rag.core.types import RetrievalSettings
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.providers.postgres.search.metadata import metadata_condition
-from rag.services.search import targets as service
+from rag.services.search import engine as service
 from rag.stages.ranking.metadata_filter import parse_metadata_filter
 from tests.integration.index_world import (
     index_query,

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from rag import models
-from rag.providers.postgres.write.fast_insert import insert_without_fsync
+from rag.providers.postgres.db.connections import insert_without_fsync
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from rag import models
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
 from rag.services.search.postprocessing import PostprocessedHits, _runs, postprocess_hits
-from rag.stages.ranking.merge import MAX_GAP
+from rag.stages.ranking.postprocess import MAX_GAP
 from tests.factories import FileFactory
 
 pytestmark = pytest.mark.django_db

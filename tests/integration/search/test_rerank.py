@@ -17,9 +17,9 @@ from rag.core.errors import (
 from rag.core.hits import Hit, Leg
 from rag.core.types import RetrievalSettings
 from rag.providers.rerank_http import HttpReranker
-from rag.services.search import reranking as rerank_module
+from rag.services.search import postprocessing as rerank_module
 from rag.services.search.confidence import filter_by_threshold, lexical_overlap
-from rag.services.search.reranking import rerank_hits
+from rag.services.search.postprocessing import rerank_hits
 from rag.services.search.retrieval import retrieve
 from tests.factories import FileFactory, publish
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply

@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from rag.providers.postgres.search.statement import fetch_search_rows
+from rag.providers.postgres.db.connections import fetch_search_rows
 
 pytestmark = pytest.mark.django_db
 SQL = "SELECT n, %(word)s::text FROM unnest(%(numbers)s::int[]) n WHERE n < %(most)s ORDER BY n"

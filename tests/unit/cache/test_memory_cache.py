@@ -8,8 +8,8 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.providers.cache.circuit_breaker import CircuitBreaker
 from rag.providers.cache.memory_cache import MemoryCache
+from rag.providers.cache.redis_cache import CircuitBreaker
 
 
 class Clock:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rag.providers.cache import single_flight
+from rag.providers.cache import sealed_cache
 from rag.providers.cache.memory_cache import MemoryCache
-from rag.providers.cache.single_flight import SingleFlight
+from rag.providers.cache.sealed_cache import SingleFlight
 
 
 class SharedMemory(MemoryCache):
@@ -109,7 +109,7 @@ def test_an_error_is_its_own_caller_s_and_the_others_work_for_themselves() -> No
 
 
 def test_who_has_waited_long_enough_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(single_flight, "WAIT_S", 0.1)
+    monkeypatch.setattr(sealed_cache, "WAIT_S", 0.1)
     cache, never = memory(), threading.Event()
     flight = SingleFlight(cache)
 
@@ -156,10 +156,10 @@ def test_processes_that_share_nothing_do_not_wait_for_each_other() -> None:
 
 def test_the_lease_of_a_process_that_died_ends_by_itself() -> None:
     work = Work(shared(), 0.0)
-    work.cache.set("a:lease", b"1", single_flight.LEASE_S)
+    work.cache.set("a:lease", b"1", sealed_cache.LEASE_S)
     begun = time.monotonic()
     assert SingleFlight(work.cache).run("a", work.find, work) == (b"made", False)
-    assert time.monotonic() - begun < single_flight.LEASE_S + 0.5
+    assert time.monotonic() - begun < sealed_cache.LEASE_S + 0.5
 
 
 def test_a_process_that_is_slow_is_not_waited_for_longer_than_a_lease() -> None:
@@ -167,7 +167,7 @@ def test_a_process_that_is_slow_is_not_waited_for_longer_than_a_lease() -> None:
     work.cache.set("a:lease", b"1", 60)
     begun = time.monotonic()
     assert SingleFlight(work.cache).run("a", work.find, work) == (b"made", False)
-    assert single_flight.LEASE_S <= time.monotonic() - begun < single_flight.LEASE_S + 0.5
+    assert sealed_cache.LEASE_S <= time.monotonic() - begun < sealed_cache.LEASE_S + 0.5
     assert work.cache.get("a:lease") == b"1"
 
 

@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.hits import Hit, Leg
-from rag.stages.ranking.diversify import diversify, drop_duplicates, widen_top_k
-from rag.stages.ranking.merge import MAX_TOKENS, merge_neighbours
+from rag.stages.ranking.postprocess import (
+    MAX_TOKENS,
+    diversify,
+    drop_duplicates,
+    merge_neighbours,
+    widen_top_k,
+)
 from rag.stages.text.normalize import normalize_quote
 
 LONG = (

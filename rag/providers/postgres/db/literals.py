@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 DIMENSIONS = 1_000_000_000
 _INT = struct.Struct(">i")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from rag.providers.postgres.search.statement import fetch_planned
+from rag.providers.postgres.db.connections import execute, fetch_planned
 
 _READ = """
 SELECT s.id, s.cache_ttl_s, coalesce(g.total, 0) + c.total, c.is_ours, e.model, e.dim, e.version
@@ -66,8 +66,7 @@ def read_states(store_ids: Iterable[int]) -> list[StoreState]:
 
 def bump_generation(store_ids: Iterable[int]) -> None:
     """Give these stores a new generation at commit, as every change does by itself."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE, [list(store_ids)])
+    execute(_NOTE, [list(store_ids)])
 
 
 def compact_generations() -> int:

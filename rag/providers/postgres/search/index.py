@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from rag.conf import conf
 from rag.core.hits import Hit
 from rag.core.ports import FileFilter, IndexQuery, StoreTarget
-from rag.providers.postgres.search.filters import filter_conditions, leaves_out_files
-from rag.providers.postgres.search.hybrid import CandidateLegs, hybrid_search
+from rag.providers.postgres.search.hybrid import (
+    CandidateLegs,
+    filter_conditions,
+    hybrid_search,
+    leaves_out_files,
+)
 
 MIN_SHARE = 0.01
 MAX_EXACT = 20_000

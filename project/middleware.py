@@ -1,0 +1,261 @@
+"""Middleware: telemetry of each request, error forms of the APIs, and Django's own without threads.
+
+Unknown addresses, methods that ninja refuses and faults of ours get the form that the clients of
+their API read; the error map is the same for all. What is Django's and WhiteNoise's runs on the
+event loop, for it waits for nothing; only changed sessions and messages are written on a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware.common import CommonMiddleware
+from django.middleware.locale import LocaleMiddleware
+from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
+from whitenoise.middleware import WhiteNoiseMiddleware
+
+from agents.api.openai.errors import render_openai_error
+from rag.api.file_search.errors import ROUTES, render_sentence
+from rag.api.http.errors import HttpFailure, Renderer, map_status, render_json
+from rag.core import metrics
+from rag.core.request_context import RequestContext, set_request
+from rag.services.access import RateLimit
+
+HEADER = "X-Request-ID"
+_ID = re.compile(r"[\w.-]{8,64}")
+# Who asks often and only for a sign of life.
+_QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+log = logging.getLogger("project.access")
+
+
+@sync_and_async_middleware
+def request_telemetry(
+    get_response: Callable[[HttpRequest], Any],
+) -> Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]:
+    """Return the middleware that gives logs, audit, metrics and spans a request's id and duration.
+
+    An id that a proxy has given is kept, and every answer tells it.
+    """
+    if iscoroutinefunction(get_response):
+
+        async def middleware(request: HttpRequest) -> HttpResponseBase:
+            facts = set_request(_facts(request))
+            with _span(request) as span:
+                return _finish(request, await get_response(request), facts, span)
+
+        return middleware
+
+    def sync_middleware(request: HttpRequest) -> HttpResponseBase:
+        facts = set_request(_facts(request))
+        with _span(request) as span:
+            return _finish(request, get_response(request), facts, span)
+
+    return sync_middleware
+
+
+def _facts(request: HttpRequest) -> RequestContext:
+    given = request.headers.get(HEADER, "")
+    facts = RequestContext(
+        "admin" if request.path_info.startswith("/admin/") else "api",
+        address=request.META.get("REMOTE_ADDR", ""),
+        who=lambda: _user_id(request),
+    )
+    if _ID.fullmatch(given):
+        facts.id = given
+    return facts
+
+
+def _user_id(request: HttpRequest) -> int | None:
+    user = getattr(request, "user", None)
+    return user.pk if user is not None and user.is_authenticated else None
+
+
+def _span(request: HttpRequest) -> Any:
+    return metrics.span("request", method=request.method or "")
+
+
+def _finish(
+    request: HttpRequest, response: HttpResponseBase, facts: RequestContext, span: metrics.Span
+) -> HttpResponseBase:
+    response[HEADER] = facts.id
+    # Streams go on after this; whoever has a copy of the context later knows nobody any more.
+    response._resource_closers.append(lambda: _forget(facts))  # type: ignore[attr-defined]
+    route = _route(request)
+    seconds = time.perf_counter() - span.started
+    span.facts.update(route=route, status=response.status_code, request=facts.id)
+    method, status = request.method or "", str(response.status_code)
+    metrics.observe("request", seconds, route=route, method=method, status=status)
+    if request.path_info not in _QUIET:
+        told = {
+            "method": method,
+            "route": route,
+            "status": response.status_code,
+            "duration_ms": round(seconds * 1e3, 1),
+        }
+        log.info("%s %s %s", method, route, status, extra={"facts": told})
+    return response
+
+
+def _route(request: HttpRequest) -> str:
+    """Return the pattern of the address: never what somebody put into it."""
+    match = request.resolver_match
+    return f"/{match.route}" if match is not None else "unknown"
+
+
+def _forget(facts: RequestContext) -> None:
+    facts.user_id = facts.key_id = facts.who = None
+    facts.edge = facts.id = facts.address = ""
+
+
+class _Light(MiddlewareMixin):
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        early = self.process_request(request) if hasattr(self, "process_request") else None
+        after: Any = self.get_response
+        response: HttpResponseBase = early or await after(request)
+        if not hasattr(self, "process_response"):
+            return response
+        if self.writes(request):
+            response = await sync_to_async(self.process_response)(request, response)
+        else:
+            response = self.process_response(request, response)
+        return response
+
+    def writes(self, request: HttpRequest) -> bool:
+        """Return whether the answer is held up by something to write."""
+        return False
+
+
+class AsyncSessionMiddleware(_Light, SessionMiddleware):
+    """Sessions; a changed one is written on a thread."""
+
+    def writes(self, request: HttpRequest) -> bool:
+        """Return whether the session was changed."""
+        return bool(request.session.modified)
+
+
+class AsyncMessageMiddleware(_Light, MessageMiddleware):
+    """Messages for the next page; those that were read or added are written on a thread."""
+
+    def writes(self, request: HttpRequest) -> bool:
+        """Return whether messages were read or added."""
+        response = request._messages  # type: ignore[attr-defined]
+        return bool(response.used or response.added_new)
+
+
+class AsyncLocaleMiddleware(_Light, LocaleMiddleware):
+    """The language of the request."""
+
+
+class AsyncCommonMiddleware(_Light, CommonMiddleware):
+    """Hosts, and addresses without their slash."""
+
+
+class AsyncAuthenticationMiddleware(_Light, AuthenticationMiddleware):
+    """Who is signed in, looked up only when somebody asks."""
+
+
+class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
+    """WhiteNoise itself is sync: it would hold a thread for each request until its answer begins,
+    and stand between a client that leaves and the view that should hear of it."""
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        super().__init__(get_response)
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Return the file of an address, else what comes after this."""
+        found: Any = super().__call__(request)
+        return _awaited(found) if iscoroutinefunction(self) else found
+
+
+async def _awaited(found: Any) -> HttpResponseBase:
+    response: HttpResponseBase = await found if isawaitable(found) else found
+    return response
+
+
+_KEPT = ("Allow", "Retry-After", "WWW-Authenticate", "X-Frame-Options")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiForm:
+    """How an API renders its errors, and the headers of its rate limit as format strings."""
+
+    render: Renderer
+    limits: Mapping[str, str]
+
+
+_LIMITS = {
+    "X-RateLimit-Limit": "{0.limit}",
+    "X-RateLimit-Remaining": "{0.remaining}",
+    "X-RateLimit-Reset": "{0.reset_s}",
+}
+_API, _FILE_SEARCH = ApiForm(render_json, _LIMITS), ApiForm(render_sentence, _LIMITS)
+_OPENAI = ApiForm(
+    render_openai_error,
+    {
+        "x-ratelimit-limit-requests": "{0.limit}",
+        "x-ratelimit-remaining-requests": "{0.remaining}",
+        "x-ratelimit-reset-requests": "{0.reset_s}s",
+    },
+)
+
+
+def form_of(request: HttpRequest) -> ApiForm | None:
+    """Return the form of an address, None outside the APIs."""
+    if request.path_info.startswith("/v1/"):
+        return _OPENAI
+    if not request.path_info.startswith("/api/"):
+        return None
+    match = request.resolver_match
+    return _FILE_SEARCH if match is not None and match.url_name in ROUTES else _API
+
+
+def render_failure(request: HttpRequest, failure: HttpFailure) -> HttpResponseBase:
+    """Return a failure in the form of the request's API."""
+    return (form_of(request) or _API).render(failure)
+
+
+class ApiEnvelope(_Light):
+    """Rate-limit headers, and JSON for errors that are none yet; what is no API's passes."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        """Return the answer in the form of its API."""
+        form = form_of(request)
+        if form is None:
+            return response
+        if response.status_code >= 400 and not _is_told(response):
+            rendered = form.render(map_status(request, response.status_code))
+            for name in _KEPT:
+                if name in response:
+                    rendered[name] = response[name]
+            response = rendered
+        quota = getattr(request, "rag_quota", None)
+        if isinstance(quota, RateLimit):
+            for name, value in form.limits.items():
+                response[name] = value.format(quota)
+        return response
+
+
+def _is_told(response: HttpResponseBase) -> bool:
+    """Return whether an error is JSON already, or a fault's page for developers."""
+    is_page = settings.DEBUG and response.status_code >= 500
+    return is_page or response.get("Content-Type", "").startswith("application/json")
