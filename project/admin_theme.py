@@ -10,13 +10,14 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 
-def _way(title: Any, icon: str, name: str, permission: str) -> dict[str, Any]:
-    """Return an entry of the admin's side navigation, shown to whom it is open."""
+def _way(title: Any, icon: str, name: str) -> dict[str, Any]:
+    """Return an entry of the admin's side navigation, shown to who may view such rows."""
+    app, model = name.split("_")
     return {
         "title": title,
         "icon": icon,
         "link": reverse_lazy(f"admin:{name}_changelist"),
-        "permission": lambda request: request.user.has_perm(permission),
+        "permission": lambda request: request.user.has_perm(f"{app}.view_{model}"),
     }
 
 
@@ -43,15 +44,10 @@ UNFOLD: dict[str, Any] = {
             {
                 "title": _("Knowledge"),
                 "items": [
-                    _way(_("Stores"), "inventory_2", "rag_store", "rag.view_store"),
-                    _way(_("Files"), "description", "rag_file", "rag.view_file"),
-                    _way(_("Chunks"), "segment", "rag_chunk", "rag.view_chunk"),
-                    _way(
-                        _("Texts without a place"),
-                        "link_off",
-                        "rag_chunkconflict",
-                        "rag.view_chunkconflict",
-                    ),
+                    _way(_("Stores"), "inventory_2", "rag_store"),
+                    _way(_("Files"), "description", "rag_file"),
+                    _way(_("Chunks"), "segment", "rag_chunk"),
+                    _way(_("Texts without a place"), "link_off", "rag_chunkconflict"),
                 ],
             },
             {
@@ -59,9 +55,9 @@ UNFOLD: dict[str, Any] = {
                 "separator": True,
                 "items": [
                     {"title": _("Chat"), "icon": "forum", "link": reverse_lazy("chat")},
-                    _way(_("Agents"), "smart_toy", "agents_agent", "agents.view_agent"),
-                    _way(_("Flows"), "account_tree", "agents_flow", "agents.view_flow"),
-                    _way(_("Runs"), "play_circle", "agents_flowrun", "agents.view_flowrun"),
+                    _way(_("Agents"), "smart_toy", "agents_agent"),
+                    _way(_("Flows"), "account_tree", "agents_flow"),
+                    _way(_("Runs"), "play_circle", "agents_flowrun"),
                     {
                         "title": _("Pending reviews"),
                         "icon": "rule",
@@ -73,47 +69,32 @@ UNFOLD: dict[str, Any] = {
                         # Its address is that of the runs, which is marked already.
                         "active": lambda request: False,
                     },
-                    _way(_("Conversations"), "chat", "agents_session", "agents.view_session"),
-                    _way(_("Messages"), "sms", "agents_message", "agents.view_message"),
+                    _way(_("Conversations"), "chat", "agents_session"),
+                    _way(_("Messages"), "sms", "agents_message"),
                 ],
             },
             {
                 "title": _("Insight"),
                 "separator": True,
                 "items": [
-                    _way(_("Query log"), "manage_search", "rag_querylog", "rag.view_querylog"),
-                    _way(
-                        _("Golden questions"),
-                        "verified",
-                        "rag_goldenquestion",
-                        "rag.view_goldenquestion",
-                    ),
-                    _way(
-                        _("Evaluation runs"),
-                        "monitoring",
-                        "rag_evaluationrun",
-                        "rag.view_evaluationrun",
-                    ),
-                    _way(_("Use of models"), "payments", "rag_usagerecord", "rag.view_usagerecord"),
-                    _way(_("Spaces"), "hub", "rag_embeddingspace", "rag.view_embeddingspace"),
-                    _way(_("Reindex runs"), "sync", "rag_reindexrun", "rag.view_reindexrun"),
-                    _way(
-                        _("Jobs"),
-                        "progress_activity",
-                        "procrastinate_procrastinatejob",
-                        "procrastinate.view_procrastinatejob",
-                    ),
+                    _way(_("Query log"), "manage_search", "rag_querylog"),
+                    _way(_("Golden questions"), "verified", "rag_goldenquestion"),
+                    _way(_("Evaluation runs"), "monitoring", "rag_evaluationrun"),
+                    _way(_("Use of models"), "payments", "rag_usagerecord"),
+                    _way(_("Spaces"), "hub", "rag_embeddingspace"),
+                    _way(_("Reindex runs"), "sync", "rag_reindexrun"),
+                    _way(_("Jobs"), "progress_activity", "procrastinate_procrastinatejob"),
                 ],
             },
             {
                 "title": _("People"),
                 "separator": True,
                 "items": [
-                    _way(_("Users"), "person", "auth_user", "auth.view_user"),
-                    _way(_("Groups"), "group", "auth_group", "auth.view_group"),
-                    _way(_("API keys"), "key", "rag_apikey", "rag.view_apikey"),
-                    _way(_("Budgets"), "savings", "rag_budget", "rag.view_budget"),
-                    _way(_("Audit"), "history", "rag_auditentry", "rag.view_auditentry"),
+                    _way(_("Users"), "person", "auth_user"),
+                    _way(_("Groups"), "group", "auth_group"),
+                    _way(_("API keys"), "key", "rag_apikey"),
+                    _way(_("Budgets"), "savings", "rag_budget"),
+                    _way(_("Audit"), "history", "rag_auditentry"),
                 ],
             },
         ],

@@ -19,8 +19,7 @@ from rag.core.documents import ParsedDocument
 from rag.core.errors import ConflictError, DocumentError, RAGError
 from rag.providers.postgres.db.locks import file_lock, lock_store_shared
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.write.canonical import write_canonical
-from rag.providers.postgres.write.staging import discard_staged
+from rag.providers.postgres.write.staging import discard_staged, write_canonical
 from rag.providers.postgres.write.swap import SwapTarget, swap_revision
 from rag.providers.procrastinate_queue import is_waiting
 from rag.services.gemini import upload_to_gemini

@@ -17,7 +17,7 @@ from rag.core.ports import Embedder
 from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.providers.postgres.write import staging
 from rag.services.wiring import registry as wiring
-from rag.services.wiring.accounts import embedder_for
+from rag.services.wiring.registry import embedder_for
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.text.terms import VERSION, index_terms, is_han
 

@@ -15,7 +15,7 @@ from rag.core.errors import NotFoundError
 from rag.core.ports import StoreTarget
 from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import count_chunks
-from rag.providers.postgres.db.connections import release_db
+from rag.providers.postgres.db.connections import execute, fetch_row, fetch_rows, release_db
 from rag.providers.postgres.outbox.feed_rows import feedable_spaces
 from rag.providers.postgres.outbox.switch import outbox_state
 from rag.providers.postgres.search.recall import RecallQuestion, measure_recall
@@ -63,9 +63,7 @@ def check_missing_indexes() -> Iterator[CheckResult]:
 
 def check_invalid_indexes() -> Iterator[CheckResult]:
     """Report indexes whose build died: they are maintained and never used."""
-    with connection.cursor() as cursor:
-        cursor.execute(_INVALID)
-        names = [row[0] for row in cursor.fetchall()]
+    names = [row[0] for row in fetch_rows(_INVALID)]
     for name in names:
         yield CheckResult(
             "indexes",
@@ -114,9 +112,7 @@ def check_recall() -> Iterator[CheckResult]:
 
 def _questions(target: StoreTarget) -> Iterator[tuple[str, RecallQuestion]]:
     yield "no filter", RecallQuestion(target)
-    with connection.cursor() as cursor:
-        cursor.execute(_TYPES, [target.store_id])
-        row = cursor.fetchone()
+    row = fetch_row(_TYPES, [target.store_id])
     if row and row[1] < target.n_chunks:
         yield f"the type {row[0]}", RecallQuestion(target, content_types=(row[0],))
     if models.File.objects.filter(store=target.store_id, restricted_to__isnull=False).exists():
@@ -128,8 +124,7 @@ def _build(space_id: int) -> str:
 
 
 def _drop(name: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {connection.ops.quote_name(name)}")
+    execute(f"DROP INDEX CONCURRENTLY IF EXISTS {connection.ops.quote_name(name)}")
     return f"dropped {name}"
 
 
@@ -191,9 +186,7 @@ def _n_in_milvus(space_id: int) -> int:
 
 
 def _n_in_postgres(space_id: int) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(_VECTORS.format(space=int(space_id)) if space_id else _WORDS)
-        return int(cursor.fetchone()[0])
+    return int(fetch_row(_VECTORS.format(space=int(space_id)) if space_id else _WORDS)[0])
 
 
 def _stop() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from rag import models
+from rag.providers.postgres.db.connections import fetch_rows
 from rag.providers.postgres.lexical import reweigh
 from rag.providers.postgres.lexical import statistics as stats
 from rag.services.files import requeue_files
@@ -155,9 +156,7 @@ def check_restrictions() -> Iterator[CheckResult]:
 
 
 def _rows(statement: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return list(cursor.fetchall())
+    return fetch_rows(statement)
 
 
 def _reindex(name: str, store_id: int, file_ids: Sequence[int]) -> str:
@@ -268,9 +267,7 @@ def _drift(store_id: int, n_chunks: int) -> tuple[int, int]:
 
 
 def _term_rows(statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, params)
-        return list(cursor.fetchall())
+    return fetch_rows(statement, params)
 
 
 def _recount(store_id: int) -> str:

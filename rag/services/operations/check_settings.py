@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.db import connection
-
 from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
+from rag.providers.postgres.db.connections import fetch_row
 from rag.services.operations.check_result import CheckResult
 from rag.services.usage import read_price
 from rag.services.wiring import registry as wiring
@@ -52,9 +51,7 @@ def check_store_models() -> Iterator[CheckResult]:
 def check_partitions() -> Iterator[CheckResult]:
     """Report spaces without a table for their vectors, or with one for another dimension."""
     for space in models.EmbeddingSpace.objects.order_by("pk"):
-        with connection.cursor() as cursor:
-            cursor.execute(_DIM, [f"rag_chunk_vec_s{space.pk}"])
-            row = cursor.fetchone()
+        row = fetch_row(_DIM, [f"rag_chunk_vec_s{space.pk}"])
         is_used = space.stores.exists()
         if row is None and is_used:
             yield CheckResult(

@@ -14,6 +14,7 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from rag import models
+from rag.providers.postgres.db.connections import execute, fetch_row, fetch_rows
 from rag.services.operations.check_result import CheckResult
 from rag.services.operations.recovery import ORPHAN_AFTER_S, remove_orphans
 
@@ -116,9 +117,7 @@ def check_versions() -> Iterator[CheckResult]:
 
 def check_planner_statistics() -> Iterator[CheckResult]:
     """Report tables whose statistics are old, so that the planner may choose badly."""
-    with connection.cursor() as cursor:
-        cursor.execute(_STALE)
-        rows = cursor.fetchall()
+    rows = fetch_rows(_STALE)
     for table, n_rows, n_changed in rows:
         yield CheckResult(
             "statistics",
@@ -132,9 +131,7 @@ def check_planner_statistics() -> Iterator[CheckResult]:
 
 def check_disk() -> Iterator[CheckResult]:
     """Report how large the database is, and when a disk is nearly full."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        size = cursor.fetchone()[0]
+    size = fetch_row("SELECT pg_database_size(current_database())")[0]
     yield CheckResult(
         "disk", "note", f"the database takes {size / 1e9:.2f} GB", facts={"database_bytes": size}
     )
@@ -153,6 +150,5 @@ def check_disk() -> Iterator[CheckResult]:
 
 
 def _analyze(table: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(f"ANALYZE {connection.ops.quote_name(table)}")
+    execute(f"ANALYZE {connection.ops.quote_name(table)}")
     return f"analyzed {table}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from django.db import connection
 from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from rag import models
 from rag.core.access import Scope
+from rag.providers.postgres.db.connections import fetch_rows
 from rag.services.files import visible_files
 from rag.services.operations.visibility import visible_queries
 
@@ -41,9 +41,7 @@ N_FILES = 8
 def most_cited_files(*, rows: QuerySet[models.QueryLog]) -> list[tuple[int, int]]:
     """Return (file id, number of verified citations), the most cited first; files may be gone."""
     sql, params = rows.values("citations").query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(_CITED.format(rows=sql), params)
-        return [(int(pk), int(n)) for pk, n in cursor.fetchall()]
+    return [(int(pk), int(n)) for pk, n in fetch_rows(_CITED.format(rows=sql), params)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +66,10 @@ def query_figures(*, rows: QuerySet[models.QueryLog]) -> dict[date | None, Query
     read = rows.values("created_at", "timings_ms", "confidence", "chunk_ids")
     sql, params = read.query.sql_with_params()
     zone = timezone.get_current_timezone_name()
-    with connection.cursor() as cursor:
-        cursor.execute(_FIGURES.format(rows=sql), [GOOD, zone, *params])
-        return {day: QueryFigures(*figures) for day, *figures in cursor.fetchall()}
+    return {
+        day: QueryFigures(*figures)
+        for day, *figures in fetch_rows(_FIGURES.format(rows=sql), [GOOD, zone, *params])
+    }
 
 
 _NONE = QueryFigures(0, None, None, 0, 0, 0, 0)

@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from psycopg_pool import PoolTimeout
 
+from rag.providers.postgres.db.connections import fetch_row
 from rag.providers.postgres.outbox.switch import outbox_state
 from rag.providers.procrastinate_queue import worker_silence_s
 from rag.services.operations.check_index import MAX_LAG_S
@@ -52,9 +53,7 @@ def _safely(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _database() -> dict[str, Any]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_is_in_recovery()")
-        return {"ok": not cursor.fetchone()[0]}
+    return {"ok": not fetch_row("SELECT pg_is_in_recovery()")[0]}
 
 
 def _migrations() -> dict[str, Any]:

@@ -24,6 +24,7 @@ from prometheus_client.core import (
 
 from rag.core import metrics
 from rag.providers import procrastinate_queue as queue
+from rag.providers.postgres.db.connections import execute
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 EVERY_S = 5.0
@@ -95,8 +96,7 @@ class MetricsWatcher:
             return True
         names, labels = [series[0] for series, _ in rows], [series[1] for series, _ in rows]
         try:
-            with connection.cursor() as cursor:
-                cursor.execute(_ADD, [names, labels, [float(n) for _, n in rows]])
+            execute(_ADD, [names, labels, [float(n) for _, n in rows]])
         except (DatabaseError, InterfaceError) as error:
             with self._lock:
                 self._unsent.update(sent)

@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import ConflictError
-from rag.providers.postgres.vectors.backfill import chunks_without_vector
-from rag.providers.postgres.vectors.switch import switch_space
+from rag.providers.postgres.vectors.backfill import chunks_without_vector, switch_space
 from rag.services.index import backfill_space, build_pending_indexes, embed_chunks, flush_outbox
 from rag.services.reindex.migration_gate import gate_refusal, run_gate
 from rag.services.reindex.progress import OnProgress, ProgressRecorder, ignore_progress

@@ -9,9 +9,8 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import ConflictError
-from rag.providers.postgres.vectors.backfill import delete_vectors
+from rag.providers.postgres.vectors.backfill import delete_vectors, reindex_lock
 from rag.providers.postgres.vectors.spaces import drop_partition
-from rag.providers.postgres.vectors.switch import reindex_lock
 from rag.providers.procrastinate_queue import defer
 from rag.services.index import stores_in_space
 from rag.services.reindex.files import cancel_waiting_files

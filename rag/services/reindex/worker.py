@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from rag import models
 from rag.core.errors import CancelledError, RAGError
-from rag.providers.postgres.vectors.switch import reindex_lock
+from rag.providers.postgres.vectors.backfill import reindex_lock
 from rag.services.reindex.files import reindex_files
 from rag.services.reindex.migrate import migrate_store
 from rag.services.reindex.progress import OnProgress, ignore_progress

@@ -11,6 +11,7 @@ from django.core.files.storage import default_storage
 from django.db import connection, transaction
 
 from rag import models
+from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.services.stores.dump_format import (
     CHUNK_FIELDS,
     FILE_FIELDS,
@@ -35,8 +36,7 @@ def dump_store(*, store: models.Store, path: Path, has_vectors: bool = False) ->
     is_alone = not connection.in_atomic_block
     with open_dump(path) as out, transaction.atomic():
         if is_alone:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         _write(store, out, has_vectors)
         return dict(out.counts)
 
@@ -96,9 +96,7 @@ def _pieces(name: str) -> Iterator[bytes]:
 def _vectors(space_id: int | None, chunk_ids: list[int]) -> dict[int, str]:
     if space_id is None:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_VECTORS.format(space=int(space_id)), [chunk_ids])
-        return dict(cursor.fetchall())
+    return dict(fetch_rows(_VECTORS.format(space=int(space_id)), [chunk_ids]))
 
 
 def _names(groups: Any) -> list[str]:

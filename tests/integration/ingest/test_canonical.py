@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import models
-from rag.providers.postgres.write import canonical
+from rag.providers.postgres.write import staging as canonical
 from tests.integration.index_world import make_file, make_space, make_store
 
 pytestmark = pytest.mark.django_db

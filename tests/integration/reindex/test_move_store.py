@@ -12,8 +12,11 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ConflictError, InvalidInputError
-from rag.providers.postgres.vectors.backfill import chunks_without_vector
-from rag.providers.postgres.vectors.switch import reindex_lock, switch_space
+from rag.providers.postgres.vectors.backfill import (
+    chunks_without_vector,
+    reindex_lock,
+    switch_space,
+)
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 
-from django.db import connection
+from rag.providers.postgres.db.connections import fetch_row
 
 _MARK = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"
 
@@ -16,6 +16,4 @@ def database_id() -> str:
 
     A standby that takes over has its primary's.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_MARK)
-        return hashlib.sha256(str(cursor.fetchone()[0]).encode()).hexdigest()[:8]
+    return hashlib.sha256(str(fetch_row(_MARK)[0]).encode()).hexdigest()[:8]

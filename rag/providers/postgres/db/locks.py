@@ -14,6 +14,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from rag import models
 from rag.core.errors import NotFoundError
+from rag.providers.postgres.db.connections import execute, fetch_row
 
 _KEY = "hashtextextended('rag_file:' || %s, 0)"
 
@@ -25,10 +26,8 @@ def file_lock(file_id: int) -> Iterator[None]:
     A worker that was silent for too long, not dead, goes on with a job that came back. The lock
     ends with its connection, so a dead worker holds nothing.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT pg_try_advisory_lock({_KEY})", [file_id])
-        if not cursor.fetchone()[0]:
-            raise OperationalError(f"file {file_id} is in the hands of another worker")
+    if not fetch_row(f"SELECT pg_try_advisory_lock({_KEY})", [file_id])[0]:
+        raise OperationalError(f"file {file_id} is in the hands of another worker")
     try:
         yield
     finally:
@@ -39,18 +38,14 @@ def file_lock(file_id: int) -> Iterator[None]:
 
 def lock_store_shared(store_id: int) -> bool:
     """Keep a store from being deleted; return False when it is gone."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT FROM rag_store WHERE id = %s FOR KEY SHARE", [store_id])
-        return bool(cursor.rowcount)
+    return bool(execute("SELECT FROM rag_store WHERE id = %s FOR KEY SHARE", [store_id]))
 
 
 def lock_stores(store_ids: Sequence[int]) -> None:
     """Keep others from changing these stores and their statistics."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT FROM rag_store WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE",
-            [list(store_ids)],
-        )
+    execute(
+        "SELECT FROM rag_store WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [list(store_ids)]
+    )
 
 
 def lock_file(*, file_id: int, store_id: int) -> models.File:

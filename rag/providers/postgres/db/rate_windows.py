@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from django.db import connection
 
+from rag.providers.postgres.db.connections import fetch_row
+
 WINDOW_S = 60
 _PRUNED = 100
 _NOW = """(SELECT clock_timestamp() AS at, set_config('synchronous_commit', 'off', true))"""
@@ -50,9 +52,7 @@ def count_key_request(key_id: int) -> tuple[int, float]:
     The row also learns when the key was used, at most once a minute. A key that is gone counts
     nothing: (0, 0.0).
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_KEY, [key_id])
-        row = cursor.fetchone()
+    row = fetch_row(_KEY, [key_id])
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 

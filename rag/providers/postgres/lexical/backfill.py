@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from django.db import connection, transaction
 
+from rag.providers.postgres.db.connections import execute
 from rag.providers.postgres.lexical.document_frequencies import DELTA_COLUMNS, copy_rows, delta_row
 from rag.providers.postgres.lexical.pack_terms import TERM_COLUMNS, TermPack, TermRow
 
@@ -52,9 +53,8 @@ HAVING count(*) > 0
 
 def read_term_rows(chunk_ids: Sequence[int]) -> list[TermRow]:
     """Return the live ones of these chunks with their texts and present rows."""
-    with connection.cursor() as cursor:
-        # Opens the connection, which is used below as it is, for its binary answers.
-        cursor.execute("SELECT")
+    # Opens the connection, which is used below as it is, for its binary answers.
+    execute("SELECT")
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as raw:
         rows: list[Any] = raw.execute(_READ, [list(chunk_ids)], binary=True).fetchall()
     return list(map(TermRow._make, rows))

@@ -5,15 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rag.stages.text.terms import index_terms, is_han
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 K1 = 1.2
 B = 0.75

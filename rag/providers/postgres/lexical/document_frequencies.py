@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from django.db import connection
+from numpy.typing import NDArray
 
 from rag.providers.postgres.db.literals import array_field
 from rag.providers.postgres.db.locks import lock_stores
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.pack_rows import PackedRows
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Counts = tuple[NDArray[np.int32], NDArray[np.int64]]
+Counts = tuple[NDArray[np.int32], NDArray[np.int64]]
 
 DELTA_COLUMNS = "store_id, keys, dn, chunks, len"
 _PACK_COLUMNS = "store_id, first_key, keys, dfs"

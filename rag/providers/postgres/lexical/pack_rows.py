@@ -6,11 +6,11 @@ It knows neither Django nor a connection.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rag.core.documents import Chunk
 from rag.providers.postgres.db.literals import (
@@ -21,9 +21,6 @@ from rag.providers.postgres.db.literals import (
     text_field,
 )
 from rag.providers.postgres.lexical.bm25 import pack_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHUNK_COLUMNS = (
     "id, file_id, store_id, ordinal, char_start, char_end, own_start, token_count, revision,"
@@ -88,21 +85,8 @@ def pack_rows(job: PackJob) -> PackedRows:
     for chunk_id, (file, chunk, digest, indexed) in zip(job.ids, job.rows, strict=True):
         words = pack_text(job.store_id, indexed, job.avg_len)
         chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
-        head = _LEX_HEAD.pack(
-            9,
-            8,
-            chunk_id,
-            8,
-            file.file_id,
-            4,
-            job.store_id,
-            4,
-            words.length,
-            1,
-            True,
-            1,
-            words.is_han,
-        )
+        longs, ints = (chunk_id, file.file_id), (job.store_id, words.length)
+        head = _LEX_HEAD.pack(9, *_sized(8, longs), *_sized(4, ints), 1, True, 1, words.is_han)
         lex_rows += (head, file.index_fields, sparse_field(words.keys, words.weights))
         are_han.append(words.is_han)
         all_keys.append(words.keys)
@@ -121,29 +105,10 @@ def pack_vectors(
     """Return rows of rag_chunk_vec for chunks of one file; ``head`` is space and store."""
     n, dim = vectors.shape
     fields = file.index_fields
-    rows = np.zeros(
-        n,
-        dtype=[
-            ("n", ">i2"),
-            ("s0", ">i4"),
-            ("space", ">i4"),
-            ("s1", ">i4"),
-            ("store", ">i4"),
-            ("s2", ">i4"),
-            ("chunk", ">i8"),
-            ("s3", ">i4"),
-            ("file", ">i8"),
-            ("s4", ">i4"),
-            ("enabled", "i1"),
-            ("s5", ">i4"),
-            ("han", "i1"),
-            ("fields", f"V{len(fields)}"),
-            ("s6", ">i4"),
-            ("dim", ">i2"),
-            ("unused", ">i2"),
-            ("vector", ">f2", (dim,)),
-        ],
-    )
+    names = "n s0 space s1 store s2 chunk s3 file s4 enabled s5 han fields s6 dim unused vector"
+    kinds = f">i2 >i4 >i4 >i4 >i4 >i4 >i8 >i4 >i8 >i4 i1 >i4 i1 V{len(fields)} >i4 >i2 >i2"
+    formats = [*kinds.split(), f"({dim},)>f2"]
+    rows = np.zeros(n, dtype=np.dtype({"names": names.split(), "formats": formats}))
     rows["n"], rows["enabled"], rows["han"] = 9, 1, are_han
     rows["s0"] = rows["s1"] = 4
     rows["s2"] = rows["s3"] = 8
@@ -155,34 +120,18 @@ def pack_vectors(
     return rows.tobytes()
 
 
+def _sized(size: int, numbers: Sequence[int]) -> Iterator[int]:
+    """Yield each number behind its size, as a field of COPY begins."""
+    for number in numbers:
+        yield size
+        yield number
+
+
 def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
-    head = _CHUNK_HEAD.pack(
-        20,
-        8,
-        chunk_id,
-        8,
-        file.file_id,
-        8,
-        store_id,
-        4,
-        chunk.ordinal,
-        4,
-        chunk.char_start,
-        4,
-        chunk.char_end,
-        4,
-        chunk.own_start,
-        4,
-        chunk.token_count,
-        4,
-        1,
-        4,
-        file.revision,
-        1,
-        True,
-        1,
-        True,
-    )
+    longs = (chunk_id, file.file_id, store_id)
+    span = (chunk.ordinal, chunk.char_start, chunk.char_end, chunk.own_start, chunk.token_count)
+    ints = (*span, 1, file.revision)
+    head = _CHUNK_HEAD.pack(20, *_sized(8, longs), *_sized(4, ints), 1, True, 1, True)
     tail = (
         json_field(chunk.heading_path),
         json_field(chunk.block_kinds),

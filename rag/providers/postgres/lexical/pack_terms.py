@@ -8,15 +8,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rag.providers.postgres.db.literals import sparse_field
 from rag.providers.postgres.lexical.bm25 import pack_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TERM_COLUMNS = "chunk_id, revision, seen, len, is_han, w"
 _HEAD = struct.Struct(">h" + "iq" + "ii")

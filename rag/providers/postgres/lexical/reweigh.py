@@ -8,17 +8,16 @@ row is rewritten without its text, whatever mean it was made with, and as often 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import psycopg
 from django.db import connection, transaction
+from numpy.typing import NDArray
 
+from rag.providers.postgres.db.connections import execute, fetch_row, fetch_rows
 from rag.providers.postgres.db.literals import sparse_literal
 from rag.providers.postgres.lexical.bm25 import K1, B
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BATCH = 500
 # How far the frozen mean may be off. Then it goes to the true one in steps of at most STEP: that
@@ -41,9 +40,7 @@ WHERE x.chunk_id = n.chunk_id
 
 def drifted_stores() -> list[int]:
     """Return the stores whose mean length has left the band around the frozen one."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DRIFT)
-        return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in fetch_rows(_DRIFT)]
 
 
 def next_mean(store_id: int, *, at_once: bool = False) -> float | None:
@@ -51,9 +48,7 @@ def next_mean(store_id: int, *, at_once: bool = False) -> float | None:
 
     It is at most a step from the frozen one, and the true one if that is near or ``at_once``.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(f"{_DRIFT} AND id = %s", [store_id])
-        row = cursor.fetchone()
+    row = fetch_row(f"{_DRIFT} AND id = %s", [store_id])
     if row is None:
         return None
     _, frozen, true = row
@@ -62,10 +57,7 @@ def next_mean(store_id: int, *, at_once: bool = False) -> float | None:
 
 def freeze_mean(store_id: int, avg_len: float) -> None:
     """Let new chunks of the store be weighed by ``avg_len``."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE rag_store SET avg_len_frozen = %s WHERE id = %s", [avg_len, store_id]
-        )
+    execute("UPDATE rag_store SET avg_len_frozen = %s WHERE id = %s", [avg_len, store_id])
 
 
 def reweigh_files(file_ids: Sequence[int], avg_len: float) -> list[int]:
@@ -75,9 +67,7 @@ def reweigh_files(file_ids: Sequence[int], avg_len: float) -> list[int]:
     """
     passed_over: list[int] = []
     for some in _pieces(file_ids):
-        with connection.cursor() as cursor:
-            cursor.execute(_CHUNKS, [some])
-            chunk_ids = [row[0] for row in cursor.fetchall()]
+        chunk_ids = [row[0] for row in fetch_rows(_CHUNKS, [some])]
         for batch in _pieces(chunk_ids):
             seen = _rewrite(batch, avg_len, f"{_ROWS} SKIP LOCKED")
             passed_over += sorted(set(batch) - seen)
@@ -98,16 +88,14 @@ def _pieces(ids: Sequence[int]) -> Iterator[list[int]]:
 def _rewrite(chunk_ids: list[int], avg_len: float, query: str) -> set[int]:
     """Return the chunks that were at hand, whether they needed new weights or not."""
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            # Opens the connection, which is used below as it is, for its binary answers.
-            cursor.execute("SELECT")
+        # Opens the connection, which is used below as it is, for its binary answers.
+        execute("SELECT")
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as raw:
             rows: list[Any] = raw.execute(query, [chunk_ids], binary=True).fetchall()
         made = {row[0]: _reweighed(row[2], row[1], avg_len) for row in rows}
         stale = {chunk_id: text for chunk_id, text in made.items() if text}
         if stale:
-            with connection.cursor() as cursor:
-                cursor.execute(_WRITE, [list(stale), list(stale.values())])
+            execute(_WRITE, [list(stale), list(stale.values())])
     return set(made)
 
 

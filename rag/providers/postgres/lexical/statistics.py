@@ -10,6 +10,7 @@ from math import floor, log
 
 from django.db import connection, transaction
 
+from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.providers.postgres.db.locks import lock_stores
 
 TERMS_A_ROW = 240
@@ -89,12 +90,9 @@ def recount_statistics(store_id: int) -> None:
 
 def stores_with_deltas() -> list[int]:
     """Return the stores whose last changes are not rolled up yet."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT DISTINCT store_id FROM rag_term_delta ORDER BY 1")
-        return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in fetch_rows("SELECT DISTINCT store_id FROM rag_term_delta ORDER BY 1")]
 
 
 def merge_pending_terms() -> None:
     """Merge the GIN index's pending list, so that no later writer or reader pays for it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT gin_clean_pending_list('rag_chunk_lex_terms')")
+    execute("SELECT gin_clean_pending_list('rag_chunk_lex_terms')")

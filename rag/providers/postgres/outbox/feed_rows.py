@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
+from rag.providers.postgres.db.connections import fetch_rows
 
 _FACTS = "x.chunk_id, x.store_id, x.file_id, x.content_type, x.restricted"
 _VECTORS = f"""
@@ -46,9 +46,7 @@ class FeedRow:
 
 def feedable_spaces() -> dict[int, int]:
     """Return the dimension of each space that has a table for its vectors."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SPACES)
-        return dict(cursor.fetchall())
+    return dict(fetch_rows(_SPACES))
 
 
 def read_vectors(space_id: int, chunk_ids: Sequence[int]) -> list[FeedRow]:
@@ -64,15 +62,11 @@ def read_words(chunk_ids: Sequence[int]) -> list[FeedRow]:
 def deleted_chunks(space_id: int, chunk_ids: Sequence[int]) -> list[int]:
     """Return those of the chunks that have no enabled row in a space (0: among the words)."""
     table = f"rag_chunk_vec_s{int(space_id)}" if space_id else "rag_chunk_lex"
-    with connection.cursor() as cursor:
-        cursor.execute(_MISSING.format(table=table), [list(chunk_ids)])
-        return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in fetch_rows(_MISSING.format(table=table), [list(chunk_ids)])]
 
 
 def _read(statement: str, chunk_ids: Sequence[int], as_numbers: Any) -> list[FeedRow]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [list(chunk_ids)])
-        rows: Iterable[Any] = cursor.fetchall()
+    rows: Iterable[Any] = fetch_rows(statement, [list(chunk_ids)])
     return [
         FeedRow(chunk, store, file, kind, groups and tuple(groups), as_numbers(numbers))
         for chunk, store, file, kind, groups, numbers in rows

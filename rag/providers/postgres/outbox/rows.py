@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import psycopg
 from django.db import connection
 
+from rag.providers.postgres.db.connections import execute, fetch_rows
+
 # Longer than the engine lets a reader see an older state (Milvus: 5 s), so that no search falls
 # between the row that is gone and the copy that it does not see yet.
 SETTLE_S = 15
@@ -37,9 +39,7 @@ class PendingRows:
 
 def read_pending(limit: int) -> PendingRows:
     """Return the oldest ``limit`` rows that wait; each chunk once a space."""
-    with connection.cursor() as cursor:
-        cursor.execute(_WAITING, [limit])
-        rows = cursor.fetchall()
+    rows = fetch_rows(_WAITING, [limit])
     chunks: dict[int, dict[int, None]] = {}
     for _, space_id, chunk_id in rows:
         chunks.setdefault(space_id, {})[chunk_id] = None
@@ -50,15 +50,12 @@ def read_pending(limit: int) -> PendingRows:
 
 def mark_fed(row_ids: Sequence[int]) -> None:
     """Note that the engine has the chunks as they are since after these rows were read."""
-    with connection.cursor() as cursor:
-        cursor.execute(_FED, [list(row_ids)])
+    execute(_FED, [list(row_ids)])
 
 
 def purge_fed() -> int:
     """Remove rows whose copy every search sees by now; return how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(_FORGET)
-        return int(cursor.rowcount)
+    return execute(_FORGET)
 
 
 def recent_changes(space_id: int, limit: int) -> list[int]:
@@ -66,9 +63,7 @@ def recent_changes(space_id: int, limit: int) -> list[int]:
 
     One that changed twice is there twice: fewer than ``limit`` are all that there are.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_RECENT, [space_id, limit])
-        return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in fetch_rows(_RECENT, [space_id, limit])]
 
 
 @contextmanager

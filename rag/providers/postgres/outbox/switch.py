@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from rag.providers.postgres.db.connections import execute, fetch_row
+
 # More are not counted: the count would cost more than it tells.
 COUNTED = 100_000
 _STATE = f"""
@@ -33,9 +35,7 @@ class OutboxState:
 
 def outbox_state() -> OutboxState:
     """Return how far behind the engine is."""
-    with connection.cursor() as cursor:
-        cursor.execute(_STATE)
-        is_on, n_waiting, lag_s = cursor.fetchone()
+    is_on, n_waiting, lag_s = fetch_row(_STATE)
     return OutboxState(bool(is_on), int(n_waiting), float(lag_s or 0))
 
 
@@ -58,5 +58,4 @@ def enqueue_all() -> int:
 
 def enqueue_chunks(space_id: int, chunk_ids: list[int]) -> None:
     """Note these chunks of a space (0: their words) as changed."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SOME, [space_id, chunk_ids])
+    execute(_SOME, [space_id, chunk_ids])

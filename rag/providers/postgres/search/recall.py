@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
 from rag.core.ports import IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings
+from rag.providers.postgres.db.connections import fetch_row, fetch_rows
 from rag.providers.postgres.search.index import PostgresIndex
 
 SAMPLE = 50
@@ -27,18 +29,10 @@ def sample_recall(target: StoreTarget) -> float:
 
     The exact answers come from the same statement without an index; 1.0 for an empty store.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_SAMPLE.format(space=int(target.space_id), limit=SAMPLE), [target.store_id])
-        rows = [json.loads(row[0]) for row in cursor.fetchall()]
-    asked = RecallQuestion(target)
+    sample = _SAMPLE.format(space=int(target.space_id), limit=SAMPLE)
+    rows = fetch_rows(sample, [target.store_id])
     exact = replace(target, n_chunks=0, sees_restricted=True, has_hnsw=False, has_partial=False)
-    n_found = n_wanted = 0
-    for row in rows:
-        vector = np.array(row, dtype=np.float32)
-        wanted = _hits(exact, vector, asked)
-        n_wanted += len(wanted)
-        n_found += len(wanted & _hits(target, vector, asked))
-    return n_found / n_wanted if n_wanted else 1.0
+    return _measure(target, exact, map(_vector, rows), RecallQuestion(target)).recall
 
 
 # Of a large table only some pages are read; every vector of it is as likely as another.
@@ -72,29 +66,40 @@ def measure_recall(question: RecallQuestion, *, until: float) -> Recall:
     That is a time of ``time.monotonic``. The exact answers come from the same statement without
     an index. 1.0 and nothing asked for a store without vectors.
     """
-    found = wanted = n_asked = 0
     target = replace(question.target, sees_restricted=question.sees_restricted)
     exact = replace(target, n_chunks=0, has_hnsw=False, has_partial=False)
-    for vector in _vectors(target):
+    return _measure(target, exact, _vectors(target), question, until)
+
+
+def _measure(
+    target: StoreTarget,
+    exact: StoreTarget,
+    vectors: Iterable[NDArray[np.float32]],
+    asked: RecallQuestion,
+    until: float = math.inf,
+) -> Recall:
+    found = wanted = n_asked = 0
+    for vector in vectors:
         if time.monotonic() > until:
             break
-        right = _hits(exact, vector, question)
+        right = _hits(exact, vector, asked)
         wanted += len(right)
-        found += len(right & _hits(target, vector, question))
+        found += len(right & _hits(target, vector, asked))
         n_asked += 1
     return Recall(found / wanted if wanted else 1.0, n_asked)
 
 
+def _vector(row: Sequence[str]) -> NDArray[np.float32]:
+    return np.array(json.loads(row[0]), dtype=np.float32)
+
+
 def _vectors(target: StoreTarget) -> list[NDArray[np.float32]]:
     table = f"rag_chunk_vec_s{int(target.space_id)}"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_relation_size(%s::regclass) / 8192", [table])
-        pages = max(1, cursor.fetchone()[0])
-        wanted = SAMPLE * _PAGES_A_SAMPLE / max(target.share, 0.001)
-        share = min(100.0, 100.0 * wanted / pages)
-        statement = _SAMPLE_FILTERED.format(space=int(target.space_id), share=share, limit=SAMPLE)
-        cursor.execute(statement, [target.store_id])
-        return [np.array(json.loads(row[0]), dtype=np.float32) for row in cursor.fetchall()]
+    pages = max(1, fetch_row("SELECT pg_relation_size(%s::regclass) / 8192", [table])[0])
+    wanted = SAMPLE * _PAGES_A_SAMPLE / max(target.share, 0.001)
+    share = min(100.0, 100.0 * wanted / pages)
+    statement = _SAMPLE_FILTERED.format(space=int(target.space_id), share=share, limit=SAMPLE)
+    return list(map(_vector, fetch_rows(statement, [target.store_id])))
 
 
 def _hits(target: StoreTarget, vector: NDArray[np.float32], asked: RecallQuestion) -> set[int]:

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
 from rag import models
+from rag.providers.postgres.db.connections import fetch_row
 
 _FIRST = """SELECT l.chunk_id FROM rag_chunk_lex l
 WHERE {shares} AND EXISTS ({holds} OFFSET 0) LIMIT %s"""
@@ -74,6 +75,4 @@ LEFT JOIN rag_term_stat tn ON tn.store_id = k.store_id AND tn.key = k.key
 
 def document_frequency(stores: Sequence[int], keys: Sequence[int]) -> int:
     """Return in how many chunks keys stand, each in the store beside it, as far as rolled up."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DF, [list(stores), list(keys)])
-        return int(cursor.fetchone()[0])
+    return int(fetch_row(_DF, [list(stores), list(keys)])[0])

@@ -1,18 +1,21 @@
-"""Backfill of a space beside the live one, for the revision of a chunk that was embedded.
+"""Backfill of a space beside the live one, and the switch of a store to it.
 
-Vectors are written under the file's and the chunk's lock, so no space ever holds a vector of a
-text that is gone. Rows go straight to the space's partition: nothing that searches see has
-changed, so what they have cached stays.
+Vectors are written under the file's and the chunk's lock, for the revision that was embedded, so no
+space ever holds a vector of a text that is gone. Rows go straight to the space's partition: nothing
+that searches see has changed, so what they have cached stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.db import connection, transaction
+import psycopg
+from django.db import OperationalError, connection, transaction
 
+from rag.providers.postgres.db.connections import fetch_rows
 from rag.providers.postgres.db.literals import vector_literal
 
 if TYPE_CHECKING:
@@ -64,16 +67,12 @@ def chunks_without_vector(
     """Return the store's live chunks without a vector in the space, in order."""
     files = "" if file_ids is None else " AND c.file_id = ANY(%s)"
     values: list[Any] = [store_id] if file_ids is None else [store_id, list(file_ids)]
-    with connection.cursor() as cursor:
-        cursor.execute(_MISSING.format(space=int(space_id), files=files), values)
-        return [row[0] for row in cursor.fetchall()]
+    return [row[0] for row in fetch_rows(_MISSING.format(space=int(space_id), files=files), values)]
 
 
 def read_embeddable(chunk_ids: Sequence[int]) -> list[EmbeddableChunk]:
     """Return those of the chunks that are live, with what of them is embedded."""
-    with connection.cursor() as cursor:
-        cursor.execute(_PASSAGES, [list(chunk_ids)])
-        return [EmbeddableChunk(*row) for row in cursor.fetchall()]
+    return [EmbeddableChunk(*row) for row in fetch_rows(_PASSAGES, [list(chunk_ids)])]
 
 
 def write_vectors(
@@ -109,3 +108,37 @@ def delete_vectors(space_id: int, store_id: int) -> int:
             if not cursor.rowcount:
                 return n_removed
             n_removed += int(cursor.rowcount)
+
+
+_KEY = "hashtextextended('rag_reindex_run:' || %s, 0)"
+
+
+@contextmanager
+def reindex_lock(run_id: int) -> Iterator[None]:
+    """Hold a run while the block runs; raise OperationalError while another one holds it.
+
+    By a connection of its own: the pool's are given back while models work. Who dies holds
+    nothing any more, for the lock ends with its connection.
+    """
+    with psycopg.connect(**connection.get_connection_params(), autocommit=True) as own:
+        row = own.execute(f"SELECT pg_try_advisory_lock({_KEY})", [run_id]).fetchone()
+        if row is None or not row[0]:
+            raise OperationalError(f"reindex run {run_id} is in the hands of another process")
+        yield
+
+
+def switch_space(store_id: int, source_id: int, target_id: int) -> int:
+    """Let a store stand on ``target_id``; return how many chunks still lack a vector there.
+
+    Nothing is changed unless that is 0. Must run in a transaction. Searches go on meanwhile;
+    writers of the store wait, and whoever prepared vectors for the old space learns it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT space_id FROM rag_store WHERE id = %s FOR UPDATE", [store_id])
+        row = cursor.fetchone()
+        if row is None or row[0] != source_id:
+            return 0
+        if n_missing := len(chunks_without_vector(target_id, store_id)):
+            return n_missing
+        cursor.execute("UPDATE rag_store SET space_id = %s WHERE id = %s", [target_id, store_id])
+        return 0

@@ -7,6 +7,8 @@ from multiprocessing import cpu_count
 from django.db import connection
 from psycopg.pq import TransactionStatus
 
+from rag.providers.postgres.db.connections import execute, fetch_row
+
 _RUNS = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
 M = 16
 # More cost each new chunk of a large store time, and find no more of it: 64 to 128 were tried.
@@ -43,15 +45,12 @@ def create_partition(space_id: int, dim: int) -> None:
 
 def drop_partition(space_id: int) -> None:
     """Drop a space's vectors."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP TABLE IF EXISTS rag_chunk_vec_s{int(space_id)}")
+    execute(f"DROP TABLE IF EXISTS rag_chunk_vec_s{int(space_id)}")
 
 
 def valid_indexes() -> set[str]:
     """Return the names of all vector indexes that are built and valid."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {VALID_INDEXES}", [])
-        return set(cursor.fetchone()[0])
+    return set(fetch_row(f"SELECT {VALID_INDEXES}", [])[0])
 
 
 def index_name(space_id: int, store_id: int | None = None) -> str:

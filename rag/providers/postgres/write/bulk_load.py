@@ -14,10 +14,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from django.db import connection, transaction
+from numpy.typing import NDArray
 
 from rag.core.documents import Chunk
 from rag.core.errors import ConflictError, NotFoundError
@@ -35,9 +36,6 @@ from rag.providers.postgres.lexical.pack_rows import (
 from rag.providers.postgres.lexical.reweigh import freeze_mean
 from rag.providers.postgres.vectors.spaces import index_name
 from rag.stages.text.terms import index_terms
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BATCH = 1000
 # Below this many chunks the processes cost more than they save.

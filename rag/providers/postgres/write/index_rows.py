@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.db import connection
 
+from rag.providers.postgres.db.connections import execute
 from rag.providers.postgres.db.literals import sparse_literal, vector_literal
 from rag.providers.postgres.lexical.bm25 import bm25_weights
 from rag.stages.text.terms import index_terms, is_han
@@ -63,5 +64,4 @@ def write_index_rows(
 
 def delete_index_rows(chunk_ids: Sequence[int]) -> None:
     """Let chunks be found no more; their statistics go with them."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT rag_unindex(%s)", [list(chunk_ids)])
+    execute("SELECT rag_unindex(%s)", [list(chunk_ids)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.db import connection, transaction
 
+from rag.providers.postgres.db.connections import execute, fetch_row
 from rag.providers.procrastinate_queue import drop_waiting
 
 _SCRUB = """
@@ -23,9 +24,7 @@ DELETE FROM rag_querylog WHERE id IN (
 def purge_file_traces(file_ids: Sequence[int]) -> None:
     """Remove files' waiting jobs, and what kept answers quote of them; before the rows go."""
     drop_waiting([f"file:{file_id}" for file_id in file_ids])
-    with connection.cursor() as cursor:
-        cursor.execute(_CHUNKS, [list(file_ids)])
-        chunk_ids = cursor.fetchone()[0]
+    chunk_ids = fetch_row(_CHUNKS, [list(file_ids)])[0]
     purge_chunk_traces(chunk_ids)
 
 
@@ -42,19 +41,15 @@ def purge_chunk_traces(chunk_ids: Sequence[int]) -> None:
 
 def merge_pending_hits() -> None:
     """Merge what was logged lately into the index of hits: a deletion compares all of the rest."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT gin_clean_pending_list('rag_querylog_chunks')")
+    execute("SELECT gin_clean_pending_list('rag_querylog_chunks')")
 
 
 def purge_store_traces(store_id: int, file_ids: Sequence[int]) -> None:
     """Remove a store's waiting jobs and all answers that it had a part in."""
     drop_waiting([f"file:{file_id}" for file_id in file_ids])
-    with connection.cursor() as cursor:
-        cursor.execute(_SCRUB.format(which="%s = ANY(store_ids)"), [store_id])
+    execute(_SCRUB.format(which="%s = ANY(store_ids)"), [store_id])
 
 
 def delete_old_query_rows(older_than_days: int, at_once: int) -> int:
     """Delete so many of the log's rows at most that are older; return how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(_OLD, [older_than_days, at_once])
-        return int(cursor.rowcount)
+    return execute(_OLD, [older_than_days, at_once])

@@ -1,4 +1,4 @@
-"""Staging table of a file's next revision, committed in batches so that a dead job resumes.
+"""Staging of a file's next revision, in batches so that a dead job resumes, and its canonical text.
 
 Searches never see a staged row before ``swap_revision``.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from django.db import connection
 
 from rag.core.documents import Chunk
+from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.providers.postgres.db.literals import sparse_literal, vector_literal
 
 if TYPE_CHECKING:
@@ -89,14 +90,15 @@ def stage_rows(file_id: int, fingerprint: str, rows: Iterable[StagedRow]) -> Non
 
 def discard_staged(file_id: int) -> None:
     """Remove the rows of a file's draft."""
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [file_id])
+    execute("DELETE FROM rag_chunk_draft WHERE file_id = %s", [file_id])
 
 
 def reusable_texts(file_id: int, space_id: int, digests: Sequence[str]) -> set[str]:
     """Return those digests whose one live chunk has a vector that no draft row claims yet."""
-    with connection.cursor() as cursor:
-        cursor.execute(
+    # The others stay whatever the draft says: their vectors are none of its business.
+    return {
+        row[0]
+        for row in fetch_rows(
             "SELECT c.sha256 FROM rag_chunk c JOIN rag_chunk_vec v"
             " ON v.chunk_id = c.id AND v.space_id = %s"
             " WHERE c.file_id = %s AND c.is_live AND c.sha256 = ANY(%s)"
@@ -107,24 +109,45 @@ def reusable_texts(file_id: int, space_id: int, digests: Sequence[str]) -> set[s
             " GROUP BY c.sha256 HAVING count(*) = 1",
             [space_id, file_id, list(digests)],
         )
-        return {row[0] for row in cursor.fetchall()}
+    }
 
 
 def staged_spans(file_id: int) -> list[tuple[int, int, int]]:
     """Return (ordinal, own_start, char_end) of each row of a file's draft, in order."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT ordinal, (facts->>'own_start')::int, (facts->>'char_end')::int"
-            " FROM rag_chunk_draft WHERE file_id = %s ORDER BY ordinal",
-            [file_id],
-        )
-        return list(cursor.fetchall())
+    return fetch_rows(
+        "SELECT ordinal, (facts->>'own_start')::int, (facts->>'char_end')::int"
+        " FROM rag_chunk_draft WHERE file_id = %s ORDER BY ordinal",
+        [file_id],
+    )
 
 
 def remove_staged_rows(file_id: int, ordinals: Sequence[int]) -> None:
     """Remove rows of a file's draft."""
+    execute(
+        "DELETE FROM rag_chunk_draft WHERE file_id = %s AND ordinal = ANY(%s)",
+        [file_id, list(ordinals)],
+    )
+
+
+PIECE = 1 << 20
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def write_canonical(file_id: int, text: str) -> None:
+    """Set ``canonical_text`` of a file inside the caller's transaction.
+
+    A bound parameter would be copied several times over; COPY sends a hundred megabytes piece
+    by piece.
+    """
     with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE rag_canonical (text text) ON COMMIT DROP")
+        # Django wraps the errors of execute(), not those of copy().
+        with connection.wrap_database_errors, cursor.copy("COPY rag_canonical FROM STDIN") as copy:
+            for start in range(0, len(text), PIECE):
+                copy.write(text[start : start + PIECE].translate(_ESCAPES))
+            copy.write("\n")
         cursor.execute(
-            "DELETE FROM rag_chunk_draft WHERE file_id = %s AND ordinal = ANY(%s)",
-            [file_id, list(ordinals)],
+            "UPDATE rag_file SET canonical_text = (SELECT text FROM rag_canonical) WHERE id = %s",
+            [file_id],
         )
+        cursor.execute("DROP TABLE rag_canonical")
