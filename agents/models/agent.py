@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import Self
 
 from django.conf import settings
@@ -152,7 +154,8 @@ class Agent(models.Model):
     @property
     def settings(self) -> AgentConfig:
         """Return the config with its defaults; raise InvalidInputError for one that is wrong."""
-        return AgentConfig.from_dict(self.config, of=self.name)
+        # Every answer asks for it several times.
+        return _read_config(json.dumps(self.config), self.name)
 
     @property
     def project(self) -> str:
@@ -169,3 +172,8 @@ class Agent(models.Model):
             editor_group_ids=frozenset(group.pk for group in self.editor_groups.all()),
             is_public=self.is_public,
         )
+
+
+@lru_cache(maxsize=256)
+def _read_config(config: str, name: str) -> AgentConfig:
+    return AgentConfig.from_dict(json.loads(config), of=name)

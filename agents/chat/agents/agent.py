@@ -394,7 +394,7 @@ def team_of(
 def agent_for(
     *, agent: models.Agent, scope: Scope, stores: Sequence[Any], path: Sequence[str] = ()
 ) -> RAGAgent:
-    """Return an ``agents.core.agent.Agent`` for one question of ``scope``, looking into ``stores``.
+    """Return the agent for one question of ``scope``, looking into ``stores``.
 
     ``path`` names the agents on whose behalf it is asked: it never asks these.
     """
