@@ -9,12 +9,11 @@ from typing import Any
 from django.core.management.base import CommandError, OutputWrapper
 
 from rag import models
-from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.core.types import RetrievalSettings
 from rag.evals.metrics import MEASURES
-from rag.management.progress import EvalBars
-from rag.management.unused_options import reject_unused_options
+from rag.management.progress import stage_bars
+from rag.management.rag_command import named_store, reject_unused_options
 from rag.services.evaluation import (
     MAIN,
     MODES,
@@ -24,7 +23,6 @@ from rag.services.evaluation import (
     evaluate_answers,
     evaluate_store,
 )
-from rag.services.stores import find_stores
 
 _ANSWERS = ("citation_precision", "refusal_rate", "expected_cited")
 _OF_STORE = (
@@ -68,7 +66,7 @@ def reject_store_options(options: dict[str, Any]) -> None:
 
 def evaluate_golden(out: OutputWrapper, options: dict[str, Any]) -> None:
     """Run, print and judge; CommandError (exit code 1) when a limit is not kept, RAGError else."""
-    (store,) = find_stores(names=[options["store"]], scope=Scope.operator())
+    store = named_store(options["store"])
     before = _before(store, options["against"])
     run = _run(store, options)
     comparison = None
@@ -114,22 +112,21 @@ def _run(store: models.Store, options: dict[str, Any]) -> models.EvaluationRun:
     check_limit(limit=options["limit"])
     if options["mode"]:
         settings = settings.but(mode=MODES[options["mode"]])
-    chosen = store.golden_questions.askable().order_by("pk")[: options["limit"]]
-    questions = list(chosen)
-    with EvalBars() as bars:
+    questions = list(store.golden_questions.askable().order_by("pk")[: options["limit"]])
+    with stage_bars() as show:
         run = evaluate_store(
             store=store,
             settings=settings,
             space_id=options["space"],
             questions=questions,
             facts={"label": options["label"][:200]},
-            on_result=lambda asked: bars.show("searching", 1, len(questions)),
+            on_result=lambda asked: show("searching", 1, len(questions)),
         )
         if options["answers"]:
             evaluate_answers(
                 run=run,
                 model=options["model"],
-                on_answered=lambda result: bars.show("answering", 1, run.n_questions),
+                on_answered=lambda result: show("answering", 1, run.n_questions),
             )
     return run
 

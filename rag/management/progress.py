@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -15,17 +16,20 @@ from rag.services.ingest import IngestProgress, run_until_indexed
 from rag.services.reindex import ReindexProgress, run_reindex
 
 
-def index_with_progress(ids: Sequence[int]) -> None:
-    """Work off the files' jobs in this process while a bar shows how far they are."""
-    if not ids:
-        return
-    with tqdm(total=len(ids), unit="file", file=sys.stderr) as bar:
+def index_with_progress(command: Any, ids: Sequence[int]) -> int:
+    """Work off the files' jobs while a bar shows how far they are; return how many failed.
 
-        def show(progress: IngestProgress) -> None:
-            bar.n = round(progress.share * len(ids), 2)
-            bar.refresh()
+    Their errors and warnings are printed afterwards.
+    """
+    if ids:
+        with tqdm(total=len(ids), unit="file", file=sys.stderr) as bar:
 
-        run_until_indexed(file_ids=ids, on_progress=show)
+            def show(progress: IngestProgress) -> None:
+                bar.n = round(progress.share * len(ids), 2)
+                bar.refresh()
+
+            run_until_indexed(file_ids=ids, on_progress=show)
+    return report_files(command, ids)
 
 
 def report_files(command: Any, ids: Sequence[int]) -> int:
@@ -77,24 +81,17 @@ def report_run(command: Any, run: models.ReindexRun) -> None:
         raise CommandError(str(RAGError.from_dict(run.error or {})))
 
 
-class EvalBars:
-    """One progress bar a stage."""
+@contextmanager
+def stage_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield ``show(stage, n, total)``, which moves the bar of a stage on by ``n``."""
+    bars: dict[str, tqdm[Any]] = {}
+    with ExitStack() as open_bar:
 
-    def __init__(self) -> None:
-        self._bar: tqdm[Any] | None = None
-        self._stage = ""
+        def show(stage: str, n: int, total: int) -> None:
+            if stage not in bars:
+                open_bar.close()
+                bar = tqdm(total=total, desc=stage, unit="text", file=sys.stderr)
+                bars[stage] = open_bar.enter_context(bar)
+            bars[stage].update(n)
 
-    def __enter__(self) -> EvalBars:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def show(self, stage: str, n: int, total: int) -> None:
-        """Move the bar of ``stage`` on by ``n``."""
-        if self._bar is None or stage != self._stage:
-            self.__exit__()
-            self._bar = tqdm(total=total, desc=stage, unit="text", file=sys.stderr)
-            self._stage = stage
-        self._bar.update(n)
+        yield show

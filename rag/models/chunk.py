@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from rag.core.access import Scope
 from rag.models.file import File, file_readable_by
 from rag.models.store import Store, editable_by
+from rag.models.user_link import user_link
 
 
 class ChunkQuerySet(models.QuerySet["Chunk"]):
@@ -83,16 +83,7 @@ class Chunk(models.Model):
     is_live = models.BooleanField(_("live"), default=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=1, editable=False)
     file_revision = models.PositiveIntegerField(_("file revision"), default=1, editable=False)
-    edited_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        editable=False,
-        related_name="+",
-        verbose_name=_("edited by"),
-        db_index=False,
-    )
+    edited_by = user_link(_("edited by"), blank=True, editable=False, db_index=False)
 
     objects = ChunkQuerySet.as_manager()
 
@@ -158,13 +149,7 @@ class ChunkRevision(models.Model):
     page_first = models.PositiveIntegerField(_("first page"), null=True)
     page_last = models.PositiveIntegerField(_("last page"), null=True)
     file_revision = models.PositiveIntegerField(_("file revision"))
-    replaced_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        related_name="+",
-        verbose_name=_("replaced by"),
-    )
+    replaced_by = user_link(_("replaced by"))
     replaced_at = models.DateTimeField(_("replaced"), auto_now_add=True)
 
     class Meta:
@@ -211,13 +196,7 @@ class DroppedSpan(models.Model):
     )
     char_start = models.PositiveIntegerField(_("start"))
     char_end = models.PositiveIntegerField(_("end"))
-    dropped_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        related_name="+",
-        verbose_name=_("deleted by"),
-    )
+    dropped_by = user_link(_("deleted by"))
     dropped_at = models.DateTimeField(_("deleted"), auto_now_add=True)
 
     class Meta:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.conf import settings as site
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -13,6 +12,7 @@ from rag.core.access import Scope
 from rag.models.golden import GoldenQuestion
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store, editable_by
+from rag.models.user_link import user_link
 
 
 class EvaluationRunQuerySet(models.QuerySet["EvaluationRun"]):
@@ -76,15 +76,7 @@ class EvaluationRun(models.Model):
     )
     metrics = models.JSONField(_("figures"), default=dict)
     took_ms = models.FloatField(_("time in ms"), default=0.0)
-    created_by = models.ForeignKey(
-        site.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("created by"),
-        db_index=False,
-    )
+    created_by = user_link(_("created by"), blank=True, db_index=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     objects = EvaluationRunQuerySet.as_manager()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
@@ -15,6 +14,7 @@ from rag.core.access import Scope
 from rag.models.chunk import Chunk
 from rag.models.file import File
 from rag.models.store import Store, editable_by
+from rag.models.user_link import user_link
 
 
 class GoldenQuestionQuerySet(models.QuerySet["GoldenQuestion"]):
@@ -60,16 +60,7 @@ class GoldenQuestion(models.Model):
     note = models.TextField(
         _("note"), blank=True, help_text=_("Such as the answer that was corrected.")
     )
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("created by"),
-        editable=False,
-        db_index=False,
-    )
+    created_by = user_link(_("created by"), blank=True, editable=False, db_index=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     updated_at = models.DateTimeField(_("updated"), auto_now=True)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+from rag.models.user_link import user_link
 
 
 class QueryLog(models.Model):
@@ -20,14 +21,7 @@ class QueryLog(models.Model):
 
     kind = models.CharField(_("kind"), max_length=10, choices=Kind, default=Kind.SEARCH)
     query = models.TextField(_("query"))
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        related_name="+",
-        verbose_name=_("user"),
-        db_index=False,
-    )
+    user = user_link(_("user"), db_index=False)
     store_ids = ArrayField(models.BigIntegerField(), verbose_name=_("stores"))
     settings_hash = models.CharField(max_length=16)
     mode = models.CharField(_("mode"), max_length=10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -13,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from rag.core.access import Scope
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store, editable_by
+from rag.models.user_link import user_link
 
 
 class ReindexRunQuerySet(models.QuerySet["ReindexRun"]):
@@ -91,15 +91,7 @@ class ReindexRun(models.Model):
         _("report"), default=dict, help_text=_("Recall, figures of both spaces, who decided what.")
     )
     error = models.JSONField(_("error"), null=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("created by"),
-        db_index=False,
-    )
+    created_by = user_link(_("created by"), blank=True, db_index=False)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     started_at = models.DateTimeField(_("begun"), null=True)
     swapped_at = models.DateTimeField(_("swapped"), null=True)

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 from typing import Self
 
-from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -18,6 +17,7 @@ from rag.core.documents import ChunkRule
 from rag.core.errors import InvalidInputError
 from rag.core.types import RetrievalSettings
 from rag.models.space import EmbeddingSpace
+from rag.models.user_link import user_link
 
 
 def editable_by(scope: Scope, prefix: str = "") -> Q:
@@ -91,14 +91,7 @@ class Store(models.Model):
     )
     display_name = models.CharField(_("display name"), max_length=512, blank=True)
     backend = models.CharField(_("backend"), max_length=10, choices=Backend, default=Backend.LOCAL)
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="stores",
-        verbose_name=_("owner"),
-    )
+    owner = user_link(_("owner"), blank=True, related_name="stores")
     reader_groups = models.ManyToManyField(
         Group, blank=True, related_name="readable_stores", verbose_name=_("reader groups")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -13,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from rag.core.access import Scope
 from rag.models.api_key import ApiKey
 from rag.models.store import Store
+from rag.models.user_link import user_link
 
 
 class UsageQuerySet(models.QuerySet["UsageRecord"]):
@@ -69,14 +69,7 @@ class UsageRecord(models.Model):
     )
     duration_ms = models.FloatField(_("duration in ms"), null=True)
     prompt_sha256 = models.CharField(max_length=64, blank=True, default="", editable=False)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        null=True,
-        related_name="+",
-        verbose_name=_("user"),
-        db_index=False,
-    )
+    user = user_link(_("user"), db_index=False)
     key = models.ForeignKey(
         ApiKey, models.SET_NULL, null=True, related_name="+", verbose_name=_("key"), db_index=False
     )

@@ -7,26 +7,23 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.flows.definition.archive import read_flow_folder
 from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand
 
 
-class Command(BaseCommand):
+class Command(RagCommand):
     """Say what is wrong with a flow and where; exit 1 when it has errors."""
 
-    help = "Say what is wrong with a flow and where; exit 1 when it has errors."
-
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("path", type=Path, help="a flow's folder, or its YAML file")
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
         path: Path = options["path"]
         try:
             found = check_flow_files(
@@ -36,7 +33,7 @@ class Command(BaseCommand):
             if options["json"]:
                 told = {"is_sound": False, "message": str(error), "findings": []}
                 self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))
-            raise CommandError(str(error)) from error
+            raise
         n_errors = sum(one.level == "error" for one in found)
         if options["json"]:
             findings = [

@@ -7,24 +7,21 @@ from argparse import ArgumentParser
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.core.chat_events import FlowEvent
 from agents.flows.runs.start import RunRequest, stream_flow
 from agents.flows.versions.versions import find_flow, find_version
 from rag.core.access import Scope
 from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand, named_user
 from rag.services.access import scope_of
 
 
-class Command(BaseCommand):
-    """Run a flow; print its answer, or each event as a line of JSON."""
-
-    help = "Run a flow; print its answer, or each event as a line of JSON. Exit 1 when it failed."
+class Command(RagCommand):
+    """Run a flow; print its answer, or each event as a line of JSON. Exit 1 when it failed."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("name", help="the flow's name")
         parser.add_argument("message", help="what the person says")
         parser.add_argument("--user", help="run with this user's rights, not with all")
@@ -34,24 +31,18 @@ class Command(BaseCommand):
         parser.add_argument("--events", action="store_true", help="print events as JSON lines")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            scope = _scope(options["user"])
-            flow = find_flow(name=options["name"], scope=scope)
-            version = None
-            if options["number"] is not None:
-                version = find_version(flow=flow, number=options["number"])
-            request = RunRequest(
-                flow=flow,
-                scope=scope,
-                message=options["message"],
-                version=version,
-                given=_given(options["given"]),
-                model=options["model"],
-            )
-            last = async_to_sync(self._print)(request, options["events"])
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        name, number = options["user"], options["number"]
+        scope = scope_of(named_user(name)) if name else Scope.operator()
+        flow = find_flow(name=options["name"], scope=scope)
+        request = RunRequest(
+            flow=flow,
+            scope=scope,
+            message=options["message"],
+            version=None if number is None else find_version(flow=flow, number=number),
+            given=_given(options["given"]),
+            model=options["model"],
+        )
+        last = async_to_sync(self._print)(request, options["events"])
         if last.kind == "error":
             raise CommandError(str(RAGError.from_dict(last.data["error"])))
 
@@ -67,15 +58,6 @@ class Command(BaseCommand):
         elif not is_jsonl and last.kind == "paused":
             self.stdout.write(json.dumps(last.data["reviews"], ensure_ascii=False))
         return last
-
-
-def _scope(name: str | None) -> Scope:
-    if not name:
-        return Scope.operator()
-    user = get_user_model().objects.filter(username=name).first()
-    if user is None:
-        raise CommandError(f"There is no user “{name}”.")
-    return scope_of(user)
 
 
 def _given(text: str) -> dict[str, Any]:

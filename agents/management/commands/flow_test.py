@@ -8,28 +8,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.flows.versions.dry_run import CaseResult, run_cases
-from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand
 
 
-class Command(BaseCommand):
+class Command(RagCommand):
     """Run a flow's cases without models and sources; exit 1 when one is not as expected."""
 
-    help = "Run a flow's cases without models and sources; exit 1 when one is not as expected."
-
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("path", type=Path, help="a flow's folder with cases.yaml")
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            results = run_cases(path=options["path"])
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        results = run_cases(path=options["path"])
         if options["json"]:
             told = [asdict(result) for result in results]
             self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))

@@ -8,22 +8,18 @@ from dataclasses import asdict
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.core.management.base import BaseCommand, CommandError
 
 from rag.core.access import Scope
-from rag.core.errors import RAGError
 from rag.core.types import Answer, ChatReply
+from rag.management.rag_command import RagCommand
 from rag.services.answers import ask, stream_ask
 from rag.services.stores import find_stores
 
 
-class Command(BaseCommand):
+class Command(RagCommand):
     """Answer a question from stores, with verified citations."""
 
-    help = "Answer a question from stores, with verified citations."
-
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("question")
         parser.add_argument(
             "--store", action="append", required=True, help="slug or name; repeatable"
@@ -35,11 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            answer = self._answer(options)
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        answer = self._answer(options)
         if options["json"]:
             self.stdout.write(json.dumps(asdict(answer), ensure_ascii=False, indent=2))
         else:
@@ -75,7 +67,7 @@ class Command(BaseCommand):
         return answer
 
 
-def print_answer(command: BaseCommand, answer: Answer, *, with_text: bool = True) -> None:
+def print_answer(command: RagCommand, answer: Answer, *, with_text: bool = True) -> None:
     """Print an answer with its citations: file, page, quote, verdict."""
     if with_text:
         command.stdout.write(answer.text)

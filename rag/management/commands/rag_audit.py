@@ -6,20 +6,16 @@ from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date, datetime, time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand
 from rag.services.access import purge_audit
 
 
-class Command(BaseCommand):
-    """Deletes old entries; an entry of its own tells that, and by whom."""
-
-    help = "Deletes the audit's entries before a day; the last 30 days always stay."
+class Command(RagCommand):
+    """Deletes the audit's entries before a day; the last 30 days always stay."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare from when on entries stay."""
         parser.add_argument(
             "--forget-before",
             type=_day,
@@ -32,10 +28,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Forget, and tell how many went."""
         before = timezone.make_aware(datetime.combine(options["forget_before"], time.min))
-        try:
-            n = purge_audit(before=before, is_dry=options["dry_run"])
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        n = purge_audit(before=before, is_dry=options["dry_run"])
         done = "would be forgotten" if options["dry_run"] else "are forgotten"
         self.stdout.write(f"{n} entries {done}")
 

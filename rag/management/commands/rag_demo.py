@@ -9,41 +9,36 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import NotFoundError, RAGError
+from rag.core.errors import NotFoundError
 from rag.management.commands.rag_ask import print_answer
-from rag.management.progress import index_with_progress, report_files
+from rag.management.progress import index_with_progress
+from rag.management.rag_command import RagCommand, named_store
 from rag.services.answers import ask
 from rag.services.files import collect_items, upload_file
-from rag.services.stores import create_store, find_stores
+from rag.services.stores import create_store
 
 FOLDER = Path(__file__).resolve().parents[2] / "demo"
 STORE = "demo"
 
 
-class Command(BaseCommand):
-    """Fill a demo store and ask it three questions."""
-
-    help = "Migrate, make an admin, fill a demo store and ask it three questions."
+class Command(RagCommand):
+    """Migrate, make an admin, fill a demo store and ask it three questions."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
         self._say("Preparing the database")
         call_command("migrate", verbosity=0)
         admin = self._admin()
-        try:
-            store = self._store(admin)
-            self._fill(store)
-            questions = json.loads((FOLDER / "questions.json").read_text(encoding="utf-8"))
-            for question in questions["demo"]:
-                answer = ask(question=question["question"], scope=Scope.operator(), stores=[store])
-                self._say(answer.question)
-                print_answer(self, answer)
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        store = self._store(admin)
+        self._fill(store)
+        questions = json.loads((FOLDER / "questions.json").read_text(encoding="utf-8"))
+        for question in questions["demo"]:
+            answer = ask(question=question["question"], scope=Scope.operator(), stores=[store])
+            self._say(answer.question)
+            print_answer(self, answer)
         self._say("Start the server with:  make serve   then open http://127.0.0.1:8000/")
 
     def _say(self, text: str) -> None:
@@ -60,7 +55,7 @@ class Command(BaseCommand):
 
     def _store(self, admin: Any) -> models.Store:
         try:
-            return find_stores(names=[STORE], scope=Scope.operator())[0]
+            return named_store(STORE)
         except NotFoundError:
             self._say("Preparing the embedding model (once)")
             return create_store(name="Demo", slug=STORE, owner=admin)
@@ -71,6 +66,5 @@ class Command(BaseCommand):
         for item in collect_items(paths=[str(FOLDER / "documents")]):
             with item.open() as content:
                 ids.append(upload_file(store=store, name=item.name, content=content).file.pk)
-        index_with_progress(ids)
-        if report_files(self, ids):
+        if index_with_progress(self, ids):
             raise CommandError("Some demo documents could not be indexed; see above.")

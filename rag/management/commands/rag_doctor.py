@@ -7,9 +7,7 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand
 from rag.services.operations import CHECKS, CheckResult, repair, run_checks
 
 # By the worst finding that is left.
@@ -17,16 +15,13 @@ EXIT = {"error": 2, "warning": 1}
 _MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "fixed": "fixed"}
 
 
-class Command(BaseCommand):
-    """Prints what is wrong and what to do; ``--fix`` repairs what is safely repaired."""
+class Command(RagCommand):
+    """Looks whether chunks, vectors, terms, files, jobs, indexes and settings fit together.
 
-    help = (
-        "Looks whether chunks, vectors, terms, files, jobs, indexes and settings fit together."
-        " Ends with 2 for errors, 1 for warnings, 0 otherwise."
-    )
+    Ends with 2 for errors, 1 for warnings, 0 otherwise.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare what to look at and how to tell it."""
         parser.add_argument("--fix", action="store_true", help="repair what is safely repaired")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument(
@@ -40,15 +35,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Examine, repair, print; leave with the code of the worst finding that is left."""
         started, found, times = time.monotonic(), list[CheckResult](), dict[str, float]()
-        try:
-            for name, seconds, findings in run_checks(only=options["only"]):
-                times[name] = round(seconds, 2)
-                for finding in findings:
-                    found.append(repair(finding=finding) if options["fix"] else finding)
-                    if not options["json"]:
-                        self._print(found[-1])
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        for name, seconds, findings in run_checks(only=options["only"]):
+            times[name] = round(seconds, 2)
+            for finding in findings:
+                found.append(repair(finding=finding) if options["fix"] else finding)
+                if not options["json"]:
+                    self._print(found[-1])
         levels = [finding.level for finding in found]
         seconds = round(time.monotonic() - started, 1)
         if options["json"]:

@@ -6,23 +6,16 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from rag.core.access import Scope
-from rag.core.errors import RAGError
-from rag.services.stores import dump_store, find_stores
+from rag.management.rag_command import RagCommand, named_store
+from rag.services.stores import dump_store
 
 
-class Command(BaseCommand):
-    """Write a store with all that belongs to it to one file, for rag_load."""
-
-    help = (
-        "Write a store to a file: settings, files with their bytes, chunks with their edits, golden"
-        " questions. The site goes on; the file holds the store as of one moment."
-    )
+class Command(RagCommand):
+    """Write a store to a file: settings, files with their bytes, chunks with their edits, golden
+    questions. The site goes on; the file holds the store as of one moment.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("path", type=Path, help="where to; a file there is replaced")
         parser.add_argument("--store", required=True, help="slug or name of the store")
         parser.add_argument(
@@ -32,11 +25,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
-            counts = dump_store(store=store, path=options["path"], has_vectors=options["vectors"])
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        store = named_store(options["store"])
+        counts = dump_store(store=store, path=options["path"], has_vectors=options["vectors"])
         totals = (counts.get(kind, 0) for kind in ("file", "chunk", "question"))
         self.stdout.write("{} files, {} chunks, {} golden questions written.".format(*totals))

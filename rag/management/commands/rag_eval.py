@@ -7,27 +7,20 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
-from rag.core.errors import RAGError
 from rag.evals.metrics import MEASURES
 from rag.management.eval_store import add_store_arguments, evaluate_golden, reject_store_options
-from rag.management.progress import EvalBars
+from rag.management.progress import stage_bars
+from rag.management.rag_command import RagCommand
 from rag.services.evaluation import MODES, Evaluation, evaluate_folder
 
 
-class Command(BaseCommand):
-    """Measure the search on judged questions."""
-
-    help = (
-        "Index a folder of corpus.jsonl, queries.jsonl and qrels.tsv into a store of its own, "
-        "search with every query and print how well it went. With --store: ask the store's golden "
-        "questions, keep the run, and compare it with the one before; exit code 1 when a limit "
-        "is not kept."
-    )
+class Command(RagCommand):
+    """Index a folder of corpus.jsonl, queries.jsonl and qrels.tsv into a store of its own, search
+    with every query and print how well it went. With --store: ask the store's golden questions,
+    keep the run, and compare it with the one before; exit code 1 when a limit is not kept.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument("--data", type=Path, metavar="DIR", help="the folder")
         what.add_argument("--store", metavar="S", help="the store's slug or name")
@@ -40,32 +33,28 @@ class Command(BaseCommand):
         add_store_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
         reject_store_options(options)
-        try:
-            if options["store"]:
-                evaluate_golden(self.stdout, options)
-                return
-            mode = options["mode"] or "hybrid"
-            modes = list(MODES) if mode == "all" else [mode]
-            runs = [self._run(one, options) for one in modes]
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        if options["store"]:
+            evaluate_golden(self.stdout, options)
+            return
+        mode = options["mode"] or "hybrid"
+        modes = list(MODES) if mode == "all" else [mode]
+        runs = [self._run(one, options) for one in modes]
         if options["json"]:
             found = [run.as_dict() for run in runs]
-            found_or_one = found if mode == "all" else found[0]
-            self.stdout.write(json.dumps(found_or_one, ensure_ascii=False))
+            told = found if mode == "all" else found[0]
+            self.stdout.write(json.dumps(told, ensure_ascii=False))
         else:
             self._print(runs)
 
     def _run(self, mode: str, options: dict[str, Any]) -> Evaluation:
-        with EvalBars() as bars:
+        with stage_bars() as show:
             return evaluate_folder(
                 data_dir=options["data"],
                 mode=mode,
                 limit=options["limit"],
                 query_dir=options["queries"],
-                on_progress=bars.show,
+                on_progress=show,
             )
 
     def _print(self, runs: list[Evaluation]) -> None:

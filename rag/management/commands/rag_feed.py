@@ -6,24 +6,20 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand
 from rag.providers.postgres.outbox.switch import outbox_state
 from rag.services.index import drain_outbox, start_outbox, stop_outbox
 
 
-class Command(BaseCommand):
-    """Let Milvus hold what Postgres holds."""
+class Command(RagCommand):
+    """Feed Milvus with all chunks the first time, and then with what has changed.
 
-    help = (
-        "Feed Milvus with all chunks the first time, and then with what has changed. Workers do"
-        " the latter too, every few seconds; searches go on meanwhile."
-    )
+    Workers do the latter too, every few seconds; searches go on meanwhile.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("--all", action="store_true", help="feed every chunk again")
         parser.add_argument("--stop", action="store_true", help="note no changes any more")
         parser.add_argument(
@@ -31,17 +27,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            if options["stop"]:
-                n = stop_outbox()
-                self.stdout.write(f"Stopped; {n} changes were not fed.")
-                return
-            start_outbox(everything=options["all"])
-            if not options["no_wait"]:
-                self._drain()
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        if options["stop"]:
+            n = stop_outbox()
+            self.stdout.write(f"Stopped; {n} changes were not fed.")
+            return
+        start_outbox(everything=options["all"])
+        if not options["no_wait"]:
+            self._drain()
         state = outbox_state()
         self.stdout.write(f"{state.n_waiting} changes wait, the oldest for {state.lag_s:.0f} s.")
 

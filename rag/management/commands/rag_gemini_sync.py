@@ -5,22 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, RAGError
+from rag.management.rag_command import RagCommand
 from rag.services.gemini import RemoteSyncResult, gemini_file_search, sync_store
 from rag.services.stores import delete_store, find_stores
 
 
-class Command(BaseCommand):
-    """Bring the states of stores and files at Gemini to our side."""
-
-    help = "Bring the states of stores and files at Gemini to our side, and tell what differs."
+class Command(RagCommand):
+    """Bring the states of stores and files at Gemini to our side, and tell what differs."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("--store", action="append", help="slug or name; repeatable")
         parser.add_argument(
             "--list", action="store_true", help="also list the account's stores that are not ours"
@@ -33,13 +31,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the command; it fails when any store could not be compared."""
-        try:
-            stores = self._stores(options)
-            if options["forget"]:
-                self._unlink(stores, options)
-                return
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        stores = self._stores(options)
+        if options["forget"]:
+            self._unlink(stores, options)
+            return
         if not stores:
             self.stdout.write("No store of this installation is at Gemini.")
         n_failed = sum(not self._sync(store) for store in stores)

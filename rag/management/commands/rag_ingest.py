@@ -6,26 +6,23 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from rag import models
-from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
-from rag.management.progress import index_with_progress, report_files
+from rag.management.progress import index_with_progress
+from rag.management.rag_command import RagCommand, named_store
 from rag.services.files import UploadItem, collect_items, upload_file
 from rag.services.index import ensure_space
 from rag.services.ingest import estimate_ingest
-from rag.services.stores import create_store, find_stores
+from rag.services.stores import create_store
 from rag.stages.detect.encodings import encoding_name
 
 
-class Command(BaseCommand):
-    """Take files, folders, globs and zips into a store."""
-
-    help = "Take files, folders, globs and zips into a store; run again to go on after a stop."
+class Command(RagCommand):
+    """Take files, folders, globs and zips into a store; run again to go on after a stop."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument(
             "paths", nargs="+", metavar="PATH", help="file, folder, glob, zip; - reads a list"
         )
@@ -43,23 +40,20 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            store = self._store(options)
-            encoding_name(options["encoding"])
-            items = list(collect_items(paths=self._paths(options["paths"])))
-            if options["dry_run"]:
-                self.stdout.write(self._estimate(store, items, options))
-                return
-            failed = self._ingest(store, items, options)
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        store = self._store(options)
+        encoding_name(options["encoding"])
+        items = list(collect_items(paths=self._paths(options["paths"])))
+        if options["dry_run"]:
+            estimate = estimate_ingest(store=store, items=items, encoding=options["encoding"])
+            self.stdout.write(estimate.as_text())
+            return
+        failed = self._ingest(store, items, options)
         if failed:
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
 
     def _store(self, options: dict[str, Any]) -> models.Store:
         try:
-            return find_stores(names=[options["store"]], scope=Scope.operator())[0]
+            return named_store(options["store"])
         except NotFoundError:
             if not options["create"]:
                 raise
@@ -88,13 +82,7 @@ class Command(BaseCommand):
         if options["no_wait"]:
             self.stdout.write(f"{len(ids)} files queued.")
             return n_refused
-        index_with_progress(ids)
-        return n_refused + report_files(self, ids)
-
-    def _estimate(
-        self, store: models.Store, items: list[UploadItem], options: dict[str, Any]
-    ) -> str:
-        return estimate_ingest(store=store, items=items, encoding=options["encoding"]).as_text()
+        return n_refused + index_with_progress(self, ids)
 
     def _upload(self, store: models.Store, item: UploadItem, options: dict[str, Any]) -> int:
         facts = {name: options[name] for name in ("content_type", "encoding")}

@@ -6,24 +6,20 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
-from rag.core.errors import RAGError
+from rag.management.rag_command import RagCommand, named_user
 from rag.services.access import create_key, scope_of
 from rag.services.stores import find_stores
 
 _MOST_DAYS = 36_500
 
 
-class Command(BaseCommand):
-    """Make a key and print it alone, so that a script can take it."""
-
-    help = "Make a key for an application. It is printed once; the admin lists and revokes keys."
+class Command(RagCommand):
+    """Make a key for an application. It is printed once; the admin lists and revokes keys."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("name", help="what the key is for")
         parser.add_argument("--user", required=True, help="as whom the application acts")
         parser.add_argument("--write", action="store_true", help="may change things, not only read")
@@ -36,14 +32,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        user = get_user_model().objects.filter(username=options["user"]).first()
-        if user is None:
-            raise CommandError(f"There is no user “{options['user']}”.")
-        try:
-            key, secret = create_key(user=user, **_key_options(user, options))
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        user = named_user(options["user"])
+        key, secret = create_key(user=user, **_key_options(user, options))
         self.stderr.write(f"“{key.name}” of {user.username}: {', '.join(key.rights)}")
         self.stdout.write(secret)
 

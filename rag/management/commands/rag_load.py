@@ -7,29 +7,26 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from tqdm import tqdm
 
-from rag.core.errors import ConflictError, RAGError
+from rag.core.errors import ConflictError
+from rag.management.rag_command import RagCommand
 from rag.services.stores import load_store
 
 
-class Command(BaseCommand):
-    """Make a new store of a file that rag_dump wrote."""
+class Command(RagCommand):
+    """Make a new store of a file that rag_dump wrote, here or elsewhere.
 
-    help = (
-        "Make a new store of a file that rag_dump wrote, here or elsewhere. Vectors are taken over"
-        " where the file has them and the model is the same, else they are made."
-    )
+    Vectors are taken over where the file has them and the model is the same, else they are made.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("path", type=Path, help="what rag_dump wrote")
         parser.add_argument("--name", default="", help="of the new store; default: as it was")
         parser.add_argument("--model", default="", help="provider:model; default: as it was")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
         if not options["path"].is_file():
             raise CommandError(f"There is no file “{options['path']}”.")
         try:
@@ -42,8 +39,6 @@ class Command(BaseCommand):
                 )
         except ConflictError as error:
             raise CommandError(f"{error} Give another name with --name.") from error
-        except RAGError as error:
-            raise CommandError(str(error)) from error
         self.stdout.write(
             f"“{store.name}” ({store.slug}) has {store.files.count()} files and"
             f" {store.n_chunks} chunks, and stands on {store.space}."

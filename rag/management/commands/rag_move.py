@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from rag import models
-from rag.core.access import Scope
 from rag.core.errors import NotFoundError, RAGError
 from rag.management.progress import report_run
+from rag.management.rag_command import RagCommand, named_store
 from rag.services.reindex import (
     cancel_reindex,
     drop_old_space,
@@ -18,16 +18,12 @@ from rag.services.reindex import (
     roll_back_space,
     swap_space,
 )
-from rag.services.stores import find_stores
 
 
-class Command(BaseCommand):
-    """Swap, roll back, retire or cancel the move of a store; without a flag, tell where it is."""
-
-    help = "Swap, roll back, retire or cancel a store's move to another embedding model."
+class Command(RagCommand):
+    """Swap, roll back, retire or cancel a store's move to another embedding model."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("--store", required=True, help="slug or name of the store")
         action = parser.add_mutually_exclusive_group()
         action.add_argument("--swap", action="store_true", help="stand on the new space")
@@ -37,20 +33,16 @@ class Command(BaseCommand):
         action.add_argument("--cancel", action="store_true", help="give up the new space")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
-            moves = models.ReindexRun.objects.moves().select_related("store", "source", "target")
-            run = moves.filter(store=store).first()
-            if run is None:
-                raise NotFoundError(
-                    "The store “{name}” is not moving.",
-                    hint="Begin with rag_reindex --model.",
-                    name=store.name,
-                )
-            self._apply(run, options)
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        store = named_store(options["store"])
+        moves = models.ReindexRun.objects.moves().select_related("store", "source", "target")
+        run = moves.filter(store=store).first()
+        if run is None:
+            raise NotFoundError(
+                "The store “{name}” is not moving.",
+                hint="Begin with rag_reindex --model.",
+                name=store.name,
+            )
+        self._apply(run, options)
 
     def _apply(self, run: models.ReindexRun, options: dict[str, Any]) -> None:
         is_refused = run.state == models.ReindexRun.State.REFUSED

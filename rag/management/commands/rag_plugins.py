@@ -8,32 +8,26 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.translation import gettext
 
-from rag.core.errors import RAGError
 from rag.core.plugins import METHODS
+from rag.management.rag_command import RagCommand
 from rag.services.plugins import PluginInfo, PluginList, list_plugins
 
 
-class Command(BaseCommand):
-    """List the plugins of all kinds with their options; fail when a plugin failed."""
+class Command(RagCommand):
+    """List the plugins of all kinds with their options; exit 1 when a plugin failed."""
 
-    help = "List the plugins of all kinds with their options; exit 1 when a plugin failed."
     # It reports failed plugins itself, built-in ones too, instead of stopping at them.
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument("--kind", default="", help=f"only one of: {', '.join(METHODS)}")
         parser.add_argument("--json", action="store_true", help="print JSON, schemas included")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            found = list_plugins(kind=options["kind"])
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+        found = list_plugins(kind=options["kind"])
         if options["json"]:
             self.stdout.write(json.dumps(_as_json(found), ensure_ascii=False, indent=2))
         else:

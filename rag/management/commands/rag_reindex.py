@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import OperationalError
+from django.db.models import Q
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError, NotFoundError, RAGError
-from rag.management.chosen_files import chosen_files
+from rag.core.errors import InvalidInputError, NotFoundError
 from rag.management.progress import (
     index_with_progress,
     reindex_with_progress,
-    report_files,
     report_run,
 )
-from rag.management.unused_options import reject_unused_options
+from rag.management.rag_command import RagCommand, named_store, reject_unused_options
 from rag.services.files import set_encoding
 from rag.services.reindex import (
     IN_TURN,
@@ -30,7 +30,7 @@ from rag.services.reindex import (
     run_reindex,
     start_reindex,
 )
-from rag.services.stores import find_stores
+from rag.services.search import files_matching_metadata
 from rag.stages.detect.encodings import encoding_name
 
 OPERATOR = Scope.operator()
@@ -50,16 +50,13 @@ _OF_ORDER = (
 _OF_MOVE = ("margin", "data", "force", "no_swap")
 
 
-class Command(BaseCommand):
-    """Index a store anew while the old revision and the old space serve."""
+class Command(RagCommand):
+    """Make a store's texts, chunks, vectors or words anew while it answers.
 
-    help = (
-        "Make a store's texts, chunks, vectors or words anew while it answers. With --model the"
-        " store moves to another embedding model: see rag_move for what follows."
-    )
+    With --model the store moves to another embedding model: see rag_move for what follows.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         add = parser.add_argument
         add("--store", required=True, help="slug or name of the store")
         add("--file", action="append", default=[], help="id or name of one file")
@@ -92,12 +89,8 @@ class Command(BaseCommand):
         add("--no-wait", action="store_true", help="leave the work to running workers")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
         try:
-            store = find_stores(names=[options["store"]], scope=OPERATOR)[0]
-            self._handle(store, options)
-        except RAGError as error:
-            raise CommandError(str(error)) from error
+            self._handle(named_store(options["store"]), options)
         except OperationalError as error:
             if "another process" not in str(error):
                 raise
@@ -111,7 +104,7 @@ class Command(BaseCommand):
             return
         _reject_unused(what, options)
         encoding = _encoding(options)
-        file_ids = chosen_files(store=store, names=options["file"], where=options["filter"])
+        file_ids = _chosen_files(store, options["file"], options["filter"])
         if options["dry_run"]:
             self._estimate(store, what, file_ids, options)
             return
@@ -145,9 +138,9 @@ class Command(BaseCommand):
             queue_reindex(run_id=run.pk)
             self.stdout.write(f"{len(ids)} files queued.")
             return
-        index_with_progress(ids)
+        failed = index_with_progress(self, ids)
         run_reindex(run_id=run.pk)
-        if failed := report_files(self, ids):
+        if failed:
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
 
     def _existing_run(self, store: models.Store, options: dict[str, Any]) -> None:
@@ -183,19 +176,33 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{estimate.n_files} files, {estimate.n_chunks} chunks, {estimate.n_tokens} tokens"
         )
-        time = (
-            "unknown before it runs"
-            if estimate.seconds is None
-            else f"about {estimate.seconds:.0f} s"
-        )
+        seconds, cost = estimate.seconds, estimate.cost
+        time = "unknown before it runs" if seconds is None else f"about {seconds:.0f} s"
         self.stdout.write(f"time: {time}")
-        money = (
-            "no price is known"
-            if estimate.cost is None
-            else f"{estimate.cost:.4f} {estimate.currency}"
-        )
+        money = "no price is known" if cost is None else f"{cost:.4f} {estimate.currency}"
         self.stdout.write(f"money: {money}")
         self.stdout.write(f"disk: {estimate.disk_bytes / 1e6:.1f} MB on top")
+
+
+def _chosen_files(store: models.Store, names: Sequence[str], where: str) -> list[int] | None:
+    """Return the ids of the named files that pass a metadata filter; None: neither is given."""
+    ids: list[int] | None = None
+    for name in names:
+        is_id = Q(pk=int(name)) if name.isdecimal() else Q()
+        found = store.files.filter(Q(name=name) | is_id if is_id else Q(name=name))
+        if not found.exists():
+            raise NotFoundError(
+                "The store “{store}” has no file “{name}”.",
+                hint="Give its name or id.",
+                store=store.slug,
+                name=name,
+            )
+        ids = [*(ids or ()), *found.values_list("pk", flat=True)]
+    filtered = files_matching_metadata(text=where, stores=[store])
+    if filtered is None:
+        return ids
+    kept = set(filtered.file_ids)
+    return sorted(kept if ids is None else kept & set(ids))
 
 
 def _what(options: dict[str, Any]) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import OperationalError, connection
 
+from rag.management.rag_command import RagCommand
 from rag.management.supervise import supervise
 
 _WATCHDOG = Path(__file__).resolve().parents[1] / "parent_watchdog.py"
@@ -23,13 +24,10 @@ _WEB_GRACE_S = 5
 _WORKER_MARGIN_S = 10.0
 
 
-class Command(BaseCommand):
-    """Serve until Ctrl+C; if the web server or the worker ends, end the other and fail."""
-
-    help = "Run the web server and a queue worker together."
+class Command(RagCommand):
+    """Run the web server and a queue worker together."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare where to listen."""
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on")
 

@@ -5,26 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
-from rag import models
 from rag.core.access import Scope
-from rag.core.errors import RAGError
-from rag.management.progress import index_with_progress, report_files
+from rag.management.progress import index_with_progress
+from rag.management.rag_command import RagCommand, named_store
 from rag.services.files import SyncPlan, open_origin, preview_sync, sync_files
-from rag.services.stores import find_stores
 
 
-class Command(BaseCommand):
-    """Take new and changed documents of an origin, rename and delete what is so there."""
-
-    help = (
-        "Bring a store to what a folder or a prefix of an object store holds, by the hashes of its"
-        " files: new, changed, renamed and deleted ones. Other files of the store are left alone."
-    )
+class Command(RagCommand):
+    """Bring a store to what a folder or a prefix of an object store holds, by the hashes of its
+    files: new, changed, renamed and deleted ones. Other files of the store are left alone.
+    """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the arguments."""
         parser.add_argument(
             "origin", help="a folder, with all folders in it, or s3://bucket/prefix"
         )
@@ -41,14 +35,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the command."""
-        try:
-            self._handle(options)
-        except RAGError as error:
-            raise CommandError(str(error)) from error
-
-    def _handle(self, options: dict[str, Any]) -> None:
-        store = find_stores(names=[options["store"]], scope=Scope.operator())[0]
+        store = named_store(options["store"])
         origin = open_origin(address=options["origin"])
         label = options["label"] or origin.name
         if options["dry_run"]:
@@ -63,18 +50,13 @@ class Command(BaseCommand):
             on_step=self.stdout.write,
         )
         self._print_summary(synced.plan)
-        self._index(store, list(synced.queued), options["no_wait"])
+        ids = list(synced.queued)
+        if ids and not options["no_wait"] and (failed := index_with_progress(self, ids)):
+            raise CommandError(f"{failed} of the files could not be indexed; see above.")
         for reason in synced.failed:
             self.stderr.write(reason)
         if synced.failed:
             raise CommandError(f"{len(synced.failed)} files could not be brought in; see above.")
-
-    def _index(self, store: models.Store, ids: list[int], is_left: bool) -> None:
-        if not ids or is_left:
-            return
-        index_with_progress(ids)
-        if failed := report_files(self, ids):
-            raise CommandError(f"{failed} of the files could not be indexed; see above.")
 
     def _print_plan(self, plan: SyncPlan) -> None:
         lines = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from rag.management.unused_options import reject_unused_options
+from rag.management.rag_command import reject_unused_options
 
 
 @pytest.mark.parametrize("value", [None, False, "", []])
