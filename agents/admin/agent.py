@@ -9,14 +9,14 @@ from django.http import HttpRequest
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.admin.agent_form import CONFIG_FIELDS, PREFIX, AgentForm
 from agents.chat.agents.agent import render_agent_graph
 from agents.chat.agents.save import delete_agent, save_agent
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import scope_for
@@ -144,25 +144,18 @@ class AgentAdmin(OwnedAdmin):
             self.message_user(request, error_sentence(error), messages.ERROR)
             return redirect(reverse("admin:agents_agent_changelist"))
 
-    @admin.display(description=_("agent"))
-    def title(self, agent: models.Agent) -> str:
-        """Return what people call it."""
-        return str(agent)
-
-    @admin.display(description=_("state"))
-    def state(self, agent: models.Agent) -> SafeString:
-        """Return whether it answers."""
-        return label(_("on"), "good") if agent.is_enabled else label(_("off"), "idle")
-
-    @admin.display(description=_("go to"))
-    def ask(self, agent: models.Agent) -> SafeString:
-        """Return a link to the chat page."""
-        return format_html('<a class="desk-link" href="{}">{}</a>', reverse("chat"), _("Ask"))
-
-    @admin.display(description=_("steps"))
-    def picture(self, agent: models.Agent) -> SafeString:
-        """Return the agent's graph."""
-        return mark_safe(render_agent_graph(agent=agent))
+    title = column(_("agent"), lambda agent: str(agent))
+    state = column(
+        _("state"),
+        lambda agent: label(_("on"), "good") if agent.is_enabled else label(_("off"), "idle"),
+    )
+    ask = column(
+        _("go to"),
+        lambda agent: format_html(
+            '<a class="desk-link" href="{}">{}</a>', reverse("chat"), _("Ask")
+        ),
+    )
+    picture = column(_("steps"), lambda agent: mark_safe(render_agent_graph(agent=agent)))
 
 
 def _config_sets() -> list[tuple[Any, dict[str, Any]]]:

@@ -29,7 +29,7 @@ from agents.admin.flow_page import version_graph
 from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage, flow_export_view
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.versions import delete_flow, update_flow
-from rag.admin.ui.cells import label, page_link
+from rag.admin.ui.cells import column, label, page_link
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.messages import error_sentence
@@ -162,10 +162,7 @@ class FlowAdmin(OwnedAdmin):
         number = getattr(flow, "active_number", None)
         return label(_("none"), "warn") if number is None else number
 
-    @admin.display(description=_("runs"))
-    def runs(self, flow: Any) -> SafeString:
-        """Return the number of runs, with a link."""
-        return _runs_link(flow, flow.run_counts[0])
+    runs = column(_("runs"), lambda flow: _runs_link(flow, flow.run_counts[0]))
 
     @admin.display(description=_("waiting"))
     def reviews(self, flow: Any) -> Any:
@@ -182,10 +179,10 @@ class FlowAdmin(OwnedAdmin):
             " · ", "{}", ((link,) for link in [*links, _runs_link(flow, _("Runs"))])
         )
 
-    @admin.display(description=_("graph"))
-    def picture(self, flow: models.Flow) -> SafeString:
-        """Return the graph of the active version."""
-        return version_graph(flow.versions.filter(is_active=True).first()) or SafeString("–")
+    picture = column(
+        _("graph"),
+        lambda flow: version_graph(flow.versions.filter(is_active=True).first()) or SafeString("–"),
+    )
 
 
 def _runs_link(flow: models.Flow, text: Any, **query: Any) -> SafeString:

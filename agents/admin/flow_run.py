@@ -20,7 +20,7 @@ from agents.admin.flow_page import version_graph
 from agents.flows.runs.read import run_summary
 from agents.runtime.scopes import may_read_run
 from rag.admin.ui.admin_page import ObjectPage
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
@@ -159,25 +159,17 @@ class FlowRunAdmin(ReadOnlyAdmin):
         url = reverse("admin:agents_flowrun_page", args=[run.pk])
         return format_html('<a class="desk-link" href="{}">{}</a>', url, str(run.key)[:8])
 
-    @admin.display(description=_("flow"))
-    def flow(self, run: models.FlowRun) -> str:
-        """Return the flow and the version that ran."""
-        return Truncator(str(run.version)).chars(60)
-
-    @admin.display(description=_("state"))
-    def status_label(self, run: models.FlowRun) -> SafeString:
-        """Return where the run stands, in colour."""
-        return label(run.get_status_display(), COLOURS[_STATUS(run.status)])
-
-    @admin.display(description=_("tokens"))
-    def tokens(self, run: models.FlowRun) -> str:
-        """Return tokens in and out."""
-        return f"{run.input_tokens} / {run.output_tokens}"
-
-    @admin.display(description=_("duration"))
-    def duration(self, run: models.FlowRun) -> str:
-        """Return how long it took, in seconds."""
-        return f"{(run.ended_at - run.started_at).total_seconds():.1f} s" if run.ended_at else "–"
+    flow = column(_("flow"), lambda run: Truncator(str(run.version)).chars(60))
+    status_label = column(
+        _("state"), lambda run: label(run.get_status_display(), COLOURS[_STATUS(run.status)])
+    )
+    tokens = column(_("tokens"), lambda run: f"{run.input_tokens} / {run.output_tokens}")
+    duration = column(
+        _("duration"),
+        lambda run: (
+            f"{(run.ended_at - run.started_at).total_seconds():.1f} s" if run.ended_at else "–"
+        ),
+    )
 
 
 def _node(node: dict[str, Any], longest: float) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label, text_block
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
@@ -77,10 +77,7 @@ class SessionAdmin(ReadOnlyAdmin):
         for row in rows:
             row.n_messages = counts.get(row.pk, 0)
 
-    @admin.display(description=_("messages"))
-    def turns(self, session: Any) -> int:
-        """Return how many messages it has."""
-        return int(session.n_messages)
+    turns = column(_("messages"), lambda session: int(session.n_messages))
 
     @admin.display(description=_("conversation"))
     def conversation(self, session: models.Session) -> SafeString:
@@ -153,20 +150,12 @@ class MessageAdmin(ReadOnlyAdmin):
             message.sources, message.citations = evidence.sources, evidence.citations
         return message
 
-    @admin.display(description=_("content"))
-    def text(self, message: models.Message) -> str:
-        """Return the beginning of the text."""
-        return Truncator(message.content).chars(100) or "–"
-
-    @admin.display(description=_("content"))
-    def text_whole(self, message: models.Message) -> SafeString:
-        """Return the text as it was written."""
-        return format_html('<pre class="desk-text">{}</pre>', message.content or "–")
-
-    @admin.display(description=_("status"))
-    def state(self, message: models.Message) -> SafeString:
-        """Return where it stands, in colour."""
-        return label(message.get_status_display(), COLOURS[_STATUS(message.status)])
+    text = column(_("content"), lambda message: Truncator(message.content).chars(100) or "–")
+    text_whole = column(_("content"), lambda message: text_block(message.content or "–"))
+    state = column(
+        _("status"),
+        lambda message: label(message.get_status_display(), COLOURS[_STATUS(message.status)]),
+    )
 
     @admin.display(description=_("quotes"))
     def verdicts(self, message: models.Message) -> SafeString:
@@ -210,10 +199,10 @@ class MessageAdmin(ReadOnlyAdmin):
             "", '<p>{} {} <span class="desk-note">{}</span></p>', rows
         ) or SafeString("–")
 
-    @admin.display(description=_("usage"))
-    def usage_now(self, message: models.Message) -> str:
-        """Return tokens, as JSON."""
-        return json.dumps(message.usage, ensure_ascii=False) if message.usage else "–"
+    usage_now = column(
+        _("usage"),
+        lambda message: json.dumps(message.usage, ensure_ascii=False) if message.usage else "–",
+    )
 
     @admin.display(description=_("times in ms"))
     def times(self, message: models.Message) -> SafeString:
@@ -221,10 +210,7 @@ class MessageAdmin(ReadOnlyAdmin):
         rows = ((STEP_LABELS.get(name, name), ms) for name, ms in message.timings_ms.items())
         return format_html_join(" · ", "{} {}", rows) or SafeString("–")
 
-    @admin.display(description=_("error"))
-    def failure(self, message: models.Message) -> str:
-        """Return why it failed."""
-        return error_sentence(message.error) or "–"
+    failure = column(_("error"), lambda message: error_sentence(message.error) or "–")
 
 
 def _verdict(name: str, n: int = 0) -> SafeString:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from rag import models
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
@@ -155,10 +155,7 @@ class ApiKeyAdmin(ScopedAdmin):
         text = ngettext("%(n)d key was revoked.", "%(n)d keys were revoked.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
 
-    @admin.display(description=_("begins with"))
-    def begins_with(self, key: models.ApiKey) -> str:
-        """Return the public part, by which a key is recognised."""
-        return f"{key.prefix}…"
+    begins_with = column(_("begins with"), lambda key: f"{key.prefix}…")
 
     @admin.display(description=_("rights"))
     def may(self, key: models.ApiKey) -> str:
@@ -166,10 +163,9 @@ class ApiKeyAdmin(ScopedAdmin):
         names = dict(models.ApiKey.Right.choices)
         return ", ".join(str(names.get(right, right)) for right in key.rights)
 
-    @admin.display(description=_("stores"))
-    def only(self, key: models.ApiKey) -> Any:
-        """Return whether the key is limited to some stores."""
-        return _("only some") if key.is_limited else _("all of the user")
+    only = column(
+        _("stores"), lambda key: _("only some") if key.is_limited else _("all of the user")
+    )
 
     @admin.display(description=_("state"))
     def state(self, key: models.ApiKey) -> SafeString:

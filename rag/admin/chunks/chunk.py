@@ -19,8 +19,8 @@ from django.utils.translation import ngettext
 from rag import models
 from rag.admin.chunks.pages import AddChunkPage, ChunkRevisionsPage, EditChunkPage
 from rag.admin.files.chunk_preview import ChunkPreviewPage
-from rag.admin.ui.cells import label, page_link, pages_text
-from rag.admin.ui.filters import FileListFilter, StoreListFilter
+from rag.admin.ui.cells import column, label, page_link, pages_text, text_block
+from rag.admin.ui.filters import ConditionFilter, FileListFilter, StoreListFilter
 from rag.admin.ui.paginator import MAX_LISTED_ROWS
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import OverviewAdmin, row_ids, scope_for
@@ -45,24 +45,21 @@ class RevisionFilter(SimpleListFilter):
         return queryset.filter(is_live=self.value() != "no")
 
 
-class EditedFilter(SimpleListFilter):
+_Origin = models.Chunk.Origin
+# The condition of a partial index.
+_TOUCHED = ~Q(origin=_Origin.PARSED) | Q(enabled=False)
+
+
+class EditedFilter(ConditionFilter):
     """Chunks that people edited, added or disabled: few, and found by a partial index."""
 
     title = _("changed by people")
     parameter_name = "touched"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
-        """Return edited, added and disabled."""
-        origins = models.Chunk.Origin
-        edited, added = (origins.EDITED, origins.EDITED.label), (origins.ADDED, origins.ADDED.label)
-        return [edited, added, ("off", _("switched off"))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the chunks of the choice."""
-        touched = queryset.filter(~Q(origin=models.Chunk.Origin.PARSED) | Q(enabled=False))
-        if self.value() == "off":
-            return touched.filter(enabled=False)
-        return touched.filter(origin=self.value()) if self.value() else queryset
+    conditions = {
+        "edited": (_Origin.EDITED.label, _TOUCHED & Q(origin=_Origin.EDITED)),
+        "added": (_Origin.ADDED.label, _TOUCHED & Q(origin=_Origin.ADDED)),
+        "off": (_("switched off"), _TOUCHED & Q(enabled=False)),
+    }
 
 
 PREVIEW = 240
@@ -234,30 +231,13 @@ class ChunkAdmin(OverviewAdmin):
         text = chunk.text if start is None else start
         return Truncator(" ".join(text.split())).chars(PREVIEW // 2)
 
-    @admin.display(description=_("text"))
-    def whole_text(self, chunk: models.Chunk) -> SafeString:
-        """Return the text as it stands, every line break kept."""
-        return format_html('<pre class="desk-text">{}</pre>', chunk.text)
-
-    @admin.display(description=_("carried header"))
-    def carried(self, chunk: models.Chunk) -> SafeString:
-        """Return the text that is searched with the chunk, such as a table's header row."""
-        return format_html('<pre class="desk-text">{}</pre>', chunk.context or "–")
-
-    @admin.display(description=_("page"))
-    def page(self, chunk: models.Chunk) -> str:
-        """Return the page or pages."""
-        return pages_text(chunk.page_first, chunk.page_last)
-
-    @admin.display(description=_("number"))
-    def number(self, chunk: models.Chunk) -> int:
-        """Return the number by which hit tests and the API call the chunk."""
-        return int(chunk.pk)
-
-    @admin.display(description=_("heading path"))
-    def headings(self, chunk: models.Chunk) -> str:
-        """Return the headings above the chunk."""
-        return " › ".join(map(str, chunk.heading_path)) or "–"
+    whole_text = column(_("text"), lambda chunk: text_block(chunk.text))
+    carried = column(_("carried header"), lambda chunk: text_block(chunk.context or "–"))
+    page = column(_("page"), lambda chunk: pages_text(chunk.page_first, chunk.page_last))
+    number = column(_("number"), lambda chunk: int(chunk.pk))
+    headings = column(
+        _("heading path"), lambda chunk: " › ".join(map(str, chunk.heading_path)) or "–"
+    )
 
     @admin.display(description=_("state"))
     def state(self, chunk: models.Chunk) -> SafeString:
@@ -269,10 +249,7 @@ class ChunkAdmin(OverviewAdmin):
             return found
         return format_html("{} {}", found, label(chunk.get_origin_display(), "warn"))
 
-    @admin.display(description=_("position"))
-    def place(self, chunk: models.Chunk) -> str:
-        """Return the number in the file; added ones are counted by themselves."""
-        return chunk.position
+    place = column(_("position"), lambda chunk: chunk.position)
 
     @admin.display(description=_("span"))
     def span(self, chunk: models.Chunk) -> SafeString:

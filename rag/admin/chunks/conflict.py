@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from rag import models
 from rag.admin.ui.admin_page import ObjectPage
-from rag.admin.ui.cells import label, list_link, page_link
+from rag.admin.ui.cells import column, label, list_link, page_link
 from rag.admin.ui.filters import FileListFilter
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
@@ -62,25 +62,19 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
         """Return the conflicts of stores that ``scope`` may change."""
         return queryset.filter(editable_by(scope, "file__store__"))
 
-    @admin.display(description=gettext_lazy("text"))
-    def preview(self, conflict: models.ChunkConflict) -> str:
-        """Return the beginning of the text."""
-        return Truncator(" ".join(conflict.chunk.text[:400].split())).chars(120)
-
-    @admin.display(description=gettext_lazy("what was done"))
-    def kind(self, conflict: models.ChunkConflict) -> SafeString:
-        """Return whether the chunk was edited, added or disabled."""
-        return origin_label(conflict.chunk)
-
-    @admin.display(description=gettext_lazy("file"))
-    def file_name(self, conflict: models.ChunkConflict) -> SafeString:
-        """Return the file, with a link to its chunks."""
-        return list_link("chunk", conflict.file.name, file=conflict.file_id)
-
-    @admin.display(description=gettext_lazy("go to"))
-    def links(self, conflict: models.ChunkConflict) -> SafeString:
-        """Return the link to the page where it is resolved."""
-        return page_link("rag_conflict_decide", conflict.pk, _("Decide"))
+    preview = column(
+        gettext_lazy("text"),
+        lambda conflict: Truncator(" ".join(conflict.chunk.text[:400].split())).chars(120),
+    )
+    kind = column(gettext_lazy("what was done"), lambda conflict: origin_label(conflict.chunk))
+    file_name = column(
+        gettext_lazy("file"),
+        lambda conflict: list_link("chunk", conflict.file.name, file=conflict.file_id),
+    )
+    links = column(
+        gettext_lazy("go to"),
+        lambda conflict: page_link("rag_conflict_decide", conflict.pk, _("Decide")),
+    )
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         """Return the resolution page."""

@@ -6,13 +6,11 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.ui.cells import pages_text
+from rag.admin.ui.cells import column, pages_text, text_block
 from rag.admin.ui.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
 from rag.services.files import visible_chunks
@@ -41,17 +39,8 @@ class ChunkRevisionAdmin(ReadOnlyAdmin):
         rows = visible_chunks(scope=scope, rows=queryset, prefix="chunk__")
         return rows.defer("chunk__text", "chunk__context")
 
-    @admin.display(description=_("text"))
-    def preview(self, revision: models.ChunkRevision) -> str:
-        """Return the beginning of the text."""
-        return Truncator(" ".join(revision.text.split())).chars(120)
-
-    @admin.display(description=_("text"))
-    def whole_text(self, revision: models.ChunkRevision) -> SafeString:
-        """Return the text as it stood."""
-        return format_html('<pre class="desk-text">{}</pre>', revision.text)
-
-    @admin.display(description=_("page"))
-    def page(self, revision: models.ChunkRevision) -> str:
-        """Return the page or pages."""
-        return pages_text(revision.page_first, revision.page_last)
+    preview = column(
+        _("text"), lambda revision: Truncator(" ".join(revision.text.split())).chars(120)
+    )
+    whole_text = column(_("text"), lambda revision: text_block(revision.text))
+    page = column(_("page"), lambda revision: pages_text(revision.page_first, revision.page_last))

@@ -7,9 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -21,8 +20,8 @@ from rag.admin.evaluation.golden_form import (
     GoldenTargetForm,
     GoldenTargetFormSet,
 )
-from rag.admin.ui.cells import label, page_link
-from rag.admin.ui.filters import StoreListFilter
+from rag.admin.ui.cells import column, label, page_link
+from rag.admin.ui.filters import ConditionFilter, StoreListFilter
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.models.file import LARGE_FILE_FIELDS
@@ -37,22 +36,15 @@ else:
     from unfold.admin import TabularInline
 
 
-class ExpectationFilter(admin.SimpleListFilter):
+_EXPECTS = Q(pk__in=models.GoldenTarget.objects.values("question"))
+
+
+class ExpectationFilter(ConditionFilter):
     """By whether any passage is expected; deleted chunks and files take their targets along."""
 
     title = _("expected passages")
     parameter_name = "expects"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return with and without."""
-        return [("some", _("with")), ("none", _("without"))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the questions of the choice."""
-        expected = models.GoldenTarget.objects.values("question")
-        if self.value() == "none":
-            return queryset.exclude(pk__in=expected)
-        return queryset.filter(pk__in=expected) if self.value() == "some" else queryset
+    conditions = {"some": (_("with"), _EXPECTS), "none": (_("without"), ~_EXPECTS)}
 
 
 class GoldenTargetInline(TabularInline):
@@ -184,25 +176,17 @@ class GoldenQuestionAdmin(ScopedAdmin):
         text = ngettext("%(n)d question was switched.", "%(n)d questions were switched.", n)
         self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
 
-    @admin.display(description=_("question"))
-    def question(self, row: models.GoldenQuestion) -> str:
-        """Return the beginning of the question."""
-        return Truncator(row.query).chars(120)
-
-    @admin.display(description=_("expected passages"))
-    def n_expected(self, row: Any) -> Any:
-        """Return how many passages are expected; none is marked."""
-        return getattr(row, "n_targets", 0) or label("0", "warn")
-
-    @admin.display(description=_("state"))
-    def is_on(self, row: models.GoldenQuestion) -> SafeString:
-        """Return whether the question is measured."""
-        return label(_("on"), "good") if row.enabled else label(_("off"), "idle")
-
-    @admin.display(description=_("go to"))
-    def links(self, row: models.GoldenQuestion) -> SafeString:
-        """Return the link to the hit test of the question."""
-        return page_link("rag_store_search", row.store_id, _("Hit test"), q=row.query)
+    question = column(_("question"), lambda row: Truncator(row.query).chars(120))
+    n_expected = column(
+        _("expected passages"), lambda row: getattr(row, "n_targets", 0) or label("0", "warn")
+    )
+    is_on = column(
+        _("state"), lambda row: label(_("on"), "good") if row.enabled else label(_("off"), "idle")
+    )
+    links = column(
+        _("go to"),
+        lambda row: page_link("rag_store_search", row.store_id, _("Hit test"), q=row.query),
+    )
 
 
 def _download(rows: QuerySet[Any]) -> StreamingHttpResponse:

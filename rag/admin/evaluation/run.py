@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST
 
 from rag import models
 from rag.admin.evaluation.pages import CompareRunsPage, EvaluationProgressView, run_state_label
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label
 from rag.admin.ui.charts import line_chart
 from rag.admin.ui.filters import StoreListFilter
 from rag.admin.ui.messages import error_sentence
@@ -138,15 +138,8 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
         text = ngettext("%(n)d run was stopped.", "%(n)d runs were stopped.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
 
-    @admin.display(description=_("state"))
-    def state_label(self, run: models.EvaluationRun) -> SafeString:
-        """Return the state, with how far a run is that is under way."""
-        return run_state_label(run)
-
-    @admin.display(description=_("run"))
-    def run(self, row: models.EvaluationRun) -> str:
-        """Return the number and what the run is called."""
-        return f"{row.pk} {row.label}".strip()
+    state_label = column(_("state"), lambda run: run_state_label(run))
+    run = column(_("run"), lambda row: f"{row.pk} {row.label}".strip())
 
     @admin.display(description="nDCG@10")
     def ndcg(self, row: models.EvaluationRun) -> SafeString:
@@ -156,15 +149,8 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
         value = float(row.metrics[MAIN])
         return label(f"{value:.3f}", "good" if value >= 0.8 else "warn" if value >= 0.5 else "bad")
 
-    @admin.display(description="R@5")
-    def recall(self, row: models.EvaluationRun) -> str:
-        """Return which share of the expected passages is among the first five."""
-        return _metric(row, "R@5")
-
-    @admin.display(description="MRR@10")
-    def mrr(self, row: models.EvaluationRun) -> str:
-        """Return how early the first expected passage comes."""
-        return _metric(row, "MRR@10")
+    recall = column("R@5", lambda row: _metric(row, "R@5"))
+    mrr = column("MRR@10", lambda row: _metric(row, "MRR@10"))
 
 
 def _metric(run: models.EvaluationRun, name: str) -> str:

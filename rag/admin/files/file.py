@@ -19,18 +19,30 @@ from rag.admin.files.actions import FileActions
 from rag.admin.files.form import FileForm
 from rag.admin.files.status import is_busy, status_cell
 from rag.admin.files.text_page import FileTextPage, original_view
-from rag.admin.ui.cells import label, list_link, page_link
-from rag.admin.ui.filters import FileKindFilter, StoreListFilter
+from rag.admin.ui.cells import column, label, list_link, page_link
+from rag.admin.ui.filters import FieldFilter, StoreListFilter
 from rag.admin.ui.gemini import GeminiDeletion
 from rag.admin.ui.group_field import GroupFieldAdmin
 from rag.admin.ui.messages import error_sentence, warning_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import row_ids, scope_for
 from rag.core.access import Scope
+from rag.core.documents import KINDS
 from rag.core.errors import RAGError
 from rag.services.files import cancel_files, delete_files, set_encoding, update_file, visible_files
 
 MAX_POLLED = 200
+
+
+class FileKindFilter(FieldFilter):
+    """By kind of document: those that we read."""
+
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Return the kinds."""
+        return [(kind, kind) for kind in KINDS]
 
 
 @admin.register(models.File)
@@ -156,25 +168,10 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
             )
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
-    @admin.display(description=_("status"), ordering="status")
-    def status_now(self, file: models.File) -> SafeString:
-        """Return status, progress or error; a script keeps it up to date."""
-        return status_cell(file)
-
-    @admin.display(description=_("size"), ordering="size")
-    def bytes(self, file: models.File) -> str:
-        """Return the size of the original."""
-        return filesizeformat(file.size)
-
-    @admin.display(description=_("pages"))
-    def n_pages(self, file: Any) -> Any:
-        """Return the number of pages; a dash where the format has none."""
-        return getattr(file, "page_count", 0) or "–"
-
-    @admin.display(description=_("chunks"))
-    def chunks(self, file: models.File) -> SafeString:
-        """Return the number of chunks, with a link."""
-        return list_link("chunk", file.n_chunks, file=file.pk)
+    status_now = column(_("status"), lambda file: status_cell(file), ordering="status")
+    bytes = column(_("size"), lambda file: filesizeformat(file.size), ordering="size")
+    n_pages = column(_("pages"), lambda file: getattr(file, "page_count", 0) or "–")
+    chunks = column(_("chunks"), lambda file: list_link("chunk", file.n_chunks, file=file.pk))
 
     @admin.display(description=_("warnings"))
     def notes(self, file: models.File) -> SafeString | str:

@@ -11,13 +11,14 @@ from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 
 from rag import models
+from rag.admin.ui.cells import column, text_block
+from rag.admin.ui.filters import FieldFilter
 from rag.admin.ui.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
 
@@ -72,7 +73,7 @@ def _models() -> dict[str, Any]:
     return {str(model._meta.model_name): model for model in apps.get_models()}
 
 
-class AuditKindFilter(admin.SimpleListFilter):
+class AuditKindFilter(FieldFilter):
     """By what was changed."""
 
     title = _("kind")
@@ -81,10 +82,6 @@ class AuditKindFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """Return all kinds: the table is not asked which of them it has."""
         return [(kind, models.AuditEntry(kind=kind).what) for kind in AUDIT_KINDS]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the changes of the chosen kind."""
-        return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
 @admin.register(models.AuditEntry)
@@ -126,10 +123,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         stores = models.Store.objects.editable(scope).values("pk")
         return queryset.filter(store_id__in=stores)
 
-    @admin.display(description=_("kind"))
-    def what(self, row: models.AuditEntry) -> str:
-        """Return what kind of thing was changed."""
-        return row.what
+    what = column(_("kind"), lambda row: row.what)
 
     @admin.display(description=_("changed"))
     def changed(self, row: models.AuditEntry) -> str:
@@ -137,22 +131,11 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         names = sorted({*row.before, *row.after})
         return Truncator(", ".join(column_label(row.kind, name) for name in names)).chars(80)
 
-    @admin.display(description=_("user"))
-    def who(self, row: models.AuditEntry) -> str:
-        """Return the user, or what else acted."""
-        return row.username or row.command or "–"
-
-    @admin.display(description=_("before"))
-    def was(self, row: models.AuditEntry) -> SafeString:
-        """Return the fields as they were."""
-        return _pretty(row.before)
-
-    @admin.display(description=_("after"))
-    def is_now(self, row: models.AuditEntry) -> SafeString:
-        """Return the fields as they are since."""
-        return _pretty(row.after)
+    who = column(_("user"), lambda row: row.username or row.command or "–")
+    was = column(_("before"), lambda row: _pretty(row.before))
+    is_now = column(_("after"), lambda row: _pretty(row.after))
 
 
 def _pretty(values: dict[str, Any]) -> SafeString:
     text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True)
-    return format_html('<pre class="desk-text">{}</pre>', text)
+    return text_block(text)

@@ -19,7 +19,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label, text_block
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
 from rag.core.access import Scope
 from rag.services.operations import (
@@ -248,20 +248,16 @@ class JobAdmin(ReadOnlyAdmin):
             )
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
-    @admin.display(description=gettext_lazy("task"))
-    def task(self, job: Any) -> SafeString:
-        """Return what the job does."""
-        return task_label(job.task_name)
-
-    @admin.display(description=gettext_lazy("concerns"))
-    def concerns(self, job: Any) -> SafeString | str:
-        """Return a link to the file, store or run."""
-        return job_target(job, job_target_names([job]) if not hasattr(job, "names") else job.names)
-
-    @admin.display(description=gettext_lazy("arguments"))
-    def arguments(self, job: Any) -> str:
-        """Return the arguments as JSON, long ones cut."""
-        return json.dumps(job.args, ensure_ascii=False)[:300]
+    task = column(gettext_lazy("task"), lambda job: task_label(job.task_name))
+    concerns = column(
+        gettext_lazy("concerns"),
+        lambda job: job_target(
+            job, job_target_names([job]) if not hasattr(job, "names") else job.names
+        ),
+    )
+    arguments = column(
+        gettext_lazy("arguments"), lambda job: json.dumps(job.args, ensure_ascii=False)[:300]
+    )
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, job: Any) -> SafeString:
@@ -270,25 +266,10 @@ class JobAdmin(ReadOnlyAdmin):
             return label(gettext("stalled"), "bad")
         return label(*STATE_LABELS.get(job.status, (job.status, "idle")))
 
-    @admin.display(description=gettext_lazy("tries"))
-    def tries(self, job: Any) -> int:
-        """Return how often the job was begun."""
-        return int(job.attempts)
-
-    @admin.display(description=gettext_lazy("not before"))
-    def due(self, job: Any) -> Any:
-        """Return the time that the job waits for."""
-        return job.scheduled_at
-
-    @admin.display(description=gettext_lazy("lock"))
-    def held(self, job: Any) -> str:
-        """Return the lock that no two jobs hold at once."""
-        return job.lock or ""
-
-    @admin.display(description=gettext_lazy("last change"))
-    def last_event(self, job: Any) -> Any:
-        """Return when something last happened."""
-        return getattr(job, "last_at", None)
+    tries = column(gettext_lazy("tries"), lambda job: int(job.attempts))
+    due = column(gettext_lazy("not before"), lambda job: job.scheduled_at)
+    held = column(gettext_lazy("lock"), lambda job: job.lock or "")
+    last_event = column(gettext_lazy("last change"), lambda job: getattr(job, "last_at", None))
 
     @admin.display(description=gettext_lazy("events"))
     def events(self, job: Any) -> SafeString:
@@ -299,4 +280,4 @@ class JobAdmin(ReadOnlyAdmin):
             for row in rows
             if row.at
         )
-        return format_html('<pre class="desk-text">{}</pre>', lines)
+        return text_block(lines)

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin import SimpleListFilter
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
@@ -22,8 +20,8 @@ from django.views.decorators.http import require_POST
 from rag import models
 from rag.admin.stores.hit_test import STEP_LABELS
 from rag.admin.stores.settings_form import MODE_LABELS
-from rag.admin.ui.cells import label, pages_text
-from rag.admin.ui.filters import HitsFilter, StoreListFilter
+from rag.admin.ui.cells import column, label, pages_text, text_block
+from rag.admin.ui.filters import ConditionFilter, StoreListFilter
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import OverviewAdmin, ReadOnlyAdmin, scope_for
@@ -33,37 +31,35 @@ from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.evaluation import TargetSpec, save_question
 from rag.services.operations import GOOD, visible_queries
 
-_BAD_VERDICTS = ("altered", "wrong_document", "unknown")
+_BAD_CITATION = (
+    Q(citations__contains=[{"verdict": "altered"}])
+    | Q(citations__contains=[{"verdict": "wrong_document"}])
+    | Q(citations__contains=[{"verdict": "unknown"}])
+)
 
 
-class QualityFilter(SimpleListFilter):
+class HitsFilter(ConditionFilter):
+    """By whether anything was found."""
+
+    title = _("hits")
+    parameter_name = "hits"
+    conditions = {
+        "none": (_("without a hit"), Q(chunk_ids=[])),
+        "some": (_("with hits"), ~Q(chunk_ids=[])),
+    }
+
+
+class QualityFilter(ConditionFilter):
     """By quality: doubtful hits, bad or missing citations."""
 
     title = _("quality")
     parameter_name = "quality"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return what can be wrong, and nothing."""
-        return [
-            ("low", _("best hit is doubtful")),
-            ("citation", _("bad citation")),
-            ("uncited", _("answer without citation")),
-            ("good", _("good hit")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the queries of the choice."""
-        wrong = Q()
-        for verdict in _BAD_VERDICTS:
-            wrong |= Q(citations__contains=[{"verdict": verdict}])
-        choices = {
-            "low": Q(confidence__lt=GOOD),
-            "good": Q(confidence__gte=GOOD),
-            "citation": wrong,
-            "uncited": Q(kind="ask", citations=[]),
-        }
-        chosen = choices.get(self.value() or "")
-        return queryset if chosen is None else queryset.filter(chosen)
+    conditions = {
+        "low": (_("best hit is doubtful"), Q(confidence__lt=GOOD)),
+        "citation": (_("bad citation"), _BAD_CITATION),
+        "uncited": (_("answer without citation"), Q(kind="ask", citations=[])),
+        "good": (_("good hit"), Q(confidence__gte=GOOD)),
+    }
 
 
 class AskedStoreFilter(StoreListFilter):
@@ -233,30 +229,13 @@ class QueryLogAdmin(ReadOnlyAdmin, OverviewAdmin):
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:rag_querylog_change", args=[pk]))
 
-    @admin.display(description=_("query"))
-    def question(self, row: models.QueryLog) -> str:
-        """Return the beginning of the query."""
-        return Truncator(row.query).chars(100)
-
-    @admin.display(description=_("mode"))
-    def mode_label(self, row: models.QueryLog) -> Any:
-        """Return the search mode."""
-        return MODE_LABELS.get(row.mode, row.mode) or "–"
-
-    @admin.display(description=_("settings' hash"))
-    def searched_by(self, row: models.QueryLog) -> str:
-        """Return the hash of the settings: equal ones searched alike."""
-        return row.settings_hash or "–"
-
-    @admin.display(description=_("hits"))
-    def hits(self, row: models.QueryLog) -> Any:
-        """Return how many chunks were found; none is marked."""
-        return len(row.chunk_ids) or label("0", "bad")
-
-    @admin.display(description=_("best score"))
-    def score(self, row: models.QueryLog) -> str:
-        """Return the fused score of the first hit."""
-        return "–" if row.best_score is None else f"{row.best_score:.3f}"
+    question = column(_("query"), lambda row: Truncator(row.query).chars(100))
+    mode_label = column(_("mode"), lambda row: MODE_LABELS.get(row.mode, row.mode) or "–")
+    searched_by = column(_("settings' hash"), lambda row: row.settings_hash or "–")
+    hits = column(_("hits"), lambda row: len(row.chunk_ids) or label("0", "bad"))
+    score = column(
+        _("best score"), lambda row: "–" if row.best_score is None else f"{row.best_score:.3f}"
+    )
 
     @admin.display(description=_("confidence"))
     def confidence_label(self, row: models.QueryLog) -> SafeString | str:
@@ -274,12 +253,5 @@ class QueryLogAdmin(ReadOnlyAdmin, OverviewAdmin):
         is_good = bool(row.citations) and n_good == len(row.citations)
         return label(f"{n_good}/{len(row.citations)}", "good" if is_good else "warn")
 
-    @admin.display(description=_("time in ms"))
-    def ms(self, row: models.QueryLog) -> str:
-        """Return the time of the whole search."""
-        return f"{float(row.timings_ms.get('total', 0)):.1f}"
-
-    @admin.display(description=_("answer"))
-    def whole_answer(self, row: models.QueryLog) -> SafeString:
-        """Return the answer as it was given."""
-        return format_html('<pre class="desk-text">{}</pre>', row.answer or "–")
+    ms = column(_("time in ms"), lambda row: f"{float(row.timings_ms.get('total', 0)):.1f}")
+    whole_answer = column(_("answer"), lambda row: text_block(row.answer or "–"))

@@ -11,12 +11,11 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label, text_block
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
@@ -175,26 +174,19 @@ class ReindexRunAdmin(ScopedAdmin):
         runs = queryset.select_related("store", "source", "target", "created_by")
         self.for_each(request, runs, action)
 
-    @admin.display(description=_("state"))
-    def state_label(self, run: models.ReindexRun) -> SafeString:
-        """Return the state in colour."""
-        return label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
-
-    @admin.display(description=_("done"))
-    def done(self, run: models.ReindexRun) -> str:
-        """Return how much of the present stage is done."""
-        return f"{run.n_done} / {run.n_total}" if run.n_total else "–"
-
-    @admin.display(description=_("error"))
-    def error_text(self, run: models.ReindexRun) -> str:
-        """Return why a run failed or was refused."""
-        return error_sentence(RAGError.from_dict(run.error)) if run.error else "–"
+    state_label = column(
+        _("state"), lambda run: label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
+    )
+    done = column(_("done"), lambda run: f"{run.n_done} / {run.n_total}" if run.n_total else "–")
+    error_text = column(
+        _("error"), lambda run: error_sentence(RAGError.from_dict(run.error)) if run.error else "–"
+    )
 
     @admin.display(description=_("report"))
     def facts(self, run: models.ReindexRun) -> SafeString:
         """Return recall and the figures of both spaces."""
         text = json.dumps(run.report, ensure_ascii=False, indent=1)
-        return format_html('<pre class="desk-text">{}</pre>', text)
+        return text_block(text)
 
 
 def _start(request: HttpRequest, values: dict[str, Any]) -> models.ReindexRun:

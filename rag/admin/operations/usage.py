@@ -14,6 +14,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
+from rag.admin.ui.cells import column
+from rag.admin.ui.filters import FieldFilter
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedAdmin, scope_for
 from rag.core.access import Scope
@@ -26,7 +28,7 @@ _ROWS = 12
 N_NEWEST = 2000
 
 
-class ProviderFilter(admin.SimpleListFilter):
+class ProviderFilter(FieldFilter):
     """By provider: those of the newest calls are offered, since the whole ledger may be long."""
 
     title = _("provider")
@@ -37,10 +39,6 @@ class ProviderFilter(admin.SimpleListFilter):
         newest = model_admin.get_queryset(request).order_by("-pk")
         names = set(newest.values_list("provider", flat=True)[:N_NEWEST])
         return [(name, name) for name in sorted(names)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the calls of the chosen provider."""
-        return queryset.filter(provider=self.value()) if self.value() else queryset
 
 
 @admin.register(models.UsageRecord)
@@ -95,15 +93,10 @@ class UsageRecordAdmin(ReadOnlyAdmin):
         context = {**(extra_context or {}), "usage_sums": sums, "usage_days": DAYS}
         return super().changelist_view(request, context)
 
-    @admin.display(description=_("hash of the prompt"))
-    def prompt(self, row: models.UsageRecord) -> str:
-        """Return the SHA-256 of what was sent: the text itself is not kept here."""
-        return row.prompt_sha256 or "–"
-
-    @admin.display(description=_("cost"))
-    def money(self, row: models.UsageRecord) -> str:
-        """Return the cost, or a dash where no price is known."""
-        return "–" if row.cost is None else f"{row.cost:.6f} {row.currency}"
+    prompt = column(_("hash of the prompt"), lambda row: row.prompt_sha256 or "–")
+    money = column(
+        _("cost"), lambda row: "–" if row.cost is None else f"{row.cost:.6f} {row.currency}"
+    )
 
 
 class BudgetForm(ModelForm):  # type: ignore[type-arg]

@@ -9,6 +9,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
+from rag.admin.ui.cells import column
 from rag.admin.ui.scoped import ReadOnlyAdmin
 from rag.core.access import Scope
 
@@ -34,12 +35,5 @@ class EmbeddingSpaceAdmin(ReadOnlyAdmin):
         for row in rows:
             row.counts = counts.get(row.pk, {"n": 0, "sum": 0})
 
-    @admin.display(description=_("stores"))
-    def n_stores(self, space: Any) -> int:
-        """Return the number of stores."""
-        return int(space.counts["n"])
-
-    @admin.display(description=_("chunks"))
-    def n_chunks(self, space: Any) -> int:
-        """Return the number of chunks."""
-        return int(space.counts["sum"])
+    n_stores = column(_("stores"), lambda space: int(space.counts["n"]))
+    n_chunks = column(_("chunks"), lambda space: int(space.counts["sum"]))

@@ -20,7 +20,7 @@ from rag.admin.stores.form import StoreForm
 from rag.admin.stores.hit_test import HitTestPage
 from rag.admin.stores.overview import store_overview
 from rag.admin.stores.upload import UploadPage, capped_upload_view
-from rag.admin.ui.cells import label, list_link, page_link
+from rag.admin.ui.cells import column, label, list_link, page_link
 from rag.admin.ui.gemini import GeminiStoreActions, gemini_state
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.scoped import OverviewAdmin, scope_for
@@ -175,15 +175,11 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         )
         return format_html_join(" ", "{}", cells) or SafeString("–")
 
-    @admin.display(description=_("chunks"))
-    def chunks(self, store: models.Store) -> SafeString:
-        """Return the number of chunks, with a link."""
-        return list_link("chunk", store.n_chunks, store=store.pk)
-
-    @admin.display(description=_("go to"))
-    def links(self, store: models.Store) -> SafeString:
-        """Return links to the store's pages."""
-        return format_html_join(" ", "{}", ((link,) for link in store_links(store)))
+    chunks = column(_("chunks"), lambda store: list_link("chunk", store.n_chunks, store=store.pk))
+    links = column(
+        _("go to"),
+        lambda store: format_html_join(" ", "{}", ((link,) for link in store_links(store))),
+    )
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         """Return the hit test and the upload."""

@@ -1,18 +1,30 @@
-"""Small table cells as escaped HTML: labels, page ranges and links."""
+"""List columns and small table cells as escaped HTML: labels, page ranges, texts and links."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 
+def column(description: Any, cell: Callable[[Any], Any], *, ordering: str | None = None) -> Any:
+    """Return a column of a list, or a read-only field: what ``cell`` returns for a row."""
+    return staticmethod(admin.display(description=description, ordering=ordering)(cell))
+
+
 def label(text: Any, colour: str) -> SafeString:
     """Return a coloured badge; colours are idle, busy, good, warn and bad."""
     return format_html('<span class="desk-label desk-{}">{}</span>', colour, text)
+
+
+def text_block(text: str) -> SafeString:
+    """Return a text with its line breaks."""
+    return format_html('<pre class="desk-text">{}</pre>', text)
 
 
 def pages_text(first: int | None, last: int | None) -> str:

@@ -1,18 +1,18 @@
-"""List filters by store, file, kind and hits, whose choices stay within the caller's Scope."""
+"""List filters by store and file, whose choices stay within the Scope; by fields; by conditions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.admin import SimpleListFilter
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
-from rag.core.documents import KINDS
 
 MAX_CHOICES = 200
 
@@ -57,36 +57,28 @@ class FileListFilter(SimpleListFilter):
         return _by_id(queryset, "file_id", self.value())
 
 
-class FileKindFilter(SimpleListFilter):
-    """By kind of document."""
-
-    title = _("kind")
-    parameter_name = "kind"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
-        """Return the kinds that we read."""
-        return [(kind, kind) for kind in KINDS]
+class FieldFilter(SimpleListFilter):
+    """By a field that is called like the parameter; ``lookups`` says which values are offered."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return files of the chosen kind."""
-        return queryset.filter(kind=self.value()) if self.value() else queryset
+        """Return the rows with the chosen value."""
+        chosen = {self.parameter_name: self.value()}
+        return queryset.filter(**chosen) if self.value() else queryset
 
 
-class HitsFilter(SimpleListFilter):
-    """Queries by whether they found anything."""
+class ConditionFilter(SimpleListFilter):
+    """By named conditions: what each is called, and which rows it holds for."""
 
-    title = _("hits")
-    parameter_name = "hits"
+    conditions: Mapping[str, tuple[Any, Q]]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
-        """Return with and without."""
-        return [("none", _("without a hit")), ("some", _("with hits"))]
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the conditions."""
+        return [(name, text) for name, (text, _condition) in self.conditions.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the queries of the choice."""
-        if self.value() == "none":
-            return queryset.filter(chunk_ids=[])
-        return queryset.exclude(chunk_ids=[]) if self.value() == "some" else queryset
+        """Return the rows for which the chosen condition holds."""
+        chosen = self.conditions.get(self.value() or "")
+        return queryset.filter(chosen[1]) if chosen else queryset
 
 
 def _by_id(queryset: QuerySet[Any], field: str, value: str | None) -> QuerySet[Any]:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from rag import models
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
@@ -123,10 +123,7 @@ class GeminiStoreActions(GeminiDeletion):
             return str(store.get_backend_display())
         return format_html("{} {}", store.get_backend_display(), gemini_state(store))
 
-    @admin.display(description=gettext_lazy("at Gemini"))
-    def at_gemini(self, store: models.Store) -> SafeString | str:
-        """Return the state last seen at Gemini."""
-        return gemini_state(store)
+    at_gemini = column(gettext_lazy("at Gemini"), lambda store: gemini_state(store))
 
 
 def gemini_state(store: models.Store) -> SafeString | str:

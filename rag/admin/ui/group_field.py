@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.contrib import admin
 from django.contrib.admin import site
 from django.contrib.admin.widgets import AutocompleteSelect, get_select2_language
 from django.contrib.auth.models import Group
 from django.db.models import Model, Q
 from django.http import HttpRequest
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import column, label
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 
 if TYPE_CHECKING:
@@ -66,10 +64,10 @@ class OwnedAdmin(GroupFieldAdmin):
         """Return the defaults: a new row belongs to its creator."""
         return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
 
-    @admin.display(description=_("access"))
-    def visibility(self, row: Any) -> SafeString:
-        """Return whether everybody may read, run or ask it."""
-        return label(_("public"), "warn") if row.is_public else label(_("restricted"), "idle")
+    visibility = column(
+        _("access"),
+        lambda row: label(_("public"), "warn") if row.is_public else label(_("restricted"), "idle"),
+    )
 
 
 def _limit_groups(field: Any, request: HttpRequest, db_field: Any) -> Any:
