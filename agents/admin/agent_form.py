@@ -40,7 +40,6 @@ class _Named(_ModelForm):
             self.initial.setdefault(name, value)
 
     def stored(self, row: Any) -> dict[str, Any]:
-        """Return the values that the form shows of an agent."""
         return {**super().stored(row), **_config_of(row)}
 
     def clean(self) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.html import format_html_join
+from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -24,18 +25,19 @@ from agents.admin.flow_edit import (
     render_graph,
     serialize_findings,
 )
-from agents.admin.flow_files import submitted_files
+from agents.admin.flow_files import submitted_files, version_files
 from agents.admin.flow_page import version_graph
-from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage, flow_export_view
-from agents.flows.definition.archive import FlowFiles
+from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage
+from agents.flows.definition.archive import FlowFiles, write_flow_zip
 from agents.flows.versions.versions import delete_flow, update_flow
-from rag.admin.ui.cells import column, label, page_link
+from rag.admin.ui.cells import column, label, list_link, page_link
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.access import Scope
-from rag.core.errors import RAGError
+from rag.core.errors import NotFoundError, RAGError
 
 SETTINGS = ("title", "is_public", "runner_groups", "editor_groups")
 
@@ -79,7 +81,6 @@ class FlowAdmin(OwnedAdmin):
         css = {"all": ("agents/admin/agents.css",)}
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the flows that one may run."""
         return queryset.runnable(scope)  # type: ignore[attr-defined,no-any-return]
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -96,7 +97,6 @@ class FlowAdmin(OwnedAdmin):
             row.run_counts = told_of.get(row.pk, (0, 0))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Change by the service."""
         given = form.cleaned_data
         values = {name: given[name] for name in (*SETTINGS, "owner") if name in given}
         update_flow(flow=obj, scope=scope_for(request), values=values)
@@ -105,11 +105,9 @@ class FlowAdmin(OwnedAdmin):
         """Do nothing: the service has set the groups."""
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Delete by the service."""
         delete_flow(flow=obj, scope=scope_for(request))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
-        """Return the versions and runs that go with the flows."""
         return {
             models.FlowVersion._meta.verbose_name_plural: models.FlowVersion.objects.filter(
                 flow__in=rows
@@ -120,13 +118,31 @@ class FlowAdmin(OwnedAdmin):
         }
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return editor, versions, graph and export."""
         return (
             ("<int:pk>/edit/", EditFlowPage, "agents_flow_edit"),
             ("<int:pk>/versions/", FlowVersionsPage, "agents_flow_versions"),
             ("<int:pk>/run/", FlowGraphPage, "agents_flow_run"),
-            ("<int:pk>/export/", flow_export_view(self), "agents_flow_export"),
+            ("<int:pk>/export/", self.export_view, "agents_flow_export"),
         )
+
+    def export_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Return a version, the active one without ``?version=``, as a zip."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        flow = get_object_or_404(self.get_queryset(request), pk=pk)
+        if not self.has_change_permission(request, flow):
+            raise PermissionDenied
+        number = parse_int(request.GET.get("version"))
+        try:
+            archive = write_flow_zip(version_files(flow, number))
+        except NotFoundError as error:
+            raise Http404 from error
+        except RAGError as error:
+            raise PermissionDenied from error
+        name = f"{flow.name}-{number}.zip" if number else f"{flow.name}.zip"
+        response = HttpResponse(archive, content_type="application/zip")
+        response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+        return response
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
@@ -186,8 +202,4 @@ class FlowAdmin(OwnedAdmin):
 
 
 def _runs_link(flow: models.Flow, text: Any, **query: Any) -> SafeString:
-    url = reverse("admin:agents_flowrun_changelist")
-    parts = "".join(f"&{name}={value}" for name, value in query.items())
-    return format_html_join(
-        "", '<a class="desk-link" href="{}?flow={}{}">{}</a>', [(url, flow.pk, parts, text)]
-    )
+    return list_link("agents_flowrun", text, flow=flow.pk, **query)

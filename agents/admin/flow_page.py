@@ -11,7 +11,6 @@ from django.utils.safestring import SafeString, mark_safe
 from agents import models
 from agents.flows.versions.render import render_flow_version
 from rag.admin.ui.admin_page import ObjectPage
-from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.core.errors import RAGError
 
@@ -48,11 +47,6 @@ class FlowPage(ObjectPage):
         """Return the page's context with the flow and what the caller may do."""
         context = {"flow": self.flow, "may_edit": self.may_edit, **kwargs}
         return super().get_context_data(**context)
-
-    def render_error(self, error: RAGError, **kwargs: Any) -> HttpResponse:
-        """Show the page again with the reason."""
-        context = self.get_context_data(error=error_sentence(error), **kwargs)
-        return self.render_to_response(context, status=422)
 
     def chosen_version(self, name: str = "version") -> models.FlowVersion | None:
         """Return the version that the address names, else the active one, else the newest."""

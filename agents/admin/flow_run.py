@@ -9,9 +9,6 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
@@ -20,7 +17,7 @@ from agents.admin.flow_page import version_graph
 from agents.flows.runs.read import run_summary
 from agents.runtime.scopes import may_read_run
 from rag.admin.ui.admin_page import ObjectPage
-from rag.admin.ui.cells import column, label
+from rag.admin.ui.cells import column, label, page_link
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
@@ -55,7 +52,6 @@ class FlowListFilter(admin.SimpleListFilter):
         return list(flows.order_by("name").values_list("pk", "name")[:200])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the runs of the chosen flow."""
         value = parse_int(str(self.value() or ""))
         return queryset.filter(version__flow=value) if self.value() else queryset
 
@@ -120,7 +116,6 @@ class FlowRunAdmin(ReadOnlyAdmin):
         css = {"all": ("agents/admin/agents.css",)}
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the runs that one may look at."""
         if scope.is_operator:
             return queryset
         if scope.user_id is None:
@@ -135,7 +130,6 @@ class FlowRunAdmin(ReadOnlyAdmin):
         return rows.select_related("version__flow", "user", "replay_of")
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return a run's page, by number and by key."""
         return (
             ("<int:pk>/page/", FlowRunPage, "agents_flowrun_page"),
             ("of/<uuid:key>/", self.by_key, "agents_flowrun_of"),
@@ -144,21 +138,15 @@ class FlowRunAdmin(ReadOnlyAdmin):
     def by_key(self, request: HttpRequest, key: Any) -> HttpResponse:
         """Redirect from a run's key, as the API returns it, to its page."""
         run = get_object_or_404(self.get_queryset(request), key=key)
-        return redirect(reverse("admin:agents_flowrun_page", args=[run.pk]))
+        return redirect("admin:agents_flowrun_page", run.pk)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         """Lead to the run's page: there is no form."""
-        number = parse_int(object_id)
-        return redirect(reverse("admin:agents_flowrun_page", args=[number]))
+        return redirect("admin:agents_flowrun_page", parse_int(object_id))
 
-    @admin.display(description=_("run"))
-    def link(self, run: models.FlowRun) -> SafeString:
-        """Return a link to the run's page."""
-        url = reverse("admin:agents_flowrun_page", args=[run.pk])
-        return format_html('<a class="desk-link" href="{}">{}</a>', url, str(run.key)[:8])
-
+    link = column(_("run"), lambda run: page_link("agents_flowrun_page", run.pk, str(run.key)[:8]))
     flow = column(_("flow"), lambda run: Truncator(str(run.version)).chars(60))
     status_label = column(
         _("state"), lambda run: label(run.get_status_display(), COLOURS[_STATUS(run.status)])

@@ -1,27 +1,21 @@
-"""Flow versions: diff, activate, roll back, run form, export as a zip."""
+"""Flow versions: diff, activate, roll back, run form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect
-from django.utils.http import content_disposition_header
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents import models
-from agents.admin.flow_files import version_files
 from agents.admin.flow_page import FlowPage, version_graph
-from agents.flows.definition.archive import write_flow_zip
 from agents.flows.versions.versions import activate_version, diff_flow_versions, roll_back_flow
-from rag.admin.ui.query_params import parse_int
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
-from rag.core.errors import NotFoundError, RAGError
+from rag.admin.ui.scoped import scope_for
+from rag.core.errors import RAGError
 
 MAX_LISTED = 200
 
@@ -81,30 +75,6 @@ class FlowVersionsPage(FlowPage):
             return self.render_error(error)
         messages.success(request, _("Version %(n)d runs from now on.") % {"n": version.number})
         return redirect(request.path)
-
-
-def flow_export_view(model_admin: ScopedAdmin) -> Callable[..., HttpResponse]:
-    """Return a view that gives a version, the active one without ``?version=``, as a zip."""
-
-    def export(request: HttpRequest, pk: int) -> HttpResponse:
-        if not model_admin.has_view_permission(request):
-            raise PermissionDenied
-        flow = get_object_or_404(model_admin.get_queryset(request), pk=pk)
-        if not model_admin.has_change_permission(request, flow):
-            raise PermissionDenied
-        number = parse_int(request.GET.get("version"))
-        try:
-            archive = write_flow_zip(version_files(flow, number))
-        except NotFoundError as error:
-            raise Http404 from error
-        except RAGError as error:
-            raise PermissionDenied from error
-        name = f"{flow.name}-{number}.zip" if number else f"{flow.name}.zip"
-        response = HttpResponse(archive, content_type="application/zip")
-        response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
-        return response
-
-    return export
 
 
 def _line(line: str) -> tuple[str, str]:

@@ -67,7 +67,6 @@ class SessionAdmin(ReadOnlyAdmin):
     readonly_fields = ("conversation",)
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return one's own rows, for operators all."""
         return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -135,7 +134,6 @@ class MessageAdmin(ReadOnlyAdmin):
     )
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return one's own rows, for operators all."""
         return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
 
     def get_object(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from rag import models
 from rag.admin.ui.cells import column, label
@@ -21,11 +22,6 @@ from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.access import create_key, revoke_key, validate_key
-
-if TYPE_CHECKING:
-    from django.forms import CheckboxSelectMultiple
-else:
-    from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget as CheckboxSelectMultiple
 
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -39,7 +35,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["rights"] = forms.MultipleChoiceField(
                 label=self.fields["rights"].label,
                 choices=models.ApiKey.Right.choices,
-                widget=CheckboxSelectMultiple,
+                widget=UnfoldAdminCheckboxSelectMultipleWidget,
                 initial=[models.ApiKey.Right.READ],
             )
 
@@ -87,11 +83,9 @@ class ApiKeyAdmin(ScopedAdmin):
     autocomplete_fields = ("user", "stores")
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return one's own keys; operators see all."""
         return queryset if scope.is_operator else queryset.filter(user_id=scope.user_id)
 
     def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the same."""
         return self.readable(queryset, scope)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -14,15 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from rag import models
-from rag.admin.ui.scoped import NulSafeChangeList
-from rag.admin.ui.unique_form import UniqueOnSave
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin as _ModelAdmin
-
-    _Admin = _ModelAdmin[Any]
-else:
-    _Admin = object
+from rag.admin.ui.scoped import HardenedAdmin
 
 PERMISSION_LABELS = {
     "add": _("can add"),
@@ -32,7 +24,7 @@ PERMISSION_LABELS = {
 }
 
 
-class PermissionLabels(_Admin):
+class PermissionLabels(HardenedAdmin):
     """A ModelAdmin with translated permission labels: Django stores their names in English."""
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
@@ -75,7 +67,7 @@ RIGHTS = ("is_superuser", "groups", "user_permissions")
 
 
 @admin.register(User)
-class UserAdmin(UniqueOnSave, PermissionLabels, _Users):
+class UserAdmin(PermissionLabels, _Users):
     """Accounts; only a superuser hands out rights or touches another superuser."""
 
     form = UserChangeForm
@@ -83,21 +75,15 @@ class UserAdmin(UniqueOnSave, PermissionLabels, _Users):
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "is_superuser")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NulSafeChangeList]:
-        """Return the list that refuses what cannot be looked for."""
-        return NulSafeChangeList
-
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the fields that would raise somebody's rights, unless a superuser asks."""
         fields = super().get_readonly_fields(request, obj)
         return fields if request.user.is_superuser else [*fields, "is_staff", *RIGHTS]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether the permission is there and no superuser is touched from below."""
         return super().has_change_permission(request, obj) and _may_manage(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether the permission is there and no superuser is touched from below."""
         return super().has_delete_permission(request, obj) and _may_manage(request, obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
@@ -108,19 +94,14 @@ class UserAdmin(UniqueOnSave, PermissionLabels, _Users):
 
 
 @admin.register(Group)
-class GroupAdmin(UniqueOnSave, PermissionLabels, _Groups):
+class GroupAdmin(PermissionLabels, _Groups):
     """Groups; one that restricts files cannot be deleted, or everybody would read them."""
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NulSafeChangeList]:
-        """Return the list that refuses what cannot be looked for."""
-        return NulSafeChangeList
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return whether a superuser asks: a group's permissions are rights to hand out."""
         return super().has_change_permission(request, obj) and bool(request.user.is_superuser)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return whether a superuser asks."""
         return super().has_add_permission(request) and bool(request.user.is_superuser)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

@@ -37,11 +37,9 @@ class RevisionFilter(SimpleListFilter):
     parameter_name = "live"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, Any]]:
-        """Return the choices beside the current revision."""
         return [("no", _("replaced, kept for citations"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return live chunks, or those that a newer revision replaced."""
         return queryset.filter(is_live=self.value() != "no")
 
 
@@ -118,7 +116,6 @@ class ChunkAdmin(OverviewAdmin):
         return [name for name in self.fields if not (in_field and name == "whole_text")]
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the chunks of files that ``scope`` may read."""
         return visible_chunks(scope=scope, rows=queryset)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -163,11 +160,9 @@ class ChunkAdmin(OverviewAdmin):
         delete_chunks(scope=scope_for(request), chunk_ids=[obj.pk], by=request.user)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Delete the chosen ones by the service."""
         delete_chunks(scope=scope_for(request), chunk_ids=row_ids(queryset), by=request.user)
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return the pages of a chunk, its file and its store."""
         return (
             ("<int:pk>/text/", EditChunkPage, "rag_chunk_text"),
             ("<int:pk>/revisions/", ChunkRevisionsPage, "rag_chunk_revisions"),

@@ -21,7 +21,6 @@ from rag import models
 from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.cells import column, label, list_link, page_link
 from rag.admin.ui.filters import FileListFilter
-from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
@@ -59,7 +58,6 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
         return rows.defer("chunk__context", *LARGE_FILE_FIELDS)
 
     def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the conflicts of stores that ``scope`` may change."""
         return queryset.filter(editable_by(scope, "file__store__"))
 
     preview = column(
@@ -69,7 +67,7 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
     kind = column(gettext_lazy("what was done"), lambda conflict: origin_label(conflict.chunk))
     file_name = column(
         gettext_lazy("file"),
-        lambda conflict: list_link("chunk", conflict.file.name, file=conflict.file_id),
+        lambda conflict: list_link("rag_chunk", conflict.file.name, file=conflict.file_id),
     )
     links = column(
         gettext_lazy("go to"),
@@ -77,7 +75,6 @@ class ChunkConflictAdmin(ReadOnlyAdmin):
     )
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return the resolution page."""
         return (("<int:pk>/decide/", ConflictPage, "rag_conflict_decide"),)
 
 
@@ -108,13 +105,8 @@ class ConflictPage(ObjectPage):
         """Resolve the conflict and return to the file's chunks."""
         if not self._may_edit():
             raise PermissionDenied
-        deed = request.POST.get("deed", "")
-        file_id = self.row.file_id
-        values: dict[str, Any] = {
-            "scope": scope_for(request),
-            "conflict_id": self.row.pk,
-            "by": request.user,
-        }
+        deed, file_id, user = request.POST.get("deed", ""), self.row.file_id, request.user
+        values: Any = {"scope": scope_for(request), "conflict_id": self.row.pk, "by": user}
         try:
             if deed == "keep":
                 keep_conflict(**values)
@@ -126,8 +118,7 @@ class ConflictPage(ObjectPage):
             else:
                 return self.render_to_response(self.get_context_data())
         except RAGError as error:
-            context = self.get_context_data(error=error_sentence(error))
-            return self.render_to_response(context, status=422)
+            return self.render_error(error)
         messages.success(request, _DONE[deed])
         return redirect(f"{reverse('admin:rag_chunk_changelist')}?file={file_id}")
 

@@ -17,7 +17,6 @@ from django.utils.translation import gettext_lazy
 
 from rag import models
 from rag.admin.ui.admin_page import ObjectPage
-from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
@@ -33,17 +32,26 @@ class _ChunkPage(ObjectPage):
         chunk: models.Chunk = self.row
         return chunk
 
-    def done(self, text: str, chunk_id: int | None = None) -> HttpResponse:
+    def done(self, text: str) -> HttpResponse:
         """Show a message and redirect to the chunk; the list's filters are kept."""
         messages.success(self.request, text)
-        url = reverse("admin:rag_chunk_change", args=[chunk_id or self.chunk.pk])
+        url = reverse("admin:rag_chunk_change", args=[self.chunk.pk])
         filters = self.request.GET.get("_changelist_filters", "")
         return redirect(f"{url}?{urlencode({'_changelist_filters': filters})}" if filters else url)
 
-    def refused(self, error: RAGError, **context: Any) -> HttpResponse:
-        """Show the page again with what was typed and why it cannot be."""
-        context["error"] = error_sentence(error)
-        return self.render_to_response(self.get_context_data(**context), status=422)
+    def require_change_permission(self) -> None:
+        """Raise PermissionDenied to who may not change the chunk."""
+        if not self.model_admin.has_change_permission(self.request, self.chunk):
+            raise PermissionDenied
+
+    def reload(self) -> None:
+        """Fetch the chunk as it is stored now; 404 if it is gone."""
+        self.row = get_object_or_404(self.get_rows(self.request), pk=self.row.pk)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the chunk, and whether its text may be changed."""
+        may_edit = self.model_admin.has_change_permission(self.request, self.chunk)
+        return super().get_context_data(**kwargs, chunk=self.chunk, may_edit=may_edit)
 
 
 class EditChunkPage(_ChunkPage):
@@ -54,19 +62,12 @@ class EditChunkPage(_ChunkPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the chunk as it is, or what was typed."""
-        return super().get_context_data(
-            **{
-                "chunk": self.chunk,
-                "typed": self.chunk.text,
-                "seen": self.chunk.revision,
-                "may_edit": self.model_admin.has_change_permission(self.request, self.chunk),
-                **kwargs,
-            }
-        )
+        kwargs.setdefault("typed", self.chunk.text)
+        return super().get_context_data(**kwargs, seen=self.chunk.revision)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Save the text; a mistake shows the page again with all that was typed."""
-        require_change_permission(self, request)
+        self.require_change_permission()
         typed, seen = request.POST.get("text", ""), parse_int(request.POST.get("seen", ""))
         try:
             chunk = edit_chunk(
@@ -77,10 +78,10 @@ class EditChunkPage(_ChunkPage):
                 expected_revision=seen,
             )
         except RAGError as error:
-            self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
+            self.reload()
             is_stale = self.chunk.revision != seen
             diff = diff_texts(self.chunk.text, typed) if is_stale else ()
-            return self.refused(error, typed=typed, seen=self.chunk.revision, diff=diff)
+            return self.render_error(error, typed=typed, diff=diff)
         if chunk.revision == seen:
             return self.done(_("The text is as it was."))
         return self.done(_("The text was saved and is found by its new words from now on."))
@@ -100,12 +101,11 @@ class ChunkRevisionsPage(_ChunkPage):
             {"row": one, "diff": diff_texts(before.text, one.text) if before else None}
             for one, before in zip(revisions, [*revisions[1:], None], strict=True)
         ]
-        may_edit = self.model_admin.has_change_permission(self.request, self.chunk)
-        return super().get_context_data(**kwargs, chunk=self.chunk, shown=shown, may_edit=may_edit)
+        return super().get_context_data(**kwargs, shown=shown)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Restore a revision as a new one."""
-        require_change_permission(self, request)
+        self.require_change_permission()
         try:
             restore_revision(
                 scope=scope_for(request),
@@ -115,8 +115,8 @@ class ChunkRevisionsPage(_ChunkPage):
                 expected_revision=parse_int(request.POST.get("seen", "")),
             )
         except RAGError as error:
-            self.row = get_object_or_404(self.model_admin.get_queryset(request), pk=self.chunk.pk)
-            return self.refused(error)
+            self.reload()
+            return self.render_error(error)
         return self.done(_("The earlier text was brought back as a new revision."))
 
 
@@ -151,7 +151,6 @@ class AddChunkPage(ObjectPage):
         return self.render_to_response(context)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
-        """Make the chunk."""
         typed, after = request.POST.get("text", ""), parse_int(request.GET.get("after", ""))
         try:
             chunk = add_chunk(
@@ -162,13 +161,6 @@ class AddChunkPage(ObjectPage):
                 after=after or None,
             )
         except RAGError as error:
-            context = self.get_context_data(typed=typed, error=error_sentence(error))
-            return self.render_to_response(context, status=422)
+            return self.render_error(error, typed=typed)
         messages.success(request, _("The chunk was added and is found from now on."))
         return redirect(reverse("admin:rag_chunk_change", args=[chunk.pk]))
-
-
-def require_change_permission(page: ObjectPage, request: HttpRequest) -> None:
-    """Raise PermissionDenied to who may not change the page's row."""
-    if not page.model_admin.has_change_permission(request, page.row):
-        raise PermissionDenied

@@ -35,7 +35,6 @@ class ChunkRevisionAdmin(ReadOnlyAdmin):
     readonly_fields = ("whole_text", "page")
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the revisions of chunks that ``scope`` may read."""
         rows = visible_chunks(scope=scope, rows=queryset, prefix="chunk__")
         return rows.defer("chunk__text", "chunk__context")
 

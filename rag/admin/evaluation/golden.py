@@ -23,7 +23,7 @@ from rag.admin.evaluation.golden_form import (
 from rag.admin.ui.cells import column, label, page_link
 from rag.admin.ui.filters import ConditionFilter, StoreListFilter
 from rag.admin.ui.query_params import parse_int
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.scoped import OfStoreAdmin, row_ids, scope_for
 from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.evaluation import export_questions
 from rag.services.files import stream_lines
@@ -78,25 +78,21 @@ class GoldenTargetInline(TabularInline):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return the right to see the question."""
         return request.user.has_perm("rag.view_goldenquestion")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return the right to write questions."""
         verb = "add" if obj is None else "change"
         return request.user.has_perm(f"rag.{verb}_goldenquestion")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return the right to change the question."""
         return request.user.has_perm("rag.change_goldenquestion")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return the right to change the question."""
         return request.user.has_perm("rag.change_goldenquestion")
 
 
 @admin.register(models.GoldenQuestion)
-class GoldenQuestionAdmin(ScopedAdmin):
+class GoldenQuestionAdmin(OfStoreAdmin):
     """Questions to the stores that one may edit."""
 
     form = GoldenQuestionForm
@@ -116,13 +112,6 @@ class GoldenQuestionAdmin(ScopedAdmin):
         """Return what is fixed: a question stays with its store, where its passages are."""
         return [*self.readonly_fields, *(["store"] if obj else [])]
 
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return a field that offers only the stores that this user may change."""
-        if db_field.name == "store":
-            stores = models.Store.objects.editable(scope_for(request))
-            kwargs["queryset"] = stores.filter(backend=models.Store.Backend.LOCAL)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
     def complete_rows(self, rows: list[Any]) -> None:
         """Count what each question expects: one query for the page."""
         targets = models.GoldenTarget.objects.filter(question__in=rows).order_by()
@@ -138,7 +127,6 @@ class GoldenQuestionAdmin(ScopedAdmin):
         super().save_model(request, obj, form, change)
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return import and export."""
         return (
             ("import/", GoldenImportPage, "rag_goldenquestion_import"),
             ("export/", self.export_view, "rag_goldenquestion_export"),
@@ -169,9 +157,7 @@ class GoldenQuestionAdmin(ScopedAdmin):
         self._switch(request, queryset, False)
 
     def _switch(self, request: HttpRequest, queryset: QuerySet[Any], enabled: bool) -> None:
-        rows = models.GoldenQuestion.objects.filter(
-            pk__in=list(queryset.values_list("pk", flat=True))
-        )
+        rows = models.GoldenQuestion.objects.filter(pk__in=row_ids(queryset))
         n = rows.exclude(enabled=enabled).update(enabled=enabled)
         text = ngettext("%(n)d question was switched.", "%(n)d questions were switched.", n)
         self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)

@@ -19,7 +19,7 @@ from rag import models
 from rag.admin.ui.admin_page import AdminPage
 from rag.admin.ui.conflict_form import ConflictCheckedForm, merge_inline_rows
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import scope_for
+from rag.admin.ui.scoped import local_stores, scope_for
 from rag.core.errors import RAGError
 from rag.services.evaluation import FIELDS, MAX_BYTES, import_questions
 
@@ -100,9 +100,8 @@ class GoldenCsvForm(forms.Form):
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        stores = models.Store.objects.editable(scope_for(request))
         field: Any = self.fields["store"]
-        field.queryset = stores.filter(backend=models.Store.Backend.LOCAL)
+        field.queryset = local_stores(request)
 
 
 class GoldenImportPage(AdminPage):
@@ -113,7 +112,6 @@ class GoldenImportPage(AdminPage):
     title = gettext_lazy("Import golden questions")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return the admin's context with the form."""
         context = {
             "columns": ", ".join(FIELDS),
             "form": GoldenCsvForm(request=self.request),
@@ -122,7 +120,6 @@ class GoldenImportPage(AdminPage):
         return super().get_context_data(**context, opts=self.model_admin.opts)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Import the file."""
         form = GoldenCsvForm(request.POST, request.FILES, request=request)
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form))

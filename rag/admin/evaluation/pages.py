@@ -58,7 +58,6 @@ class EvaluationProgressView(ObjectPage):
         )
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Stop the run and show it."""
         if not request.user.has_perm("rag.add_evaluationrun"):
             raise PermissionDenied
         cancel_evaluation(scope=scope_for(request), run_ids=[self.row.pk])
@@ -73,7 +72,6 @@ class CompareRunsPage(ObjectPage):
     title = _("Two runs")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return both runs with what changed."""
         runs = self.model_admin.get_queryset(self.request)
         before = runs.filter(pk=parse_int(self.request.GET.get("before"))).first()
         if before is None:

@@ -72,7 +72,6 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
     change_form_outer_before_template = "admin/rag/run_overview.html"
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether both the model permission and the Scope allow it."""
         return ScopedAdmin.has_delete_permission(self, request, obj)
 
     def get_actions(self, request: HttpRequest) -> Any:
@@ -83,7 +82,6 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
         return actions
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return the start of a run, its progress and the comparison."""
         return (
             ("run/<int:pk>/", require_POST(self.run_view), "rag_evaluationrun_run"),
             ("<int:pk>/progress/", EvaluationProgressView, "rag_evaluationrun_progress"),

@@ -22,7 +22,7 @@ from rag.admin.ui.action_confirmation import (
     is_confirmed,
 )
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import row_ids, scope_for
+from rag.admin.ui.scoped import ScopedAdmin, local_stores, row_ids, scope_for
 from rag.core.errors import RAGError
 from rag.services.files import (
     export_chunks,
@@ -48,24 +48,20 @@ class MoveFilesForm(forms.Form):
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        stores = models.Store.objects.editable(scope_for(request))
         field: Any = self.fields["target"]
-        field.queryset = stores.filter(backend=models.Store.Backend.LOCAL)
+        field.queryset = local_stores(request)
 
 
-class FileActions:
+class FileActions(ScopedAdmin):
     """Actions of the list of files."""
-
-    message_user: Any
 
     @admin.action(description=gettext_lazy("Read and index again"), permissions=["change"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Queue the chosen files; their present chunks serve meanwhile."""
         sentence = _("The files are read and cut anew; only chunks that changed get new vectors.")
         if not is_confirmed(request):
-            return self._ask(request, queryset, sentence, "chunks")
-        n = retry_files(scope=scope_for(request), file_ids=row_ids(queryset))
-        self._queued(request, n)
+            return self._page(request, queryset, [sentence], "chunks")
+        self._queued(request, retry_files(scope=scope_for(request), file_ids=row_ids(queryset)))
         return None
 
     @admin.action(description=gettext_lazy("Make all vectors anew"), permissions=["change"])
@@ -73,7 +69,7 @@ class FileActions:
         """Queue the chosen files to get new vectors for every chunk."""
         sentence = _("The files are read anew, and every chunk gets a new vector.")
         if not is_confirmed(request):
-            return self._ask(request, queryset, sentence, "embeddings")
+            return self._page(request, queryset, [sentence], "embeddings")
         self._queued(request, reembed_files(scope=scope_for(request), file_ids=row_ids(queryset)))
         return None
 
@@ -142,7 +138,7 @@ class FileActions:
             else _("No chunk of the files is found any more; nothing is deleted.")
         )
         if not is_confirmed(request):
-            return self._ask(request, queryset, sentence, "")
+            return self._page(request, queryset, [sentence], "")
         n = set_files_enabled(scope=scope_for(request), file_ids=row_ids(queryset), enabled=enabled)
         if enabled:
             text = ngettext("%(n)d chunk was switched on.", "%(n)d chunks were switched on.", n)
@@ -154,11 +150,6 @@ class FileActions:
     def _queued(self, request: HttpRequest, n: int) -> None:
         text = ngettext("%(n)d file was queued.", "%(n)d files were queued.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
-
-    def _ask(
-        self, request: HttpRequest, queryset: QuerySet[Any], sentence: str, what: str
-    ) -> HttpResponse:
-        return self._page(request, queryset, [sentence], what)
 
     def _page(
         self,

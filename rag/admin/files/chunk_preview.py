@@ -104,7 +104,6 @@ class ChunkPreviewPage(ObjectPage):
     title = gettext_lazy("Preview of chunks")
 
     def get_rows(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the stores that one may read."""
         return models.Store.objects.readable(scope_for(request))
 
     @cached_property
@@ -153,8 +152,7 @@ class ChunkPreviewPage(ObjectPage):
             try:
                 update_store(scope=scope_for(request), store=self.row, values=values)
             except RAGError as error:
-                context = self.get_context_data(error=error_sentence(error))
-                return self.render_to_response(context, status=422)
+                return self.render_error(error)
             messages.success(request, _("The store cuts files by this rule from now on."))
             messages.warning(
                 request, _("Files keep their chunks until their store is indexed again.")

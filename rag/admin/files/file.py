@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Func, IntegerField, QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html, format_html_join
+from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -18,7 +21,7 @@ from rag import models
 from rag.admin.files.actions import FileActions
 from rag.admin.files.form import FileForm
 from rag.admin.files.status import is_busy, status_cell
-from rag.admin.files.text_page import FileTextPage, original_view
+from rag.admin.files.text_page import FileTextPage
 from rag.admin.ui.cells import column, label, list_link, page_link
 from rag.admin.ui.filters import FieldFilter, StoreListFilter
 from rag.admin.ui.gemini import GeminiDeletion
@@ -28,8 +31,16 @@ from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import row_ids, scope_for
 from rag.core.access import Scope
 from rag.core.documents import KINDS
-from rag.core.errors import RAGError
-from rag.services.files import cancel_files, delete_files, set_encoding, update_file, visible_files
+from rag.core.errors import NotFoundError, RAGError
+from rag.services.files import (
+    cancel_files,
+    delete_files,
+    open_original,
+    set_encoding,
+    stream_bytes,
+    update_file,
+    visible_files,
+)
 
 MAX_POLLED = 200
 
@@ -41,7 +52,6 @@ class FileKindFilter(FieldFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Return the kinds."""
         return [(kind, kind) for kind in KINDS]
 
 
@@ -109,7 +119,6 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         js = ("rag/admin/progress.js",)
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the files that ``scope`` may read."""
         return visible_files(scope=scope, rows=queryset)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -141,11 +150,9 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         delete_files(scope=scope_for(request), file_ids=[obj.pk])
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Delete the chosen ones by the service."""
         delete_files(scope=scope_for(request), file_ids=row_ids(queryset))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
-        """Return the number of chunks that are deleted along."""
         return {models.Chunk._meta.verbose_name_plural: sum(row.n_chunks for row in rows)}
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -171,7 +178,7 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
     status_now = column(_("status"), lambda file: status_cell(file), ordering="status")
     bytes = column(_("size"), lambda file: filesizeformat(file.size), ordering="size")
     n_pages = column(_("pages"), lambda file: getattr(file, "page_count", 0) or "–")
-    chunks = column(_("chunks"), lambda file: list_link("chunk", file.n_chunks, file=file.pk))
+    chunks = column(_("chunks"), lambda file: list_link("rag_chunk", file.n_chunks, file=file.pk))
 
     @admin.display(description=_("warnings"))
     def notes(self, file: models.File) -> SafeString | str:
@@ -197,12 +204,28 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         return format_html("{} · {}", text, original)
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return progress, text and original."""
         return (
             ("progress/", self.progress_view, "rag_file_progress"),
             ("<int:pk>/text/", FileTextPage, "rag_file_text"),
-            ("<int:pk>/original/", original_view(self), "rag_file_original"),
+            ("<int:pk>/original/", self.original_view, "rag_file_original"),
         )
+
+    def original_view(self, request: HttpRequest, pk: int) -> StreamingHttpResponse:
+        """Stream the bytes of a readable file, as a download only."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        file = get_object_or_404(self.get_queryset(request), pk=pk)
+        try:
+            content, size = open_original(file=file)
+        except NotFoundError as error:
+            raise Http404 from error
+        kind = "application/octet-stream"
+        response = StreamingHttpResponse(stream_bytes(content), content_type=kind)
+        response["Content-Length"] = str(size)
+        name = content_disposition_header(True, file.name)
+        response["Content-Disposition"] = name or "attachment"
+        response["Content-Security-Policy"] = "sandbox"
+        return response
 
     def progress_view(self, request: HttpRequest) -> HttpResponse:
         """Return the present state of the files named in ``ids``, readable ones only."""

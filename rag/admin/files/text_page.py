@@ -1,25 +1,19 @@
-"""Text page of a file, window by window with page and chunk borders; download of the original."""
+"""Text page of a file, window by window with page and chunk borders."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any
+from typing import Any
 
-from django.core.exceptions import PermissionDenied
-from django.db import connection
 from django.db.models.functions import Length, Substr
-from django.http import Http404, HttpRequest, StreamingHttpResponse
-from django.shortcuts import get_object_or_404
-from django.utils.http import content_disposition_header
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.query_params import parse_int
-from rag.admin.ui.scoped import ScopedAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +78,6 @@ def _piece(
 
 
 WINDOW = 30_000
-PIECE = 256 * 1024
 
 
 class FileTextPage(ObjectPage):
@@ -124,37 +117,6 @@ class FileTextPage(ObjectPage):
                 "ordinal", "char_start", "own_start", "char_end", "enabled", "origin"
             )
         )
-
-
-def original_view(model_admin: ScopedAdmin) -> Callable[..., StreamingHttpResponse]:
-    """Return a view that streams the bytes of a readable file, as a download only."""
-
-    def download(request: HttpRequest, pk: int) -> StreamingHttpResponse:
-        if not model_admin.has_view_permission(request):
-            raise PermissionDenied
-        file = get_object_or_404(model_admin.get_queryset(request), pk=pk)
-        if not file.content or not file.content.storage.exists(file.content.name):
-            raise Http404
-        name, size, content = file.name, file.content.size, file.content.open("rb")
-        if not connection.in_atomic_block:
-            # A slow reader must not hold one of the pool's connections.
-            connection.close()
-        response = StreamingHttpResponse(_pieces(content), content_type="application/octet-stream")
-        response["Content-Length"] = str(size)
-        response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
-        response["Content-Security-Policy"] = "sandbox"
-        return response
-
-    return download
-
-
-async def _pieces(content: IO[bytes]) -> AsyncIterator[bytes]:
-    # Under ASGI an ordinary iterator would be read to its end before the first byte is sent.
-    try:
-        while piece := await asyncio.to_thread(content.read, PIECE):
-            yield piece
-    finally:
-        content.close()
 
 
 def _mark(request: HttpRequest) -> tuple[int, int]:

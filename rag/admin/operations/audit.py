@@ -117,7 +117,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         css = {"all": ("rag/admin/insight.css",)}
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the entries that ``scope`` may see."""
         if scope.is_operator:
             return queryset
         stores = models.Store.objects.editable(scope).values("pk")

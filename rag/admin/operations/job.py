@@ -11,16 +11,15 @@ from django.apps import apps
 from django.contrib import admin, messages
 from django.db.models import Max, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
-from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.ui.cells import column, label, text_block
-from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, scope_for
+from rag.admin.ui.cells import column, label, page_link, text_block
+from rag.admin.ui.scoped import ReadOnlyAdmin, ScopedChangeList, row_ids, scope_for
 from rag.core.access import Scope
 from rag.services.operations import (
     Job,
@@ -66,13 +65,13 @@ EVENT_LABELS = {
     "aborted": _("aborted"),
 }
 _ROWS: dict[str, tuple[type[Any], str, str]] = {
-    "file_id": (models.File, "name", "rag_file"),
-    "store_id": (models.Store, "name", "rag_store"),
+    "file_id": (models.File, "name", "rag_file_change"),
+    "store_id": (models.Store, "name", "rag_store_change"),
 }
 _RUNS = {
-    "rag.reindex_run": "rag_reindexrun",
-    "rag.retire_run": "rag_reindexrun",
-    "rag.evaluation_run": "rag_evaluationrun",
+    "rag.reindex_run": "rag_reindexrun_change",
+    "rag.retire_run": "rag_reindexrun_change",
+    "rag.evaluation_run": "rag_evaluationrun_change",
 }
 
 
@@ -97,46 +96,40 @@ def job_target(job: Any, names: Mapping[tuple[str, int], str]) -> SafeString | s
     for key, (_model, _field, name) in _ROWS.items():
         pk = job.args.get(key)
         if (key, pk) in names:
-            return _link(name, pk, names[key, pk])
+            return page_link(name, pk, names[key, pk])
     run = job.args.get("run_id")
     if job.task_name in _RUNS and isinstance(run, int):
-        return _link(_RUNS[job.task_name], run, _("run %(n)d") % {"n": run})
+        return page_link(_RUNS[job.task_name], run, _("run %(n)d") % {"n": run})
     return "–"
 
 
-def _link(name: str, pk: int, text: Any) -> SafeString:
-    url = reverse(f"admin:{name}_change", args=[pk])
-    return format_html('<a class="desk-link" href="{}">{}</a>', url, text)
-
-
 STATE_LABELS = {
-    "todo": (gettext_lazy("waiting"), "idle"),
-    "doing": (gettext_lazy("running"), "busy"),
-    "succeeded": (gettext_lazy("succeeded"), "good"),
-    "failed": (gettext_lazy("failed"), "bad"),
-    "cancelled": (gettext_lazy("cancelled"), "idle"),
-    "aborted": (gettext_lazy("aborted"), "warn"),
+    "todo": (_("waiting"), "idle"),
+    "doing": (_("running"), "busy"),
+    "succeeded": (_("succeeded"), "good"),
+    "failed": (_("failed"), "bad"),
+    "cancelled": (_("cancelled"), "idle"),
+    "aborted": (_("aborted"), "warn"),
 }
-NAME, NAME_PLURAL = gettext_lazy("job"), gettext_lazy("jobs")
+NAME, NAME_PLURAL = _("job"), _("jobs")
 
 # The names of the queue's own app are plain English.
-apps.get_app_config("procrastinate").verbose_name = gettext_lazy("Queue")
+apps.get_app_config("procrastinate").verbose_name = _("Queue")
 admin.site.unregister(Job)
 
 
 class StateFilter(admin.SimpleListFilter):
     """By job state."""
 
-    title = gettext_lazy("state")
+    title = _("state")
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         """Return all states, and the one of jobs whose worker has died."""
         states = [(state, text) for state, (text, _colour) in STATE_LABELS.items()]
-        return [*states, ("stalled", gettext_lazy("stalled"))]
+        return [*states, ("stalled", _("stalled"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the jobs of the chosen state."""
         if self.value() == "stalled":
             return stalled_jobs(jobs=queryset)
         return queryset.filter(status=self.value()) if self.value() in STATE_LABELS else queryset
@@ -145,21 +138,19 @@ class StateFilter(admin.SimpleListFilter):
 class UpkeepFilter(admin.SimpleListFilter):
     """With or, by default, without the periodic maintenance jobs."""
 
-    title = gettext_lazy("upkeep")
+    title = _("upkeep")
     parameter_name = "upkeep"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return the one choice beside the usual one."""
-        return [("with", gettext_lazy("with upkeep"))]
+        return [("with", _("with upkeep"))]
 
     def choices(self, changelist: Any) -> Any:
         """Yield the choices; the first is called by what it does."""
         first, *others = super().choices(changelist)
-        yield {**first, "display": gettext_lazy("without upkeep")}
+        yield {**first, "display": _("without upkeep")}
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the jobs of people's files and runs, or all."""
         return queryset if self.value() else queryset.exclude(queue_name="upkeep")
 
 
@@ -201,11 +192,9 @@ class JobAdmin(ReadOnlyAdmin):
         self.opts.verbose_name, self.opts.verbose_name_plural = NAME, NAME_PLURAL
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        """Return the list that is named in our words."""
         return JobChangeList
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the jobs that work on editable files."""
         return visible_jobs(scope=scope, rows=queryset)
 
     def complete_rows(self, rows: list[Any]) -> None:
@@ -227,19 +216,17 @@ class JobAdmin(ReadOnlyAdmin):
         may = request.user.has_perm("rag.change_file")
         return {name: a for name, a in actions.items() if may or name not in self.actions}
 
-    @admin.action(description=gettext_lazy("Begin again"))
+    @admin.action(description=_("Begin again"))
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Queue the chosen jobs that failed, were taken out, or are stalled."""
-        ids = list(queryset.values_list("pk", flat=True))
-        n = retry_jobs(scope=scope_for(request), job_ids=ids)
+        n = retry_jobs(scope=scope_for(request), job_ids=row_ids(queryset))
         text = ngettext("%(n)d job was begun again.", "%(n)d jobs were begun again.", n)
         self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
 
-    @admin.action(description=gettext_lazy("Take out of the queue"))
+    @admin.action(description=_("Take out of the queue"))
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Cancel the chosen jobs that have not begun."""
-        ids = list(queryset.values_list("pk", flat=True))
-        n, n_running = cancel_jobs(scope=scope_for(request), job_ids=ids)
+        n, n_running = cancel_jobs(scope=scope_for(request), job_ids=row_ids(queryset))
         text = ngettext("%(n)d job was taken out.", "%(n)d jobs were taken out.", n) % {"n": n}
         self.message_user(request, text, messages.SUCCESS if n else messages.WARNING)
         if n_running:
@@ -248,30 +235,28 @@ class JobAdmin(ReadOnlyAdmin):
             )
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
-    task = column(gettext_lazy("task"), lambda job: task_label(job.task_name))
+    task = column(_("task"), lambda job: task_label(job.task_name))
     concerns = column(
-        gettext_lazy("concerns"),
+        _("concerns"),
         lambda job: job_target(
             job, job_target_names([job]) if not hasattr(job, "names") else job.names
         ),
     )
-    arguments = column(
-        gettext_lazy("arguments"), lambda job: json.dumps(job.args, ensure_ascii=False)[:300]
-    )
+    arguments = column(_("arguments"), lambda job: json.dumps(job.args, ensure_ascii=False)[:300])
 
-    @admin.display(description=gettext_lazy("state"))
+    @admin.display(description=_("state"))
     def state(self, job: Any) -> SafeString:
         """Return the state in colour."""
         if getattr(job, "is_stalled", False):
             return label(gettext("stalled"), "bad")
         return label(*STATE_LABELS.get(job.status, (job.status, "idle")))
 
-    tries = column(gettext_lazy("tries"), lambda job: int(job.attempts))
-    due = column(gettext_lazy("not before"), lambda job: job.scheduled_at)
-    held = column(gettext_lazy("lock"), lambda job: job.lock or "")
-    last_event = column(gettext_lazy("last change"), lambda job: getattr(job, "last_at", None))
+    tries = column(_("tries"), lambda job: int(job.attempts))
+    due = column(_("not before"), lambda job: job.scheduled_at)
+    held = column(_("lock"), lambda job: job.lock or "")
+    last_event = column(_("last change"), lambda job: getattr(job, "last_at", None))
 
-    @admin.display(description=gettext_lazy("events"))
+    @admin.display(description=_("events"))
     def events(self, job: Any) -> SafeString:
         """Return what happened, one line each."""
         rows = JobEvent.objects.filter(job=job.pk).order_by("pk")

@@ -66,7 +66,6 @@ class AskedStoreFilter(StoreListFilter):
     """By store that was asked."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the queries to the chosen store."""
         store_id = [parse_int(self.value())]
         return queryset.filter(store_ids__contains=store_id) if self.value() else queryset
 
@@ -182,11 +181,9 @@ class QueryLogAdmin(ReadOnlyAdmin, OverviewAdmin):
         return visible_queries(scope=scope, rows=queryset)
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return the view that makes a golden question."""
         return (("<int:pk>/golden/", require_POST(self.golden_view), "rag_querylog_golden"),)
 
     def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """Return the trace of the query."""
         may_expect = request.user.has_perm("rag.add_goldenquestion")
         return {**query_trace(obj, scope_for(request)), "may_expect": may_expect}
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from rag import models
 from rag.admin.ui.cells import column, label, text_block
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.scoped import OfStoreAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.reindex import (
@@ -64,7 +64,7 @@ class ReindexRunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic 
 
 
 @admin.register(models.ReindexRun)
-class ReindexRunAdmin(ScopedAdmin):
+class ReindexRunAdmin(OfStoreAdmin):
     """The runs of stores that one may change."""
 
     form = ReindexRunForm
@@ -111,13 +111,6 @@ class ReindexRunAdmin(ScopedAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False: runs are kept."""
         return False
-
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer the stores that one may change."""
-        if db_field.name == "store":
-            stores = models.Store.objects.editable(scope_for(request))
-            kwargs["queryset"] = stores.filter(backend=models.Store.Backend.LOCAL)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any

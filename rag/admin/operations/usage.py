@@ -134,11 +134,9 @@ class BudgetAdmin(ScopedAdmin):
     readonly_fields = ("spent_tokens", "spent_cost", "period_start")
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the budgets of one's own keys; operators see all."""
         return queryset if scope.is_operator else queryset.filter(key__user_id=scope.user_id)
 
     def editable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return all budgets for operators, none for others."""
         return queryset if scope.is_operator else queryset.none()
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -19,7 +19,7 @@ from rag.admin.ui.action_confirmation import (
     is_confirmed,
 )
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import scope_for
+from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
 from rag.services.reindex import estimate_reindex, queue_reindex, start_reindex
 
@@ -32,10 +32,8 @@ class ReindexPartForm(forms.Form):
     what = forms.ChoiceField(label=gettext_lazy("make anew"), choices=ReindexPart.choices)
 
 
-class StoreActions:
+class StoreActions(ScopedAdmin):
     """Actions of the list of stores."""
-
-    message_user: Any
 
     @admin.action(description=gettext_lazy("Index again"), permissions=["change"])
     def index_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

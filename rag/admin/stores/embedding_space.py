@@ -22,7 +22,6 @@ class EmbeddingSpaceAdmin(ReadOnlyAdmin):
     sortable_by = ()
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
-        """Return the spaces that a readable store stands on; operators see all."""
         if scope.is_operator:
             return queryset
         stores = models.Store.objects.readable(scope).filter(space=OuterRef("pk"))

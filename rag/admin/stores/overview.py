@@ -54,17 +54,17 @@ def _size_and_health(store: models.Store) -> dict[str, Any]:
     )
     n_conflicts = models.ChunkConflict.objects.filter(file__store=store).count()
     found = [
-        ("file", counts["failed"], _("%(n)d failed"), "bad", {"status__exact": states.ERROR}),
+        ("rag_file", counts["failed"], _("%(n)d failed"), "bad", {"status__exact": states.ERROR}),
         (
-            "file",
+            "rag_file",
             counts["busy"],
             _("%(n)d being indexed"),
             "busy",
             {"status__exact": states.PROCESSING},
         ),
-        ("file", counts["warned"], _("%(n)d with warnings"), "warn", {}),
-        ("file", counts["empty"], _("%(n)d without text"), "warn", {}),
-        ("chunkconflict", n_conflicts, _("%(n)d texts without a place"), "warn", {}),
+        ("rag_file", counts["warned"], _("%(n)d with warnings"), "warn", {}),
+        ("rag_file", counts["empty"], _("%(n)d without text"), "warn", {}),
+        ("rag_chunkconflict", n_conflicts, _("%(n)d texts without a place"), "warn", {}),
     ]
     health = [
         list_link(model, label(text % {"n": n}, colour), store=store.pk, **query)

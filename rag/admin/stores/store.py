@@ -73,7 +73,6 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
     change_form_outer_before_template = "admin/rag/store_overview.html"
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fieldsets: identity, chunking, search, access, facts."""
         at_gemini = ["at_gemini"] if obj and obj.is_remote else ["space"]
         facts = ["backend", *at_gemini, "resource_name", "created_at", "updated_at"]
         model = [] if obj else ["embedding_model"]
@@ -136,11 +135,9 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         delete_store(store=obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Delete the editable ones by the service."""
         super().delete_queryset(request, self.editable(queryset, scope_for(request)))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
-        """Return the files and chunks that go with the stores."""
         return {
             models.File._meta.verbose_name_plural: models.File.objects.filter(
                 store__in=rows
@@ -165,7 +162,7 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         cells = (
             (
                 list_link(
-                    "file",
+                    "rag_file",
                     label(f"{counts[s]} {s.label}", STATUS_COLOURS[s]),
                     store=store.pk,
                     status__exact=s,
@@ -175,14 +172,15 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         )
         return format_html_join(" ", "{}", cells) or SafeString("–")
 
-    chunks = column(_("chunks"), lambda store: list_link("chunk", store.n_chunks, store=store.pk))
+    chunks = column(
+        _("chunks"), lambda store: list_link("rag_chunk", store.n_chunks, store=store.pk)
+    )
     links = column(
         _("go to"),
         lambda store: format_html_join(" ", "{}", ((link,) for link in store_links(store))),
     )
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
-        """Return the hit test and the upload."""
         upload = capped_upload_view(UploadPage.as_view(model_admin=self))
         return (
             ("<int:pk>/search/", HitTestPage, "rag_store_search"),
@@ -204,8 +202,8 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
 def store_links(store: models.Store) -> list[SafeString]:
     """Return links to a store's files, chunks, upload and search."""
     return [
-        list_link("file", _("Files"), store=store.pk),
-        list_link("chunk", _("Chunks"), store=store.pk),
+        list_link("rag_file", _("Files"), store=store.pk),
+        list_link("rag_chunk", _("Chunks"), store=store.pk),
         page_link("rag_store_upload", store.pk, _("Upload")),
         page_link("rag_store_search", store.pk, _("Search")),
     ]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.core.exceptions import PermissionDenied
-from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -69,7 +68,7 @@ class UploadPage(StorePage):
     def _take(self, uploaded: Any, encoding: str) -> Iterator[dict[str, Any]]:
         name = uploaded.name or ""
         try:
-            bundle = zip_items(path=Path(_path_of(uploaded)), name=name)
+            bundle = zip_items(path=Path(uploaded.temporary_file_path()), name=name)
         except RAGError as error:
             yield _refused(name, error)
             return
@@ -107,10 +106,6 @@ def capped_upload_view(view: View) -> View:
         return protected(request, *args, **kwargs)
 
     return csrf_exempt(capped)
-
-
-def _path_of(uploaded: TemporaryUploadedFile) -> str:
-    return uploaded.temporary_file_path()
 
 
 def _refused(name: str, error: RAGError) -> dict[str, Any]:

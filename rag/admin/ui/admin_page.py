@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.views.generic import TemplateView
 
 from rag import models
+from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin
+from rag.core.errors import RAGError
 
 if TYPE_CHECKING:
     from django.contrib.auth.mixins import PermissionRequiredMixin
@@ -49,6 +51,11 @@ class ObjectPage(AdminPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the admin's context with the row and its model's options."""
         return super().get_context_data(**kwargs, object=self.row, opts=self.model_admin.opts)
+
+    def render_error(self, error: RAGError, **context: Any) -> HttpResponse:
+        """Show the page again with what was typed and why it cannot be."""
+        context["error"] = error_sentence(error)
+        return self.render_to_response(self.get_context_data(**context), status=422)
 
 
 class StorePage(ObjectPage):

@@ -35,8 +35,8 @@ def pages_text(first: int | None, last: int | None) -> str:
 
 
 def list_link(model: str, text: Any, **query: Any) -> SafeString:
-    """Return a link to the list of one of our models, filtered by ``query``."""
-    url = reverse(f"admin:rag_{model}_changelist")
+    """Return a link to the list of a model, such as ``rag_store``, filtered by ``query``."""
+    url = reverse(f"admin:{model}_changelist")
     return format_html('<a class="desk-link" href="{}?{}">{}</a>', url, urlencode(query), text)
 
 

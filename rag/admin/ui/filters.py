@@ -29,7 +29,6 @@ class StoreListFilter(SimpleListFilter):
         return list(stores.order_by("name").values_list("pk", "name")[:MAX_CHOICES])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows of the chosen store."""
         return _by_id(queryset, "store_id", self.value())
 
 
@@ -51,7 +50,6 @@ class FileListFilter(SimpleListFilter):
         return list(files.values_list("pk", "name"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows of the chosen file."""
         if self.value() and not self.lookup_choices:
             return queryset.none()
         return _by_id(queryset, "file_id", self.value())
@@ -61,7 +59,6 @@ class FieldFilter(SimpleListFilter):
     """By a field that is called like the parameter; ``lookups`` says which values are offered."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows with the chosen value."""
         chosen = {self.parameter_name: self.value()}
         return queryset.filter(**chosen) if self.value() else queryset
 
@@ -72,11 +69,9 @@ class ConditionFilter(SimpleListFilter):
     conditions: Mapping[str, tuple[Any, Q]]
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return the conditions."""
         return [(name, text) for name, (text, _condition) in self.conditions.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows for which the chosen condition holds."""
         chosen = self.conditions.get(self.value() or "")
         return queryset.filter(chosen[1]) if chosen else queryset
 

@@ -5,7 +5,7 @@ Calls to Gemini never run inside a transaction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
@@ -29,13 +29,16 @@ from rag.core.errors import RAGError
 from rag.services.gemini import sync_store
 from rag.services.stores import create_store
 
-if TYPE_CHECKING:
-    _Admin = ScopedAdmin
-else:
-    _Admin = object
+_STATES = {
+    "active": (gettext_lazy("%(n)d documents found"), "good"),
+    "pending": (gettext_lazy("%(n)d being taken in"), "busy"),
+    "failed": (gettext_lazy("%(n)d failed"), "bad"),
+    "lost": (gettext_lazy("%(n)d gone"), "bad"),
+    "unknown": (gettext_lazy("%(n)d without a file here"), "warn"),
+}
 
 
-class GeminiDeletion(_Admin):
+class GeminiDeletion(ScopedAdmin):
     """Deletes documents at Gemini before Django opens its transaction; shows what prevents it.
 
     ``remote_field`` names the attribute that is true of a row of which something is at Gemini.
@@ -131,17 +134,9 @@ def gemini_state(store: models.Store) -> SafeString | str:
     if not store.is_remote:
         return "–"
     remote = store.remote
-    counts = [
-        (_("%(n)d documents found") % {"n": remote.get("active", 0)}, "good"),
-        (_("%(n)d being taken in") % {"n": remote.get("pending", 0)}, "busy"),
-        (_("%(n)d failed") % {"n": remote.get("failed", 0)}, "bad"),
-        (_("%(n)d gone") % {"n": remote.get("lost", 0)}, "bad"),
-        (_("%(n)d without a file here") % {"n": remote.get("unknown", 0)}, "warn"),
-    ]
-    names = ("active", "pending", "failed", "lost", "unknown")
     cells = [
-        label(text, colour)
-        for (text, colour), name in zip(counts, names, strict=True)
+        label(text % {"n": remote[name]}, colour)
+        for name, (text, colour) in _STATES.items()
         if remote.get(name)
     ]
     if store.synced_at is None:

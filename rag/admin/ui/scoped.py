@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib import messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.db import IntegrityError
 from django.db.models import JSONField, Model, QuerySet, TextField
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
@@ -18,11 +19,11 @@ from django.utils.text import capfirst
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminExpandableTextareaWidget
 
+from rag import models
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.paginator import EstimatingPaginator
-from rag.admin.ui.unique_form import UniqueOnSave
 from rag.core.access import Scope
-from rag.core.errors import RAGError
+from rag.core.errors import ConflictError, RAGError
 from rag.services.access import scope_of
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ def scope_for(request: HttpRequest) -> Scope:
     return cast(Scope, known)
 
 
+def local_stores(request: HttpRequest) -> QuerySet[models.Store]:
+    """Return the stores of our own index that the user may change."""
+    stores = models.Store.objects.editable(scope_for(request))
+    return stores.filter(backend=models.Store.Backend.LOCAL)
+
+
 def row_ids(queryset: QuerySet[Any]) -> list[int]:
     """Return the primary keys of the rows."""
     return list(queryset.values_list("pk", flat=True))
@@ -60,6 +67,24 @@ class NulSafeChangeList(ChangeList):
         return asked
 
 
+class HardenedAdmin(ModelAdmin):
+    """A ModelAdmin that answers NUL in addresses and two saves at once without a crash.
+
+    Of two saves of one unique value the second gets a field error.
+    """
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return NulSafeChangeList
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Show or save the form; validate once more if a unique value was taken meanwhile."""
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except (IntegrityError, ConflictError):
+            # The transaction was rolled back; validation now sees the other row.
+            return super().changeform_view(request, *args, **kwargs)
+
+
 class ScopedChangeList(NulSafeChangeList):
     """A ChangeList that completes the rows of a page with one query, not one for each row."""
 
@@ -70,7 +95,7 @@ class ScopedChangeList(NulSafeChangeList):
         self.model_admin.complete_rows(self.result_list)  # type: ignore[attr-defined]
 
 
-class ScopedAdmin(UniqueOnSave, ModelAdmin):
+class ScopedAdmin(HardenedAdmin):
     """A ModelAdmin that shows what the Scope may read and changes what it may edit.
 
     The model's queryset must have ``readable(scope)`` and ``editable(scope)``, or the subclass
@@ -105,7 +130,6 @@ class ScopedAdmin(UniqueOnSave, ModelAdmin):
         """Add to a page's rows what its columns need beyond their own fields."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        """Return the list that completes its rows."""
         return ScopedChangeList
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
@@ -175,6 +199,15 @@ class ScopedAdmin(UniqueOnSave, ModelAdmin):
         return {}
 
 
+class OfStoreAdmin(ScopedAdmin):
+    """A ScopedAdmin for what is made for a local store that one may change; no other is offered."""
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "store":
+            kwargs["queryset"] = local_stores(request)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
 class OverviewAdmin(ScopedAdmin):
     """A ScopedAdmin that shows an overview of the row above its form."""
 
@@ -185,7 +218,6 @@ class OverviewAdmin(ScopedAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Show the overview and the form."""
         obj = self.get_object(request, object_id)
         if obj is not None:
             extra_context = {**(extra_context or {}), "overview": self.overview(request, obj)}
@@ -198,13 +230,10 @@ class ReadOnlyAdmin(ScopedAdmin):
     warn_unsaved_form = False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False."""
         return False

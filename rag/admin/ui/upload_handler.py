@@ -20,7 +20,6 @@ class CappedUploadHandler(TemporaryFileUploadHandler):
     """
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:
-        """Start a file."""
         self.n_kept = 0
         with self._disk_errors():
             super().new_file(*args, **kwargs)

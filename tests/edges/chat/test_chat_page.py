@@ -12,7 +12,7 @@ from django.contrib.staticfiles import finders
 from django.test import Client
 
 from agents import models
-from agents.admin.chat_page import chat_texts
+from agents.admin.chat_page import TEXTS
 from tests.edges.admin_client import client_of
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 
@@ -126,7 +126,7 @@ def test_it_speaks_the_reader_s_language() -> None:
     chinese = client_of(user, "zh-hans").get("/chat").content.decode()
     assert '<html lang="en">' in english and '<html lang="zh-hans">' in chinese
     assert "New conversation" in english
-    assert set(data_of(client_of(user, "zh-hans"))["texts"]) == set(chat_texts())
+    assert set(data_of(client_of(user, "zh-hans"))["texts"]) == set(TEXTS)
 
 
 def test_every_text_that_the_scripts_ask_for_is_there() -> None:
@@ -135,4 +135,4 @@ def test_every_text_that_the_scripts_ask_for_is_there() -> None:
         script = Path(str(finders.find(f"agents/chat/{name}.js"))).read_text(encoding="utf-8")
         used |= set(re.findall(r"\btexts\.(\w+)", script))
     verdicts = ("verified", "altered", "wrong_document", "unknown")
-    assert used | {*verdicts, *(f"about_{name}" for name in verdicts)} == set(chat_texts())
+    assert used | {*verdicts, *(f"about_{name}" for name in verdicts)} == set(TEXTS)

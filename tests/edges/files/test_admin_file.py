@@ -13,6 +13,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.admin.files import text_page as file_pages
 from rag.core.errors import DocumentError
+from rag.services.files import stream_bytes
 from rag.services.files.requeue import requeue_files
 from tests.edges.admin_client import at, client_of, page, post_action, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
@@ -213,9 +214,9 @@ def test_missing_bytes_are_not_found(client: Client, store: Any) -> None:
 async def test_the_original_is_streamed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    monkeypatch.setattr(file_pages, "PIECE", 4)
+    monkeypatch.setattr("rag.services.files.content.PIECE", 4)
     content = io.BytesIO(b"0123456789")
-    assert [piece async for piece in file_pages._pieces(content)] == [b"0123", b"4567", b"89"]
+    assert [piece async for piece in stream_bytes(content)] == [b"0123", b"4567", b"89"]
     assert content.closed
 
 
