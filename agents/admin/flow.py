@@ -11,7 +11,6 @@ from django.db.models import Count, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.utils.html import format_html_join
 from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -30,7 +29,7 @@ from agents.admin.flow_page import version_graph
 from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage
 from agents.flows.definition.archive import FlowFiles, write_flow_zip
 from agents.flows.versions.versions import delete_flow, update_flow
-from rag.admin.ui.cells import column, label, list_link, page_link
+from rag.admin.ui.cells import column, join_cells, label, list_link, page_link
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.messages import error_sentence
@@ -108,14 +107,10 @@ class FlowAdmin(OwnedAdmin):
         delete_flow(flow=obj, scope=scope_for(request))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
-        return {
-            models.FlowVersion._meta.verbose_name_plural: models.FlowVersion.objects.filter(
-                flow__in=rows
-            ).count(),
-            models.FlowRun._meta.verbose_name_plural: models.FlowRun.objects.filter(
-                version__flow__in=rows
-            ).count(),
-        }
+        versions = models.FlowVersion.objects.filter(flow__in=rows)
+        runs = models.FlowRun.objects.filter(version__flow__in=rows)
+        found: tuple[QuerySet[Any], ...] = (versions, runs)
+        return {one.model._meta.verbose_name_plural: one.count() for one in found}
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         return (
@@ -191,9 +186,7 @@ class FlowAdmin(OwnedAdmin):
         """Return the ways to the flow's pages."""
         ways = (("run", _("Run")), ("edit", _("Edit")), ("versions", _("Versions")))
         links = [page_link(f"agents_flow_{name}", flow.pk, text) for name, text in ways]
-        return format_html_join(
-            " · ", "{}", ((link,) for link in [*links, _runs_link(flow, _("Runs"))])
-        )
+        return join_cells([*links, _runs_link(flow, _("Runs"))], by=" · ")
 
     picture = column(
         _("graph"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from django.contrib import admin
@@ -16,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
-from rag.admin.ui.cells import column, label, text_block
+from rag.admin.ui.cells import column, join_cells, label, text_block
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
@@ -158,11 +159,8 @@ class MessageAdmin(ReadOnlyAdmin):
     @admin.display(description=_("quotes"))
     def verdicts(self, message: models.Message) -> SafeString:
         """Return how many quotes have which verdict."""
-        counts: dict[str, int] = {}
-        for one in message.citations:
-            counts[one.get("verdict", "")] = counts.get(one.get("verdict", ""), 0) + 1
-        cells = ((_verdict(name, n),) for name, n in counts.items())
-        return format_html_join(" ", "{}", cells) or SafeString("–")
+        counts = Counter(one.get("verdict", "") for one in message.citations)
+        return join_cells(_verdict(*found) for found in counts.items()) or SafeString("–")
 
     @admin.display(description=_("feedback"), ordering="feedback")
     def thumb(self, message: models.Message) -> Any:

@@ -14,25 +14,17 @@ from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.ui.admin_page import ObjectPage
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import state_label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 from rag.services.evaluation import cancel_evaluation, compare_runs
 
-STATE_COLOURS = {
-    "waiting": "idle",
-    "running": "busy",
-    "done": "good",
-    "failed": "bad",
-    "cancelled": "idle",
-}
-
 
 def run_state_label(run: models.EvaluationRun) -> SafeString:
     """Return a run's state as a badge, with its progress while it runs."""
-    state = label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
+    state = state_label(run)
     if run.state != models.EvaluationRun.State.RUNNING:
         return state
     return format_html(

@@ -74,12 +74,9 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return ScopedAdmin.has_delete_permission(self, request, obj)
 
-    def get_actions(self, request: HttpRequest) -> Any:
-        """Return the actions; cancelling needs the right to start runs."""
-        actions = super().get_actions(request)
-        if not request.user.has_perm("rag.add_evaluationrun"):
-            actions.pop("cancel", None)
-        return actions
+    def has_start_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may start runs, and cancel them."""
+        return request.user.has_perm("rag.add_evaluationrun")
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         return (
@@ -92,7 +89,7 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
         """Start an evaluation of a store by a worker and show its progress."""
         scope = scope_for(request)
         store = get_object_or_404(models.Store.objects.readable(scope), pk=pk)
-        if not request.user.has_perm("rag.add_evaluationrun"):
+        if not self.has_start_permission(request):
             raise PermissionDenied
         back = reverse("admin:rag_store_change", args=[pk])
         try:
@@ -129,7 +126,7 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
             "others": list(others.order_by("-pk").values("pk", "label", "created_at")[:50]),
         }
 
-    @admin.action(description=_("Stop the run"))
+    @admin.action(description=_("Stop the run"), permissions=["start"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Stop the chosen runs that are under way."""
         n = cancel_evaluation(scope=scope_for(request), run_ids=row_ids(queryset))

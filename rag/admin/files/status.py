@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from rag import models
-from rag.admin.ui.cells import label
+from rag.admin.ui.cells import join_cells, label
 from rag.admin.ui.messages import error_sentence
 
 STATUS_COLOURS = {
@@ -40,7 +40,7 @@ def status_cell(file: models.File) -> SafeString:
         '<span class="desk-status" data-file="{}" data-busy="{}">{}</span>',
         file.pk,
         int(is_busy(file)),
-        format_html_join(" ", "{}", ((part,) for part in parts)),
+        join_cells(parts),
     )
 
 

@@ -210,20 +210,18 @@ class JobAdmin(ReadOnlyAdmin):
         for row in rows:
             row.names = names
 
-    def get_actions(self, request: HttpRequest) -> Any:
-        """Return the actions, which need the right to change files."""
-        actions = super().get_actions(request)
-        may = request.user.has_perm("rag.change_file")
-        return {name: a for name, a in actions.items() if may or name not in self.actions}
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may change files, and so what the queue does with them."""
+        return request.user.has_perm("rag.change_file")
 
-    @admin.action(description=_("Begin again"))
+    @admin.action(description=_("Begin again"), permissions=["steer"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Queue the chosen jobs that failed, were taken out, or are stalled."""
         n = retry_jobs(scope=scope_for(request), job_ids=row_ids(queryset))
         text = ngettext("%(n)d job was begun again.", "%(n)d jobs were begun again.", n)
         self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
 
-    @admin.action(description=_("Take out of the queue"))
+    @admin.action(description=_("Take out of the queue"), permissions=["steer"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Cancel the chosen jobs that have not begun."""
         n, n_running = cancel_jobs(scope=scope_for(request), job_ids=row_ids(queryset))

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
-from rag.admin.ui.cells import column, label, text_block
+from rag.admin.ui.cells import column, state_label, text_block
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import OfStoreAdmin, scope_for
 from rag.core.access import Scope
@@ -30,17 +30,6 @@ from rag.services.reindex import (
     roll_back_space,
     start_reindex,
 )
-
-STATE_COLOURS = {
-    "waiting": "idle",
-    "running": "busy",
-    "ready": "warn",
-    "refused": "bad",
-    "swapped": "good",
-    "done": "good",
-    "failed": "bad",
-    "cancelled": "idle",
-}
 
 
 class ReindexRunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
@@ -167,9 +156,7 @@ class ReindexRunAdmin(OfStoreAdmin):
         runs = queryset.select_related("store", "source", "target", "created_by")
         self.for_each(request, runs, action)
 
-    state_label = column(
-        _("state"), lambda run: label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
-    )
+    state_label = column(_("state"), lambda run: state_label(run))
     done = column(_("done"), lambda run: f"{run.n_done} / {run.n_total}" if run.n_total else "–")
     error_text = column(
         _("error"), lambda run: error_sentence(RAGError.from_dict(run.error)) if run.error else "–"

@@ -9,7 +9,6 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -20,7 +19,7 @@ from rag.admin.stores.form import StoreForm
 from rag.admin.stores.hit_test import HitTestPage
 from rag.admin.stores.overview import store_overview
 from rag.admin.stores.upload import UploadPage, capped_upload_view
-from rag.admin.ui.cells import column, label, list_link, page_link
+from rag.admin.ui.cells import column, join_cells, label, list_link, page_link
 from rag.admin.ui.gemini import GeminiStoreActions, gemini_state
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.scoped import OverviewAdmin, scope_for
@@ -138,10 +137,9 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         super().delete_queryset(request, self.editable(queryset, scope_for(request)))
 
     def cascade_counts(self, rows: list[Any]) -> dict[Any, Any]:
+        n_files = models.File.objects.filter(store__in=rows).count()
         return {
-            models.File._meta.verbose_name_plural: models.File.objects.filter(
-                store__in=rows
-            ).count(),
+            models.File._meta.verbose_name_plural: n_files,
             models.Chunk._meta.verbose_name_plural: sum(row.n_chunks for row in rows),
         }
 
@@ -158,27 +156,17 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
     def files_by_status(self, store: Any) -> SafeString:
         """Return the number of files by status, with links."""
         counts = getattr(store, "file_counts", {})
-        states = [state for state in models.File.Status if counts.get(state)]
-        cells = (
-            (
-                list_link(
-                    "rag_file",
-                    label(f"{counts[s]} {s.label}", STATUS_COLOURS[s]),
-                    store=store.pk,
-                    status__exact=s,
-                ),
-            )
-            for s in states
-        )
-        return format_html_join(" ", "{}", cells) or SafeString("–")
+        cells = []
+        for status in models.File.Status:
+            if n := counts.get(status):
+                text = label(f"{n} {status.label}", STATUS_COLOURS[status])
+                cells.append(list_link("rag_file", text, store=store.pk, status__exact=status))
+        return join_cells(cells) or SafeString("–")
 
     chunks = column(
         _("chunks"), lambda store: list_link("rag_chunk", store.n_chunks, store=store.pk)
     )
-    links = column(
-        _("go to"),
-        lambda store: format_html_join(" ", "{}", ((link,) for link in store_links(store))),
-    )
+    links = column(_("go to"), lambda store: join_cells(store_links(store)))
 
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         upload = capped_upload_view(UploadPage.as_view(model_admin=self))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import admin
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+
+STATE_COLOURS = {
+    "running": "busy",
+    "ready": "warn",
+    "refused": "bad",
+    "swapped": "good",
+    "done": "good",
+    "failed": "bad",
+}
 
 
 def column(description: Any, cell: Callable[[Any], Any], *, ordering: str | None = None) -> Any:
@@ -20,6 +29,16 @@ def column(description: Any, cell: Callable[[Any], Any], *, ordering: str | None
 def label(text: Any, colour: str) -> SafeString:
     """Return a coloured badge; colours are idle, busy, good, warn and bad."""
     return format_html('<span class="desk-label desk-{}">{}</span>', colour, text)
+
+
+def join_cells(cells: Iterable[Any], *, by: str = " ") -> SafeString:
+    """Return cells as one; empty if there are none."""
+    return format_html_join(by, "{}", ((cell,) for cell in cells))
+
+
+def state_label(run: Any) -> SafeString:
+    """Return the state of an evaluation or reindex run as a badge."""
+    return label(run.get_state_display(), STATE_COLOURS.get(run.state, "idle"))
 
 
 def text_block(text: str) -> SafeString:

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from rag import models
-from rag.admin.ui.cells import column, label
+from rag.admin.ui.cells import column, join_cells, label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
 from rag.core.errors import RAGError
@@ -147,4 +147,4 @@ def gemini_state(store: models.Store) -> SafeString | str:
     if remote.get("error"):
         sentence = error_sentence(remote["error"])
         cells.append(format_html('<span class="desk-error">{}</span>', sentence))
-    return format_html_join(" ", "{}", ((cell,) for cell in cells))
+    return join_cells(cells)

@@ -78,9 +78,7 @@ class EvaluationRunList(StoreList):
     ordering = serializers.ChoiceField(["id", "-id"], default="-id")
     store = serializers.CharField(required=False, help_text="The store's id, slug or name.")
 
-    def narrow(self, rows: Any, given: dict[str, Any]) -> Any:
-        """Return the rows that pass."""
-        return rows
+    lookups: Any = {}
 
 
 class Against(StrictSerializer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import QuerySet
@@ -25,9 +26,13 @@ class StoreList(StrictSerializer):
         required=False, max_length=2000, help_text="From “next” of the page before."
     )
 
-    def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
+    # Which parameters narrow the list, and by which lookup.
+    lookups: Mapping[str, str] = {"name": "name__icontains"}
+
+    def narrow(self, rows: QuerySet[Any], given: Mapping[str, Any]) -> QuerySet[Any]:
         """Return the rows that pass."""
-        return rows.filter(name__icontains=given["name"]) if "name" in given else rows
+        asked = {way: given.get(name) for name, way in self.lookups.items()}
+        return rows.filter(**{way: value for way, value in asked.items() if value is not None})
 
 
 class FileList(StoreList):
@@ -56,14 +61,13 @@ class FileList(StoreList):
         required=False, help_text='JSON that the file\'s metadata contains: {"lang": "zh"}.'
     )
 
-    def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
-        """Return the rows that pass."""
-        exact: dict[str, Any] = {
-            name: given[name] for name in ("status", "kind", "content_type") if name in given
-        }
-        if "metadata" in given:
-            exact["metadata__contains"] = given["metadata"]
-        return super().narrow(rows, given).filter(**exact)
+    lookups = {
+        "name": "name__icontains",
+        "status": "status",
+        "kind": "kind",
+        "content_type": "content_type",
+        "metadata": "metadata__contains",
+    }
 
 
 class ChunkList(StoreList):
@@ -85,20 +89,10 @@ class ChunkList(StoreList):
     words = serializers.CharField(
         required=False, max_length=200, help_text="All of them must be in the text."
     )
+    lookups = {name: name for name in ("is_live", "enabled", "file", "content_type")}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the values; positions of many files make no order."""
         if attrs["ordering"].endswith("ordinal") and "file" not in attrs:
             raise serializers.ValidationError({"ordering": _("Choose a file too.")})
         return attrs
-
-    def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
-        """Return the rows that pass."""
-        exact: dict[str, Any] = {"is_live": given["is_live"]}
-        if given["enabled"] is not None:
-            exact["enabled"] = given["enabled"]
-        if "file" in given:
-            exact["file_id"] = given["file"]
-        if "content_type" in given:
-            exact["content_type"] = given["content_type"]
-        return rows.filter(**exact)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
@@ -92,14 +91,7 @@ class GoldenList(StoreList):
     origin = serializers.ChoiceField(models.GoldenQuestion.Origin.choices, required=False)
     words = serializers.CharField(required=False, max_length=200, help_text="Part of the question.")
 
-    def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
-        """Return the rows that pass."""
-        exact: dict[str, Any] = {"origin": given["origin"]} if "origin" in given else {}
-        if given["enabled"] is not None:
-            exact["enabled"] = given["enabled"]
-        if "words" in given:
-            exact["query__icontains"] = given["words"]
-        return rows.filter(**exact)
+    lookups = {"enabled": "enabled", "origin": "origin", "words": "query__icontains"}
 
 
 class CsvForm(StrictSerializer):
