@@ -59,7 +59,7 @@ class FieldFilter(SimpleListFilter):
     """By a field that is called like the parameter; ``lookups`` says which values are offered."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = {self.parameter_name: self.value()}
+        chosen = {str(self.parameter_name): self.value()}
         return queryset.filter(**chosen) if self.value() else queryset
 
 
