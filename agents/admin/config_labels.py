@@ -6,7 +6,6 @@ from typing import Any
 
 from django.forms.utils import pretty_name
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop
 
 _LABELS = {
     "default_top_k": _("Results for the model"),
@@ -64,52 +63,6 @@ _CHOICES = {
     "native": _("by the model's own calls"),
     "text": _("in JSON that it writes"),
 }
-
-# What the config says of its values: marked here to be translated, since its room knows no Django.
-HELP = (
-    gettext_noop("How many results are given to the model."),
-    gettext_noop("Below it the agent says that it does not know."),
-    gettext_noop("How to search; auto asks words and meaning, or words alone for a code or quote."),
-    gettext_noop("The answer cites its sources."),
-    gettext_noop("A question that leans on the conversation is made to stand alone."),
-    gettext_noop("Results are ranked again by a model."),
-    gettext_noop("Who ranks again; mixed weighs the vector score in."),
-    gettext_noop("How many results are kept after ranking again."),
-    gettext_noop("A result found by meaning alone needs this likeness."),
-    gettext_noop("A result found by words needs this BM25 score."),
-    gettext_noop(
-        "A quote that its source does not hold: mark it, drop its sentence, or ask the model once "
-        "to repair the answer."
-    ),
-    gettext_noop("Most tokens of an answer."),
-    gettext_noop("Most tokens of the sources."),
-    gettext_noop("How many earlier turns the model is shown."),
-    gettext_noop("Most tokens of the summary of what came before; 0 keeps none."),
-    gettext_noop("Which tools the model may call."),
-    gettext_noop("Data sources that the model may ask, by the name it calls them."),
-    gettext_noop("To which agents questions are passed on, by name."),
-    gettext_noop(
-        "Tools are called by the model's own function calling (native), or in JSON that it writes "
-        "(text); auto takes the first where the model has it."
-    ),
-    gettext_noop("A simple question whose search is sure is answered without a loop of tools."),
-    gettext_noop("How sure the search must be for that."),
-    gettext_noop("Most calls of tools in one answer."),
-    gettext_noop("Most tokens, in and out, before a loop of tools must come to its answer."),
-    gettext_noop("Longest time for a loop of tools or of agents."),
-    gettext_noop("Longest time for one call of a tool."),
-    gettext_noop("Titles of sessions: the first question, or a few words by the model."),
-    gettext_noop("What a person told and asked is remembered for their later sessions."),
-    gettext_noop("Agents with the same word here share what they remember; empty: its own name."),
-    gettext_noop("Most tokens of what is remembered."),
-    gettext_noop("Most tokens of what a page sends along: selected text and documents."),
-    gettext_noop("Longest time to remember."),
-    gettext_noop("Longest time to read what a page sends along."),
-    gettext_noop("Longest time for a rewrite."),
-    gettext_noop("Longest time for a search."),
-    gettext_noop("Longest time for ranking again."),
-    gettext_noop("Longest time for an answer."),
-)
 
 
 def config_label(name: str) -> Any:

@@ -145,6 +145,10 @@ def _messages_of_python(path: Path) -> Iterator[str]:
             yield CONTEXT.join(text for text in texts if text)
         elif name == "Registry":
             yield from (text for text in texts[:1] if text)
+        elif name == "option" and path.name == "agent_config.py":
+            # Shown in the agent's form; the core knows no Django to mark them with.
+            helps = (_constant(key.value) for key in node.keywords if key.arg == "help")
+            yield from filter(None, helps)
         elif name in ERRORS or (name == "__init__" and path.name == "errors.py"):
             hints = [_constant(key.value) for key in node.keywords if key.arg == "hint"]
             yield from (text for text in [*texts[:1], *hints] if text)

@@ -60,9 +60,7 @@ COMPLEXITY_LABELS = {
     "complex": gettext_lazy("complex"),
 }
 
-_FALLBACKS = {
-    "nothing_found": gettext_lazy("nothing was found"),
-}
+_FALLBACKS = {"nothing_found": gettext_lazy("nothing was found")}
 
 
 def hit_test_context(trial: HitTest, *, others: Sequence[HitTest]) -> dict[str, Any]:
@@ -118,15 +116,12 @@ def _hit_context(hit: Hit, trial: HitTest, others: Sequence[HitTest]) -> dict[st
 
 def _rank_elsewhere(other: HitTest, hit: Hit) -> str:
     """Return the rank of a hit under the other settings, in words."""
-    for there in other.result.hits:
-        if there.chunk_id == hit.chunk_id:
-            moved = there.rank - hit.rank
-            return (
-                gettext("the same place")
-                if not moved
-                else gettext("there at %(n)d") % {"n": there.rank}
-            )
-    return gettext("not there")
+    there = next((one for one in other.result.hits if one.chunk_id == hit.chunk_id), None)
+    if there is None:
+        return gettext("not there")
+    if there.rank == hit.rank:
+        return gettext("the same place")
+    return gettext("there at %(n)d") % {"n": there.rank}
 
 
 class QuestionForm(forms.Form):

@@ -16,18 +16,16 @@ from rag.admin.ui.scoped import ScopedAdmin
 from rag.core.errors import RAGError
 
 if TYPE_CHECKING:
-    from django.contrib.auth.mixins import PermissionRequiredMixin
-
-    class AdminPage(PermissionRequiredMixin, TemplateView):
-        """A page of one of our admins, with its permissions and title."""
-
-        model_admin: Any
-        title: Any
+    from django.contrib.auth.mixins import PermissionRequiredMixin as _PageMixin
 else:
-    from unfold.views import UnfoldModelAdminViewMixin
+    from unfold.views import UnfoldModelAdminViewMixin as _PageMixin
 
-    class AdminPage(UnfoldModelAdminViewMixin, TemplateView):
-        """A page of one of our admins, with its permissions and title."""
+
+class AdminPage(_PageMixin, TemplateView):
+    """A page of one of our admins, with its permissions and title."""
+
+    model_admin: Any
+    title: Any
 
 
 class ObjectPage(AdminPage):

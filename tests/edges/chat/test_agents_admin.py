@@ -16,6 +16,7 @@ from agents.admin import config_labels as config_texts
 from agents.admin.agent_form import CONFIG_FIELDS, SCHEMA, AgentForm
 from agents.core.agent_config import AgentConfig
 from tests.edges.admin_client import at, client_of, page
+from tests.edges.catalogue import is_translated
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db
@@ -147,7 +148,9 @@ def test_every_value_of_the_config_is_a_field_with_its_default() -> None:
 def test_every_value_of_the_config_can_be_said_in_every_language() -> None:
     told = SCHEMA["properties"]
     assert set(told) == set(config_texts._LABELS)
-    assert {shape["description"] for shape in told.values()} == set(config_texts.HELP)
+    assert [
+        one["description"] for one in told.values() if not is_translated(one["description"])
+    ] == []
 
 
 def test_readers_see_no_prompt_and_change_nothing(editor: Any) -> None:
