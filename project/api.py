@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ninja import NinjaAPI
 
+from agents.api.chat.chat import quotes_router, trace_router
 from agents.api.chat.chat import router as agents_router
-from agents.api.chat.quotes import router as quotes_router
-from agents.api.chat.trace import router as trace_router
 from agents.api.flows.runs import router as flows_router
 from agents.api.openai.openai import router as openai_router
 from project.middleware import render_failure

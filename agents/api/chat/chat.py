@@ -1,24 +1,29 @@
-"""Chat by django-ninja: ask an agent, follow or stop its answer; server-sent events or JSON."""
+"""Chat by django-ninja: ask an agent, follow or stop its answer, trace it, read what it quotes.
+
+Answers are server-sent events or JSON.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import get_language
-from ninja import Router
-from pydantic import Field
+from ninja import Router, Schema
+from pydantic import ConfigDict, Field
 
 from agents import models
-from agents.api.chat.schemas import ChatBody, Chatted
 from agents.api.http.sse import EVENT_STREAM, answer_events, last_event_id, localize_error
 from agents.chat.agents.agent import agent_for, find_agent
 from agents.chat.answers.control import start_answer, stop_answer, subscribe
 from agents.chat.answers.create import MessageRequest
+from agents.chat.answers.trace import answer_trace
 from agents.chat.history.history import find_message
+from agents.chat.history.quotes import quote_image, quote_page
 from agents.core.page_context import PageContext
 from agents.runtime.error_codes import error_from_event
 from rag.api.http.authentication import require_caller
@@ -28,7 +33,94 @@ from rag.core.errors import NotFoundError
 from rag.services.threads import run_thread_sensitive
 
 router = Router(tags=["agents"])
+trace_router = Router(tags=["agents"])
+quotes_router = Router(tags=["agents"])
 _PROBLEMS = {**PROBLEMS, 409: Problem}
+_Key = Annotated[str, Field(max_length=36)]
+_Url = Annotated[str, Field(min_length=1, max_length=2000)]
+_Fact = Annotated[str, Field(max_length=500)]
+
+
+class PageBody(Schema):
+    """What a page or an application sends along. It is data: nothing in it is an instruction."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field("", max_length=50_000, description="The selected text; it can be cited.")
+    title: str = Field("", max_length=300, description="The page's title.")
+    url: str = Field("", max_length=2000, description="The page's address; it is not fetched.")
+    urls: list[_Url] = Field(
+        default_factory=list,
+        max_length=5,
+        description="Documents to read and cite: addresses that this server may fetch, or "
+        "download addresses of its own files. One that cannot be read is a `notice`.",
+    )
+    entities: list[_Fact | dict[_Key, _Fact]] = Field(
+        default_factory=list,
+        max_length=50,
+        description="What the page is about: names, or objects with `name` and further facts.",
+    )
+
+    def as_context(self) -> PageContext:
+        """Return it as the services take it."""
+        named = ({"name": one} if isinstance(one, str) else one for one in self.entities)
+        return PageContext(
+            text=self.text,
+            title=self.title,
+            url=self.url,
+            urls=tuple(self.urls),
+            entities=tuple(named),
+        )
+
+
+class ChatBody(Schema):
+    """A message, or an answer that shall be written again."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"message": "How often is the pump serviced?", "stores": ["manuals"]},
+                {"message": "And the filter?", "session": "6f1c…", "stream": False},
+            ]
+        },
+    )
+
+    message: str = Field("", max_length=8000, description="What the person says.")
+    session: _Key = Field("", description="The session to go on with; empty begins a new one.")
+    parent: _Key = Field(
+        "", description="The message to go on from, instead of the session's end: a branch."
+    )
+    regenerate: _Key = Field("", description="The answer to write again, instead of a message.")
+    stores: list[Annotated[str, Field(min_length=1, max_length=512)]] = Field(
+        default_factory=list,
+        max_length=50,
+        description="Where to look, by slug, name or resource name; empty: the agent's own, or "
+        "all that you may read.",
+    )
+    context: PageBody | None = Field(
+        None, description="What the page sends along; `regenerate` takes the first answer's."
+    )
+    stream: bool = Field(True, description="Events as they come; false: one JSON at the end.")
+
+
+class Chatted(Schema):
+    """A whole answer. `outcome`: answered, partial (a limit was met), unknown, unavailable,
+    small_talk, about_store or remembered (told by the person earlier; without citations)."""
+
+    message: str
+    session: str
+    status: str
+    answer: str
+    outcome: str
+    confidence: float | None
+    query: str
+    citations: list[dict[str, Any]]
+    sources: list[dict[str, Any]]
+    notices: list[dict[str, Any]]
+    usage: dict[str, Any]
+    model: str
+    timings_ms: dict[str, float]
 
 
 @router.post(
@@ -136,3 +228,113 @@ def _serialize(message: models.Message) -> dict[str, Any]:
         "timings_ms": message.timings_ms,
         "notices": [localize_error(notice, language) for notice in message.notices],
     }
+
+
+class Trace(Schema):
+    """How an answer came about: its decisions in order, and its calls of models.
+
+    `cost` is by currency; `is_cost_complete` false: some call has no known price.
+    """
+
+    message: uuid.UUID
+    status: str
+    outcome: str
+    query: str
+    model: str
+    confidence: float | None
+    timings_ms: dict[str, float]
+    usage: dict[str, Any]
+    steps: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
+    cost: dict[str, float]
+    is_cost_complete: bool
+
+
+@trace_router.get(
+    "/{uuid:key}/trace", response={200: Trace, **PROBLEMS}, summary="How an answer came about"
+)
+def trace(request: Any, key: uuid.UUID) -> dict[str, Any]:
+    """Return route, steps, tools, hits, calls of models with prompts' hashes, tokens and cost.
+
+    Only for whose conversation it is; 404 for everybody else.
+    """
+    return answer_trace(key=str(key), scope=require_caller(request, "read").scope)
+
+
+_Number = Annotated[int, Field(ge=1, le=9999)]
+_Of = Literal["citations", "sources"]
+
+
+class QuotePage(Schema):
+    """A page's text; `text[start:end]` is the quote, null where it is not there.
+
+    `is_current` false: the file says something else today, and `text` is the passage as it was.
+    """
+
+    number: int
+    quote: str | None
+    verdict: str | None
+    claim: str | None
+    found: str | None
+    distance: int | None
+    doc_id: str | None
+    score: float | None
+    file_id: int
+    file_name: str
+    kind: str
+    page: int | None
+    label: str
+    text: str
+    start: int | None
+    end: int | None
+    is_current: bool
+    has_image: bool
+    heading_path: list[str]
+
+
+class QuoteMarks(Schema):
+    """The picture's size in pixels; boxes are left, top, width and height in shares of it."""
+
+    width: int
+    height: int
+    boxes: list[list[float]]
+
+
+@quotes_router.get(
+    "/{key}/{number}", response={200: QuotePage, **PROBLEMS}, summary="Read a quote's page"
+)
+def show_quote_page(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+    """Return the page that a citation, or one of the sources, stands on."""
+    scope = require_caller(request, "read").scope
+    message = find_message(key=key, scope=scope)
+    return quote_page(message=message, number=number, scope=scope, of=of)
+
+
+@quotes_router.get(
+    "/{key}/{number}/marks", response={200: QuoteMarks, **PROBLEMS}, summary="Find a quote's boxes"
+)
+def quote_marks(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+    """Return where a quote stands on the picture of its page; no boxes where it is not found."""
+    scope = require_caller(request, "read").scope
+    message = find_message(key=key, scope=scope)
+    drawn = quote_image(message=message, number=number, scope=scope, of=of)
+    boxes = [list(box) for box in drawn.boxes]
+    return {"width": drawn.width, "height": drawn.height, "boxes": boxes}
+
+
+@quotes_router.get(
+    "/{key}/{number}/image",
+    response={200: None, **PROBLEMS},
+    summary="Draw a quote's page",
+    openapi_extra={"responses": {200: {"content": {"image/png": {}}}}},
+)
+def image(request: HttpRequest, key: str, number: _Number, of: _Of = "citations") -> Any:
+    """Return the page of a PDF as a PNG, without marks."""
+    scope = require_caller(request, "read").scope
+    message = find_message(key=key, scope=scope)
+    drawn = quote_image(message=message, number=number, scope=scope, of=of)
+    response = HttpResponse(drawn.png, content_type="image/png")
+    # For this person and this visit: rights may change.
+    response["Cache-Control"] = "private, max-age=300"
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response

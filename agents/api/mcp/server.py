@@ -19,7 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from agents.chat.mcp.catalogue import OfferedTool, offered_tools, run_tool
+from agents.chat.mcp.tools import OfferedTool, offered_tools, run_tool
 from rag.core.access import Scope
 from rag.core.errors import RAGError, UnknownNameError
 

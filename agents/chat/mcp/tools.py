@@ -1,4 +1,4 @@
-"""MCP tools: ask an agent, search, list stores, fetch a document."""
+"""MCP tools: ask an agent, search, list stores, fetch a document; with those of plugins, called."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from django.db.models import Count
 from django.utils.translation import gettext_noop
 
 from agents.chat.agents.agent import find_agent
+from agents.chat.agents.tools import offered_tool_spec
 from agents.chat.answers.control import start_answer, subscribe
 from agents.chat.answers.create import MessageRequest
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.runtime.error_codes import error_from_event
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError
+from rag.core.deadline import Deadline
+from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.options import option, read_options
-from rag.core.tools import ToolCall
+from rag.core.plugins import PLUGINS
+from rag.core.request_context import use_account
+from rag.core.tools import Tool, ToolCall, ToolSpec, call_tool, spec_of
 from rag.services.files import MAX_CHARACTERS, document_text
+from rag.services.plugins import list_plugins
 from rag.services.search import retrieve
+from rag.services.sources import SourceContext
 from rag.services.stores import find_stores, readable_stores
+from rag.services.threads import run_until
 
 
 class AskTool:
@@ -204,3 +211,61 @@ def _n_files(stores: Sequence[Any], scope: Scope) -> dict[int, int]:
     files = stores[0].files.model.objects.readable(scope)
     counted = files.filter(store__in=stores, n_chunks__gt=0).order_by().values_list("store_id")
     return dict(counted.annotate(n=Count("pk")))
+
+
+CALL_S = 60.0
+_OWN: dict[str, type[Any]] = {
+    tool.name: tool for tool in (SearchTool, AskTool, ListStoresTool, FetchDocumentTool)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool as clients see it; ``label`` may be translated."""
+
+    tool: type[Any]
+    spec: ToolSpec
+
+    @property
+    def label(self) -> Any:
+        """Return what people call it."""
+        return self.tool.label
+
+
+def offered_tools() -> dict[str, OfferedTool]:
+    """Return the tools by name: ours, then those of agents; what plugins add is among these.
+
+    What a tool of agents lists as ``house_arguments`` is not for a caller to choose.
+    """
+    found = {name: OfferedTool(tool, spec_of(tool)) for name, tool in _OWN.items()}
+    for info in list_plugins(kind="tool").plugins:
+        spec = offered_tool_spec(name=info.name)
+        found.setdefault(info.name, OfferedTool(PLUGINS.get("tool", info.name), spec))
+    return found
+
+
+async def run_tool(*, name: str, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return a tool's answer within a minute; ``ask`` takes as long as its agent may.
+
+    Holds no database connection while it waits. Raises UnknownNameError for a tool that is none,
+    InvalidInputError for arguments that do not fit, and what the tool raises.
+    """
+    if name == AskTool.name:
+        return await ask_agent(arguments=arguments, scope=scope)
+    found = offered_tools()
+    if name not in found:
+        raise UnknownNameError("tool", name[:100], found)
+    shown = found[name].spec.parameters["properties"]
+    for key in arguments:
+        if key not in shown:
+            raise UnknownNameError("option", f"{name}.{key}", shown)
+    deadline = Deadline(CALL_S)
+    work = partial(_paid, found[name].tool(), arguments, scope, deadline)
+    return (await run_until(work, name=name, deadline=deadline)).result()
+
+
+def _paid(
+    tool: Tool, arguments: Mapping[str, Any], scope: Scope, deadline: Deadline
+) -> dict[str, Any]:
+    with use_account(scope):
+        return call_tool(tool, arguments, scope=scope, deadline=deadline, ports=SourceContext())

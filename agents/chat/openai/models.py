@@ -52,13 +52,6 @@ def model_agent(*, name: str, scope: Scope) -> models.Agent:
         raise _unknown(name) from error
 
 
-def check_embedding_model(*, name: str, scope: Scope) -> str:
-    """Return the name of an embedding model that may be used; raise NotFoundError."""
-    if name not in embedding_models(scope=scope):
-        raise _unknown(name)
-    return name
-
-
 def _unknown(name: str) -> NotFoundError:
     return NotFoundError(
         "The model “{model}” does not exist, or you may not use it.",
@@ -68,14 +61,6 @@ def _unknown(name: str) -> NotFoundError:
 
 
 MAX_TEXTS, MAX_TOKENS = 2048, 300_000
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedTexts:
-    """Float32 vectors [n, dim] in the order of the texts, and how many tokens these had."""
-
-    vectors: Any
-    n_tokens: int
 
 
 def parse_texts(*, given: Any) -> list[str]:
@@ -117,12 +102,15 @@ def embed_texts(
     scope: Scope,
     dimensions: int | None = None,
     is_query: bool = False,
-) -> EmbeddedTexts:
-    """Return the vectors of a model that ``scope`` may use; NotFoundError for another.
+) -> tuple[Any, int]:
+    """Return float32 vectors [n, dim] in the order of the texts, and how many tokens these had.
 
-    Raises InvalidInputError for more than 300,000 tokens and for other dimensions than the model's.
+    Raises NotFoundError for a model that ``scope`` may not use, InvalidInputError for more than
+    300,000 tokens and for other dimensions than the model's.
     """
-    embedder = wiring.embedder(check_embedding_model(name=model, scope=scope))
+    if model not in embedding_models(scope=scope):
+        raise _unknown(model)
+    embedder = wiring.embedder(model)
     # No connection is held while the model works.
     release_db()
     if dimensions not in (None, embedder.dim):
@@ -145,5 +133,5 @@ def embed_texts(
             )
     with use_account(scope):
         if is_query:
-            return EmbeddedTexts([embedder.embed_query(text) for text in texts], n_tokens)
-        return EmbeddedTexts(embedder.embed_passages(texts), n_tokens)
+            return [embedder.embed_query(text) for text in texts], n_tokens
+        return embedder.embed_passages(texts), n_tokens

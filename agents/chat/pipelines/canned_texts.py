@@ -7,9 +7,25 @@ from collections.abc import Sequence
 from agents.core.prompts import language_of
 from rag.core.hits import Hit
 
-_UNAVAILABLE = {
-    "zh": "知识库检索暂时不可用，所以无法回答。请稍后再试。",
-    "en": "The search is unavailable at the moment, so I cannot answer. Please try again later.",
+_TEXTS = {
+    "unavailable": {
+        "zh": "知识库检索暂时不可用，所以无法回答。请稍后再试。",
+        "en": "The search is unavailable at the moment, so I cannot answer. "
+        "Please try again later.",
+    },
+    "greeting": {
+        "zh": "你好！我会根据知识库中的文档回答问题，并给出引用。请问想了解什么？",
+        "en": "Hello! I answer questions from the documents of this knowledge base and cite them. "
+        "What would you like to know?",
+    },
+    "dropped": {
+        "zh": "我不知道：写出的回答没有一句能在资料中得到证实。",
+        "en": "I do not know: no sentence of the answer that was written could be verified.",
+    },
+    "no agent": {
+        "zh": "没有可以回答这个问题的智能体。",
+        "en": "There is no agent that could answer this.",
+    },
 }
 _NOTHING = {
     "zh": "知识库中没有找到与这个问题有关的内容。",
@@ -21,21 +37,13 @@ _UNSURE = {
 }
 _LOOKED = {"zh": "查看过的资料：{names}。", "en": "I looked at: {names}."}
 _JOINT = {"zh": "、", "en": ", "}
-_HELLO = {
-    "zh": "你好！我会根据知识库中的文档回答问题，并给出引用。请问想了解什么？",
-    "en": "Hello! I answer questions from the documents of this knowledge base and cite them. "
-    "What would you like to know?",
-}
-_DROPPED = {
-    "zh": "我不知道：写出的回答没有一句能在资料中得到证实。",
-    "en": "I do not know: no sentence of the answer that was written could be verified.",
-}
 MAX_NAMES = 5
 
 
-def unavailable_text(query: str) -> str:
-    """Return what is said when the search failed."""
-    return _UNAVAILABLE[language_of(query)]
+def canned_text(name: str, query: str) -> str:
+    """Return what is said when the search is ``unavailable``, when no sentence of an answer held
+    (``dropped``), when there is ``no agent`` to ask, or as a ``greeting``."""
+    return _TEXTS[name][language_of(query)]
 
 
 def unknown_text(query: str, hits: Sequence[Hit]) -> str:
@@ -46,16 +54,6 @@ def unknown_text(query: str, hits: Sequence[Hit]) -> str:
         return _NOTHING[language]
     looked = _LOOKED[language].format(names=_JOINT[language].join(names))
     return f"{_UNSURE[language]}{'' if language == 'zh' else ' '}{looked}"
-
-
-def greeting_text(query: str) -> str:
-    """Return a greeting that says what the agent is for."""
-    return _HELLO[language_of(query)]
-
-
-def dropped_text(query: str) -> str:
-    """Return what is said when no sentence of an answer held."""
-    return _DROPPED[language_of(query)]
 
 
 _LIMITS = {
@@ -78,18 +76,9 @@ _LIMITED = {
     "zh": "（{limit}，以下根据已查到的内容作答。）\n\n",
     "en": "({limit}; this is what was found so far.)\n\n",
 }
-_NOBODY = {
-    "zh": "没有可以回答这个问题的智能体。",
-    "en": "There is no agent that could answer this.",
-}
 
 
 def limit_text(query: str, limit: str) -> str:
     """Return how an answer begins that a limit cut short."""
     language = language_of(query)
     return _LIMITED[language].format(limit=_LIMITS[language][limit])
-
-
-def no_agent_text(query: str) -> str:
-    """Return what is said when no agent can be asked."""
-    return _NOBODY[language_of(query)]

@@ -13,12 +13,7 @@ from contextlib import aclosing
 from dataclasses import asdict, replace
 from typing import Any
 
-from agents.chat.pipelines.canned_texts import (
-    dropped_text,
-    greeting_text,
-    unavailable_text,
-    unknown_text,
-)
+from agents.chat.pipelines.canned_texts import canned_text, unknown_text
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.state import Turn
@@ -87,8 +82,9 @@ class AnswerStream:
         if self.writer.retract():
             await self._run.emit("replace", {"text": "", "citations": []})
 
-    async def give_up(self, query: str, looked_at: Sequence[Hit]) -> PipelineState:
-        """Say that it is not known, and what was looked at."""
+    async def give_up(self, query: str, hits: Sequence[Hit] | None = None) -> PipelineState:
+        """Say that it is not known, and what was looked at, the passages if nothing else."""
+        looked_at = [passage.hit for passage in self.writer.passages] if hits is None else hits
         await self.say(unknown_text(query, looked_at))
         return self.state("unknown")
 
@@ -97,18 +93,26 @@ class AnswerStream:
         return _state_of(self.writer.result(outcome))
 
     async def conclude(
-        self, asked: ChatRequest, query: str, *, left_s: float | None = None
+        self,
+        asked: ChatRequest,
+        query: str,
+        *,
+        is_grounded: bool = True,
+        left_s: float | None = None,
     ) -> PipelineState:
         """Return the state of an answer that was written, by the rule for quotes that do not hold.
 
-        A repair has ``left_s``; else what is left of the request's time, as what was written
-        stands.
+        One that rests on nothing is taken back. A repair has ``left_s``; else what is left of the
+        request's time, as what was written stands.
         """
         writer, run = self.writer, self._run
+        if not is_grounded:
+            await self.retract()
+            return await self.give_up(query)
         if writer.n_dropped:
             await run.emit("notice", {"step": "generate", "dropped_sentences": writer.n_dropped})
             if writer.is_empty:
-                await self.say(dropped_text(query))
+                await self.say(canned_text("dropped", query))
                 return self.state("unknown")
         if not (writer.failed and run.config.citation_failure == "repair" and run.can_write):
             return self.state()
@@ -175,7 +179,7 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     query, way = state["query"], state.get("route") or "retrieve"
     if way == "small_talk":
         if not run.can_write:
-            return await emit_answer(greeting_text(query), way, run)
+            return await emit_answer(canned_text("greeting", query), way, run)
         system = agent_messages("small_talk", state, "", run)[0]
         question = Message("user", f"<question>{escape_data(query)}</question>")
         return await _answer_uncited([system, question], state, way, run)
@@ -183,7 +187,7 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
         return await emit_answer(state.get("facts") or "", way, run)
     page, hits = state.get("page_hits") or [], state.get("reranked_results") or []
     if state.get("search_error") and not page:
-        return await emit_answer(unavailable_text(query), "unavailable", run)
+        return await emit_answer(canned_text("unavailable", query), "unavailable", run)
     is_unsure = (state.get("confidence") or 0.0) < run.config.min_confidence_score
     # What the page sent is what is asked about: beside it, doubtful hits only mislead.
     hits = [*page, *([] if is_unsure else hits)] if page else hits

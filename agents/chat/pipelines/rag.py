@@ -7,11 +7,12 @@ parallel steps and branches likewise. See ``agents.core.pipeline``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from agents.chat.pipelines.generate_answer import generate_step
-from agents.core.pipeline import Branch, Pipeline, PipelineRun, PipelineState, Step
+from agents.core.pipeline import Branch, Fallback, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.prompts import language_of
 from agents.core.query_rewriting import needs_rewrite, parse_rewritten, rewrite_messages
 from agents.core.recalled_memory import SEMANTIC, RecalledMemory, within_budget
@@ -40,13 +41,15 @@ def opening_stages() -> tuple[tuple[Step, ...], ...]:
 
     Recall and Page run beside Rewrite; an answer goes on without either.
     """
+    no_history, no_memories = _instead(history=[], summary=""), _instead(memories="")
+    no_page = _instead(page_hits=[], page_context="")
     return (
-        (Step("load_history", load_history_step, 10.0, _without_history, _has_history),),
-        (Step("route", route_step, 10.0, _to_retrieval),),
+        (Step("load_history", load_history_step, 10.0, no_history, _if_set("has_history")),),
+        (Step("route", route_step, 10.0, _instead(route="retrieve")),),
         (
             Step("rewrite", rewrite_step, "rewrite_timeout_s", _as_asked, _rewrites),
-            Step("recall", recall_step, "memory_timeout_s", _without_memories, _has_memory),
-            Step("page", page_step, "page_timeout_s", _without_page, _has_page),
+            Step("recall", recall_step, "memory_timeout_s", no_memories, _if_set("has_memory")),
+            Step("page", page_step, "page_timeout_s", no_page, _if_set("has_page")),
         ),
     )
 
@@ -60,21 +63,19 @@ def _way(state: PipelineState) -> str:
     return "rewrite" if state.get("route", "retrieve") == "retrieve" else "generate"
 
 
-def _has_history(state: PipelineState) -> bool:
-    return bool(state.get("has_history"))
-
-
 def _rewrites(state: PipelineState) -> bool:
     # The first question of a session leans on nothing.
     return bool(state.get("enable_rewrite") and state.get("history"))
 
 
-def _without_history(state: PipelineState, error: RAGError) -> PipelineState:
-    return {"history": [], "summary": ""}
+def _if_set(field: str) -> Callable[[PipelineState], bool]:
+    return lambda state: bool(state.get(field))
 
 
-def _to_retrieval(state: PipelineState, error: RAGError) -> PipelineState:
-    return {"route": "retrieve"}
+def _instead(**fields: Any) -> Fallback:
+    # No step changes in place what it is given.
+    changed: Any = fields
+    return lambda state, error: changed
 
 
 def _as_asked(state: PipelineState, error: RAGError) -> PipelineState:
@@ -161,22 +162,6 @@ async def page_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     for failure in read.failures:
         await run.emit("notice", {"step": "page", "error": failure.as_dict()})
     return {"page_hits": list(read.hits), "page_context": read.about}
-
-
-def _has_memory(state: PipelineState) -> bool:
-    return bool(state.get("has_memory"))
-
-
-def _has_page(state: PipelineState) -> bool:
-    return bool(state.get("has_page"))
-
-
-def _without_memories(state: PipelineState, error: RAGError) -> PipelineState:
-    return {"memories": ""}
-
-
-def _without_page(state: PipelineState, error: RAGError) -> PipelineState:
-    return {"page_hits": [], "page_context": ""}
 
 
 async def rewrite_step(state: PipelineState, run: PipelineRun) -> PipelineState:

@@ -91,13 +91,14 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         "n_rounds": state.get("n_rounds", 0) + 1,
         "spent_tokens": state.get("spent_tokens", 0) + turn.tokens,
     }
-    if turn.calls is None and not is_grounded(answer_stream, state, run):
-        await answer_stream.retract()
-        return {**begun, **counted, **await _unknown(answer_stream, state)}
     if turn.calls is None:
         # A repair has what is left of the time; what was written stands without it.
-        left_s = min(request.timeout_s, run.tools.deadline.remaining_s)
-        end = await answer_stream.conclude(request, state["query"], left_s=left_s)
+        end = await answer_stream.conclude(
+            request,
+            state["query"],
+            is_grounded=is_grounded(answer_stream, state, run),
+            left_s=min(request.timeout_s, run.tools.deadline.remaining_s),
+        )
         return {**begun, **counted, **end}
     if turn.calls:
         said = Message("assistant", turn.text, turn.calls if turn.is_native else ())
@@ -113,7 +114,7 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         await run.emit("notice", {"step": "answer", "limit": limit})
         await answer_stream.say(limit_text(query, limit))
     if not has_grounds(state, run):
-        return await _unknown(answer_stream, state)
+        return await answer_stream.give_up(query)
     language = language_of(query)
     messages = _asked_again(
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
@@ -121,16 +122,10 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     request = agent_request(messages, state.get("rewritten_query") or query, passages, run)
     # A model that only wants to call more has nothing to say.
     await answer_stream.write(request, may_be_empty=True)
-    if not answer_stream.writer.raw.strip() or not is_grounded(answer_stream, state, run):
-        await answer_stream.retract()
-        return await _unknown(answer_stream, state)
-    end = await answer_stream.conclude(request, query)
+    has_answer = bool(answer_stream.writer.raw.strip())
+    is_kept = has_answer and is_grounded(answer_stream, state, run)
+    end = await answer_stream.conclude(request, query, is_grounded=is_kept)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
-
-
-async def _unknown(answer_stream: AnswerStream, state: PipelineState) -> PipelineState:
-    looked_at = [passage.hit for passage in state.get("passages") or []]
-    return await answer_stream.give_up(state["query"], looked_at)
 
 
 async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:
@@ -186,16 +181,13 @@ def parse_tool_calls(
     return None
 
 
-def tool_call_schema(specs: Sequence[ToolSpec]) -> dict[str, Any]:
-    """Return the JSON schema of an answer that calls tools."""
-    names = [spec.name for spec in specs]
+def calls_schema(kind: str, names: Sequence[str], **values: str) -> dict[str, Any]:
+    """Return the JSON schema of an answer that calls some of ``names``, with further values."""
+    types = {name: {"type": given} for name, given in values.items()}
     call = {
         "type": "object",
-        "properties": {
-            "tool": {"type": "string", "enum": names},
-            "arguments": {"type": "object"},
-        },
-        "required": ["tool", "arguments"],
+        "properties": {kind: {"type": "string", "enum": list(names)}, **types},
+        "required": [kind, *values],
     }
     return {
         "type": "object",
@@ -275,7 +267,8 @@ def _offering(request: ChatRequest, way: str, run: PipelineRun) -> ChatRequest:
         return replace(request, tools=tuple(specs))
     first, *rest = request.messages
     told = f"{first.content}{prompt_file('react_tools')}{tools_prompt(specs)}"
-    form = model_options(run.model_id, None, tool_call_schema(specs)) if way == "form" else {}
+    schema = calls_schema("tool", [spec.name for spec in specs], arguments="object")
+    form = model_options(run.model_id, None, schema) if way == "form" else {}
     return replace(request, messages=[Message("system", told), *rest], options=form)
 
 

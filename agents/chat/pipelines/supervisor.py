@@ -9,6 +9,7 @@ from typing import Any
 from agents.chat.pipelines.generate_answer import generate_step
 from agents.chat.pipelines.rag import opening_stages, with_routing
 from agents.chat.pipelines.react import BACKSTOP_TIMEOUT_S
+from agents.chat.pipelines.react_think import calls_schema
 from agents.chat.pipelines.supervisor_merge import ANSWERED, ask_agents_step, merge_step
 from agents.core.agent import Member
 from agents.core.model_options import model_options
@@ -99,7 +100,7 @@ async def _by_model(
     Raises ProviderError.
     """
     names = [member.name for member in free]
-    options = model_options(run.model_id, None, _form(names))
+    options = model_options(run.model_id, None, calls_schema("agent", names, question="string"))
     time_s = min(run.config.rerank_timeout_s, PLAN_SHARE * run.tools.deadline.remaining_s)
     request = ChatRequest(
         _messages(state, free),
@@ -154,22 +155,6 @@ def _messages(state: PipelineState, free: Sequence[Member]) -> list[Message]:
     )
     system = prompt_file(f"supervisor_{language_of(state['query'])}")
     return [Message("system", system), Message("user", "\n".join(parts))]
-
-
-def _form(names: Sequence[str]) -> dict[str, Any]:
-    call = {
-        "type": "object",
-        "properties": {
-            "agent": {"type": "string", "enum": list(names)},
-            "question": {"type": "string"},
-        },
-        "required": ["agent", "question"],
-    }
-    return {
-        "type": "object",
-        "properties": {"calls": {"type": "array", "items": call}},
-        "required": ["calls"],
-    }
 
 
 def _order(call: Any, names: Sequence[str], query: str) -> Order | None:

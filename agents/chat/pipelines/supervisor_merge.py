@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from agents.chat.pipelines.canned_texts import no_agent_text, unavailable_text, unknown_text
+from agents.chat.pipelines.canned_texts import canned_text, unknown_text
 from agents.chat.pipelines.generate_answer import (
     AnswerStream,
     agent_messages,
@@ -182,7 +182,7 @@ async def _without_answer(
             "There was no time left to ask an agent.", hint="Allow more by run_timeout_s."
         )
     if not answers:
-        return await emit_answer(no_agent_text(query), "unknown", run)
+        return await emit_answer(canned_text("no agent", query), "unknown", run)
     errors = [one["error"] for one in answers if one["error"] is not None]
     if len(errors) == len(answers):
         # Nobody could so much as look: that is a failure, and no answer.
@@ -190,7 +190,7 @@ async def _without_answer(
     looked_at = [Hit.from_dict(one) for answer in answers for one in answer["sources"]]
     if looked_at or any(one["outcome"] == "unknown" for one in answers):
         return await emit_answer(unknown_text(query, looked_at), "unknown", run)
-    return await emit_answer(unavailable_text(query), "unavailable", run)
+    return await emit_answer(canned_text("unavailable", query), "unavailable", run)
 
 
 def _gathered(

@@ -20,10 +20,16 @@ from django.utils.translation import gettext
 
 from rag import models
 from rag.conf import conf
-from rag.core import errors
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError, LimitError, NotFoundError, RAGError
+from rag.core.errors import (
+    CancelledError,
+    InvalidInputError,
+    LimitError,
+    NotFoundError,
+    RAGError,
+    UnknownNameError,
+)
 from rag.core.file_search import InlineFile
 from rag.core.hits import Hit
 from rag.core.rag_node import FileRef
@@ -88,7 +94,7 @@ def fetch_files(
     raises; every error names its file.
     """
     if not refs:
-        raise errors.InvalidInputError("No file was given.", hint="Give at least one with an url.")
+        raise InvalidInputError("No file was given.", hint="Give at least one with an url.")
     if len(refs) > MAX_FILES:
         raise LimitError(
             "{n} files were given.", hint="Allowed: {limit}.", n=len(refs), limit=MAX_FILES
@@ -123,21 +129,19 @@ def _place(ref: FileRef, scope: Scope, hosts: Sequence[str]) -> _Place:
 
 def _fetch(place: _Place, target: Path, budget: Budget, deadline: Deadline) -> InlineFile:
     deadline.check()
-    path = place.path
-    if path is None:
-        path = target
-        bring_url(
-            place.ref.url,
-            path,
-            name=place.ref.name,
-            budget=budget,
-            deadline=deadline,
-            allowed=conf().fetch_hosts,
-        )
-    else:
-        budget.take(path.stat().st_size)
+    path = _brought(place, target, budget, deadline)
     _, mime_type = sniff_media(path, place.ref.name)
     return InlineFile(place.ref.name, path, mime_type)
+
+
+def _brought(place: _Place, target: Path, budget: Budget, deadline: Deadline) -> Path:
+    """Return where the file lies: our own where it is stored, any other at ``target`` now."""
+    if place.path is not None:
+        budget.take(place.path.stat().st_size)
+        return place.path
+    ref, allowed = place.ref, conf().fetch_hosts
+    bring_url(ref.url, target, name=ref.name, budget=budget, deadline=deadline, allowed=allowed)
+    return target
 
 
 @contextmanager
@@ -146,24 +150,12 @@ def _naming(ref: FileRef) -> Iterator[None]:
     try:
         yield
     except RAGError as error:
-        if isinstance(error, errors.CancelledError):
+        if isinstance(error, CancelledError):
             raise
-        kind = next(one for one in _KINDS if isinstance(error, one))
+        # A name that nobody knows is an error of another signature.
+        kind = InvalidInputError if isinstance(error, UnknownNameError) else type(error)
         reason = error.localized(gettext)
         raise kind("“{name}”: {reason}", name=ref.name, reason=reason) from error
-
-
-_KINDS: tuple[type[RAGError], ...] = (
-    LimitError,
-    errors.NotFoundError,
-    errors.ForbiddenError,
-    errors.ProviderTimeoutError,
-    errors.ProviderError,
-    errors.DocumentError,
-    errors.ConfigurationError,
-    errors.InvalidInputError,
-    RAGError,
-)
 
 
 MAX_MB = 20
@@ -179,17 +171,11 @@ def fetch_page(
     that is not taken, LimitError over 20 MB, DocumentError for what has no text, and what the
     guard raises.
     """
-    path = own_file_path(url, scope, ())
+    place = _Place(FileRef(name, url), own_file_path(url, scope, ()))
     release_db()
     with TemporaryDirectory(prefix="citable-page-") as folder:
         budget = Budget(MAX_MB * MB, MAX_MB * MB)
-        if path is None:
-            path = Path(folder) / "page"
-            bring_url(
-                url, path, name=name, budget=budget, deadline=deadline, allowed=conf().fetch_hosts
-            )
-        else:
-            budget.take(path.stat().st_size)
+        path = _brought(place, Path(folder) / "page", budget, deadline)
         files = [InlineFile(name, path, "")]
         context = file_context(question=question, files=files, deadline=deadline)
     return tuple(passage.hit for passage in context.passages)

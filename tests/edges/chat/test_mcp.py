@@ -136,7 +136,7 @@ def test_what_hangs_is_left_when_its_time_is_over(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken = threading.Event()
-    monkeypatch.setattr("agents.chat.mcp.catalogue.CALL_S", 0.2)
+    monkeypatch.setattr("agents.chat.mcp.tools.CALL_S", 0.2)
     monkeypatch.setattr("agents.chat.mcp.tools.retrieve", lambda **_: woken.wait(10))
     began = time.monotonic()
     assert "did not answer within 0.2 s" in desk.refusal("search", query="x")

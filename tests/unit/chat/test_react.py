@@ -18,8 +18,8 @@ from agents.chat.pipelines.generate_answer import number_documents, serialize_so
 from agents.chat.pipelines.react import _text, react_pipeline
 from agents.chat.pipelines.react_think import (
     MAX_CALLS,
+    calls_schema,
     parse_tool_calls,
-    tool_call_schema,
     tools_prompt,
 )
 from agents.chat.pipelines.supervisor import supervisor_pipeline
@@ -93,7 +93,8 @@ def test_no_json_breaks_the_reader_of_calls(value: Any, is_lenient: bool) -> Non
 
 def test_a_form_names_the_tools_and_a_prompt_their_arguments() -> None:
     specs = [ToolSpec("search", "Searches.", {"type": "object"}), ToolSpec("adder", "Adds.")]
-    items = tool_call_schema(specs)["properties"]["calls"]["items"]
+    schema = calls_schema("tool", [spec.name for spec in specs], arguments="object")
+    items = schema["properties"]["calls"]["items"]
     assert items["properties"]["tool"]["enum"] == ["search", "adder"]
     assert tools_prompt(specs).splitlines()[0] == '- search: Searches. {"type": "object"}'
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agents.chat.mcp import catalogue as mcp_catalogue
+from agents.chat.mcp import tools as mcp_catalogue
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import CancelledError, ProviderTimeoutError
