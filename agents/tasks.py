@@ -18,8 +18,7 @@ from agents.chat.history.retention import (
     redact_deleted,
 )
 from agents.chat.memory.storage import purge_memories, purge_orphaned_answers, reembed_memories
-from agents.flows.runs.lease import enqueue_abandoned_runs
-from agents.flows.runs.worker import resume_abandoned
+from agents.flows.runs.worker import enqueue_abandoned_runs, resume_abandoned
 
 
 @app.task(name="agents.adopt_run", queue="flows")

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
-from agents.flows.definition.check_edges import check_edges
-from agents.flows.definition.check_graph import check_graph
+from agents.flows.definition.check_graph import check_edges, check_graph
 from agents.flows.definition.check_variables import check_variables
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.findings import FlowFinding, FlowFindings

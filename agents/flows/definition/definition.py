@@ -152,10 +152,12 @@ def parse_flow(
     for number, node in enumerate(definition.nodes):
         key = ("nodes", number)
         if node.name in configs:
-            raise _at(located, name, (*key, "name"), f"the node “{node.name}” is there twice")
+            raise located.mistake(name, (*key, "name"), f"the node “{node.name}” is there twice")
         if node.type not in node_configs:
             known = ", ".join(sorted(node_configs))
-            raise _at(located, name, (*key, "type"), f"unknown type “{node.type}”; known: {known}")
+            raise located.mistake(
+                name, (*key, "type"), f"unknown type “{node.type}”; known: {known}"
+            )
         try:
             configs[node.name] = node_configs[node.type].model_validate(node.config)
         except ValidationError as error:
@@ -182,17 +184,4 @@ def _mistake(
         reason = f"there is no such field; known: {', '.join(known)}"
     if first["type"] == "string_type" and isinstance(first["input"], bool | int | float):
         reason = "this is no text for YAML: write it in quotes"
-    return _at(located, name, key, f"{'.'.join(map(str, key))}: {reason}")
-
-
-def _at(
-    located: LocatedYaml, name: str, key: tuple[str | int, ...], reason: str
-) -> InvalidInputError:
-    place = located.place(key)
-    return InvalidInputError(
-        "“{name}”, line {line}, column {column}: {reason}.",
-        name=name,
-        line=place.line,
-        column=place.column,
-        reason=reason.rstrip("."),
-    )
+    return located.mistake(name, key, f"{'.'.join(map(str, key))}: {reason}")

@@ -41,6 +41,10 @@ class LocatedYaml:
                 return found
         return YamlPosition(1, 1)
 
+    def mistake(self, name: str, key: Sequence[str | int], reason: str) -> InvalidInputError:
+        """Return the error of what stands at ``key`` in the file ``name``."""
+        return _placed(name, self.place(key), reason)
+
 
 def parse_yaml(text: str, *, name: str = "flow.yaml") -> LocatedYaml:
     """Return the data of a YAML text; raise InvalidInputError naming ``name``, line and column.
@@ -139,10 +143,15 @@ def _refused(name: str, mark: Any, reason: str | None) -> InvalidInputError:
         return InvalidInputError(
             "“{name}” is no YAML: {reason}.", name=name, reason=reason or "it cannot be read"
         )
+    place = YamlPosition(mark.line + 1, mark.column + 1)
+    return _placed(name, place, reason or "it cannot be read")
+
+
+def _placed(name: str, place: YamlPosition, reason: str) -> InvalidInputError:
     return InvalidInputError(
         "“{name}”, line {line}, column {column}: {reason}.",
         name=name,
-        line=mark.line + 1,
-        column=mark.column + 1,
-        reason=reason or "it cannot be read",
+        line=place.line,
+        column=place.column,
+        reason=reason.rstrip("."),
     )

@@ -1,25 +1,32 @@
-"""Flow worker: executes one leased run in this process, writes its events and its outcome.
+"""Flow worker: leases a run, executes it in this process, writes its events and its outcome.
 
-A run whose process ends is left to another one, which goes on behind its finished nodes.
+A run whose process ends is left to a queue job, which goes on behind its finished nodes.
 """
 
 from __future__ import annotations
 
 import contextvars
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_noop
+from procrastinate.contrib.django import app
+from procrastinate.contrib.django.django_connector import DjangoConnector
+from procrastinate.exceptions import AlreadyEnqueued
+from procrastinate.jobs import JobDeferrer
+from procrastinate.manager import JobManager
 
 from agents import models
 from agents.core.chat_events import FlowEvent
 from agents.flows.runs.event_log import RunEventLog, stored_run_events
-from agents.flows.runs.lease import acquire_lease, release_lease
 from agents.flows.versions.load import compiled_graph
 from agents.runtime.scopes import run_scope
-from agents.runtime.worker import Worker, close_lease
+from agents.runtime.worker import Worker, abandoned, close_lease, is_expired, new_lease
 from rag.core.deadline import Deadline
 from rag.core.errors import ConflictError
 from rag.services.threads import run_thread_sensitive
@@ -27,14 +34,46 @@ from rag.services.threads import run_thread_sensitive
 if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph
 
+
 RELEASE_S = 5.0
 _STATUS = models.FlowRun.Status
+# On Django's connection: a queue worker that ends has closed its own when it leaves its runs.
+_JOBS = JobManager(DjangoConnector())
 
 
-def run_started(run: models.FlowRun) -> dict[str, Any]:
-    """Return what the first event tells: which run of what it is."""
-    version = run.version
-    return {"run": str(run.key), "flow": version.flow.name, "version": version.number}
+def acquire_lease(*, run: models.FlowRun) -> models.FlowRun:
+    """Return the run as this caller's own; raise ConflictError while another works on it.
+
+    Only runs that are running, or failed and are tried again, can be acquired.
+    """
+    is_free = Q(status=_STATUS.RUNNING) & (Q(worker=None) | is_expired())
+    rows = models.FlowRun.objects.filter(is_free | Q(status=_STATUS.ERROR), pk=run.pk)
+    if not rows.update(**new_lease(), status=_STATUS.RUNNING, error=None, ended_at=None):
+        raise ConflictError("The run is at work already, or has ended.", hint="Look at its status.")
+    joined = models.FlowRun.objects.select_related("version__flow", "user", "replay_of")
+    return joined.get(pk=run.pk)
+
+
+def release_lease(*, run: models.FlowRun) -> None:
+    """Give a run up as it stands, for another process to go on with; nothing if it has one."""
+    with transaction.atomic():
+        if close_lease(run, {"status": _STATUS.RUNNING}):
+            enqueue_run(run_id=run.pk)
+
+
+def enqueue_run(*, run_id: int) -> None:
+    """Queue a job that goes on with a run; one that waits already is enough."""
+    job = app.configure_task("agents.adopt_run", queueing_lock=f"agents.run.{run_id}").job
+    with suppress(AlreadyEnqueued), transaction.atomic():
+        JobDeferrer(job_manager=_JOBS, job=job).defer(run_id=run_id)
+
+
+def enqueue_abandoned_runs() -> int:
+    """Queue one job per run that is running, but whose lease has expired; return how many."""
+    ids = list(abandoned(models.FlowRun).values_list("pk", flat=True))
+    for run_id in ids:
+        enqueue_run(run_id=run_id)
+    return len(ids)
 
 
 def run_finished(
@@ -80,7 +119,9 @@ class FlowWorker(Worker[FlowEvent]):
         graph = await run_thread_sensitive(self._prepare)
         self._deadline = self.log.deadline = Deadline(graph.flow.definition.timeout_s)
         kind = "continued" if self.log.seq else "run_started"
-        await self.log.append(kind, data=run_started(self.run))
+        version = self.run.version
+        told = {"run": str(self.run.key), "flow": version.flow.name, "version": version.number}
+        await self.log.append(kind, data=told)
         end = await graph.run(self.run.start, self.log)
         if end.paused:
             await self._end("paused", _STATUS.PAUSED, state=end.state, reviews=self.log.reviews)

@@ -19,9 +19,8 @@ from django.core.management import CommandError, call_command
 from agents import models
 from agents.core.nodes import NODE_TYPES
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.definition.cases import FlowCase
 from agents.flows.definition.state import initial_state
-from agents.flows.versions.dry_run import DryRunLog
+from agents.flows.versions.dry_run import DryRunLog, FlowCase
 from agents.flows.versions.load import compiled_graph_of_files
 from agents.flows.versions.versions import import_flow
 from rag.services.access.api_keys import create_key

@@ -12,9 +12,8 @@ import pytest
 from django.db import connections
 
 from agents.flows.definition.archive import read_flow_folder
-from agents.flows.definition.cases import FlowCase, read_cases
 from agents.flows.runs.start import RunRequest
-from agents.flows.versions.dry_run import run_cases
+from agents.flows.versions.dry_run import FlowCase, read_cases, run_cases
 from agents.flows.versions.versions import check_flow_files, import_flow
 from rag.core.access import Scope
 from rag.services.access.callers import scope_of

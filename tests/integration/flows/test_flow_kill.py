@@ -23,12 +23,14 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.lease import (
+from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.worker import (
+    FlowWorker,
     acquire_lease,
     enqueue_abandoned_runs,
+    resume_abandoned,
+    run_to_end,
 )
-from agents.flows.runs.start import RunRequest, create_run
-from agents.flows.runs.worker import FlowWorker, resume_abandoned, run_to_end
 from agents.flows.versions.versions import activate_version, save_flow_version
 from agents.runtime.worker import LEASE_S, abandoned
 from agents.tasks import defer_abandoned_runs_task

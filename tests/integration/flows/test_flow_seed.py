@@ -12,12 +12,11 @@ from asgiref.sync import async_to_sync
 from agents.core.parse_output import parse_output
 from agents.core.prompts import fill_prompt, placeholders
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.definition.cases import ExpectedOutcome, FlowCase
 from agents.flows.definition.conditions import choose_edge
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.source_results import format_results
 from agents.flows.definition.state import initial_state
-from agents.flows.versions.dry_run import DryRunLog
+from agents.flows.versions.dry_run import DryRunLog, ExpectedOutcome, FlowCase
 from agents.flows.versions.load import compiled_graph_of_files, load_flow
 from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope

@@ -18,12 +18,12 @@ from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs import worker
 from agents.flows.runs.control import cancel_flow
-from agents.flows.runs.lease import release_lease
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.runs.worker import (
     FlowWorker,
     release_all,
     release_all_and_wait,
+    release_lease,
     resume_abandoned,
     run_in_background,
 )

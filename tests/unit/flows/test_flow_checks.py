@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
-from agents.flows.definition.check_edges import MAX_PAIRS
+from agents.flows.definition.check_graph import MAX_PAIRS
 from agents.flows.definition.checks import FlowEnvironment, check_flow
 from agents.flows.definition.definition import parse_flow
 from agents.flows.definition.findings import FlowFinding

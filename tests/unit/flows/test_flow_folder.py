@@ -17,8 +17,8 @@ from agents.flows.definition.archive import (
     read_flow_folder,
     write_flow_folder,
 )
-from agents.flows.definition.cases import read_cases
 from agents.flows.definition.source_results import dependent_values, fit_results, format_results
+from agents.flows.versions.dry_run import read_cases
 from rag.core.errors import InvalidInputError, NotFoundError
 
 PROMPTS = {"prompts/10-问.md": "问题：{user_query}\r\n", "note.txt": ""}
