@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.outbox.switch import enable_outbox
+from rag.providers.postgres.outbox.rows import enable_outbox
 from rag.services.wiring import registry as search_providers
 
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
 from rag.api.http.bodies import read_json
-from rag.api.http.field_errors import MAX_FIELDS
+from rag.api.http.errors import MAX_FIELDS
 from rag.core.errors import InvalidInputError
 from rag.services.access import Caller
 

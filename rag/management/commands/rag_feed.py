@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rag.management.rag_command import RagCommand
-from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.postgres.outbox.rows import outbox_state
 from rag.services.index import drain_outbox, start_outbox, stop_outbox
 
 

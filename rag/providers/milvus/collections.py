@@ -7,7 +7,7 @@ from typing import Any
 
 from rag.models.outbox import WORDS
 from rag.providers.milvus.server import MilvusServer, sdk
-from rag.providers.postgres.db.database_id import database_id
+from rag.providers.postgres.db.connections import database_id
 from rag.providers.postgres.vectors.spaces import EF_CONSTRUCTION, M
 
 VECTOR_FIELD, WORDS_FIELD = "vector", "words"

@@ -18,8 +18,7 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.proposals import MAX_FILES, MOST, proposal_filter, propose
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.db.connections import fetch_row, release_db
-from rag.providers.postgres.outbox.rows import recent_changes
-from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.postgres.outbox.rows import outbox_state, recent_changes
 from rag.providers.postgres.search.hybrid import (
     CandidateLegs,
     candidates_per_leg,

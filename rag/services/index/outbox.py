@@ -21,16 +21,14 @@ from rag.providers.postgres.outbox.feed_rows import (
 )
 from rag.providers.postgres.outbox.rows import (
     PendingRows,
-    mark_fed,
-    outbox_lock,
-    purge_fed,
-    read_pending,
-)
-from rag.providers.postgres.outbox.switch import (
     enable_outbox,
     enqueue_all,
     enqueue_chunks,
+    mark_fed,
+    outbox_lock,
     outbox_state,
+    purge_fed,
+    read_pending,
 )
 from rag.services.wiring.registry import is_milvus, milvus_server
 

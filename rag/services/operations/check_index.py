@@ -17,7 +17,7 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import count_chunks
 from rag.providers.postgres.db.connections import execute, fetch_row, fetch_rows, release_db
 from rag.providers.postgres.outbox.feed_rows import feedable_spaces
-from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.postgres.outbox.rows import outbox_state
 from rag.providers.postgres.search.recall import RecallQuestion, measure_recall
 from rag.providers.postgres.vectors.spaces import index_name
 from rag.services.index import build_pending_indexes, pending_indexes, start_outbox, stop_outbox

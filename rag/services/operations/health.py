@@ -12,7 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg_pool import PoolTimeout
 
 from rag.providers.postgres.db.connections import fetch_row
-from rag.providers.postgres.outbox.switch import outbox_state
+from rag.providers.postgres.outbox.rows import outbox_state
 from rag.providers.procrastinate_queue import worker_silence_s
 from rag.services.operations.check_index import MAX_LAG_S
 from rag.services.wiring.registry import is_milvus

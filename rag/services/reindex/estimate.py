@@ -13,7 +13,7 @@ from rag import models
 from rag.conf import conf
 from rag.core.ports import Embedder
 from rag.providers.postgres.lexical.backfill import read_term_rows
-from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
+from rag.providers.postgres.lexical.pack_rows import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector, read_embeddable
 from rag.services.index import target_embedder
 from rag.services.reindex.files import is_stale

@@ -17,7 +17,7 @@ from rag.providers.postgres.lexical.backfill import (
     remove_orphan_terms,
     write_terms,
 )
-from rag.providers.postgres.lexical.pack_terms import TermJob, TermPack, pack_terms
+from rag.providers.postgres.lexical.pack_rows import TermJob, TermPack, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector
 from rag.services.index import embed_chunks, queue_index_builds, reweigh_if_drifted
 from rag.services.reindex.progress import OnProgress, ProgressRecorder, ignore_progress

@@ -192,8 +192,9 @@ def resolve_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Sto
         # A scope that is limited to no store at all.
         return []
     rows = fetch_planned(*statement)
-    targets = [
-        StoreTarget(
+    moved, targets = _SPACES.get() or {}, []
+    for pk, space_id, dim, n_chunks, is_editable, total, model, ready in rows:
+        target = StoreTarget(
             store_id=pk,
             space_id=space_id,
             dim=dim,
@@ -204,15 +205,10 @@ def resolve_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Sto
             has_partial=index_name(space_id, pk) in ready,
             model=model,
         )
-        for pk, space_id, dim, n_chunks, is_editable, total, model, ready in rows
-    ]
-    moved = _SPACES.get() or {}
-    return [
-        replace(target, **place, has_partial=False, share=1.0)
-        if (place := moved.get(target.store_id)) and place["space_id"] != target.space_id
-        else target
-        for target in targets
-    ]
+        if (place := moved.get(pk)) and place["space_id"] != space_id:
+            target = replace(target, **place, has_partial=False, share=1.0)
+        targets.append(target)
+    return targets
 
 
 # Putting the statement together takes three times as long as running it.

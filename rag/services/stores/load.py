@@ -23,7 +23,7 @@ from rag import models
 from rag.core.errors import ConfigurationError, DocumentError
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, write_terms
-from rag.providers.postgres.lexical.pack_terms import TermJob, pack_terms
+from rag.providers.postgres.lexical.pack_rows import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import EmbeddableChunk, write_vectors
 from rag.services.files import store_bytes
 from rag.services.index import backfill_space, build_pending_indexes, reweigh_if_drifted

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag.api.http.bodies import read_json
-from rag.api.http.field_errors import flat_fields, pydantic_fields
+from rag.api.http.errors import flat_fields, pydantic_fields
 from rag.core import errors
 from rag.core.errors import InvalidInputError, LimitError
 from rag.services.access.api_keys import create_key

@@ -16,8 +16,7 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import count_chunks, drop_collection, fed_spaces
 from rag.providers.milvus.feeding import stored_chunk_ids
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.outbox.rows import mark_fed
-from rag.providers.postgres.outbox.switch import enable_outbox, enqueue_chunks, outbox_state
+from rag.providers.postgres.outbox.rows import enable_outbox, enqueue_chunks, mark_fed, outbox_state
 from rag.providers.postgres.vectors.spaces import drop_partition
 from rag.services.files.edit import set_chunks_enabled
 from rag.services.index import outbox

@@ -23,17 +23,15 @@ from rag.providers.postgres.outbox.feed_rows import (
     read_words,
 )
 from rag.providers.postgres.outbox.rows import (
-    mark_fed,
-    outbox_lock,
-    purge_fed,
-    read_pending,
-    recent_changes,
-)
-from rag.providers.postgres.outbox.switch import (
     enable_outbox,
     enqueue_all,
     enqueue_chunks,
+    mark_fed,
+    outbox_lock,
     outbox_state,
+    purge_fed,
+    read_pending,
+    recent_changes,
 )
 from rag.providers.postgres.vectors.backfill import EmbeddableChunk, delete_vectors, write_vectors
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks

@@ -12,7 +12,7 @@ from django.db import transaction
 from rag import models
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, write_terms
-from rag.providers.postgres.lexical.pack_terms import TermJob, TermPack, pack_terms
+from rag.providers.postgres.lexical.pack_rows import TermJob, TermPack, pack_terms
 from rag.services.chunks.edit import edit_chunk
 from rag.services.reindex import rebuild as service
 from rag.services.reindex.runs import ReindexOptions, start_reindex

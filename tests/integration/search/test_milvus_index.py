@@ -18,8 +18,8 @@ from rag.models.outbox import WORDS
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.proposals import propose
 from rag.providers.milvus.server import MilvusServer
-from rag.providers.postgres.db.database_id import database_id
-from rag.providers.postgres.outbox.switch import enable_outbox, outbox_state
+from rag.providers.postgres.db.connections import database_id
+from rag.providers.postgres.outbox.rows import enable_outbox, outbox_state
 from rag.providers.postgres.search.index import PostgresIndex
 from rag.services.index.outbox import drain_outbox, start_outbox
 from rag.services.search.result_cache import _is_degraded

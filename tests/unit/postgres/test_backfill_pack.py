@@ -9,7 +9,7 @@ import numpy as np
 
 from rag.providers.postgres.db.literals import sparse_field
 from rag.providers.postgres.lexical.bm25 import pack_text, term_key
-from rag.providers.postgres.lexical.pack_terms import TermJob, TermPack, TermRow, pack_terms
+from rag.providers.postgres.lexical.pack_rows import TermJob, TermPack, TermRow, pack_terms
 
 STORE, MEAN = 7, 10.0
 SEEN = b"\0\0\1\2"

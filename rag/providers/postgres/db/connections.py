@@ -6,7 +6,9 @@ it is planned once a connection wherever its values cannot change the plan.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -118,3 +120,15 @@ def insert_without_fsync(row: models.Model) -> int:
             values,
         )
         return int(cursor.fetchone()[0])
+
+
+_MARK = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"
+
+
+@lru_cache(maxsize=1)
+def database_id() -> str:
+    """Return 8 hex digits that differ between databases, also between one and its restored dump.
+
+    A standby that takes over has its primary's.
+    """
+    return hashlib.sha256(str(fetch_row(_MARK)[0]).encode()).hexdigest()[:8]

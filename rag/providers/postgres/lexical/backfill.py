@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from rag.providers.postgres.db.connections import execute
 from rag.providers.postgres.lexical.document_frequencies import DELTA_COLUMNS, copy_rows, delta_row
-from rag.providers.postgres.lexical.pack_terms import TERM_COLUMNS, TermPack, TermRow
+from rag.providers.postgres.lexical.pack_rows import TERM_COLUMNS, TermPack, TermRow
 
 _READ = """
 SELECT c.id, c.revision,
