@@ -241,7 +241,7 @@ def test_one_row_of_the_log_tells_what_was_given(store: models.Store) -> None:
     found, _ = find(store, "保修期是多久？", scope=scope_of(user))
     row = models.QueryLog.objects.get()
     assert (row.mode, row.top_k, row.user_id) == ("hybrid", 3, user.pk)
-    assert row.chunk_ids == [hit.chunk_id for hit in found.hits]
+    assert row.chunk_ids == [pk for hit in found.hits for pk in hit.chunk_ids]
     assert row.store_ids == [store.pk]
 
 

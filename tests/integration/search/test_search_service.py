@@ -283,7 +283,7 @@ def test_a_search_is_logged_with_its_caller(store: models.Store) -> None:
         user.pk,
         [store.pk],
     )
-    assert row.chunk_ids == [hit.chunk_id for hit in result.hits]
+    assert row.chunk_ids == [pk for hit in result.hits for pk in hit.chunk_ids]
     assert (row.settings_hash, row.mode, row.top_k) == (result.settings_hash, "hybrid", 2)
     assert row.best_score == pytest.approx(result.hits[0].score)
     assert row.timings_ms["total"] > 0
