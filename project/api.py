@@ -9,8 +9,6 @@ from agents.api.chat.chat import router as agents_router
 from agents.api.flows.runs import router as flows_router
 from agents.api.openai.openai import router as openai_router
 from project.middleware import render_failure
-from rag.api.file_search.nodes import router as nodes_router
-from rag.api.file_search.upload import router as upload_router
 from rag.api.file_search.views import router as file_search_router
 from rag.api.http.authentication import CookieAuth, KeyAuth
 from rag.api.http.bodies import BodyParser
@@ -29,8 +27,7 @@ api = NinjaAPI(
     openapi_url="/openapi.json",
 )
 api.add_router("/rag", rag_router)
-for router in (file_search_router, upload_router, nodes_router):
-    api.add_router("/rag", router)
+api.add_router("/rag", file_search_router)
 api.add_router("/reindex", reindex_router)
 api.add_router("/agents", agents_router)
 api.add_router("/flows", flows_router)

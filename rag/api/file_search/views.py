@@ -1,12 +1,17 @@
-"""File search views: ``POST /api/rag/search`` answers (JSON or SSE), ``/store`` creates a store."""
+"""Routes of file search: answers (JSON or SSE), new stores, uploads, and nodes of a builder.
+
+Sync work of an async view is cancelled when its client goes away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
 from datetime import UTC
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
@@ -14,8 +19,7 @@ from django.http.response import HttpResponseBase
 from ninja import Router
 
 from rag import models
-from rag.api.file_search.calls import run_cancellable
-from rag.api.file_search.errors import EMPTY_QUERY, NO_FILE, NO_MODE, NO_STORE
+from rag.api.file_search.errors import EMPTY_QUERY, NO_FILE, NO_MODE, NO_STORE, TOO_LARGE
 from rag.api.file_search.sse import file_search_events
 from rag.api.http.authentication import require_caller
 from rag.api.http.bodies import read_json_object
@@ -23,22 +27,46 @@ from rag.api.http.errors import json_response
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError
-from rag.core.file_search import GroundedAnswer
-from rag.core.rag_node import FILE_SEARCH, MULTIMODAL, valid_files
+from rag.core.errors import InvalidInputError, LimitError
+from rag.core.file_search import GroundedAnswer, RemoteDocument, Upload
+from rag.core.rag_node import FILE_SEARCH, MULTIMODAL, RAGNodeData, valid_files
 from rag.core.sources import AnswerRequest
 from rag.services.answers import (
+    RagNodeRequest,
     answer_grounded,
     check_stores,
+    find_rag_node,
     open_question,
+    run_rag_node,
+    save_rag_node,
     serialize_answer,
+    serialize_rag_node,
     stream_grounded,
 )
-from rag.services.stores import create_named_store
+from rag.services.files import chunk_rule_for, upload_document
+from rag.services.stores import create_named_store, find_stores
 
 # Files may come within addresses; larger ones come by http.
 MAX_JSON = 32 * 1024**2
 router = Router()
+_YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
+    ("0", "false", "no", "off"), False
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def run_cancellable(
+    deadline: Deadline, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Return what ``work`` returns, on the database's thread; who goes away cancels it."""
+    try:
+        found: Any = await sync_to_async(work)(*args, **kwargs)
+    except asyncio.CancelledError:
+        deadline.cancel()
+        raise
+    return found  # type: ignore[no-any-return]
 
 
 @router.post("/search", url_name="file-search-search", include_in_schema=False)
@@ -126,3 +154,105 @@ def serialize_store(store: models.Store) -> dict[str, Any]:
         "displayName": store.display_name,
         "createTime": made.replace("+00:00", "Z"),
     }
+
+
+@router.post("/upload", url_name="file-search-upload", include_in_schema=False)
+async def upload(request: HttpRequest) -> HttpResponseBase:
+    """Take a document in; ``state`` says whether it can be found yet.
+
+    To Gemini it is sent before the answer; in a store of ours it is queued, and ``wait`` waits.
+    Who goes away cancels it.
+    """
+    deadline = Deadline(conf().upload_timeout_s)
+    document = await run_cancellable(deadline, _store_document, request, deadline)
+    return json_response(
+        {
+            "name": document.name,
+            "displayName": document.display_name,
+            "sizeBytes": document.size_bytes,
+            "state": document.state,
+        }
+    )
+
+
+def _store_document(request: HttpRequest, deadline: Deadline) -> RemoteDocument:
+    scope = require_caller(request, "write", "rag.add_file").scope
+    if request.content_type != "multipart/form-data":
+        raise InvalidInputError(
+            "The request's type of content is not accepted here.", hint="Send multipart/form-data."
+        )
+    # Only now the form is read: who has no key does not get that far.
+    given: Any = request.FILES.get("file")
+    form = request.POST
+    if given is None or not given.size:
+        raise InvalidInputError(NO_FILE)
+    limit = conf().max_file_bytes
+    if given.size > limit:
+        raise LimitError(TOO_LARGE, limit=limit // 1024**2)
+    named = form.get("fileSearchStoreName", "").strip()
+    if not named:
+        raise InvalidInputError(NO_STORE)
+    size = _number(form, "maxTokensPerChunk")
+    overlap = _number(form, "maxOverlapTokens")
+    store = find_stores(names=[named], scope=scope)[0]
+    sent = Upload(
+        path=Path(given.temporary_file_path()),
+        display_name=form.get("displayName", "").strip() or given.name or "",
+        mime_type="",
+        rule=chunk_rule_for(store, size, overlap),
+    )
+    is_waiting = _YES_OR_NO.get(form.get("wait", "").strip().lower())
+    if is_waiting is None:
+        raise InvalidInputError("{name} must be true or false.", name="wait")
+    return upload_document(
+        scope=scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
+    )
+
+
+def _number(form: Any, name: str) -> int | None:
+    value = form.get(name, "").strip()
+    if not value:
+        return None
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise InvalidInputError("{name} must be a whole number.", name=name)
+    return int(value)
+
+
+@router.get("/nodes/{node_id}", url_name="file-search-node", include_in_schema=False)
+def read_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
+    """Return a node's data."""
+    scope = require_caller(request, "read").scope
+    return json_response(serialize_rag_node(node=find_rag_node(scope=scope, node_id=node_id)))
+
+
+@router.post("/nodes/{node_id}", url_name="file-search-node", include_in_schema=False)
+def save_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
+    """Save a node's data and return it; one without a store gets one."""
+    scope = require_caller(request, "write", "rag.add_store").scope
+    data = RAGNodeData.from_wire(read_json_object(request))
+    node = save_rag_node(scope=scope, node_id=node_id, data=data)
+    return json_response(serialize_rag_node(node=node))
+
+
+@router.post("/nodes/{node_id}/run", url_name="file-search-run", include_in_schema=False)
+async def run_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
+    """Run a saved node with ``context`` and ``mockData`` and keep what it found."""
+    scope = require_caller(request, "read").scope
+    body = read_json_object(request)
+    for name in ("context", "mockData"):
+        if not isinstance(body.get(name) or {}, dict):
+            raise InvalidInputError("{name} must be an object.", name=name)
+    deadline, host = Deadline(2 * conf().timeout_s), request.get_host()
+    return json_response(
+        await run_cancellable(deadline, _run, host, scope, node_id, body, deadline)
+    )
+
+
+def _run(
+    host: str, scope: Scope, node_id: str, body: dict[str, Any], deadline: Deadline
+) -> dict[str, Any]:
+    node = find_rag_node(scope=scope, node_id=node_id)
+    context, mock_data = body.get("context") or {}, body.get("mockData") or {}
+    run = RagNodeRequest(node.node_data, context, mock_data, hosts=[host], node=node)
+    return run_rag_node(run=run, scope=scope, deadline=deadline)
