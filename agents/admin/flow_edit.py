@@ -58,7 +58,7 @@ class EditFlowPage(FlowPage):
             version = self.chosen_version()
             kwargs["files"] = FlowFiles(version.yaml, version.prompts) if version else FlowFiles("")
             kwargs["version"] = version
-            kwargs["seen"] = _newest_number(self.flow)
+            kwargs["seen"] = self.flow.versions.aggregate(n=Max("number"))["n"] or 0
         files = kwargs["files"]
         return super().get_context_data(
             **kwargs, prompts=sorted(files.prompts.items()), picture=render_graph(files)
@@ -116,10 +116,6 @@ def _newer_version(
     if newest is None or newest.number <= seen:
         return None
     return None if FlowFiles(newest.yaml, newest.prompts) == files else newest
-
-
-def _newest_number(flow: models.Flow) -> int:
-    return flow.versions.aggregate(n=Max("number"))["n"] or 0
 
 
 def serialize_findings(findings: Sequence[FlowFinding]) -> list[dict[str, Any]]:

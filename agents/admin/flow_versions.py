@@ -11,7 +11,6 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents import models
 from agents.admin.flow_page import FlowPage, version_graph
 from agents.flows.versions.versions import activate_version, diff_flow_versions, roll_back_flow
 from rag.admin.ui.scoped import scope_for
@@ -48,16 +47,16 @@ class FlowVersionsPage(FlowPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the versions and the difference of ``?old=`` and ``?new=``."""
         rows = list(self.flow.versions.select_related("created_by")[:MAX_LISTED])
-        old, new = self._pair(rows)
+        old: Any = None
+        new: Any = None
         diff = None
+        if "old" in self.request.GET:
+            old, new = self.chosen_version("old"), self.chosen_version("new")
+        elif len(rows) > 1:
+            new, old = rows[:2]
         if old and new:
             diff = [_line(line) for line in diff_flow_versions(old=old, new=new).splitlines()]
         return super().get_context_data(**kwargs, versions=rows, old=old, new=new, diff=diff)
-
-    def _pair(self, rows: list[models.FlowVersion]) -> tuple[Any, Any]:
-        if "old" in self.request.GET:
-            return self.chosen_version("old"), self.chosen_version("new")
-        return (rows[1], rows[0]) if len(rows) > 1 else (None, None)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Let another version run, or the one before."""

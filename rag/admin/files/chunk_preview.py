@@ -26,7 +26,7 @@ from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.documents import Chunk, ChunkRule
 from rag.core.errors import RAGError
-from rag.services.ingest import ChunkPreview, preview_chunks
+from rag.services.ingest import preview_chunks
 from rag.services.stores import update_store
 
 
@@ -174,7 +174,7 @@ class ChunkPreviewPage(ObjectPage):
             "pieces": split_by_chunks(made.text, (start, end), made.chunks, made.kept),
             "start": start,
             "end": end,
-            "largest": _largest(made),
+            "largest": max((chunk.token_count for chunk in made.chunks), default=0),
             "before": start - WINDOW if start else None,
             "after": end if end < len(made.text) else None,
         }
@@ -183,7 +183,3 @@ class ChunkPreviewPage(ObjectPage):
         user: Any = self.request.user
         mine = models.Store.objects.editable(scope_for(self.request)).filter(pk=self.row.pk)
         return user.has_perm("rag.change_store") and mine.exists()
-
-
-def _largest(made: ChunkPreview) -> int:
-    return max((chunk.token_count for chunk in made.chunks), default=0)

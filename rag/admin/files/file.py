@@ -157,7 +157,9 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
 
     def complete_rows(self, rows: list[Any]) -> None:
         """Count the pages of the rows shown, without fetching the page tables."""
-        counts = dict(_page_counts([row.pk for row in rows]))
+        n_pages = Func("pages", function="jsonb_array_length", output_field=IntegerField())
+        files = models.File.objects.filter(pk__in=[row.pk for row in rows])
+        counts = dict(files.values_list("pk", n_pages))
         for row in rows:
             row.page_count = counts.get(row.pk, 0)
 
@@ -255,8 +257,3 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         except RAGError as error:
             self.message_user(request, error_sentence(error), messages.ERROR)
             return self.response_post_save_change(request, None)
-
-
-def _page_counts(file_ids: list[int]) -> QuerySet[Any, tuple[int, int]]:
-    count = Func("pages", function="jsonb_array_length", output_field=IntegerField())
-    return models.File.objects.filter(pk__in=file_ids).values_list("pk", count)

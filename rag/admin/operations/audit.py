@@ -59,13 +59,10 @@ def column_label(kind: str, column: str) -> str:
     name = column.removesuffix("_id")
     model = _models().get(_MODELS.get(kind, kind.replace(" ", "")))
     try:
-        return str(model._meta.get_field(name).verbose_name if model else _named(name))
+        found = model._meta.get_field(name) if model else _models()[name]._meta
     except (FieldDoesNotExist, KeyError):
         return column
-
-
-def _named(name: str) -> Any:
-    return _models()[name]._meta.verbose_name
+    return str(found.verbose_name)
 
 
 @cache

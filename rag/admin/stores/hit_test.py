@@ -182,7 +182,8 @@ class HitTestPage(StorePage):
         try:
             # The store's own settings may be broken past its form; that is said here.
             RetrievalSettings.from_dict(self.store.retrieval)
-            trials = [self._run(query, form) for form in settings]
+            of: Any = {"query": query, "scope": scope_for(self.request), "store": self.store}
+            trials = [run_hit_test(**of, settings=form.settings()) for form in settings]
         except RAGError as error:
             return {"error": error_sentence(error)}
         shown = [
@@ -190,11 +191,6 @@ class HitTestPage(StorePage):
             for trial in trials
         ]
         return {"trials": shown, "result": trials[0].result, "hits": shown[0]["hits"]}
-
-    def _run(self, query: str, form: SettingsForm) -> HitTest:
-        return run_hit_test(
-            query=query, scope=scope_for(self.request), store=self.store, settings=form.settings()
-        )
 
     def _save_settings(self, request: HttpRequest) -> None:
         own = settings_or_default(self.store.retrieval)

@@ -147,11 +147,8 @@ def _read(text: Any) -> dict[str, Any]:
 
 def _jsonable(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values as JSON would give them back, rows by their numbers."""
-    text = json.dumps(
-        {name: _primary_keys(value) for name, value in values.items() if name != "seen"},
-        default=str,
-    )
-    return dict(json.loads(text))
+    plain = {name: _primary_keys(value) for name, value in values.items() if name != "seen"}
+    return dict(json.loads(json.dumps(plain, default=str)))
 
 
 def _primary_keys(value: Any) -> Any:

@@ -33,10 +33,7 @@ class Command(RagCommand):
             return
         start_outbox(everything=options["all"])
         if not options["no_wait"]:
-            self._drain()
+            with tqdm(total=outbox_state().n_waiting, unit="change", file=sys.stderr) as bar:
+                drain_outbox(budget_s=float("inf"), is_waiting=True, on_batch=bar.update)
         state = outbox_state()
         self.stdout.write(f"{state.n_waiting} changes wait, the oldest for {state.lag_s:.0f} s.")
-
-    def _drain(self) -> None:
-        with tqdm(total=outbox_state().n_waiting, unit="change", file=sys.stderr) as bar:
-            drain_outbox(budget_s=float("inf"), is_waiting=True, on_batch=bar.update)
