@@ -16,7 +16,7 @@ from agents import models
 from agents.api.chat.serializers import MemoryBody
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.memory.agent_memory import may_remember
-from agents.chat.memory.storage import add_fact, delete_memories, edit_memory, set_memory_choice
+from agents.chat.memory.storage import add_fact, edit_memory, set_memory_choice
 from agents.runtime.scopes import readable_chunks
 from rag.api.http.fields import StrictSerializer
 
@@ -107,7 +107,7 @@ class MemoryViews(OwnedViews):
 
     def destroy(self, request: HttpRequest, pk: str) -> Response:
         """Delete a memory."""
-        delete_memories(memories=self.get_queryset().filter(pk=self.get_object().pk))
+        self.get_object().delete()
         return Response(status=204)
 
     @extend_schema(
@@ -117,7 +117,7 @@ class MemoryViews(OwnedViews):
     def all(self, request: Any) -> Response:
         """Delete all of one's memories, or those that the filters choose."""
         query = MemoryFilter.of_query(request)
-        delete_memories(memories=query.narrow(self.get_queryset(), query.validated_data))
+        query.narrow(self.get_queryset(), query.validated_data).delete()
         return Response(status=204)
 
     @extend_schema(

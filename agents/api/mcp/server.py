@@ -95,7 +95,7 @@ async def _call_tool(
 def _described(tool: OfferedTool) -> types.Tool:
     spec = tool.spec
     is_reading = spec.name in _READ_ONLY or None
-    title = gettext(str(tool.label))
+    title = gettext(str(tool.tool.label))
     hints = types.ToolAnnotations(title=title, read_only_hint=is_reading, open_world_hint=False)
     return types.Tool(
         name=spec.name,

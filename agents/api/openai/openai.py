@@ -23,7 +23,7 @@ from agents.chat.answers.control import start_answer, subscribe
 from agents.chat.answers.worker import AnswerWorker
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.chat.openai.completion_request import message_request
-from agents.chat.openai.models import NamedModel, embed_texts, find_model, list_models, parse_texts
+from agents.chat.openai.models import embed_texts, find_model, list_models, parse_texts
 from agents.runtime.error_codes import error_from_event
 from rag.api.http.authentication import require_caller
 from rag.services.threads import run_external
@@ -36,13 +36,13 @@ _EMBEDDING_TUNING = frozenset({"user", "truncate"})
 def models(request: HttpRequest) -> dict[str, Any]:
     """Return what may be named as `model`: agents for chat, embedding models for embeddings."""
     scope = require_caller(request, "read").scope
-    return {"object": "list", "data": [_shown(one) for one in list_models(scope=scope)]}
+    return {"object": "list", "data": list_models(scope=scope)}
 
 
 @router.get("/models/{path:name}", summary="Show an agent or embedding model")
 def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """Return one of the list; 404 for any other."""
-    return _shown(find_model(name=name, scope=require_caller(request, "read").scope))
+    return find_model(name=name, scope=require_caller(request, "read").scope)
 
 
 @router.post("/chat/completions", summary="Ask an agent")
@@ -102,17 +102,6 @@ async def embeddings(request: HttpRequest, body: EmbeddingsBody) -> dict[str, An
             for index, vector in enumerate(vectors)
         ],
         "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
-    }
-
-
-def _shown(one: NamedModel) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "object": "model",
-        "created": one.created,
-        "owned_by": "citable",
-        "kind": one.kind,
-        "label": one.label,
     }
 
 

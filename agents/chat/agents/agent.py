@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
@@ -26,7 +26,7 @@ from agents.core.draw_graph import END, START, GraphEdge, GraphNode, draw_graph
 from agents.core.draw_pipeline import pipeline_json, pipeline_mermaid
 from agents.core.extend_pipeline import with_extensions
 from agents.core.page_context import PageContext, PageRead
-from agents.core.pipeline import Pipeline, PipelineRun, PipelineState
+from agents.core.pipeline import Pipeline, PipelineState
 from agents.core.state import Turn
 from agents.runtime.error_codes import error_code
 from rag.core.access import Scope
@@ -43,6 +43,9 @@ from rag.services.stores import find_stores, readable_stores
 from rag.services.threads import run_blocking, run_db
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import chat_for
+
+if TYPE_CHECKING:
+    from agents.chat.engine.langgraph import GraphEngine
 
 MAX_STORES = 50
 # Supervisors under supervisors.
@@ -116,18 +119,7 @@ def _searches(agent: models.Agent) -> bool:
     return agent.agent_type != models.Agent.Type.SUPERVISOR
 
 
-class Engine(Protocol):
-    """Runs a pipeline; made once, for any number of runs."""
-
-    name: str
-    pipeline: Pipeline
-
-    async def run(self, state: PipelineState, run: PipelineRun) -> PipelineState:
-        """Return the state at the end; raise what a step without a fallback raises."""
-        ...
-
-
-def engine_for(pipeline: Pipeline, name: str = "") -> Engine:
+def engine_for(pipeline: Pipeline, name: str = "") -> PlainEngine | GraphEngine:
     """Return the engine of a name, empty for the setting; UnknownNameError for another.
 
     A graph engine that cannot be loaded, or cannot compile the pipeline, is replaced by the plain
@@ -139,7 +131,7 @@ def engine_for(pipeline: Pipeline, name: str = "") -> Engine:
     return PlainEngine(pipeline) if name == "plain" else _graph_engine(pipeline)
 
 
-def _graph_engine(pipeline: Pipeline) -> Engine:
+def _graph_engine(pipeline: Pipeline) -> PlainEngine | GraphEngine:
     try:
         # Heavy: 0.9 s and 71 MB, only where an agent is asked.
         from agents.chat.engine.langgraph import GraphEngine
@@ -151,7 +143,7 @@ def _graph_engine(pipeline: Pipeline) -> Engine:
 
 
 @lru_cache(maxsize=8)
-def agent_engine(kind: str, name: str) -> Engine:
+def agent_engine(kind: str, name: str) -> PlainEngine | GraphEngine:
     """Return the engine of a type of agents, made once a process, with what plugins added."""
     # Its steps count tokens on the event loop, which would wait a second for the vocabulary.
     count_tokens("")
@@ -304,7 +296,7 @@ class RAGAgent:
         found: str | dict[str, Any] = forms[form](self._engine("plain").pipeline)
         return found
 
-    def _made(self) -> tuple[Engine, ChatModel]:
+    def _made(self) -> tuple[PlainEngine | GraphEngine, ChatModel]:
         # On another thread, since the first of each are heavy.
         return self._engine(str(settings.AGENTS["ENGINE"])), chat_for(
             scope=self._scope,
@@ -314,7 +306,7 @@ class RAGAgent:
             agent=self._agent.name,
         )
 
-    def _engine(self, name: str) -> Engine:
+    def _engine(self, name: str) -> PlainEngine | GraphEngine:
         own = self._pipeline
         return agent_engine(self._agent.agent_type, name) if own is None else engine_for(own, name)
 

@@ -94,7 +94,6 @@ async def update_summary(*, message: models.Message, run: AnswerContext) -> None
         before,
         [one.turn for one in fallen[known + 1 :]],
         SummaryBudget(run.config.summary_tokens, run.count_tokens),
-        (prompt_file("summary_zh"), prompt_file("summary_en")),
         run.complete if run.can_write else None,
     )
     await run_db(_write_summary, fallen[-1], text)

@@ -221,15 +221,10 @@ _OWN: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as clients see it; ``label`` may be translated."""
+    """A tool, and as clients see it."""
 
     tool: type[Any]
     spec: ToolSpec
-
-    @property
-    def label(self) -> Any:
-        """Return what people call it."""
-        return self.tool.label
 
 
 def offered_tools() -> dict[str, OfferedTool]:

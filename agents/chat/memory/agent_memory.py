@@ -132,13 +132,9 @@ class SummaryBudget:
 
 
 async def roll_summary(
-    summary: str,
-    turns: Sequence[Turn],
-    budget: SummaryBudget,
-    prompts: tuple[str, str],
-    ask: Ask | None = None,
+    summary: str, turns: Sequence[Turn], budget: SummaryBudget, ask: Ask | None = None
 ) -> str:
-    """Return a summary of both; ``prompts`` are the Chinese and the English one for ``ask``.
+    """Return a summary of both.
 
     ``ask`` takes a system and a user text and returns the answer; without it, or when it fails or
     writes nothing, the summary is cut from what was said.
@@ -148,7 +144,8 @@ async def roll_summary(
     said = "\n".join(turn["content"] for turn in turns)
     is_chinese = len(_HAN.findall(said)) > 0.2 * max(1, len(said))
     if ask is not None:
-        prompt = fill_prompt(prompts[0 if is_chinese else 1], {"words": str(budget.max_tokens)})
+        rules = prompt_file("summary_zh" if is_chinese else "summary_en")
+        prompt = fill_prompt(rules, {"words": str(budget.max_tokens)})
         try:
             written = (await ask(prompt, _talk_data(summary, turns))).strip()
         except ProviderError as error:
@@ -199,10 +196,7 @@ class RAGAgentMemory:
     async def get_session_summary(self, project_id: str = "") -> str:
         """Return what the session, else the newest of the project, was about; empty for none."""
         turns, summary = await run_db(_newest_talk, self._of(project_id))
-        prompts = (prompt_file("summary_zh"), prompt_file("summary_en"))
-        return await roll_summary(
-            summary, turns, SummaryBudget(SUMMARY_TOKENS, count_tokens), prompts
-        )
+        return await roll_summary(summary, turns, SummaryBudget(SUMMARY_TOKENS, count_tokens))
 
     async def retrieve_relevant_memories(
         self, query: str, project_id: str = ""

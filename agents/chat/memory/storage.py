@@ -14,7 +14,6 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents import models
@@ -223,11 +222,6 @@ def edit_memory(
 
 def _known_already() -> ConflictError:
     return ConflictError("This is remembered already.", hint="Change or delete the other one.")
-
-
-def delete_memories(*, memories: QuerySet[models.Memory]) -> int:
-    """Delete memories; return how many there were."""
-    return memories.delete()[0]
 
 
 def set_memory_choice(*, scope: Scope, is_on: bool) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from agents import models
 from agents.chat.agents.agent import find_agent
@@ -16,32 +15,28 @@ from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import embedding_models
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModel:
-    """A model of the list; ``created`` is a Unix time, 0 where none is known."""
-
-    id: str
-    kind: Literal["agent", "embedding"]
-    created: int = 0
-    label: str = ""
-
-
-def list_models(*, scope: Scope) -> list[NamedModel]:
+def list_models(*, scope: Scope) -> list[dict[str, Any]]:
     """Return the agents that ``scope`` may ask, by name, and the embedding models it may use."""
     agents = models.Agent.objects.readable(scope).filter(is_enabled=True).order_by("name")
     found = [
-        NamedModel(agent.name, "agent", int(agent.created_at.timestamp()), str(agent))
+        _model(agent.name, "agent", int(agent.created_at.timestamp()), str(agent))
         for agent in agents
     ]
-    return found + [NamedModel(name, "embedding") for name in embedding_models(scope=scope)]
+    return found + [_model(name, "embedding") for name in embedding_models(scope=scope)]
 
 
-def find_model(*, name: str, scope: Scope) -> NamedModel:
+def find_model(*, name: str, scope: Scope) -> dict[str, Any]:
     """Return one model of the list; raise NotFoundError."""
     for model in list_models(scope=scope):
-        if model.id == name:
+        if model["id"] == name:
             return model
     raise _unknown(name)
+
+
+def _model(name: str, kind: str, created: int = 0, label: str = "") -> dict[str, Any]:
+    # 0 is the Unix time of one of which none is known.
+    known = {"object": "model", "created": created, "owned_by": "citable"}
+    return {"id": name, **known, "kind": kind, "label": label}
 
 
 def model_agent(*, name: str, scope: Scope) -> models.Agent:

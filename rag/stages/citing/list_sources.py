@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.terms import is_han
 
 
-@dataclass(frozen=True, slots=True)
-class _Wording:
-    title: str
-    unnamed: str
-    page: str
-    verdicts: Mapping[str, str]
-    remark: str
-
-
-_CHINESE = _Wording(
-    "【参考来源】",
-    "未知",
-    "，第 {page} 页",
-    {
-        "altered": "与原文不完全一致",
-        "cut": "引文不完整",
-        "wrong_document": "引文出自此处，而非所标来源",
-        "unknown": "未找到依据",
-    },
-    "（{remark}）",
-)
-_ENGLISH = _Wording(
-    "[Sources]",
-    "unknown",
-    ", p. {page}",
-    {
+class _English:
+    title, unnamed, page, remark = "[Sources]", "unknown", ", p. {page}", " ({remark})"
+    verdicts: Mapping[str, str] = {
         "altered": "differs from the source",
         "cut": "the quote is cut short",
         "wrong_document": "the words stand here, not where it was said",
         "unknown": "no support found",
-    },
-    " ({remark})",
-)
+    }
+
+
+class _Chinese(_English):
+    title, unnamed, page, remark = "【参考来源】", "未知", "，第 {page} 页", "（{remark}）"
+    verdicts: Mapping[str, str] = {
+        "altered": "与原文不完全一致",
+        "cut": "引文不完整",
+        "wrong_document": "引文出自此处，而非所标来源",
+        "unknown": "未找到依据",
+    }
 
 
 def list_sources(citations: Sequence[Mapping[str, Any]]) -> str:
@@ -57,11 +41,11 @@ def list_sources(citations: Sequence[Mapping[str, Any]]) -> str:
         str(citation.get(key) or "") for citation in citations for key in ("claim", "quote")
     )
     names = " ".join(str((citation.get("source") or {}).get("name", "")) for citation in citations)
-    wording = _CHINESE if is_han(cited if cited.strip() else names) else _ENGLISH
+    wording = _Chinese if is_han(cited if cited.strip() else names) else _English
     return "\n".join([f"\n\n{wording.title}", *(_line(one, wording) for one in citations)])
 
 
-def _line(citation: Mapping[str, Any], wording: _Wording) -> str:
+def _line(citation: Mapping[str, Any], wording: type[_English]) -> str:
     source = citation.get("source") or {}
     kind, name = source.get("type") or wording.unnamed, source.get("name") or wording.unnamed
     page = citation.get("page")

@@ -217,47 +217,32 @@ UNKNOWN_TYPE = "document"
 _RULE = "━━━━━━━━━━━━━"
 
 
-@dataclass(frozen=True, slots=True)
-class _Wording:
-    titles: tuple[str, str, str]
-    cut: str
-    left_out: str
-    page: str
-    pages: str
-    score: str
-    group: str
-    separator: str
-    details: str
-    source: str
-    content: str
+class _English:
+    titles = ("[Sources]", "[Sources in detail]", "[Sources in brief]")
+    cut = "… (cut here)"
+    left_out = "({n} more sources are not shown)"
+    page = "page {first}"
+    pages = "pages {first}–{last}"
+    score = "Relevance: {score:.2f}"
+    group = "[{type}] ({n})"
+    separator = ": "
+    details = "Type: {type}\nName: {name}"
+    source = "Source"
+    content = "Content:"
 
 
-_CHINESE = _Wording(
-    ("【参考资料】", "【详细参考资料】", "【参考资料摘要】"),
-    "…（内容已截断）",
-    "（另有 {n} 条资料未列出）",
-    "第 {first} 页",
-    "第 {first}–{last} 页",
-    "相关度：{score:.2f}",
-    "【{type}】（{n} 条）",
-    "：",
-    "类型：{type}\n名称：{name}",
-    "资料",
-    "内容：",
-)
-_ENGLISH = _Wording(
-    ("[Sources]", "[Sources in detail]", "[Sources in brief]"),
-    "… (cut here)",
-    "({n} more sources are not shown)",
-    "page {first}",
-    "pages {first}–{last}",
-    "Relevance: {score:.2f}",
-    "[{type}] ({n})",
-    ": ",
-    "Type: {type}\nName: {name}",
-    "Source",
-    "Content:",
-)
+class _Chinese(_English):
+    titles = ("【参考资料】", "【详细参考资料】", "【参考资料摘要】")
+    cut = "…（内容已截断）"
+    left_out = "（另有 {n} 条资料未列出）"
+    page = "第 {first} 页"
+    pages = "第 {first}–{last} 页"
+    score = "相关度：{score:.2f}"
+    group = "【{type}】（{n} 条）"
+    separator = "："
+    details = "类型：{type}\n名称：{name}"
+    source = "资料"
+    content = "内容："
 
 
 def layout_for(context_type: str, is_chinese: bool) -> _Text | _Xml:
@@ -276,7 +261,7 @@ class _Text:
     joint, end = "\n\n", ""
 
     def __init__(self, context_type: str, is_chinese: bool) -> None:
-        self.type, self.wording = context_type, _CHINESE if is_chinese else _ENGLISH
+        self.type, self.wording = context_type, _Chinese if is_chinese else _English
         self.title = self.wording.titles[CONTEXT_TYPES.index(context_type)]
         self.cut, self.max_tokens = self.wording.cut, HIT_TOKENS[context_type]
 
