@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
@@ -116,12 +117,13 @@ def draw_graph(nodes: Sequence[GraphNode], edges: Sequence[GraphEdge], title: st
     places, width = _places(_layers(depth, ways), known)
     height = PADDING * 2 + (max(depth.values(), default=0) + 1) * (HEIGHT + LAYER_GAP) - LAYER_GAP
     # Ways back run along the right side.
-    whole = width + (40 if any(_is_back(way, depth) for way in ways) else 0)
+    whole = width + (40 if any(depth[way[0]] >= depth[way[-1]] for way in ways) else 0)
     curves = [_curves(way, places, width) for way in ways]
     lines = [[point for curve in one for point in curve_points(curve)] for one in curves]
     sizes = [_label_size(edge) for edge in kept]
     beyond = [Rect(-height, -height, 0, height * 2), Rect(whole, -height, whole * 2, height * 2)]
-    boxes = [*beyond, *(_rect(*places[name]) for name in known)]
+    middles = ((x, top + HEIGHT / 2, wide) for x, top, wide in (places[name] for name in known))
+    boxes = [*beyond, *(_around((x, y), (wide, HEIGHT)) for x, y, wide in middles)]
     # A label lies over all lines, so that none strikes it through.
     drawn = [_line(edge, one) for edge, one in zip(kept, curves, strict=True)]
     drawn += [_box(known[name], *places[name]) for name in known]
@@ -157,10 +159,6 @@ def _depths(names: list[str], edges: Sequence[GraphEdge]) -> dict[str, int]:
     return depth
 
 
-def _is_back(way: Sequence[str], depth: Mapping[str, int]) -> bool:
-    return depth[way[0]] >= depth[way[-1]]
-
-
 def _way(number: int, edge: GraphEdge, depth: dict[str, int]) -> list[str]:
     """Return the nodes that an arrow passes: in each layer between its ends a place of its own."""
     between = range(depth[edge.source] + 1, depth[edge.target])
@@ -183,14 +181,10 @@ def _layers(depth: Mapping[str, int], ways: Sequence[Sequence[str]]) -> list[lis
         near = after if sweep % 2 else before
         at = {name: (i + 0.5) / len(layer) for layer in layers for i, name in enumerate(layer)}
         for row in layers[:: -1 if sweep % 2 else 1]:
-            means = {name: _average([at[n] for n in near[name]], at[name]) for name in row}
+            means = {name: fmean([at[n] for n in near[name]] or [at[name]]) for name in row}
             row.sort(key=means.__getitem__)
             at |= {name: (i + 0.5) / len(row) for i, name in enumerate(row)}
     return layers
-
-
-def _average(values: list[float], otherwise: float) -> float:
-    return sum(values) / len(values) if values else otherwise
 
 
 def _topological(names: list[str], after: Mapping[str, list[str]]) -> list[str]:
@@ -273,10 +267,6 @@ def _label(edge: GraphEdge, at: Point) -> str:
         f'<text class="graph-label" x="{at[0]:.0f}" y="{at[1] + 4:.0f}">{text}'
         f"<title>{escape(edge.label)}</title></text>"
     )
-
-
-def _rect(x: float, top: float, width: float) -> Rect:
-    return Rect(x - width / 2, top, x + width / 2, top + HEIGHT)
 
 
 def _box(node: GraphNode, x: float, top: float, width: float) -> str:

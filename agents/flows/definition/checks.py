@@ -20,7 +20,7 @@ class FlowEnvironment:
 
     check_source: Callable[[DataSourceConfig], None]
     check_model: Callable[[str], None]
-    check_tool: Callable[[str], None]
+    check_tool: Callable[[str], object]
     check_files: Callable[[RagFilesConfig], None]
 
 

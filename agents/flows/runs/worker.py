@@ -6,7 +6,6 @@ A run whose process ends is left to a queue job, which goes on behind its finish
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -76,28 +75,6 @@ def enqueue_abandoned_runs() -> int:
     return len(ids)
 
 
-def run_finished(
-    kind: str, status: str, log: RunEventLog, values: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the last event tells and what the run's row keeps."""
-    row = {
-        "status": status,
-        "reviews": [],
-        "n_steps": log.n_steps,
-        "input_tokens": log.input_tokens,
-        "output_tokens": log.output_tokens,
-        "ended_at": None if kind == "paused" else timezone.now(),
-        **values,
-    }
-    if kind == "paused":
-        return {"reviews": values["reviews"]}, row
-    if kind == "done":
-        turns = values["state"].get("flow_msgs") or [{}]
-        variables = values["state"].get("edges_var") or {}
-        return {"answer": turns[-1].get("content", ""), "variables": variables}, row
-    return dict(values), row
-
-
 class FlowWorker(Worker[FlowEvent]):
     """One flow run at work, on the event loop that made it."""
 
@@ -153,7 +130,21 @@ class FlowWorker(Worker[FlowEvent]):
 
     async def _end(self, kind: str, status: str, **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if the run was lost."""
-        data, row = run_finished(kind, status, self.log, values)
+        is_paused = kind == "paused"
+        row = {
+            "status": status,
+            "reviews": [],
+            "n_steps": self.log.n_steps,
+            "input_tokens": self.log.input_tokens,
+            "output_tokens": self.log.output_tokens,
+            "ended_at": None if is_paused else timezone.now(),
+            **values,
+        }
+        data = {"reviews": values["reviews"]} if is_paused else values
+        if kind == "done":
+            turns = values["state"].get("flow_msgs") or [{}]
+            variables = values["state"].get("edges_var") or {}
+            data = {"answer": turns[-1].get("content", ""), "variables": variables}
         await self.log.append(kind, data=data, guard=partial(close_lease, self.run, row))
 
 

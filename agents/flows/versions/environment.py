@@ -23,7 +23,10 @@ _STORES = {"vector_store": ("collection", "collections"), "gemini_file_search": 
 def flow_environment(*, scope: Scope) -> FlowEnvironment:
     """Return the checks of this installation; stores must be readable by ``scope``."""
     return FlowEnvironment(
-        partial(_check_source, scope), _check_model, _check_tool, partial(_check_files, scope)
+        partial(_check_source, scope),
+        _check_model,
+        partial(PLUGINS.get, "tool"),
+        partial(_check_files, scope),
     )
 
 
@@ -53,7 +56,3 @@ def _check_model(name: str) -> None:
             "“{name}” names no script.", hint="A script is a .yaml file.", name=name
         )
     wiring.chat_model(name)
-
-
-def _check_tool(name: str) -> None:
-    PLUGINS.get("tool", name)
