@@ -8,12 +8,11 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
-from agents.admin.chat_login import ChatLogin
-from agents.admin.chat_page import chat_page
+from agents.admin.chat_page import ChatLogin, chat_page
 from agents.api import routes as agent_routes
 from project.api import api, openai_api
 from rag.api import routes
-from rag.api.operations import health, metrics
+from rag.api.operations.monitoring import healthz, metrics, readyz
 
 handler500 = "rag.admin.ui.server_error.server_error"
 # Ninja's own root answers every address below it, so it comes after the resources.
@@ -23,9 +22,9 @@ urlpatterns = [
     path("chat", chat_page, name="chat"),
     path("chat/login", ChatLogin.as_view(), name="chat-login"),
     path("chat/logout", LogoutView.as_view(next_page="chat-login"), name="chat-logout"),
-    path("healthz", health.healthz, name="healthz"),
-    path("readyz", health.readyz, name="readyz"),
-    path("metrics", metrics.metrics, name="metrics"),
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
     path("i18n/setlang/", set_language, name="set_language"),
     path("api/", include(agent_routes.urlpatterns)),
     path("api/", include(routes.urlpatterns)),

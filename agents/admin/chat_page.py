@@ -1,23 +1,32 @@
-"""Chat page: HTML with the user's agents and stores, and the translated texts of its script."""
+"""Chat page: HTML with the user's agents and stores, the translated texts of its script, sign-in.
+
+Readers may have no access to the admin; strict security headers go with every answer.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from agents import models
-from agents.admin.chat_login import set_security_headers
 from rag.core.access import Scope
 from rag.services.access import scope_of
 from rag.services.stores import readable_stores
 
 MAX_AGENTS = 200
+# No inline scripts, nothing from other origins: text of a model or document cannot run code.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 
 # Every text of the script, which fills ``{name}``.
@@ -82,6 +91,27 @@ TEXTS = {
     "zoom": _("Larger or smaller"),
     "loading": _("Loading…"),
 }
+
+
+class ChatLogin(LoginView):
+    """Django's login for the chat page; the admin's own refuses users who are not staff."""
+
+    template_name = "chat/login.html"
+    next_page = "chat"
+    redirect_authenticated_user = True
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer under the chat's policy."""
+        response = super().dispatch(request, *args, **kwargs)
+        return set_security_headers(response) if isinstance(response, HttpResponse) else response
+
+
+def set_security_headers(response: HttpResponse) -> HttpResponse:
+    """Return the response with a strict CSP, ``no-store`` and a same-origin referrer policy."""
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    response["Cache-Control"] = "no-store"
+    response["Referrer-Policy"] = "same-origin"
+    return response
 
 
 @require_safe

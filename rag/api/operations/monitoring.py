@@ -1,4 +1,4 @@
-"""Prometheus endpoint: with a token, or for requests from this machine."""
+"""Monitoring: liveness, readiness, and metrics for Prometheus, by a token or from this machine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ import hmac
 import ipaddress
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from rag.services.operations import flush_metrics, metrics_page
+from rag.services.operations import flush_metrics, metrics_page, readiness
 
 _FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+
+
+@never_cache
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """Return 200 while the process answers; nothing else is asked."""
+    return JsonResponse({"status": "ok"})
+
+
+@never_cache
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Return 200 when database, migrations, queue worker and disk are there, 503 otherwise."""
+    checks = readiness()
+    is_ready = all(check["ok"] for check in checks.values())
+    told = {"status": "ready" if is_ready else "not ready", "checks": checks}
+    return JsonResponse(told, status=200 if is_ready else 503)
 
 
 @never_cache
