@@ -14,7 +14,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from benchmarks.admin_world import word
 from rag import models
 from rag.admin.ui.paginator import EstimatingPaginator
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 
 ROWS_A_PAGE = 50
 WORDS = {"rare": word(1500), "often": word(30), "common": word(0)}

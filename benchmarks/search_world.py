@@ -19,7 +19,7 @@ from rag import models
 from rag.core.documents import Chunk
 from rag.core.plugins import PLUGINS
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
-from rag.services.index.spaces import build_pending_indexes
+from rag.services.index.vectors import build_pending_indexes
 from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.stores.lifecycle import create_store
 from tests.fakes.model_plugins import fake_provider

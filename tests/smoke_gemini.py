@@ -20,7 +20,7 @@ from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import RAGError
 from rag.core.file_search import GroundedAnswer, GroundedQuestion, InlineFile, Upload
-from rag.providers.gemini.attach import Sending
+from rag.providers.gemini.attachments import AttachmentOptions
 from rag.providers.gemini.client import GeminiEndpoint
 from rag.providers.gemini.file_search import GeminiFileSearch, GeminiFileSearchOptions
 
@@ -75,7 +75,7 @@ def _version(key: str) -> str:
 
 def _search(key: str, version: str, inline_bytes: int = 1_000_000) -> GeminiFileSearch:
     endpoint = GeminiEndpoint(key, os.environ.get("GEMINI_BASE_URL", ""), version)
-    options = GeminiFileSearchOptions(sending=Sending(inline_bytes))
+    options = GeminiFileSearchOptions(sending=AttachmentOptions(inline_bytes))
     return GeminiFileSearch(
         os.environ.get("GEMINI_MODEL", "gemini-2.5-flash"), endpoint, options=options
     )

@@ -6,7 +6,7 @@ A message is a template: edges translate it with ``localized`` before the values
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 
 class RAGError(Exception):
@@ -38,10 +38,10 @@ class RAGError(Exception):
         return {"message": self.message, "hint": self.hint, "params": params}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> RAGError:
-        """Return the error that ``as_dict`` was made from, as its root class."""
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the error that ``as_dict`` was made from, as one of this class."""
         params = stored.get("params", {})
-        return RAGError(stored.get("message", ""), hint=stored.get("hint", ""), **params)
+        return cls(stored.get("message", ""), hint=stored.get("hint", ""), **params)
 
 
 class InvalidInputError(RAGError):

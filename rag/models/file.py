@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from rag.core.access import Scope
 from rag.core.documents import ChunkRule
+from rag.core.errors import ForbiddenError
 from rag.models.store import Store, editable_by, readable_by
 
 
@@ -128,6 +129,11 @@ class File(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def require_editable(self, scope: Scope) -> None:
+        """Raise ForbiddenError to who may not change the file."""
+        if not File.objects.editable(scope).filter(pk=self.pk).exists():
+            raise ForbiddenError("You may read “{name}”, not change it.", name=self.name)
 
     @property
     def chunk_rule(self) -> ChunkRule:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from rag.core.access import Scope, StoreFacts
 from rag.core.documents import ChunkRule
-from rag.core.errors import InvalidInputError
+from rag.core.errors import ForbiddenError, InvalidInputError
 from rag.core.types import RetrievalSettings
 from rag.models.space import EmbeddingSpace
 from rag.models.user_link import user_link
@@ -196,6 +196,11 @@ class Store(models.Model):
                 hint="Ask it a question instead of searching it.",
                 name=self.name,
             )
+
+    def require_editable(self, scope: Scope) -> None:
+        """Raise ForbiddenError to who may not change the store."""
+        if not Store.objects.editable(scope).filter(pk=self.pk).exists():
+            raise ForbiddenError("You may read “{name}”, not change it.", name=self.name)
 
     @property
     def chunk_rule(self) -> ChunkRule:

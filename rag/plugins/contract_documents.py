@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rag.core.documents import KINDS, Block, ChunkRule, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.plugins.contract_models import ConfiguredContract
-from rag.plugins.contract_plugin import odd_texts
+from rag.plugins.contract_plugin import PluginContract, odd_texts
 from rag.stages.chunking.chunk import chunk_document
 
 _TEXT = (
@@ -36,7 +35,7 @@ class WordTokenizer:
         return [match.span() for match in self._token.finditer(text)]
 
 
-class ParserContract(ConfiguredContract):
+class ParserContract(PluginContract):
     """A file to a document. To be set: ``plugin``, and ``example()``, the bytes of a file."""
 
     kind = "parser"
@@ -85,7 +84,7 @@ class ParserContract(ConfiguredContract):
         assert done.returncode == 0, done.stderr
 
 
-class SplitterContract(ConfiguredContract):
+class SplitterContract(PluginContract):
     """All text in chunks that fit the rule. To be set: ``plugin``."""
 
     kind = "splitter"

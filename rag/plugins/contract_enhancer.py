@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from rag.core.options import read_options
 from rag.plugins.contract_plugin import PluginContract, odd_texts
 
 CONTEXT = (
@@ -36,10 +35,6 @@ class EnhancerContract(PluginContract):
             assert list(pool.map(lambda prompt: enhancer.enhance(prompt, CONTEXT), prompts)) == (
                 expected
             )
-
-    def make(self) -> Any:
-        """Return the enhancer made with ``options``."""
-        return self.plugin(read_options(self.plugin.Options, self.options, of=self.plugin.name))
 
 
 def assert_holds(result: Any, *parts: str) -> None:

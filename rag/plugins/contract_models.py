@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from rag.core.options import read_options
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
 from rag.plugins.contract_plugin import PluginContract, odd_texts
@@ -24,15 +23,7 @@ SAID = (
 )
 
 
-class ConfiguredContract(PluginContract):
-    """What holds for every kind that is made once, of the settings' options."""
-
-    def make(self) -> Any:
-        """Return the plugin made with ``options``."""
-        return self.plugin(read_options(self.plugin.Options, self.options, of=self.plugin.name))
-
-
-class RerankerContract(ConfiguredContract):
+class RerankerContract(PluginContract):
     """One score of 0 to 1 for each text, in their order. To be set: ``plugin``."""
 
     kind = "reranker"
@@ -64,7 +55,7 @@ class RerankerContract(ConfiguredContract):
             assert ":" in self.make().id, "usage is recorded under `id`, provider:model"
 
 
-class EmbeddingContract(ConfiguredContract):
+class EmbeddingContract(PluginContract):
     """Unit vectors that depend on the text alone. To be set: ``plugin`` and ``model``."""
 
     kind = "embedding"
@@ -104,7 +95,7 @@ class EmbeddingContract(ConfiguredContract):
         return self.make().load(self.model)
 
 
-class ChatContract(ConfiguredContract):
+class ChatContract(PluginContract):
     """Answers whole and in pieces alike. To be set: ``plugin`` and ``model``."""
 
     kind = "chat"

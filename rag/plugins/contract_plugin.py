@@ -81,6 +81,10 @@ class PluginContract:
             for value in wrong:
                 self._refused({**self.options, name: value}, name)
 
+    def make(self, options: Mapping[str, Any] | None = None) -> Any:
+        """Return the plugin made with ``options``, or with the subclass's."""
+        return self.plugin(self._read(self.options if options is None else options))
+
     def _properties(self) -> dict[str, Any]:
         properties: dict[str, Any] = schema_of(self.plugin.Options)["properties"]
         return properties

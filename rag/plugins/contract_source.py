@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 from unittest import SkipTest
 
@@ -16,21 +19,115 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import (
     CancelledError,
+    ConfigurationError,
     ForbiddenError,
     NotFoundError,
     ProviderTimeoutError,
     RAGError,
+    UnknownNameError,
 )
 from rag.core.hits import Hit
-from rag.core.options import read_options
 from rag.core.sources import SourcePorts, SourceQuery, SourceResult
-from rag.plugins.contract_calls import Ask, Call, LentPorts
 from rag.plugins.contract_plugin import PluginContract, odd_texts
 
-__all__ = ["Ask", "LentPorts", "SourceContract"]
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One call of the source: what is asked, with which options and values, by whom.
+
+    ``options`` None are the subclass's ``options``; ``scope`` None is the subclass's ``scope()``.
+    """
+
+    text: str
+    options: Mapping[str, Any] | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    scope: Scope | None = None
 
 
-class SourceContract(PluginContract):
+class LentPorts:
+    """Ports for a source that needs none of the house but its secrets."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._secrets = secrets
+
+    def secret(self, name: str, *, url: str = "") -> str:
+        """Return a secret of the test."""
+        if name not in self._secrets:
+            raise UnknownNameError("secret", name, self._secrets)
+        return self._secrets[name]
+
+    def search(self, query: str, **_: Any) -> Any:
+        """Refuse: a source that searches our stores overrides ``ports()``."""
+        raise ConfigurationError("This test lends no search.", hint="Override ports().")
+
+    def embed_query(self, text: str, *, model: str = "") -> Any:
+        """Refuse: a source that needs vectors overrides ``ports()``."""
+        raise ConfigurationError("This test lends no model.", hint="Override ports().")
+
+    def answer(self, request: Any, *, scope: Any, deadline: Deadline) -> Any:
+        """Refuse: a source that asks stores of file search overrides ``ports()``."""
+        raise ConfigurationError("This test lends no answers.", hint="Override ports().")
+
+    def fetch(self, request: Any, *, deadline: Deadline) -> Any:
+        """Refuse: a source that calls addresses overrides ``ports()``."""
+        raise ConfigurationError("This test lends no network.", hint="Override ports().")
+
+
+class Call(threading.Thread):
+    """A call in a thread of its own, which a test can wait for no longer than it wants."""
+
+    def __init__(self, work: Callable[[], SourceResult], *, leave: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._work, self._leave = work, leave
+        self.result = SourceResult()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Make the call; what it raises is kept, not lost."""
+        with self:
+            self.result = self._work()
+
+    def outcome(self) -> str:
+        """Return for people how the call ended."""
+        return repr(self.error) if self.error else f"{len(self.result.hits)} hits"
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> bool:
+        self.error = error
+        self._leave()
+        return True
+
+
+class CalledPluginContract(PluginContract):
+    """What holds for every plugin that is called for somebody, with ports and errors for people."""
+
+    secrets: Mapping[str, str] = {}
+    has_access_rules = True
+    never_fails = ""
+    timeout_s = 20.0
+
+    def scope(self) -> Scope:
+        """Return who asks when nobody says: an operator, who sees all."""
+        return Scope.operator()
+
+    def ports(self) -> SourcePorts:
+        """Return what the house lends the plugin; by default the secrets alone."""
+        return LentPorts(self.secrets)
+
+    def _check_error(self, error: BaseException) -> None:
+        shown = str(error)
+        assert shown.strip(), f"{type(error).__name__} says nothing"
+        assert not any(secret in shown for secret in self.secrets.values()), "it shows a secret"
+
+    def _skip_for(self, reason: str) -> None:
+        if reason:
+            raise SkipTest(reason)
+
+
+class SourceContract(CalledPluginContract):
     """What holds for every source. Each hook returns a question as text or an ``Ask``.
 
     Always to be set: ``plugin``, ``query_with_hits`` and ``query_without_hits``. To be set or
@@ -42,13 +139,8 @@ class SourceContract(PluginContract):
     """
 
     kind = "source"
-    options: Mapping[str, Any] = {}
-    secrets: Mapping[str, str] = {}
-    has_access_rules = True
     is_never_slow = ""
-    never_fails = ""
     cancel_within_s = 1.0
-    timeout_s = 20.0
 
     def query_with_hits(self) -> str | Ask:
         """Return a question that the source answers with one hit or more."""
@@ -69,14 +161,6 @@ class SourceContract(PluginContract):
     def failing_query(self) -> str | Ask:
         """Return a question on which what is behind the source fails."""
         raise NotImplementedError("failing_query, or a reason in never_fails")
-
-    def scope(self) -> Scope:
-        """Return who asks when an ``Ask`` does not say: an operator, who sees all."""
-        return Scope.operator()
-
-    def ports(self) -> SourcePorts:
-        """Return what the house lends the source; by default the secrets alone."""
-        return LentPorts(self.secrets)
 
     def leave_thread(self) -> None:
         """Called at the end of each thread, to close what the source opened for it."""
@@ -183,11 +267,6 @@ class SourceContract(PluginContract):
             assert not call.is_alive() and call.error is None, f"a thread: {call.outcome()}"
             assert call.result.hits == alone[n % 2], "a thread got other hits"
 
-    def make(self, options: Mapping[str, Any] | None = None) -> Any:
-        """Return the source made with ``options``, or with the subclass's."""
-        chosen = self.options if options is None else options
-        return self.plugin(read_options(self.plugin.Options, chosen, of=self.plugin.name))
-
     def query(self, ask: str | Ask, deadline: Deadline | None = None) -> SourceQuery:
         """Return what the source is handed for ``ask``."""
         ask = _ask(ask)
@@ -216,15 +295,6 @@ class SourceContract(PluginContract):
         call = Call(lambda: (source or self.make(options)).retrieve(query), leave=self.leave_thread)
         call.start()
         return call
-
-    def _check_error(self, error: BaseException) -> None:
-        shown = str(error)
-        assert shown.strip(), f"{type(error).__name__} says nothing"
-        assert not any(secret in shown for secret in self.secrets.values()), "it shows a secret"
-
-    def _skip_for(self, reason: str) -> None:
-        if reason:
-            raise SkipTest(reason)
 
 
 def _ask(ask: str | Ask) -> Ask:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from unittest import SkipTest
 
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -16,13 +15,12 @@ from rag.core.errors import (
     ProviderTimeoutError,
     RAGError,
 )
-from rag.core.sources import SourcePorts
 from rag.core.tools import call_tool, spec_of
-from rag.plugins.contract_calls import LentPorts
-from rag.plugins.contract_plugin import PluginContract, odd_texts
+from rag.plugins.contract_plugin import odd_texts
+from rag.plugins.contract_source import CalledPluginContract
 
 
-class ToolContract(PluginContract):
+class ToolContract(CalledPluginContract):
     """What holds for every tool. To be set: ``plugin`` and ``options``, the arguments of a call.
 
     ``hidden_options`` are arguments whose answer ``scope()`` may have and an anonymous caller must
@@ -31,10 +29,6 @@ class ToolContract(PluginContract):
     """
 
     kind = "tool"
-    secrets: Mapping[str, str] = {}
-    has_access_rules = True
-    never_fails = ""
-    timeout_s = 20.0
 
     def hidden_options(self) -> Mapping[str, Any]:
         """Return arguments whose answer an anonymous caller must not get."""
@@ -43,14 +37,6 @@ class ToolContract(PluginContract):
     def failing_options(self) -> Mapping[str, Any]:
         """Return arguments on which what is behind the tool fails."""
         raise NotImplementedError("failing_options, or a reason in never_fails")
-
-    def scope(self) -> Scope:
-        """Return for whom the tool acts: an operator, who sees all."""
-        return Scope.operator()
-
-    def ports(self) -> SourcePorts:
-        """Return what the house lends the tool; by default the secrets alone."""
-        return LentPorts(self.secrets)
 
     def test_a_model_can_be_told_of_it(self) -> None:
         spec = spec_of(self.plugin)
@@ -92,8 +78,7 @@ class ToolContract(PluginContract):
         raise AssertionError("the call did not end")
 
     def test_it_does_nothing_that_the_caller_may_not(self) -> None:
-        if not self.has_access_rules:
-            raise SkipTest("the tool has no access rules")
+        self._skip_for("" if self.has_access_rules else "the tool has no access rules")
         hidden = self._call(self.hidden_options())
         try:
             seen = self._call(self.hidden_options(), scope=Scope.anonymous())
@@ -103,8 +88,7 @@ class ToolContract(PluginContract):
             assert seen != hidden, "an anonymous caller gets what is hidden"
 
     def test_what_fails_behind_it_is_an_error_for_people(self) -> None:
-        if self.never_fails:
-            raise SkipTest(self.never_fails)
+        self._skip_for(self.never_fails)
         try:
             self._call(self.failing_options())
         except RAGError as error:
@@ -125,8 +109,3 @@ class ToolContract(PluginContract):
             deadline=deadline or Deadline(self.timeout_s),
             ports=self.ports(),
         )
-
-    def _check_error(self, error: RAGError) -> None:
-        shown = str(error)
-        assert shown.strip(), f"{type(error).__name__} says nothing"
-        assert not any(secret in shown for secret in self.secrets.values()), "it shows a secret"

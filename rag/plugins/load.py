@@ -55,17 +55,13 @@ def load_plugins() -> list[PluginFailure]:
     """
     with _lock:
         doors: dict[str, str] = {}
-        for module, door in chain(_from_settings(), _from_apps(), _from_packages()):
+        named = ((module, "settings") for module in conf().plugins)
+        for module, door in chain(named, _from_apps(), _from_packages()):
             doors.setdefault(module, door)
         for module, door in doors.items():
             if module not in _outcomes:
                 _outcomes[module] = _load(module, door)
         return [failure for module in doors if (failure := _outcomes[module])]
-
-
-def _from_settings() -> Iterator[tuple[str, str]]:
-    for module in conf().plugins:
-        yield module, "settings"
 
 
 def _from_apps() -> Iterator[tuple[str, str]]:
@@ -92,13 +88,7 @@ def _load(module: str, door: str) -> PluginFailure | None:
     if attempt.error is None:
         return None
     reason, where = _reason(attempt.error), _where(attempt.error, module)
-    return PluginFailure(
-        module,
-        door,
-        reason,
-        where,
-        module.startswith(_OURS),
-    )
+    return PluginFailure(module, door, reason, where, is_ours=module.startswith(_OURS))
 
 
 class _Attempt:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
-from rag.providers.once import Once
+from rag.providers.local_models import Once
 
 if TYPE_CHECKING:
     from bpe_openai._bindings import PyTokenizer
@@ -29,7 +29,10 @@ class _Vocabulary:
 
 
 def _load() -> _Vocabulary:
-    folder = _package_folder()
+    package = find_spec("bpe_openai")
+    if package is None or package.origin is None:
+        raise _missing()
+    folder = Path(package.origin).parent
     n_bytes = np.zeros(MAX_TOKENS, dtype=np.uint8)
     with gzip.open(folder / "data" / "o200k_base.tiktoken.gz") as lines:
         for line in lines:
@@ -43,13 +46,6 @@ def _load() -> _Vocabulary:
     bindings = module_from_spec(spec)
     spec.loader.exec_module(bindings)
     return _Vocabulary(bindings.tokenizer_for_encoding("o200k_base"), n_bytes)
-
-
-def _package_folder() -> Path:
-    package = find_spec("bpe_openai")
-    if package is None or package.origin is None:
-        raise _missing()
-    return Path(package.origin).parent
 
 
 def _missing() -> ConfigurationError:

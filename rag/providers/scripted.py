@@ -80,12 +80,6 @@ class Script:
             raise _wrong(str(path), "it is no YAML") from error
         return cls.from_dict(data, name=str(path))
 
-    def line_for(self, text: str) -> ScriptLine | None:
-        """Return the first line that fits a text."""
-        return next(
-            (line for line in self.lines if all(one in text for one in line.contains)), None
-        )
-
 
 class ScriptedChatModel:
     """The ChatModel port on a script; keeps nothing between calls."""
@@ -120,7 +114,8 @@ class ScriptedChatModel:
 
     def _answer(self, request: ChatRequest) -> tuple[str, ScriptLine]:
         text = "\n".join(message.content for message in request.messages)
-        line = self._script.line_for(text)
+        fitting = (one for one in self._script.lines if all(map(text.__contains__, one.contains)))
+        line = next(fitting, None)
         if line is None:
             if self._script.default is None:
                 raise ProviderError(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
-from rag.providers.texts import average_windows, sendable_characters
+from rag.providers.local_models import average_windows, sendable_characters
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

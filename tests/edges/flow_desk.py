@@ -13,8 +13,7 @@ from django.test import AsyncClient
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.versions import activate_version, save_flow_version
-from rag.services.access.api_keys import create_key
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import create_key, scope_of
 from tests.edges.api_client import KeyClient, client_for, ok
 from tests.factories import UserFactory
 

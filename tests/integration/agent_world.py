@@ -18,7 +18,7 @@ from agents.core.chat_events import ChatEvent
 from rag.core.access import Scope
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import model_of_script
 from tests.edges.admin_client import use_words_embedder

@@ -19,7 +19,7 @@ from agents.flows.versions.versions import import_flow
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 

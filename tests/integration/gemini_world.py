@@ -14,10 +14,10 @@ from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.file_search import GroundedQuestion, InlineFile, Upload
 from rag.core.ports import Parser
-from rag.providers.gemini.attach import INLINE_BYTES, Sending
+from rag.providers.gemini.attachments import INLINE_BYTES, AttachmentOptions
 from rag.providers.gemini.client import GeminiEndpoint
 from rag.providers.gemini.file_search import GeminiFileSearch, GeminiFileSearchOptions
-from rag.providers.gemini.operations import Polling
+from rag.providers.gemini.upload import PollIntervals
 from rag.providers.remote.retry import RetryPolicy
 from tests.fakes.gemini_server import GeminiServer
 
@@ -39,7 +39,7 @@ def backend(
 ) -> GeminiFileSearch:
     """Return the port on the faked service."""
     options = GeminiFileSearchOptions(
-        timeout_s, FAST, Sending(inline_bytes, Polling(0.01, 0.05, doubt_s), parser)
+        timeout_s, FAST, AttachmentOptions(inline_bytes, PollIntervals(0.01, 0.05, doubt_s), parser)
     )
     endpoint = GeminiEndpoint(key, server.url, version)
     return GeminiFileSearch("gemini-2.5-flash", endpoint, options=options)

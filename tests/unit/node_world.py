@@ -13,7 +13,7 @@ from rag.core.errors import RAGError, UnknownNameError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import ChatReply
-from rag.services.sources.calls import SourceOutcome
+from rag.services.sources.run import SourceOutcome
 
 
 class NotedRun:

@@ -27,7 +27,6 @@ from rag.core.errors import RAGError
 from rag.services.files import (
     export_chunks,
     move_files,
-    reembed_files,
     retry_files,
     set_files_enabled,
     stream_lines,
@@ -70,7 +69,10 @@ class FileActions(ScopedAdmin):
         sentence = _("The files are read anew, and every chunk gets a new vector.")
         if not is_confirmed(request):
             return self._page(request, queryset, [sentence], "embeddings")
-        self._queued(request, reembed_files(scope=scope_for(request), file_ids=row_ids(queryset)))
+        self._queued(
+            request,
+            retry_files(scope=scope_for(request), file_ids=row_ids(queryset), fresh_vectors=True),
+        )
         return None
 
     @admin.action(description=gettext_lazy("Switch all chunks on"), permissions=["change"])

@@ -14,7 +14,7 @@ from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.core.errors import RAGError
 from rag.services.files import clean_name
-from rag.stages.detect.encodings import USUAL
+from rag.stages.detect.decode import USUAL
 
 
 class FileForm(ConflictCheckedForm):

@@ -77,19 +77,20 @@ def _jobs(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _charts(figures: DashboardFigures) -> list[dict[str, Any]]:
-    labels = [f"{day.day:%m-%d}" for day in figures.days]
-    bad = [None if d.bad_share is None else round(100 * d.bad_share, 1) for d in figures.days]
+    labels = [f"{day:%m-%d}" for day in figures.days]
+    days = figures.days.values()
+    bad = [None if d.bad_share is None else round(100 * d.bad_share, 1) for d in days]
     return [
         bar_chart(
             _("Queries a day"),
-            list(zip(labels, (day.n_queries for day in figures.days), strict=True)),
+            list(zip(labels, (day.n_queries for day in days), strict=True)),
         ),
         line_chart(
             _("Time of a query"),
             labels,
             {
-                _("Half are faster than"): [day.p50_ms for day in figures.days],
-                _("95 of 100 are faster than"): [day.p95_ms for day in figures.days],
+                _("Half are faster than"): [day.p50_ms for day in days],
+                _("95 of 100 are faster than"): [day.p95_ms for day in days],
             },
             unit=" ms",
         ),

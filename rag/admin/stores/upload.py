@@ -20,7 +20,7 @@ from rag.conf import conf
 from rag.core.documents import KINDS
 from rag.core.errors import RAGError
 from rag.services.files import upload_file, zip_items
-from rag.stages.detect.encodings import USUAL
+from rag.stages.detect.decode import USUAL
 
 View = Callable[..., HttpResponseBase]
 

@@ -37,7 +37,7 @@ from rag.services.files import (
     update_file,
     upload_many,
 )
-from rag.stages.detect.encodings import encoding_name
+from rag.stages.detect.decode import encoding_name
 
 
 class UploadForm(StrictSerializer):

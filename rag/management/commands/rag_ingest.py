@@ -16,7 +16,7 @@ from rag.services.files import UploadItem, collect_items, upload_file
 from rag.services.index import ensure_space
 from rag.services.ingest import estimate_ingest
 from rag.services.stores import create_store
-from rag.stages.detect.encodings import encoding_name
+from rag.stages.detect.decode import encoding_name
 
 
 class Command(RagCommand):

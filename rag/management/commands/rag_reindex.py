@@ -31,7 +31,7 @@ from rag.services.reindex import (
     start_reindex,
 )
 from rag.services.search import files_matching_metadata
-from rag.stages.detect.encodings import encoding_name
+from rag.stages.detect.decode import encoding_name
 
 OPERATOR = Scope.operator()
 Whats = models.ReindexRun.What

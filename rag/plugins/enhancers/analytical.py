@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.utils.translation import gettext_lazy
 
 from rag.core.plugins import register
-from rag.stages.prompting.prompt import Wording, enhance_prompt
+from rag.plugins.enhancers.worded import WordedEnhancer
+from rag.stages.prompting.prompt import Wording
 
 _CHINESE = Wording(
     "分析任务：",
@@ -32,19 +31,9 @@ _ENGLISH = Wording(
 
 
 @register("enhancer")
-class Analytical:
+class Analytical(WordedEnhancer):
     """Asks for an analysis with key facts, data and plain reasoning from the sources."""
 
     name = "analytical"
     label = gettext_lazy("Analytical: reason from the sources")
-
-    @dataclass(frozen=True)
-    class Options:
-        """None."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def enhance(self, prompt: str, context: str) -> str:
-        """Return the prompt with sources and requirements; unchanged without a context."""
-        return enhance_prompt(prompt, context, chinese=_CHINESE, english=_ENGLISH)
+    chinese, english = _CHINESE, _ENGLISH

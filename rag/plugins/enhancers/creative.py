@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.utils.translation import gettext_lazy
 
 from rag.core.plugins import register
-from rag.stages.prompting.prompt import Wording, enhance_prompt
+from rag.plugins.enhancers.worded import WordedEnhancer
+from rag.stages.prompting.prompt import Wording
 
 _CHINESE = Wording(
     "创作任务：",
@@ -32,19 +31,9 @@ _ENGLISH = Wording(
 
 
 @register("enhancer")
-class Creative:
+class Creative(WordedEnhancer):
     """Asks for something new that agrees with the characters, plot and world of the sources."""
 
     name = "creative"
     label = gettext_lazy("Creative: write on, in agreement with the sources")
-
-    @dataclass(frozen=True)
-    class Options:
-        """None."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def enhance(self, prompt: str, context: str) -> str:
-        """Return the prompt with sources and guidelines; unchanged without a context."""
-        return enhance_prompt(prompt, context, chinese=_CHINESE, english=_ENGLISH)
+    chinese, english = _CHINESE, _ENGLISH

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.utils.translation import gettext_lazy
 
 from rag.core.plugins import register
-from rag.stages.prompting.prompt import Wording, enhance_prompt
+from rag.plugins.enhancers.worded import WordedEnhancer
+from rag.stages.prompting.prompt import Wording
 
 _CHINESE = Wording(
     "基于以上参考资料，",
@@ -30,19 +29,9 @@ _ENGLISH = Wording(
 
 
 @register("enhancer")
-class Standard:
+class Standard(WordedEnhancer):
     """Asks for an answer that uses the sources first and stays consistent with them."""
 
     name = "standard"
     label = gettext_lazy("Standard: keep to the sources")
-
-    @dataclass(frozen=True)
-    class Options:
-        """None."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def enhance(self, prompt: str, context: str) -> str:
-        """Return the prompt with sources and rules; unchanged without a context."""
-        return enhance_prompt(prompt, context, chinese=_CHINESE, english=_ENGLISH)
+    chinese, english = _CHINESE, _ENGLISH

@@ -1,8 +1,11 @@
-"""Embedder multilingual-e5-small on ONNX Runtime: centred unit vectors of 384 floats."""
+"""Embedder multilingual-e5-small on ONNX Runtime, cached on disk: centred unit vectors of 384."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +15,67 @@ from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError, UnknownNameError
 from rag.providers.e5.centring import CENTRING_VERSION, Role, centre
-from rag.providers.e5.prepare import GRAPH_VERSION, PRECISIONS, prepare_model
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.providers.e5.weights import SHA256, SHARED, Weights
-from rag.providers.once import Once, TextThreads
-from rag.providers.texts import unit_vector
+from rag.providers.local_models import Once, TextThreads, unit_vector
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+
+
+PRECISIONS = ("int8", "fp32")
+GRAPH_VERSION = 1
+"""Goes up whenever ``graph`` writes another model for the same weights."""
+
+
+def prepare_model(weights: Weights, precision: str, cache_dir: Path) -> Path:
+    """Return the path of the model, built first where it is missing.
+
+    Racing processes build it once, and one that is killed leaves nothing that is ever read.
+    Raises ConfigurationError when ``cache_dir`` cannot be written.
+    """
+    path = cache_dir / f"e5-small-{SHA256[:12]}-{GRAPH_VERSION}-{precision}.onnx"
+    if path.is_file():
+        return path
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        with _locked(path.with_suffix(".lock")):
+            if not path.is_file():
+                _write(path, _build(weights, precision))
+    except OSError as error:
+        raise ConfigurationError(
+            "The embedding model cannot be prepared in {folder}: {reason}.",
+            hint="Make the folder writable, with 100 MB free.",
+            folder=cache_dir,
+            reason=error,
+        ) from error
+    return path
+
+
+def _build(weights: Weights, precision: str) -> bytes:
+    # onnx costs 60 MB and half a second, and is needed once per installation.
+    from rag.providers.e5.graph import build_model
+
+    return build_model(weights, precision)
+
+
+def _write(path: Path, model: bytes) -> None:
+    # One name under the lock: what a killed writer left is written over.
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        file.write(model)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    # The kernel frees the lock of a process that dies; the file stays, it names no owner.
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
 
 _POSITIONS = 512
 _WINDOW = _POSITIONS - 2  # two specials

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from rag.providers.e5.weights import Weights, unpack
+from rag.providers.e5.weights import Weights, dequantize
 
 _CONTRIB = "com.microsoft"
 
@@ -71,7 +71,7 @@ class _Writer:
 
     def _linear(self, x: str, tensors: Sequence[str], name: str, *, width: int) -> str:
         blocks = [self._weights.blocks(tensor + ".w", width) for tensor in tensors]
-        matrix = unpack(np.concatenate(blocks))
+        matrix = dequantize(np.concatenate(blocks))
         biases = [self._weights.floats(tensor + ".b") for tensor in tensors]
         bias = self._constant(name + ".bias", np.concatenate(biases))
         if not self._is_int8:

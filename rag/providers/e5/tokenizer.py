@@ -16,7 +16,7 @@ from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from rag.providers.e5.weights import SHARED, Vocabulary
-from rag.providers.once import Once
+from rag.providers.local_models import Once
 
 BOUNDARY = "▁"
 _PIECE_CHARS = 200_000

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.core.errors import ConfigurationError
-from rag.providers.once import Once
+from rag.providers.local_models import Once
 
 FILE_NAME = "e5-small-q4.bin"
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -99,7 +99,7 @@ class Weights:
 
     def word_rows(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """Return the embeddings [len(ids), hidden] of the tokens; only these rows are read."""
-        return unpack(self._words[np.asarray(ids, dtype=np.intp)])
+        return dequantize(self._words[np.asarray(ids, dtype=np.intp)])
 
     def vocabulary(self) -> Vocabulary:
         """Return the tokenizer's pieces, scores and replacements."""
@@ -141,7 +141,7 @@ class Weights:
         return found
 
 
-def unpack(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+def dequantize(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return float32 [rows, width] of Q4_0 blocks [rows, width / 32, 18].
 
     A block is a scale and 32 nibbles; the low nibbles are the first half (llama.cpp's Q4_0).

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.providers.gemini.client import GeminiEndpoint, call_errors, gemini_failure
-from rag.providers.gemini.reading import Reading
-from rag.providers.gemini.reply import config_of, read_reply
-from rag.providers.gemini.tool_calls import turns_of
-from rag.providers.remote.answers import check_answer
+from rag.providers.gemini.client import GeminiEndpoint, failure_of, sdk_errors
+from rag.providers.gemini.messages import contents_of, generation_config, read_reply
+from rag.providers.gemini.stream_reader import StreamReader
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
+from rag.providers.remote.service import check_answer
 
 if TYPE_CHECKING:
     from google.genai.types import GenerateContentResponse
@@ -51,7 +49,8 @@ class GeminiChatModel:
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return the whole answer; raise ProviderError or ProviderTimeoutError."""
         answer = call_with_retry(
-            self._policy(request), lambda left_s: self._complete(request, left_s)
+            self._options.retry.within(request.timeout_s),
+            lambda left_s: self._complete(request, left_s),
         )
         reply = read_reply(self._service, answer)
         if not reply.tool_calls:
@@ -64,12 +63,14 @@ class GeminiChatModel:
         Closing or cancelling the iteration closes the connection, so that the server stops.
         """
         reading = await await_with_retry(
-            self._policy(request), lambda left_s: self._open(request, left_s)
+            self._options.retry.within(request.timeout_s),
+            lambda left_s: self._open(request, left_s),
         )
         try:
             heard = ChatReply("", model=self.id)
             is_answered = False
-            while (piece := await self._next(reading, request.timeout_s)) is not None:
+            while (chunk := await reading.next(request.timeout_s)) is not None:
+                piece = read_reply(self._service, chunk)
                 heard = _joined(heard, piece)
                 if piece.text:
                     is_answered = is_answered or bool(piece.text.strip())
@@ -82,53 +83,28 @@ class GeminiChatModel:
         finally:
             await reading.stop()
 
-    def _policy(self, request: ChatRequest) -> RetryPolicy:
-        retry = self._options.retry
-        return replace(retry, deadline_s=min(retry.deadline_s, request.timeout_s))
-
     def _arguments(self, request: ChatRequest, timeout_s: float) -> dict[str, Any]:
         return {
             "model": self._model,
-            "contents": turns_of(request.messages),
-            "config": config_of(request, self._options.config, timeout_s),
+            "contents": contents_of(request.messages),
+            "config": generation_config(request, self._options.config, timeout_s),
         }
 
     def _complete(self, request: ChatRequest, left_s: float) -> GenerateContentResponse | Failure:
         arguments = self._arguments(request, left_s)
         try:
             return self._endpoint.client().models.generate_content(**arguments)
-        except call_errors() as error:
-            return gemini_failure(self._service, error, left_s)
+        except sdk_errors() as error:
+            return failure_of(self._service, error, left_s)
 
-    async def _open(self, request: ChatRequest, left_s: float) -> Reading | Failure:
+    async def _open(self, request: ChatRequest, left_s: float) -> StreamReader | Failure:
         arguments = self._arguments(request, left_s)
         models = self._endpoint.client().aio.models
-        async with AsyncExitStack() as undo:
-            try:
-                async with asyncio.timeout(left_s):
-                    reading = Reading(await models.generate_content_stream(**arguments))
-                    undo.push_async_callback(reading.stop)
-                    # The SDK sends the request only now.
-                    await reading.begin()
-            except TimeoutError:
-                return self._service.timed_out(left_s)
-            except call_errors() as error:
-                return gemini_failure(self._service, error, left_s)
-            undo.pop_all()
-            return reading
-
-    async def _next(self, reading: Reading, timeout_s: float) -> ChatReply | None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                chunk = await reading.next()
-        except TimeoutError:
-            failure = self._service.timed_out(timeout_s)
-        except call_errors() as error:
-            failure = gemini_failure(self._service, error, timeout_s)
-        else:
-            return None if chunk is None else read_reply(self._service, chunk)
-        # Raised out here, so that the SDK's exception is no part of it.
-        raise failure.error
+        return await StreamReader.open(
+            lambda: models.generate_content_stream(**arguments),
+            left_s,
+            partial(failure_of, self._service),
+        )
 
 
 def _joined(heard: ChatReply, piece: ChatReply) -> ChatReply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.core.ports import Tokenizer
 from rag.providers.bpe import BpeTokenizer
-from rag.providers.gemini.client import GeminiEndpoint, call_errors, gemini_failure, http_options
-from rag.providers.remote.batches import Batches, BatchLimits
+from rag.providers.gemini.client import GeminiEndpoint, failure_of, http_options, sdk_errors
+from rag.providers.remote.batches import BatchLimits, EmbeddingBatcher, unit_vectors
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
-from rag.providers.remote.vectors import unit_vectors
 
 FULL_DIM = 3072
 # A batch of the service holds 100 texts; more is an error there.
@@ -50,11 +49,7 @@ class GeminiEmbedder:
     estimated, the model's own tokenizer being unknown here."""
 
     def __init__(
-        self,
-        model: str,
-        endpoint: GeminiEndpoint,
-        *,
-        options: GeminiEmbedderOptions | None = None,
+        self, model: str, endpoint: GeminiEndpoint, *, options: GeminiEmbedderOptions | None = None
     ) -> None:
         self._options = options or GeminiEmbedderOptions()
         self.dim = self._options.dim
@@ -75,7 +70,7 @@ class GeminiEmbedder:
         self._model = model
         self._endpoint = endpoint
         self._service = endpoint.service(model)
-        self._batches = Batches(self._options.limits, self.tokenizer, self.max_tokens)
+        self._batches = EmbeddingBatcher(self._options.limits, self.tokenizer, self.max_tokens)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 [n, dim] for texts to be found."""
@@ -88,9 +83,7 @@ class GeminiEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return float32 [dim] for a question; somebody waits, so all tries share one timeout."""
-        task, retry = self._tasks["query"], self._options.retry
-        wait_s = min(retry.deadline_s, self._options.timeout_s)
-        once = replace(retry, deadline_s=wait_s)
+        task, once = self._tasks["query"], self._options.retry.within(self._options.timeout_s)
         rows = self._batches.embed(
             [text], lambda part: self._embed(part, task, once), prefix=task.prefix
         )
@@ -127,6 +120,6 @@ class GeminiEmbedder:
                     http_options=http_options(timeout_s),
                 ),
             )
-        except call_errors() as error:
-            return gemini_failure(self._service, error, timeout_s)
+        except sdk_errors() as error:
+            return failure_of(self._service, error, timeout_s)
         return [found.values or [] for found in answer.embeddings or []]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag.core.deadline import Deadline
 from rag.core.errors import NotFoundError, ProviderError, RAGError
@@ -15,32 +16,32 @@ from rag.core.file_search import (
     RemoteStore,
     Upload,
 )
-from rag.providers.gemini.answers import Answers
-from rag.providers.gemini.attach import CLEAN_UP_S, Sending
-from rag.providers.gemini.calls import Calls
-from rag.providers.gemini.client import GeminiEndpoint
-from rag.providers.gemini.listing import documents_of, stores_of
-from rag.providers.gemini.operations import Indexing
+from rag.providers.gemini.attachments import CLEAN_UP_S, AttachmentOptions
+from rag.providers.gemini.client import GeminiCaller, GeminiEndpoint, SdkCall
+from rag.providers.gemini.deadline_runner import GRACE_S, OnProgress, reserve_time, run_within
+from rag.providers.gemini.grounded_answers import GroundedGenerator
 from rag.providers.gemini.resources import (
+    all_documents,
+    all_stores,
     check_display_name,
     check_name,
     read_document,
     read_store,
 )
 from rag.providers.gemini.upload import (
-    Trip,
+    IndexingPoller,
+    UploadState,
     delete_document,
-    prepare_trip,
-    send_trip,
-    take_back,
+    prepare_upload,
+    send_upload,
+    undo_upload,
 )
-from rag.providers.gemini.within import GRACE_S, Tell, reserving, run_within
 from rag.providers.remote.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from google.genai.client import AsyncClient
-    from google.genai.types import HttpOptions
 
+T = TypeVar("T")
 UNSURE_HINT = "Gemini may have made “{name}” all the same: look at its stores before trying again."
 LEFT_HINT = "Gemini may still hold {left}, which could not be deleted: delete it there."
 
@@ -52,7 +53,7 @@ class GeminiFileSearchOptions:
 
     timeout_s: float = 60.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    sending: Sending = field(default_factory=Sending)
+    sending: AttachmentOptions = field(default_factory=AttachmentOptions)
 
 
 class GeminiFileSearch:
@@ -76,15 +77,13 @@ class GeminiFileSearch:
         """Return a new, empty store."""
         check_display_name(display_name)
 
-        async def act(client: AsyncClient, options: HttpOptions) -> RemoteStore:
-            config: Any = {"display_name": display_name, "http_options": options}
+        async def act(client: AsyncClient, config: Any) -> RemoteStore:
+            config |= {"display_name": display_name}
             return read_store(await client.file_search_stores.create(config=config))
 
-        deadline = self._deadline()
         try:
             # Made twice, one of the two would stay behind unknown to everybody.
-            made = self._calls.ask(act, deadline, is_repeatable=False)
-            return run_within(deadline, lambda _: made)
+            return self._run(act, is_repeatable=False)
         except ProviderError as error:
             if "status" not in error.params:
                 error.hint, error.params = UNSURE_HINT, {**error.params, "name": display_name}
@@ -94,83 +93,45 @@ class GeminiFileSearch:
         """Return a store with its counts; raise NotFoundError when it is gone."""
         check_name(name)
 
-        async def act(client: AsyncClient, options: HttpOptions) -> RemoteStore:
-            config: Any = {"http_options": options}
+        async def act(client: AsyncClient, config: Any) -> RemoteStore:
             found = await client.file_search_stores.get(name=name, config=config)
             return read_store(found, is_counted=True)
 
-        deadline = self._deadline()
-        return run_within(deadline, lambda _: self._calls.ask(act, deadline, gone=name))
+        return self._run(act, gone=name)
 
     def list_stores(self) -> list[RemoteStore]:
         """Return all stores of the account, oldest first."""
         deadline = self._deadline()
-        found = run_within(deadline, lambda _: stores_of(self._calls, deadline))
+        found = run_within(deadline, lambda _: all_stores(self._calls, deadline))
         return [read_store(store) for store in found if store.name]
 
     def delete_store(self, name: str) -> None:
         """Delete a store with all its documents; one that is gone is no error."""
         check_name(name)
-
-        async def act(client: AsyncClient, options: HttpOptions) -> None:
-            config: Any = {"force": True, "http_options": options}
-            await client.file_search_stores.delete(name=name, config=config)
-
-        deadline = self._deadline()
-        try:
-            run_within(deadline, lambda _: self._calls.ask(act, deadline, gone=name))
-        except NotFoundError:
-            return
+        with suppress(NotFoundError):
+            self._run(
+                lambda client, config: client.file_search_stores.delete(
+                    name=name, config=config | {"force": True}
+                ),
+                gone=name,
+            )
 
     def upload(self, store: str, upload: Upload, *, deadline: Deadline) -> RemoteDocument:
         """Return the document once it can be found.
 
         What fails or is cancelled half-way leaves none behind, or the error's hint names it.
         """
-        return self._take(store, upload, deadline)
-
-    def list_documents(self, store: str) -> list[RemoteDocument]:
-        """Return a store's documents; raise NotFoundError when the store is gone."""
-        check_name(store)
-        deadline = self._deadline()
-        found = run_within(deadline, lambda _: documents_of(self._calls, store, deadline))
-        return [read_document(document) for document in found]
-
-    def delete_document(self, name: str) -> None:
-        """Delete a document; one that is gone is no error."""
-        check_name(name, is_document=True)
-        deadline = self._deadline()
+        trip = prepare_upload(store, upload, self._options.sending.max_file_mb)
+        told = upload.on_progress or (lambda _: None)
         try:
-            run_within(deadline, lambda _: delete_document(self._calls, name, deadline))
-        except NotFoundError:
-            return
+            with reserve_time(deadline, CLEAN_UP_S) as earlier:
 
-    def answer(self, question: GroundedQuestion, *, deadline: Deadline) -> GroundedAnswer:
-        """Return the whole answer."""
-        answers = self._answers(question)
-        with reserving(deadline, CLEAN_UP_S if question.files else GRACE_S) as earlier:
-            return run_within(earlier, lambda _: answers.whole(question, earlier))
+                async def work(say: OnProgress) -> RemoteDocument:
+                    await send_upload(self._calls, trip, earlier, say)
+                    polling = self._options.sending.polling
+                    return await IndexingPoller(self._calls, trip, earlier, polling).wait()
 
-    async def stream(
-        self, question: GroundedQuestion, *, deadline: Deadline
-    ) -> AsyncIterator[GroundedAnswer]:
-        """Yield pieces as they come; leaving the iteration stops the model."""
-        answers = self._answers(question)
-        with reserving(deadline, CLEAN_UP_S if question.files else GRACE_S) as earlier:
-            pieces = answers.pieces(question, earlier)
-            try:
-                async for piece in pieces:
-                    yield piece
-            finally:
-                # Left early, an inner generator would be closed only when it is collected.
-                await pieces.aclose()  # type: ignore[attr-defined]
-
-    def _take(self, store: str, given: Upload, deadline: Deadline) -> RemoteDocument:
-        trip = prepare_trip(store, given, self._options.sending.max_file_mb)
-        told = given.on_progress or (lambda _: None)
-        try:
-            with reserving(deadline, CLEAN_UP_S) as earlier:
-                document = run_within(earlier, self._work(trip, earlier), tell=_rising(told))
+                document = run_within(earlier, work, tell=_rising(told))
             told(1.0)
         except BaseException as error:
             # Whatever ends it, Ctrl+C and what is told of the progress too, leaves nothing there.
@@ -180,40 +141,69 @@ class GeminiFileSearch:
             raise
         return document
 
-    def _work(
-        self, trip: Trip, deadline: Deadline
-    ) -> Callable[[Tell], Coroutine[Any, Any, RemoteDocument]]:
-        async def work(say: Tell) -> RemoteDocument:
-            await send_trip(self._calls, trip, deadline, say)
-            polling = self._options.sending.polling
-            return await Indexing(self._calls, trip, deadline, polling).wait()
+    def list_documents(self, store: str) -> list[RemoteDocument]:
+        """Return a store's documents; raise NotFoundError when the store is gone."""
+        check_name(store)
+        deadline = self._deadline()
+        found = run_within(deadline, lambda _: all_documents(self._calls, store, deadline))
+        return [read_document(document) for document in found]
 
-        return work
+    def delete_document(self, name: str) -> None:
+        """Delete a document; one that is gone is no error."""
+        check_name(name, is_document=True)
+        deadline = self._deadline()
+        with suppress(NotFoundError):
+            run_within(deadline, lambda _: delete_document(self._calls, name, deadline))
 
-    def _take_back(self, trip: Trip) -> str:
+    def answer(self, question: GroundedQuestion, *, deadline: Deadline) -> GroundedAnswer:
+        """Return the whole answer."""
+        answers = self._answers(question)
+        with reserve_time(deadline, CLEAN_UP_S if question.files else GRACE_S) as earlier:
+            return run_within(earlier, lambda _: answers.whole(question, earlier))
+
+    async def stream(
+        self, question: GroundedQuestion, *, deadline: Deadline
+    ) -> AsyncIterator[GroundedAnswer]:
+        """Yield pieces as they come; leaving the iteration stops the model."""
+        answers = self._answers(question)
+        with reserve_time(deadline, CLEAN_UP_S if question.files else GRACE_S) as earlier:
+            pieces = answers.pieces(question, earlier)
+            try:
+                async for piece in pieces:
+                    yield piece
+            finally:
+                # Left early, an inner generator would be closed only when it is collected.
+                await pieces.aclose()  # type: ignore[attr-defined]
+
+    def _run(self, act: SdkCall[T], *, gone: str = "", is_repeatable: bool = True) -> T:
+        deadline = self._deadline()
+        made = self._calls.ask(act, deadline, gone=gone, is_repeatable=is_repeatable)
+        return run_within(deadline, lambda _: made)
+
+    def _take_back(self, trip: UploadState) -> str:
         if not trip.is_begun:
             return ""
         deadline = Deadline(CLEAN_UP_S)
         try:
-            return run_within(deadline, lambda _: take_back(self._calls, trip, deadline))
+            return run_within(deadline, lambda _: undo_upload(self._calls, trip, deadline))
         except RAGError:
             return trip.document or trip.operation or f"{trip.store}: {trip.upload.display_name}"
 
-    def _answers(self, question: GroundedQuestion) -> Answers:
+    def _answers(self, question: GroundedQuestion) -> GroundedGenerator:
         for name in question.stores:
             check_name(name)
         chosen = self._calls_of(question.model) if question.model else self._calls
-        return Answers(chosen, self._options.sending)
+        return GroundedGenerator(chosen, self._options.sending)
 
-    def _calls_of(self, model: str) -> Calls:
+    def _calls_of(self, model: str) -> GeminiCaller:
         service = self._endpoint.service(model)
-        return Calls(self._endpoint, service, self._options.retry, self._options.timeout_s)
+        return GeminiCaller(self._endpoint, service, self._options.retry, self._options.timeout_s)
 
     def _deadline(self) -> Deadline:
         return Deadline(self._options.timeout_s)
 
 
-def _rising(tell: Tell) -> Tell:
+def _rising(tell: OnProgress) -> OnProgress:
     """Return ``tell`` without the steps back that further tries make."""
     most = -1.0
 

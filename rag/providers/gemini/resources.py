@@ -1,17 +1,21 @@
-"""Gemini resources: the SDK's stores and documents as the port's values."""
+"""Gemini resources: stores and documents, listed page by page, as the port's values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError
 from rag.core.file_search import RemoteDocument, RemoteStore
+from rag.providers.gemini.client import GeminiCaller, SdkCall
 
 if TYPE_CHECKING:
+    from google.genai.client import AsyncClient
     from google.genai.types import Document, FileSearchStore
+
 
 # Says which upload a document came from: an answer that was lost leaves no other trace.
 MARK = "citable_upload"
@@ -89,3 +93,63 @@ def plain_metadata(entries: Iterable[Any]) -> Mapping[str, Any]:
             value = entry.string_value if entry.string_value is not None else entry.numeric_value
             found[entry.key] = list(texts.values or ()) if texts is not None else value
     return found
+
+
+# More is an error at the service.
+PAGE_SIZE = 20
+
+
+async def all_stores(calls: GeminiCaller, deadline: Deadline) -> list[FileSearchStore]:
+    """Return all stores of the account, oldest first."""
+    pages = _pages(
+        calls, lambda client, config: client.file_search_stores.list(config=config), deadline
+    )
+    return [store async for page in pages for store in page]
+
+
+async def all_documents(calls: GeminiCaller, store: str, deadline: Deadline) -> list[Document]:
+    """Return all documents of a store; raise NotFoundError when it is gone."""
+    pages = _document_pages(calls, store, deadline)
+    return [document async for page in pages for document in page]
+
+
+async def find_by_mark(
+    calls: GeminiCaller, store: str, mark: str, deadline: Deadline
+) -> Document | None:
+    """Return the document that the upload ``mark`` made, None when there is none (yet)."""
+    async for page in _document_pages(calls, store, deadline):
+        for document in page:
+            for entry in document.custom_metadata or ():
+                if entry.key == MARK and entry.string_value == mark:
+                    found: Document = document
+                    return found
+    return None
+
+
+def _document_pages(
+    calls: GeminiCaller, store: str, deadline: Deadline
+) -> AsyncIterator[list[Any]]:
+    return _pages(
+        calls,
+        lambda client, config: client.file_search_stores.documents.list(
+            parent=store, config=config
+        ),
+        deadline,
+        gone=store,
+    )
+
+
+async def _pages(
+    calls: GeminiCaller, fetch: SdkCall[Any], deadline: Deadline, *, gone: str = ""
+) -> AsyncIterator[list[Any]]:
+    page: dict[str, Any] = {"page_size": PAGE_SIZE}
+
+    async def act(client: AsyncClient, config: Any) -> Any:
+        return await fetch(client, config | page)
+
+    while True:
+        answer = await calls.ask(act, deadline, gone=gone)
+        yield answer.page
+        if not (token := answer.config.get("page_token")):
+            return
+        page["page_token"] = token

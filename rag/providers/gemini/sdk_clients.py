@@ -40,7 +40,7 @@ class AsyncClient(OneShotAsyncClient):
             return response
         if "x-goog-upload-offset" in request.headers and STATUS not in response.headers:
             await errors.APIError.raise_for_async_response(response)
-            if not _is_page(response):
+            if not response.text.lstrip().startswith("<"):
                 raise httpx2.RemoteProtocolError("a piece of an upload was not acknowledged")
         _check(response)
         return response
@@ -53,7 +53,3 @@ def _check(response: httpx2.Response) -> None:
     body = json.loads(response.text)
     if not isinstance(body, dict) or body.keys() == {"error"}:
         raise json.JSONDecodeError("This is no object.", response.text, 0)
-
-
-def _is_page(response: httpx2.Response) -> bool:
-    return response.text.lstrip().startswith("<")

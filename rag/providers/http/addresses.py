@@ -52,7 +52,7 @@ _SPECIAL = tuple(
 )
 
 
-def read_host(raw: str) -> Address | str:
+def parse_host(raw: str) -> Address | str:
     """Return the address that a url's host spells in any form, or its name in lower-case ASCII.
 
     Raises InvalidInputError for what is neither, such as a zone id or an escaped character.
@@ -114,7 +114,7 @@ class AllowedHosts:
             self._networks.append(ipaddress.ip_network(text.strip("[]"), strict=False))
         except ValueError:
             try:
-                host = read_host(text)
+                host = parse_host(text)
             except InvalidInputError:
                 raise ConfigurationError(
                     "“{entry}” among the hosts that may be fetched is no host.",

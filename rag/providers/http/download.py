@@ -16,7 +16,7 @@ from rag.stages.detect.mime_type import read_data_url
 MB = 1024**2
 
 
-class Budget:
+class ByteBudget:
     """Bytes that several files may have together; ``each`` is what one may have."""
 
     def __init__(self, total: int, each: int) -> None:
@@ -39,7 +39,7 @@ class Budget:
 class BudgetedFile(io.FileIO):
     """A new file on disk whose bytes are taken from a budget; what is cut off is given back."""
 
-    def __init__(self, path: Path, budget: Budget) -> None:
+    def __init__(self, path: Path, budget: ByteBudget) -> None:
         super().__init__(path, "w+")
         self._budget = budget
         self._n = 0
@@ -62,8 +62,14 @@ class BudgetedFile(io.FileIO):
         return kept
 
 
-def bring_url(
-    url: str, target: Path, *, name: str, budget: Budget, deadline: Deadline, allowed: Sequence[str]
+def download_url(
+    url: str,
+    target: Path,
+    *,
+    name: str,
+    budget: ByteBudget,
+    deadline: Deadline,
+    allowed: Sequence[str],
 ) -> None:
     """Write the bytes to ``target``; raise as ``guarded_download`` does.
 

@@ -29,14 +29,14 @@ _MIN_SECRET_CHARS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
+class RequestErrors:
     """Who is called as errors name it, and what must never be said about the call."""
 
     host: str
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, host: str, request: FetchRequest) -> Callee:
+    def of(cls, host: str, request: FetchRequest) -> RequestErrors:
         """Return the callee of a request, whose headers and parameters are secrets."""
         found = {one for one in _secrets(request) if len(one) >= _MIN_SECRET_CHARS}
         return cls(host, tuple(sorted(found, key=len, reverse=True)))

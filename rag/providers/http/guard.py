@@ -27,8 +27,8 @@ from rag.core.errors import (
 )
 from rag.core.sources import FetchReply, FetchRequest
 from rag.providers.http.addresses import AllowedHosts
-from rag.providers.http.failures import PLAIN_HEADERS, Callee
-from rag.providers.http.hop import REDIRECTS, Hop, next_hop, open_hop, read_url
+from rag.providers.http.failures import PLAIN_HEADERS, RequestErrors
+from rag.providers.http.hop import REDIRECTS, Hop, next_hop, open_hop, parse_url
 from rag.providers.http.sockets import Network
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 
@@ -104,7 +104,7 @@ class GuardedHttp:
         deadline: Deadline,
     ) -> FetchReply | Failure:
         for _ in range(MAX_REDIRECTS + 1):
-            callee = Callee.of(hop.url.netloc.decode("ascii"), request)
+            callee = RequestErrors.of(hop.url.netloc.decode("ascii"), request)
             try:
                 with open_hop(
                     hop, allowed=allowed, deadline=deadline, network=self._network
@@ -132,7 +132,11 @@ class GuardedHttp:
 
 
 def _read(
-    hop: Hop, response: httpx2.Response, request: FetchRequest, sink: BinaryIO, callee: Callee
+    hop: Hop,
+    response: httpx2.Response,
+    request: FetchRequest,
+    sink: BinaryIO,
+    callee: RequestErrors,
 ) -> FetchReply | Failure:
     headers = {name.lower(): value for name, value in response.headers.items()}
     codings = {one.strip().lower() for one in headers.get("content-encoding", "").split(",")}
@@ -190,7 +194,7 @@ def _first_hop(request: FetchRequest) -> Hop:
                 hint="Enter it again.",
                 name=name.encode(errors="replace").decode(),
             ) from None
-    url, host = read_url(request.url)
+    url, host = parse_url(request.url)
     has_secrets = bool(url.query or request.params or request.json is not None) or any(
         name.lower() not in PLAIN_HEADERS for name in request.headers
     )
@@ -228,7 +232,7 @@ def _excerpt(response: httpx2.Response) -> str:
     return found[:_EXCERPT_BYTES].decode("utf-8", "replace")
 
 
-def _too_large(callee: Callee, request: FetchRequest) -> LimitError:
+def _too_large(callee: RequestErrors, request: FetchRequest) -> LimitError:
     return LimitError(
         "What {host} sends is larger than {limit} bytes.",
         hint="Ask for less, or raise the limit (max_bytes).",

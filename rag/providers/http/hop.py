@@ -17,9 +17,9 @@ import httpx2
 
 from rag.core.deadline import Deadline
 from rag.core.errors import ForbiddenError, InvalidInputError, ProviderError
-from rag.providers.http.addresses import Address, AllowedHosts, read_host
-from rag.providers.http.failures import PLAIN_HEADERS, Callee
-from rag.providers.http.sockets import CONNECT_S, GuardedBackend, Network, addresses_of
+from rag.providers.http.addresses import Address, AllowedHosts, parse_host
+from rag.providers.http.failures import PLAIN_HEADERS, RequestErrors
+from rag.providers.http.sockets import CONNECT_S, GuardedBackend, Network, resolve_host
 
 READ_S = 30.0
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -44,7 +44,7 @@ class Hop:
         return self.url.port or _PORTS[self.url.scheme]
 
 
-def read_url(url: str | httpx2.URL) -> tuple[httpx2.URL, Address | str]:
+def parse_url(url: str | httpx2.URL) -> tuple[httpx2.URL, Address | str]:
     """Return a url in one spelling without its fragment, and the host that it names.
 
     Raises InvalidInputError for other schemes than http(s), for credentials in the url and for
@@ -66,7 +66,7 @@ def read_url(url: str | httpx2.URL) -> tuple[httpx2.URL, Address | str]:
             "The web address holds a user name or a password.",
             hint="Keep them in a named secret instead.",
         )
-    host = read_host(read.raw_host.decode("ascii"))
+    host = parse_host(read.raw_host.decode("ascii"))
     return read.copy_with(host=str(host), fragment=None), host
 
 
@@ -79,7 +79,7 @@ def open_hop(
     Raises ForbiddenError for an address that may not be called, CancelledError, and the errors
     of the network as they come: OSError, httpcore2's ProtocolError, httpx2's DecodingError.
     """
-    addresses = addresses_of(hop.host, hop.port, network.lookup, deadline)
+    addresses = resolve_host(hop.host, hop.port, network.lookup, deadline)
     allowed.check(hop.host, addresses)
     backend = GuardedBackend(addresses, deadline, network.dial)
     # Merging nothing would still spell the query anew, and break a signature over it.
@@ -110,14 +110,14 @@ def open_hop(
         backend.close()
 
 
-def next_hop(hop: Hop, location: str, status: int, callee: Callee) -> Hop:
+def next_hop(hop: Hop, location: str, status: int, callee: RequestErrors) -> Hop:
     """Return where a redirect leads; raise ForbiddenError rather than take secrets along.
 
     303 becomes GET, as do 301 and 302 after POST (RFC 9110, 15.4). To another origin go only
     headers that tell nothing, and neither a body nor, out of https into http, anything secret.
     """
     try:
-        url, host = read_url(hop.url.join(location))
+        url, host = parse_url(hop.url.join(location))
     except (httpx2.InvalidURL, UnicodeError):
         raise ProviderError(
             "{host} redirects to something that is no web address.",

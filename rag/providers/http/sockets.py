@@ -41,7 +41,7 @@ class Network:
     tls: ssl.SSLContext | None = None
 
 
-def addresses_of(
+def resolve_host(
     host: Address | str, port: int, lookup: Lookup, deadline: Deadline
 ) -> list[Address]:
     """Return all addresses of a host; an address is its own. Raises OSError, TimeoutError too."""

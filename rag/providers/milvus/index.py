@@ -6,16 +6,17 @@ through what the caller may see now, and scores it with the vectors and words th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rag import models
 from rag.core.errors import ConfigurationError, NotFoundError
 from rag.core.hits import Hit
 from rag.core.ports import FileFilter, IndexQuery
 from rag.models.outbox import WORDS
-from rag.providers.milvus.proposals import MAX_FILES, MOST, proposal_filter, propose
+from rag.providers.milvus.collections import VECTOR_FIELD, WORDS_FIELD, collection_name
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.db.connections import fetch_row, release_db
 from rag.providers.postgres.outbox.rows import outbox_state, recent_changes
@@ -31,6 +32,68 @@ from rag.providers.postgres.search.hybrid import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+# As many as Milvus returns at most.
+MOST = 16_384
+# More files would make the filter longer than it is worth; Postgres filters them alone.
+MAX_FILES = 10_000
+
+
+def search_candidates(
+    server: MilvusServer,
+    space_id: int,
+    numbers: NDArray[np.float32] | Mapping[int, float],
+    where: str,
+    limit: int,
+) -> list[int]:
+    """Return up to ``limit`` chunks, nearest first: by a vector, or by words' weights (space 0).
+
+    Raises NotFoundError where nothing was ever fed, ProviderError.
+    """
+    field = VECTOR_FIELD if space_id else WORDS_FIELD
+    question: Any = dict(numbers) if isinstance(numbers, Mapping) else numbers.tolist()
+    # A graph that keeps fewer in view than are asked for is refused.
+    params = {"ef": max(limit, 200)} if space_id else {}
+    found = server.read(
+        "search",
+        collection_name(space_id),
+        data=[question],
+        anns_field=field,
+        filter=where,
+        limit=limit,
+        output_fields=[],
+        search_params={"params": params},
+        consistency_level="Bounded",
+    )
+    return [int(hit["chunk_id"]) for hit in found[0]]
+
+
+def candidate_filter(query: IndexQuery, store_ids: Sequence[int]) -> str:
+    """Return what the query lets through of these stores, as Milvus reads it.
+
+    It only spares proposals that Postgres would refuse: what Milvus holds may be out of date.
+    """
+    parts = [f"store_id in {sorted(store_ids)}"]
+    open_ids = sorted(
+        target.store_id
+        for target in query.targets
+        if target.sees_restricted and target.store_id in store_ids
+    )
+    if len(open_ids) < len(store_ids):
+        rules = ["is_open == true"]
+        if query.group_ids:
+            rules.append(f"array_contains_any(groups, {sorted(query.group_ids)})")
+        if open_ids:
+            rules.append(f"store_id in {open_ids}")
+        parts.append(f"({' or '.join(rules)})")
+    if query.settings.content_types:
+        types = json.dumps(sorted(query.settings.content_types), ensure_ascii=False)
+        parts.append(f"content_type in {types}")
+    if query.files is not None and len(query.files.file_ids) <= MAX_FILES:
+        parts.append(f"file_id in {sorted(query.files.file_ids)}")
+    return " and ".join(parts)
+
 
 # More changes than these are not looked at by a search; it is behind then, and says so.
 MAX_RECENT = 5000
@@ -82,7 +145,8 @@ class MilvusIndex:
         words = _WORDS if WORDS in routes else "false"
         hits = hybrid_search(query, CandidateLegs(vectors, words, params))
         if vectors and (of_words := routes.pop(WORDS, "")):
-            routes = {space: _worse(route, of_words) for space, route in routes.items()}
+            # The longer one says what fell short.
+            routes = {space: max(route, of_words, key=len) for space, route in routes.items()}
         return hits, routes
 
     def _candidates(self, query: IndexQuery, leg: _Leg) -> tuple[list[int], str]:
@@ -90,7 +154,7 @@ class MilvusIndex:
         recent = recent_changes(leg.space_id, MAX_RECENT)
         route = "milvus behind" if len(recent) == MAX_RECENT else "milvus"
         limit = WIDER * candidates_per_leg(query)
-        where = proposal_filter(query, leg.store_ids)
+        where = candidate_filter(query, leg.store_ids)
         while True:
             release_db()
             proposed = self._proposed(leg, where, limit)
@@ -105,7 +169,7 @@ class MilvusIndex:
         if isinstance(leg.numbers, Mapping) and not leg.numbers:
             return []
         try:
-            return propose(self._server, leg.space_id, leg.numbers, where, limit)
+            return search_candidates(self._server, leg.space_id, leg.numbers, where, limit)
         except NotFoundError as error:
             # Nothing of it was fed yet, which is right while what is there still waits.
             if outbox_state().is_on:
@@ -161,8 +225,3 @@ def _vector_leg(query: IndexQuery, leg: _Leg) -> str:
 def _passing(query: IndexQuery, leg: _Leg, ids: Sequence[int]) -> int:
     statement = _PASSING.format(table=leg.table, filters=filter_conditions(query, leg.store_ids))
     return int(fetch_row(statement, {"ids": list(ids), **filter_values(query)})[0])
-
-
-def _worse(first: str, second: str) -> str:
-    """Return the longer route: it says what fell short."""
-    return max(first, second, key=len)

@@ -67,7 +67,7 @@ class MilvusServer:
 
     def watched(self, work: Callable[[], Any]) -> Any:
         """Return what ``work`` returns, which asks the server; raises as ``call`` does."""
-        pymilvus = sdk()
+        pymilvus = import_pymilvus()
         import grpc  # comes with pymilvus
 
         try:
@@ -84,7 +84,7 @@ class MilvusServer:
             if self._client is None:
                 # gRPC sends even what stays in this process through HTTP_PROXY.
                 here = {"grpc_options": {"grpc.enable_http_proxy": 0}} if self._is_lite else {}
-                self._client = sdk().MilvusClient(
+                self._client = import_pymilvus().MilvusClient(
                     self._uri, token=self._token, timeout=self._timeout_s, **here
                 )
             return self._client
@@ -112,7 +112,7 @@ class MilvusServer:
         )
 
 
-def sdk() -> Any:
+def import_pymilvus() -> Any:
     """Return pymilvus; raise ConfigurationError where it is not installed."""
     # pandas and gRPC come with it: a third of a second, and an extra.
     try:

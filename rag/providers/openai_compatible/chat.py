@@ -6,17 +6,22 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, ToolUse
-from rag.providers.openai_compatible.client import DEFAULT_URL, Endpoint, openai_failure
-from rag.providers.openai_compatible.reasoning import ThoughtFilter
-from rag.providers.openai_compatible.reply import Piece, read_piece, request_body
-from rag.providers.openai_compatible.tool_calls import CallCollector, wire_message
-from rag.providers.remote.answers import check_answer
+from rag.providers.openai_compatible.client import DEFAULT_URL, OpenAIEndpoint, openai_failure
+from rag.providers.openai_compatible.messages import (
+    ChatDelta,
+    ReasoningFilter,
+    ToolCallCollector,
+    read_delta,
+    request_body,
+    wire_message,
+)
 from rag.providers.remote.retry import Failure, RetryPolicy, await_with_retry, call_with_retry
+from rag.providers.remote.service import check_answer
 
 if TYPE_CHECKING:
     from openai import AsyncStream, OpenAIError
@@ -59,7 +64,7 @@ class OpenAICompatibleChatModel:
         self.id = f"openai_compatible:{model}"
         self._model = model
         self._options = options or ChatOptions()
-        self._endpoint = Endpoint.checked(base_url, api_key)
+        self._endpoint = OpenAIEndpoint.checked(base_url, api_key)
         self._service = self._endpoint.service(model)
         # OpenAI itself takes the new name for all models; others know only the old one.
         is_openai = self._endpoint.base_url == DEFAULT_URL
@@ -70,16 +75,17 @@ class OpenAICompatibleChatModel:
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return the whole answer; raise ProviderError or ProviderTimeoutError."""
         answer = call_with_retry(
-            self._policy(request), lambda left_s: self._complete(request, left_s)
+            self._options.retry.within(request.timeout_s),
+            lambda left_s: self._complete(request, left_s),
         )
         try:
             body = json.loads(answer)
-            piece = read_piece(body)
+            piece = read_delta(body)
         except (ValueError, AttributeError):
             raise self._service.unreadable(answer).error from None
-        asked = CallCollector()
+        asked = ToolCallCollector()
         asked.feed(piece.tool_calls)
-        thoughts = ThoughtFilter(is_thinking=self._options.is_thinking_first)
+        thoughts = ReasoningFilter(is_thinking=self._options.is_thinking_first)
         text = thoughts.feed(piece.text) + thoughts.end()
         calls = asked.calls()
         if not calls:
@@ -92,11 +98,12 @@ class OpenAICompatibleChatModel:
         Closing or cancelling the iteration closes the connection, so that the server stops.
         """
         stream = await await_with_retry(
-            self._policy(request), lambda left_s: self._open(request, left_s)
+            self._options.retry.within(request.timeout_s),
+            lambda left_s: self._open(request, left_s),
         )
         try:
-            thoughts = ThoughtFilter(is_thinking=self._options.is_thinking_first)
-            heard, asked = Piece(), CallCollector()
+            thoughts = ReasoningFilter(is_thinking=self._options.is_thinking_first)
+            heard, asked = ChatDelta(), ToolCallCollector()
             is_answered = False
             while (piece := await self._next(stream, request.timeout_s)) is not None:
                 text = thoughts.feed(piece.text)
@@ -113,10 +120,6 @@ class OpenAICompatibleChatModel:
             yield self._reply(rest, heard, calls)
         finally:
             await stream.close()
-
-    def _policy(self, request: ChatRequest) -> RetryPolicy:
-        retry = self._options.retry
-        return replace(retry, deadline_s=min(retry.deadline_s, request.timeout_s))
 
     def _arguments(self, request: ChatRequest, timeout_s: float) -> dict[str, Any]:
         # All in extra_body: what one server knows, the SDK's own parameters do not.
@@ -164,7 +167,7 @@ class OpenAICompatibleChatModel:
             return self._service.unreadable(f"{kind} in place of a stream")
         return stream
 
-    async def _next(self, stream: AsyncStream[Any], timeout_s: float) -> Piece | None:
+    async def _next(self, stream: AsyncStream[Any], timeout_s: float) -> ChatDelta | None:
         # Heavy SDK, only where a model is called.
         import openai
 
@@ -173,7 +176,7 @@ class OpenAICompatibleChatModel:
             async with asyncio.timeout(timeout_s):
                 chunk = await anext(stream)
             # What servers send in another shape is read all the same.
-            return read_piece(chunk.to_dict(warnings=False))
+            return read_delta(chunk.to_dict(warnings=False))
         except StopAsyncIteration:
             return None
         except TimeoutError:
@@ -196,7 +199,7 @@ class OpenAICompatibleChatModel:
             return Failure(failure.error, is_transient=True, retry_after_s=0.0)
         return failure
 
-    def _reply(self, text: str, piece: Piece, calls: tuple[ToolUse, ...]) -> ChatReply:
+    def _reply(self, text: str, piece: ChatDelta, calls: tuple[ToolUse, ...]) -> ChatReply:
         return ChatReply(
             text,
             model=self.id,
@@ -207,9 +210,9 @@ class OpenAICompatibleChatModel:
         )
 
 
-def _joined(heard: Piece, piece: Piece) -> Piece:
+def _joined(heard: ChatDelta, piece: ChatDelta) -> ChatDelta:
     """Return all that was said so far besides the text, which has been passed on."""
-    return Piece(
+    return ChatDelta(
         refusal=heard.refusal + piece.refusal,
         finish_reason=piece.finish_reason or heard.finish_reason,
         input_tokens=heard.input_tokens if piece.input_tokens is None else piece.input_tokens,

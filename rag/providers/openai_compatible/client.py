@@ -23,14 +23,14 @@ PASTED_ENDINGS = ("/embeddings", "/chat/completions", "/completions", "/response
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class OpenAIEndpoint:
     """Where a server listens and the key it wants; a server of one's own may want none."""
 
     base_url: str = ""
     api_key: str = field(default="", repr=False)
 
     @classmethod
-    def checked(cls, base_url: str, api_key: str) -> Endpoint:
+    def checked(cls, base_url: str, api_key: str) -> OpenAIEndpoint:
         """Return the endpoint; raise ConfigurationError naming the setting that is wrong."""
         url = base_url.strip().rstrip("/")
         key = check_key(api_key, KEY_SETTING)
@@ -111,7 +111,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 @lru_cache(maxsize=16)
-def _clients_of(pid: int, endpoint: Endpoint) -> tuple[OpenAI, AsyncOpenAI]:
+def _clients_of(pid: int, endpoint: OpenAIEndpoint) -> tuple[OpenAI, AsyncOpenAI]:
     # Heavy SDK: 0.5 s and 49 MB, only where a model is called.
     import httpx2
     import openai

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.ports import Tokenizer
 from rag.core.token_counter import TokenCounter, current_token_counter
 from rag.providers.bpe import BpeTokenizer
-from rag.providers.openai_compatible.client import Endpoint, openai_failure
-from rag.providers.remote.batches import Batches, BatchLimits
+from rag.providers.openai_compatible.client import OpenAIEndpoint, openai_failure
+from rag.providers.remote.batches import BatchLimits, EmbeddingBatcher, unit_vectors
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
-from rag.providers.remote.vectors import unit_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +71,12 @@ class OpenAICompatibleEmbedder:
         self.version = _version(self._options)
         self.tokenizer: Tokenizer = BpeTokenizer()
         self._model = model
-        self._endpoint = Endpoint.checked(base_url, api_key)
+        self._endpoint = OpenAIEndpoint.checked(base_url, api_key)
         self._service = self._endpoint.service(model)
         prefixes = [self._options.query_prefix, self._options.passage_prefix]
         n_prefix = max(self.tokenizer.count(prefix) for prefix in prefixes) if any(prefixes) else 0
         self.max_tokens = self._options.max_tokens - n_prefix
-        self._batches = Batches(self._options.limits, self.tokenizer, self.max_tokens)
+        self._batches = EmbeddingBatcher(self._options.limits, self.tokenizer, self.max_tokens)
         self.dim = dim or asked or 0
         self.dim = self.dim or len(self.embed_query("size"))
 
@@ -95,8 +94,7 @@ class OpenAICompatibleEmbedder:
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return float32 [dim] for a question; somebody waits, so all tries share one timeout."""
         options, tally = self._options, current_token_counter()
-        wait_s = min(options.retry.deadline_s, options.timeout_s)
-        retry = replace(options.retry, deadline_s=wait_s)
+        retry = options.retry.within(options.timeout_s)
         rows = self._batches.embed(
             [text],
             lambda part: self._embed(part, options.query_body, retry, tally),

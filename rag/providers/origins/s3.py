@@ -147,8 +147,7 @@ def _client(tries: int) -> Any:
         from botocore.config import Config
     except ImportError as error:
         raise ConfigurationError(
-            "Object stores need the package boto3.",
-            hint="Install it: see requirements-extras.txt.",
+            "Object stores need the package boto3.", hint="Install it: see requirements-extras.txt."
         ) from error
     endpoint = values.s3_endpoint or None
     session = boto3.session.Session(

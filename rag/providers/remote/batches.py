@@ -1,7 +1,9 @@
-"""Batching of texts for embedding services."""
+"""Batching of texts for embedding services, and their vectors decoded to unit length."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import os
 import re
@@ -13,13 +15,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.core.errors import InvalidInputError
+from rag.core.errors import InvalidInputError, ProviderError
 from rag.core.ports import Tokenizer
+from rag.providers.remote.service import RemoteService
 
 # JSON cannot carry half of a surrogate pair; servers in C cut a text at NUL.
 UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 
-type_request = Callable[[list[str]], NDArray[np.float32]]
+EmbedBatch = Callable[[list[str]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def sendable_text(text: str) -> str:
     return sent
 
 
-class Batches:
+class EmbeddingBatcher:
     """Splits texts by the limits and sends the parts on a few threads of this process.
 
     A text of more than ``text_tokens`` is sent in windows, whose vectors are averaged: services
@@ -55,7 +58,7 @@ class Batches:
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def embed(
-        self, texts: Sequence[str], request: type_request, *, prefix: str = ""
+        self, texts: Sequence[str], request: EmbedBatch, *, prefix: str = ""
     ) -> NDArray[np.float32]:
         """Return a row of ``request`` for each text, in order; there must be a text.
 
@@ -75,7 +78,7 @@ class Batches:
         windows = [text[a:b] for a, b in pairwise([0, *starts, len(text)])]
         return [window for window in windows if window.strip()]
 
-    def _send(self, texts: Sequence[str], request: type_request) -> NDArray[np.float32]:
+    def _send(self, texts: Sequence[str], request: EmbedBatch) -> NDArray[np.float32]:
         parts = [list(texts)] if len(texts) == 1 else list(self._split(texts))
         if len(parts) == 1:
             return request(parts[0])
@@ -120,3 +123,48 @@ def _averaged(rows: NDArray[np.float32], cut: Sequence[Sequence[str]]) -> NDArra
     sums[whole] = rows[firsts[whole]]
     sums[~whole] /= np.linalg.norm(sums[~whole], axis=1, keepdims=True)
     return sums
+
+
+def unit_vectors(service: RemoteService, rows: Sequence[object], dim: int) -> NDArray[np.float32]:
+    """Return float32 [n, dim], L2-normalised; raise ProviderError for anything else.
+
+    A row is a list of numbers or base64 of little-endian float32; ``dim`` 0 takes any one size.
+    """
+    decoded = [_decode(service, row) for row in rows]
+    wanted = dim or len(decoded[0])
+    for row in decoded:
+        if len(row) != wanted:
+            raise ProviderError(
+                "The model {model} makes vectors of {found} numbers, but {wanted} are expected.",
+                hint="Set RAG_EMBEDDING_DIM to {found}, or choose the model that the store uses.",
+                model=service.model,
+                found=len(row),
+                wanted=wanted,
+            )
+    matrix = np.stack(decoded)
+    largest = np.abs(matrix).max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all() or not (largest > 0).all():
+        raise ProviderError(
+            "The model {model} made a vector that is zero or not finite.",
+            hint="Check the model at {service}.",
+            model=service.model,
+            service=service.name,
+        )
+    # Scaled first: squares of very large or small numbers leave the range.
+    matrix /= largest
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix.astype(np.float32)
+
+
+def _decode(service: RemoteService, row: object) -> NDArray[np.float64]:
+    try:
+        if isinstance(row, str):
+            raw = base64.b64decode(row, validate=True)
+            decoded = np.frombuffer(raw, dtype="<f4").astype(np.float64)
+        else:
+            decoded = np.asarray(row, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, binascii.Error):
+        raise service.unreadable("a vector that is no list of numbers").error from None
+    if decoded.ndim != 1 or not len(decoded):
+        raise service.unreadable("a vector that is no list of numbers").error
+    return decoded

@@ -10,7 +10,7 @@ import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -27,6 +27,10 @@ class RetryPolicy:
     first_wait_s: float = 0.5
     max_wait_s: float = 20.0
     deadline_s: float = 180.0
+
+    def within(self, timeout_s: float) -> RetryPolicy:
+        """Return the policy whose tries end within ``timeout_s``, too."""
+        return replace(self, deadline_s=min(self.deadline_s, timeout_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Remote service errors: statuses and bodies as our errors, cleaned of secrets.
+"""Remote service errors: statuses, bodies and empty answers as our errors, cleaned of secrets.
 
 Whatever a server says passes ``clean`` first: servers quote keys and send whole web pages.
 """
@@ -13,6 +13,7 @@ from rag.providers.remote.retry import Failure
 
 TRANSIENT = frozenset({408, 429})
 MAX_REASON_CHARS = 300
+_ENDS = (".", "!", "?", "。", "！", "？")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,15 @@ class RemoteService:
 
     def refused(self, status: int, reason: object, retry_after_s: float | None = None) -> Failure:
         """Return the failure of an HTTP status other than 200."""
-        message, hint = _sentences(status)
+        (message, hint), words = _sentences(status), self.clean(reason)
         error = ProviderError(
             message,
             hint=hint,
             service=self.name,
             model=self.model,
             status=status,
-            reason=_ended(self.clean(reason)),
+            # Another sentence follows it.
+            reason=words if words.endswith(_ENDS) else f"{words}.",
             key_setting=self.key_setting,
             url_setting=self.url_setting,
         )
@@ -112,11 +114,6 @@ def check_key(key: str, setting: str) -> str:
     return key
 
 
-def _ended(sentence: str) -> str:
-    # Another follows it.
-    return sentence if sentence.endswith((".", "!", "?", "。", "！", "？")) else f"{sentence}."
-
-
 def _sentences(status: int) -> tuple[str, str]:
     if status in (401, 403):
         return (
@@ -143,4 +140,41 @@ def _sentences(status: int) -> tuple[str, str]:
     return (
         "{service} refused the request (HTTP {status}): {reason}",
         "Check the model {model} and its options.",
+    )
+
+
+def check_answer(
+    service: RemoteService, text: str, finish_reason: str, *, refusal: str = ""
+) -> None:
+    """Raise ProviderError saying why there is no text in a finished answer.
+
+    Reasons are the words stop, length and content_filter, whatever the vendor calls them.
+    """
+    if text.strip():
+        return
+    if refusal:
+        raise ProviderError(
+            "The model {model} refused to answer: {reason}",
+            hint="Ask in other words, or choose another model.",
+            model=service.model,
+            reason=service.clean(refusal),
+        )
+    if finish_reason == "length":
+        raise ProviderError(
+            "The model {model} used up its tokens before the first word of the answer.",
+            hint="Raise max_tokens, or lower the thinking budget or reasoning effort.",
+            model=service.model,
+        )
+    if finish_reason == "content_filter":
+        raise ProviderError(
+            "A content filter of {service} held back the answer of {model}.",
+            hint="Ask in other words, or choose another model.",
+            service=service.name,
+            model=service.model,
+        )
+    raise ProviderError(
+        "The model {model} gave an empty answer (it stopped with “{reason}”).",
+        hint="Try again, or choose another model.",
+        model=service.model,
+        reason=finish_reason or "no reason",
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag.core.documents import PageImage
-from rag.core.errors import DocumentError, RAGError
+from rag.core.errors import DocumentError
 from rag.providers.sandbox.process import child_folder, run_child
 
 _log = logging.getLogger(__name__)
@@ -45,8 +45,7 @@ class PageRenderer:
                 )
             facts = json.loads((folder / "facts").read_text(encoding="utf-8"))
             if "error" in facts:
-                root = RAGError.from_dict(facts["error"])
-                raise DocumentError(root.message, hint=root.hint, **root.params)
+                raise DocumentError.from_dict(facts["error"])
             boxes = tuple(tuple(box) for box in facts["boxes"])
             png = (folder / "png").read_bytes()
         return PageImage(png, facts["width"], facts["height"], boxes)

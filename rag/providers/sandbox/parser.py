@@ -15,7 +15,7 @@ from tempfile import gettempdir
 from typing import Any
 
 from rag.core.documents import Block, Notice, Page, ParsedDocument
-from rag.core.errors import ConfigurationError, DocumentError, RAGError
+from rag.core.errors import ConfigurationError, DocumentError
 from rag.providers.sandbox.parse_child import DISK_FULL, OUT_OF_MEMORY
 from rag.providers.sandbox.process import child_folder, run_child
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class IsolatedParser:
+class SandboxedParser:
     """The parser port: a spawned process per file with limits on memory, CPU and time."""
 
     memory_bytes: int = 1536 * 1024**2
@@ -101,8 +101,7 @@ def _tail(path: Path) -> str:
 def _read(folder: Path) -> ParsedDocument:
     facts = json.loads((folder / "facts").read_text(encoding="utf-8"))
     if "error" in facts:
-        root = RAGError.from_dict(facts["error"])
-        raise DocumentError(root.message, hint=root.hint, **root.params)
+        raise DocumentError.from_dict(facts["error"])
     with (folder / "text").open(encoding="utf-8", newline="") as file:
         text = file.read()
     return ParsedDocument(

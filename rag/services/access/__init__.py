@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from rag.services.access.api_keys import (
+    Caller,
     authenticate_key,
+    caller_for_user,
     create_key,
     is_live_key,
     revoke_key,
+    scope_of,
     validate_key,
 )
 from rag.services.access.audit import install_actor_wrapper, purge_audit
-from rag.services.access.callers import Caller, caller_for_user, scope_of
 from rag.services.access.rate_limits import (
     RateLimit,
     count_failed_call,

@@ -33,7 +33,7 @@ from rag.core.errors import (
 from rag.core.file_search import InlineFile
 from rag.core.hits import Hit
 from rag.core.rag_node import FileRef
-from rag.providers.http.download import MB, Budget, bring_url
+from rag.providers.http.download import MB, ByteBudget, download_url
 from rag.providers.postgres.db.connections import release_db
 from rag.services.answers.attached_files import file_context
 from rag.stages.detect.mime_type import sniff_media
@@ -101,7 +101,7 @@ def fetch_files(
         )
     places = [_place(ref, scope, hosts) for ref in refs]
     release_db()
-    budget = Budget(conf().files_total_mb * 1024**2, conf().max_file_bytes)
+    budget = ByteBudget(conf().files_total_mb * 1024**2, conf().max_file_bytes)
     with (
         TemporaryDirectory(prefix="citable-files-") as folder,
         ThreadPoolExecutor(N_AT_ONCE, "fetch") as pool,
@@ -127,20 +127,20 @@ def _place(ref: FileRef, scope: Scope, hosts: Sequence[str]) -> _Place:
         return _Place(ref, own_file_path(ref.url, scope, hosts))
 
 
-def _fetch(place: _Place, target: Path, budget: Budget, deadline: Deadline) -> InlineFile:
+def _fetch(place: _Place, target: Path, budget: ByteBudget, deadline: Deadline) -> InlineFile:
     deadline.check()
     path = _brought(place, target, budget, deadline)
     _, mime_type = sniff_media(path, place.ref.name)
     return InlineFile(place.ref.name, path, mime_type)
 
 
-def _brought(place: _Place, target: Path, budget: Budget, deadline: Deadline) -> Path:
+def _brought(place: _Place, target: Path, budget: ByteBudget, deadline: Deadline) -> Path:
     """Return where the file lies: our own where it is stored, any other at ``target`` now."""
     if place.path is not None:
         budget.take(place.path.stat().st_size)
         return place.path
     ref, allowed = place.ref, conf().fetch_hosts
-    bring_url(ref.url, target, name=ref.name, budget=budget, deadline=deadline, allowed=allowed)
+    download_url(ref.url, target, name=ref.name, budget=budget, deadline=deadline, allowed=allowed)
     return target
 
 
@@ -174,7 +174,7 @@ def fetch_page(
     place = _Place(FileRef(name, url), own_file_path(url, scope, ()))
     release_db()
     with TemporaryDirectory(prefix="citable-page-") as folder:
-        budget = Budget(MAX_MB * MB, MAX_MB * MB)
+        budget = ByteBudget(MAX_MB * MB, MAX_MB * MB)
         path = _brought(place, Path(folder) / "page", budget, deadline)
         files = [InlineFile(name, path, "")]
         context = file_context(question=question, files=files, deadline=deadline)

@@ -9,6 +9,5 @@ from rag.services.chunks.conflicts import (
     move_conflict,
     neighbour_chunk,
 )
-from rag.services.chunks.edit import edit_chunk, restore_revision
+from rag.services.chunks.edit import chunk_revisions, edit_chunk, restore_revision
 from rag.services.chunks.find import find_chunks, find_first_chunks, find_passages
-from rag.services.chunks.revisions import chunk_revisions

@@ -11,17 +11,12 @@ from django.db.models import Max
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
+from rag.core.errors import InvalidInputError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.db.locks import lock_file
 from rag.providers.postgres.write.purge import purge_chunk_traces
 from rag.services.index import mark_dirty, refresh_statistics
-from rag.services.ingest import (
-    EmbeddedText,
-    clean_chunk_text,
-    embed_chunk_text,
-    index_chunk_text,
-)
+from rag.services.ingest import EmbeddedText, clean_chunk_text, embed_chunk_text, index_chunk_text
 
 
 def add_chunk(
@@ -34,7 +29,11 @@ def add_chunk(
     a transaction.
     """
     clean = clean_chunk_text(text)
-    file = _editable_file(scope, file_id)
+    files = models.File.objects.light().select_related("store").readable(scope)
+    file = files.filter(pk=file_id).first()
+    if file is None:
+        raise NotFoundError("There is no file {id}.", id=file_id)
+    file.require_editable(scope)
     release_db()
     written = embed_chunk_text(store=file.store, text=clean)
     with transaction.atomic():
@@ -97,16 +96,6 @@ def delete_chunks(*, scope: Scope, chunk_ids: Sequence[int], by: Any) -> int:
     for store_id in sorted({store_id for _, store_id in held}):
         transaction.on_commit(partial(refresh_statistics, store_id=store_id))
     return n_deleted
-
-
-def _editable_file(scope: Scope, file_id: int) -> models.File:
-    files = models.File.objects.light().select_related("store").readable(scope)
-    file = files.filter(pk=file_id).first()
-    if file is None:
-        raise NotFoundError("There is no file {id}.", id=file_id)
-    if not models.File.objects.editable(scope).filter(pk=file_id).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=file.name)
-    return file
 
 
 def _position_after(file: models.File, after: int | None) -> dict[str, Any]:

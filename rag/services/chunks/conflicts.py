@@ -8,7 +8,7 @@ from django.db import transaction
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.db.locks import lock_file
 from rag.services.chunks.add import delete_chunks, new_chunk
@@ -35,7 +35,8 @@ def keep_conflict(*, scope: Scope, conflict_id: int, by: Any) -> models.Chunk:
     written = embed_chunk_text(store=chunk.store, text=chunk.text)
     with transaction.atomic():
         file = lock_file(file_id=conflict.file_id, store_id=chunk.store_id)
-        _claim(conflict_id)
+        if not models.ChunkConflict.objects.filter(pk=conflict_id).delete()[0]:
+            raise ConflictError("Somebody else has decided this meanwhile.")
         near = neighbour_chunk(conflict=conflict)
         pages = near.page_last if near else None
         position = {
@@ -97,17 +98,9 @@ def _editable_conflict(scope: Scope, conflict_id: int) -> models.ChunkConflict:
     rows = models.ChunkConflict.objects.select_related("chunk__store", "file").defer(
         "file__canonical_text", "file__pages", "file__blocks"
     )
-    conflict = rows.filter(pk=conflict_id).first()
-    files = (
-        models.File.objects.filter(pk=conflict.file_id) if conflict else models.File.objects.none()
-    )
-    if conflict is None or not files.readable(scope).exists():
+    readable = models.File.objects.readable(scope)
+    conflict = rows.filter(pk=conflict_id, file__in=readable.values("pk")).first()
+    if conflict is None:
         raise NotFoundError("There is no conflict {id}.", id=conflict_id)
-    if not files.editable(scope).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=conflict.file.name)
+    conflict.file.require_editable(scope)
     return conflict
-
-
-def _claim(conflict_id: int) -> None:
-    if not models.ChunkConflict.objects.filter(pk=conflict_id).delete()[0]:
-        raise ConflictError("Somebody else has decided this meanwhile.")

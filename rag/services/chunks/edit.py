@@ -1,26 +1,24 @@
 """Edit a chunk with optimistic locking: new text, embedded and indexed in one transaction.
 
-Searches find the new text at commit and never the old one; citations of the old one still open.
+Searches find the new text at commit and never the old one; citations of the old one still open,
+and earlier revisions can be listed and restored.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ConflictError, ForbiddenError, NotFoundError
+from rag.core.errors import ConflictError, NotFoundError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.db.locks import lock_file
 from rag.services.index import mark_dirty, refresh_statistics
-from rag.services.ingest import (
-    EmbeddedText,
-    clean_chunk_text,
-    embed_chunk_text,
-    index_chunk_text,
-)
+from rag.services.ingest import EmbeddedText, clean_chunk_text, embed_chunk_text, index_chunk_text
 
 _KEPT = ("text", "char_start", "char_end", "page_first", "page_last", "file_revision")
 _WRITTEN = ("text", "revision", "token_count", "origin", "edited_by")
@@ -36,8 +34,7 @@ def editable_chunk(*, scope: Scope, chunk_id: int) -> models.Chunk:
     chunk = chunks.filter(pk=chunk_id).first()
     if chunk is None:
         raise NotFoundError("There is no chunk {id}.", id=chunk_id)
-    if not models.Chunk.objects.editable(scope).filter(pk=chunk_id).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=chunk.file.name)
+    chunk.file.require_editable(scope)
     return chunk
 
 
@@ -88,7 +85,10 @@ def edit_chunk(
     written = embed_chunk_text(store=chunk.store, text=clean, context=chunk.context)
     with transaction.atomic():
         row = lock_chunk(chunk=chunk, expected_revision=expected_revision)
-        _keep_revision(row, by)
+        kept = {name: getattr(row, name) for name in _KEPT}
+        models.ChunkRevision.objects.create(
+            chunk=row, revision=row.revision, replaced_by=by, **kept
+        )
         _rewrite(row, written, by)
         index_chunk_text(chunk=row, written=written)
         mark_dirty(file_id=row.file_id)
@@ -108,17 +108,8 @@ def restore_revision(
     if before is None:
         raise NotFoundError("The chunk has no revision {revision}.", revision=revision)
     return edit_chunk(
-        scope=scope,
-        chunk_id=chunk_id,
-        text=before.text,
-        by=by,
-        expected_revision=expected_revision,
+        scope=scope, chunk_id=chunk_id, text=before.text, by=by, expected_revision=expected_revision
     )
-
-
-def _keep_revision(row: models.Chunk, by: Any) -> None:
-    kept = {name: getattr(row, name) for name in _KEPT}
-    models.ChunkRevision.objects.create(chunk=row, revision=row.revision, replaced_by=by, **kept)
 
 
 def _rewrite(row: models.Chunk, written: EmbeddedText, by: Any) -> None:
@@ -130,3 +121,34 @@ def _rewrite(row: models.Chunk, written: EmbeddedText, by: Any) -> None:
         is_parsed = written.sha256 == row.sha256
         row.origin = origins.PARSED if is_parsed else origins.EDITED
     row.save(update_fields=_WRITTEN)
+
+
+MAX_REVISIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A text that a chunk had, and who replaced it when; nobody has the present one."""
+
+    revision: int
+    text: str
+    replaced_by: str = ""
+    replaced_at: datetime | None = None
+
+
+def chunk_revisions(*, scope: Scope, chunk_id: int) -> list[Revision]:
+    """Return the chunk's texts, the present one first, at most 200 before it.
+
+    Raises NotFoundError to who may not read the chunk.
+    """
+    chunk = models.Chunk.objects.readable(scope).filter(pk=chunk_id).first()
+    if chunk is None:
+        raise NotFoundError("There is no chunk {id}.", id=chunk_id)
+    before = models.ChunkRevision.objects.filter(chunk=chunk).select_related("replaced_by")
+    return [
+        Revision(chunk.revision, chunk.text),
+        *(
+            Revision(one.revision, one.text, str(one.replaced_by or ""), one.replaced_at)
+            for one in before.order_by("-revision")[:MAX_REVISIONS]
+        ),
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
@@ -20,7 +21,7 @@ from rag.providers.postgres.search.term_lookup import (
     find_chunks_by_terms,
     find_chunks_in_order,
 )
-from rag.stages.text.normalize import NormalizedText, normalize_quote
+from rag.stages.text.normalize import NormalizedText, normalize_quote, occurrences
 from rag.stages.text.terms import index_terms, query_terms
 
 Chunks = QuerySet[models.Chunk]
@@ -147,13 +148,9 @@ def _span_of(
     text: str, words: str, near: int, folded: Callable[[], NormalizedText]
 ) -> tuple[int, int] | None:
     """Return where ``words`` stand in the text, the place nearest to ``near`` of several."""
-    places: list[int] = []
-    at = text.find(words) if words else -1
-    while at >= 0 and len(places) < MAX_PLACES:
-        places.append(at)
-        at = text.find(words, at + 1)
-    if places:
-        start = min(places, key=lambda span: abs(span - near))
+    places = islice(occurrences(text, words), MAX_PLACES)
+    start = min(places, key=lambda at: abs(at - near), default=None)
+    if start is not None:
         return start, start + len(words)
     wanted = normalize_quote(words).text
     at = folded().text.find(wanted) if wanted else -1

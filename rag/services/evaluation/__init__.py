@@ -20,10 +20,11 @@ from rag.services.evaluation.golden_questions import (
     set_targets,
 )
 from rag.services.evaluation.hit_test import HitTest, run_hit_test
-from rag.services.evaluation.jobs import (
+from rag.services.evaluation.runs import (
     cancel_evaluation,
+    evaluate_store,
+    evaluation_search,
     fail_evaluation,
     run_evaluation_job,
     start_evaluation,
 )
-from rag.services.evaluation.runs import evaluate_store

@@ -14,8 +14,9 @@ from rag.core.access import Scope
 from rag.core.ports import ChatModel
 from rag.core.types import Citation, RetrievalSettings
 from rag.services.answers import answer_hits
-from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
-from rag.services.search import override_space, retrieve
+from rag.services.evaluation.golden_questions import ExpectedTarget, expected_targets
+from rag.services.evaluation.runs import evaluation_search
+from rag.services.search import override_space
 from rag.services.wiring.registry import chat_for
 
 
@@ -52,13 +53,7 @@ def _answer_question(
     chat: ChatModel, run: models.EvaluationRun, query: str, expected: Sequence[ExpectedTarget]
 ) -> dict[str, Any]:
     settings = RetrievalSettings.from_dict(run.settings)
-    found = retrieve(
-        query=query,
-        scope=Scope.operator(),
-        stores=[run.store],
-        settings=settings,
-        purpose="evaluation",
-    )
+    found = evaluation_search(query=query, store=run.store, settings=settings)
     answer = answer_hits(result=found, settings=settings, store=run.store, chat=chat)
     citations = answer.citations
     return {

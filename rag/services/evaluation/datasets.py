@@ -18,7 +18,6 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from rag import models
-from rag.core.access import Scope
 from rag.core.documents import Chunk, Page
 from rag.core.errors import ConflictError, InvalidInputError, UnknownNameError
 from rag.core.hits import Hit
@@ -26,9 +25,9 @@ from rag.core.ports import Embedder
 from rag.evals.datasets import Dataset, read_dataset
 from rag.evals.metrics import score_rankings
 from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chunks
+from rag.services.evaluation.runs import evaluation_search
 from rag.services.index import build_pending_indexes
 from rag.services.ingest import chunk_digest, indexed_text
-from rag.services.search import retrieve
 from rag.services.stores import create_store, delete_store
 from rag.services.wiring import registry as wiring
 from rag.stages.text.terms import VERSION
@@ -43,7 +42,11 @@ PAGE_BREAK = "\f"
 BATCH = 64
 MODES = {"vector": "semantic", "bm25": "keyword", "hybrid": "hybrid"}
 TOP_K = 10
+# Hears a stage, “embedding” or “searching”, how much more of it is done, and its total.
 Progress = Callable[[str, int, int], None]
+
+
+def _silent(stage: str, n: int, total: int) -> None: ...
 
 
 def add_corpus_file(
@@ -105,11 +108,10 @@ def ensure_corpus_store(
 ) -> models.Store:
     """Return the store “eval <corpus>” holding ``documents`` by the configured model and terms.
 
-    With an ``embedding_model`` it is that one's own, “eval <corpus> <model>”.
-
-    ``on_embedded`` hears how many more documents are embedded; never called when the store of
-    an earlier run will do. Page n of its file is the n-th document. Raises ConflictError when a
-    store of that name was made by somebody else.
+    With an ``embedding_model`` it is that one's own, “eval <corpus> <model>”. ``on_embedded``
+    hears how many more documents are embedded; never called when the store of an earlier run will
+    do. Page n of its file is the n-th document. Raises ConflictError when a store of that name was
+    made by somebody else.
     """
     if not documents:
         raise InvalidInputError("The corpus has no documents with text.")
@@ -164,12 +166,6 @@ def _embed(
         vectors.extend(embedder.embed_passages(batch))
         on_embedded(len(batch))
     return vectors
-
-
-"""Hears a stage, “embedding” or “searching”, how much more of it is done, and its total."""
-
-
-def _silent(stage: str, n: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +246,7 @@ def evaluate_dataset(*, dataset: Dataset, mode: str, on_progress: Progress = _si
     rankings: dict[str, list[str]] = {}
     times: list[float] = []
     for key, query in dataset.queries.items():
-        result = retrieve(
-            query=query,
-            scope=Scope.operator(),
-            stores=[store],
-            settings=settings,
-            purpose="evaluation",
-        )
+        result = evaluation_search(query=query, store=store, settings=settings)
         rankings[key] = rank_documents(ids, dataset.judgements.get(key, {}), result.hits)
         times.append(result.timings_ms["sql"])
         on_progress("searching", 1, len(dataset.queries))

@@ -61,12 +61,7 @@ def _lines(question: models.GoldenQuestion) -> Iterator[str]:
         target = (
             ("", "", "", "")
             if one is None
-            else (
-                one.grade,
-                one.file.name,
-                one.chunk.text if one.chunk else "",
-                one.chunk_id or "",
-            )
+            else (one.grade, one.file.name, one.chunk.text if one.chunk else "", one.chunk_id or "")
         )
         yield _line((question.query, *target, *cells))
 

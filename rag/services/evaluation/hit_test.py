@@ -8,12 +8,8 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.answers import ContextBuilder
-from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets
-from rag.services.search import (
-    filter_by_threshold,
-    retrieve,
-    validated_query,
-)
+from rag.services.evaluation.golden_questions import ExpectedTarget, expected_targets
+from rag.services.search import filter_by_threshold, retrieve, validated_query
 from rag.stages.prompting.context import Context
 
 

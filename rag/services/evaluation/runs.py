@@ -1,4 +1,4 @@
-"""Evaluation runs: ask a store's golden questions, score the rankings, and save the results.
+"""Evaluation runs and their jobs: ask a store's golden questions, score the rankings, save.
 
 Every question goes through the search that everybody uses, by the settings that everybody has.
 """
@@ -10,14 +10,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import F
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import CancelledError, InvalidInputError
-from rag.core.types import RetrievalSettings
+from rag.core.errors import CancelledError, InvalidInputError, RAGError
+from rag.core.types import RetrievalSettings, SearchResult
 from rag.evals.metrics import mean_scores, score_each
-from rag.services.evaluation.golden_targets import ExpectedTarget, expected_targets, rank_targets
+from rag.providers.procrastinate_queue import defer
+from rag.services.evaluation.golden_questions import (
+    ExpectedTarget,
+    check_editable,
+    expected_targets,
+    rank_targets,
+)
 from rag.services.search import override_space, retrieve
 
 States = models.EvaluationRun.State
@@ -72,6 +79,16 @@ def save_results(
 OnResult = Callable[[QuestionResult], None]
 
 
+def evaluation_search(
+    *, query: str, store: models.Store, settings: RetrievalSettings
+) -> SearchResult:
+    """Ask one store as an operator; nothing is logged as somebody's query."""
+    scope = Scope.operator()
+    return retrieve(
+        query=query, scope=scope, stores=[store], settings=settings, purpose="evaluation"
+    )
+
+
 def evaluate_store(
     *,
     store: models.Store,
@@ -122,24 +139,103 @@ def run_evaluation(
             wanted = [one for one in expected.get(question.pk, ()) if not one.is_lost]
             if not wanted:
                 continue
-            hits = retrieve(
-                query=question.query,
-                scope=Scope.operator(),
-                stores=[store],
-                settings=deep,
-                purpose="evaluation",
-            ).hits
+            hits = evaluation_search(query=question.query, store=store, settings=deep).hits
             found = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
             results.append(QuestionResult(question, wanted, rank_targets(wanted, hits), found))
             on_result(results[-1])
     if not results:
-        raise InvalidInputError(
-            "The store “{name}” has no golden question that expects something.",
-            hint="Write some, or import them as CSV.",
-            name=store.name,
-        )
+        raise _no_questions(store)
     run.model = models.EmbeddingSpace.objects.get(pk=run.space_id or store.live_space_id).model
     run.n_questions = run.n_done = len(results)
     run.n_lost = sum(one.is_lost for rows in expected.values() for one in rows)
     run.took_ms = round((time.perf_counter() - started) * 1e3, 1)
     return save_results(run=run, results=results)
+
+
+def start_evaluation(
+    *,
+    scope: Scope,
+    store: models.Store,
+    settings: RetrievalSettings | None = None,
+    facts: dict[str, Any] | None = None,
+) -> models.EvaluationRun:
+    """Queue the store's golden questions and return the run; the same order twice is one run.
+
+    ``settings`` None are the store's own; ``facts`` are further values of a new run, such as label
+    and created_by. Raises NotFoundError and ForbiddenError for a store that ``scope`` may not
+    change, InvalidInputError when it has no question that expects something.
+    """
+    check_editable(scope=scope, store=store)
+    n_questions = store.golden_questions.askable().count()
+    if not n_questions:
+        raise _no_questions(store)
+    settings = settings or store.retrieval_settings
+    run = models.EvaluationRun(
+        store=store,
+        space_id=store.live_space_id,
+        model=store.space.model if store.space else "",
+        settings=settings.as_dict(),
+        settings_hash=settings.hash,
+        state=States.WAITING,
+        n_questions=n_questions,
+        **(facts or {}),
+    )
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                run.save()
+        except IntegrityError:
+            run = store.evaluation_runs.get(
+                settings_hash=settings.hash, state__in=models.EvaluationRun.BUSY
+            )
+        # Also for a run whose job was taken out of the queue: it waits there once at most.
+        defer("rag.evaluation_run", lock=f"evaluation:{run.pk}", run_id=run.pk)
+    return run
+
+
+def run_evaluation_job(*, run_id: int) -> None:
+    """Ask the questions of an ordered run; its error is told on the row, not raised.
+
+    A run that is over, or gone, is nothing to do; one whose worker died is begun anew.
+    """
+    rows = models.EvaluationRun.objects.filter(pk=run_id)
+    if not rows.filter(state__in=models.EvaluationRun.BUSY).update(state=States.RUNNING, n_done=0):
+        return
+    run = rows.select_related("store").get()
+    # The store may have moved to another space since.
+    run.space_id = run.store.live_space_id
+
+    def count_done(result: QuestionResult) -> None:
+        running = models.EvaluationRun.objects.filter(pk=run_id, state=States.RUNNING)
+        if not running.update(n_done=F("n_done") + 1):
+            raise CancelledError("The run was cancelled.")
+
+    try:
+        run_evaluation(run=run, on_result=count_done)
+    except CancelledError:
+        return
+    except RAGError as error:
+        fail_evaluation(run_id=run_id, error=error)
+
+
+def fail_evaluation(*, run_id: int, error: RAGError) -> None:
+    """End a run that is under way with the reason."""
+    running = models.EvaluationRun.objects.filter(pk=run_id, state__in=models.EvaluationRun.BUSY)
+    running.update(state=States.FAILED, error=error.as_dict())
+
+
+def cancel_evaluation(*, scope: Scope, run_ids: list[int]) -> int:
+    """Stop runs that wait or run, within one question; return how many.
+
+    What ``scope`` may not change is passed over.
+    """
+    runs = models.EvaluationRun.objects.editable(scope).filter(pk__in=run_ids)
+    return runs.filter(state__in=models.EvaluationRun.BUSY).update(state=States.CANCELLED)
+
+
+def _no_questions(store: models.Store) -> InvalidInputError:
+    return InvalidInputError(
+        "The store “{name}” has no golden question that expects something.",
+        hint="Write some, or import them as CSV.",
+        name=store.name,
+    )

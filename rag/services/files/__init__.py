@@ -13,11 +13,9 @@ from rag.services.files.content import (
     stream_lines,
 )
 from rag.services.files.delete import delete_files
-from rag.services.files.document_upload import as_remote_document, chunk_rule_for, upload_document
 from rag.services.files.edit import (
     cancel_files,
     move_files,
-    reembed_files,
     retry_files,
     set_chunks_enabled,
     set_files_enabled,
@@ -25,7 +23,14 @@ from rag.services.files.edit import (
 )
 from rag.services.files.replace import set_encoding
 from rag.services.files.requeue import requeue_files
-from rag.services.files.sync import open_origin, preview_sync, sync_files
-from rag.services.files.sync_plan import SyncPlan
-from rag.services.files.upload import clean_name, file_too_large, store_bytes, upload_file
+from rag.services.files.sync import SyncPlan, open_origin, preview_sync, sync_files
+from rag.services.files.upload import (
+    as_remote_document,
+    chunk_rule_for,
+    clean_name,
+    file_too_large,
+    store_bytes,
+    upload_document,
+    upload_file,
+)
 from rag.services.files.visibility import visible_chunks, visible_files

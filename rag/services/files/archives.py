@@ -172,28 +172,23 @@ def _file(path: Path) -> Iterator[UploadItem]:
         size = path.stat().st_size
         items = zip_items(path=path, name=path.name)
     except DocumentError as error:
-        yield UploadItem(path.name, 0, _refusal(error))
+        yield UploadItem(path.name, 0, partial(_refuse, error))
     except OSError as error:
-        yield UploadItem(path.name, 0, _refusal(_unreadable(path, error)))
+        yield UploadItem(path.name, 0, partial(_refuse, _unreadable(path, error)))
     else:
-        yield from items if items is not None else [UploadItem(path.name, size, _opener(path))]
+        opened = partial(_open, path)
+        yield from items if items is not None else [UploadItem(path.name, size, opened)]
 
 
-def _opener(path: Path) -> Callable[[], IO[bytes]]:
-    def opened() -> IO[bytes]:
-        try:
-            return path.open("rb")
-        except OSError as error:
-            raise _unreadable(path, error) from error
-
-    return opened
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-def _refusal(error: DocumentError) -> Callable[[], IO[bytes]]:
-    def refuse() -> IO[bytes]:
-        raise error
-
-    return refuse
+def _refuse(error: DocumentError) -> IO[bytes]:
+    raise error
 
 
 def _unreadable(path: Path, error: OSError) -> DocumentError:

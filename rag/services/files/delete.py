@@ -34,7 +34,12 @@ def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
             files = files.filter(pk__in=file_ids[start : start + BATCH], remote_name="")
             files = files.select_for_update(of=("self",))
             rows = list(files.values_list("pk", "store", "content"))
-            _delete_rows([pk for pk, _, _ in rows])
+            pks = [pk for pk, _, _ in rows]
+            purge_file_traces(pks)
+            # Chunks go by one statement: Django would read a hundred thousand of them first.
+            models.ChunkRevision.objects.filter(chunk__file_id__in=pks).delete()
+            models.Chunk.objects.filter(file_id__in=pks)._raw_delete("default")
+            models.File.objects.filter(pk__in=pks).delete()
             transaction.on_commit(partial(_delete_bytes, [name for _, _, name in rows]))
         deleted += [(pk, store_id) for pk, store_id, _ in rows]
     stats.roll_up(sorted({store_id for _, store_id in deleted}))
@@ -58,14 +63,6 @@ def _delete_remote(scope: Scope, file_ids: Sequence[int]) -> RAGError | None:
         else:
             row.update(remote_name="")
     return failure
-
-
-def _delete_rows(file_ids: Sequence[int]) -> None:
-    purge_file_traces(file_ids)
-    # Chunks go by one statement: Django would read a hundred thousand of them first.
-    models.ChunkRevision.objects.filter(chunk__file_id__in=file_ids).delete()
-    models.Chunk.objects.filter(file_id__in=file_ids)._raw_delete("default")
-    models.File.objects.filter(pk__in=file_ids).delete()
 
 
 def _delete_bytes(names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from django.db import transaction
 from rag import models
 from rag.core.access import Scope
 from rag.core.documents import ChunkRule
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
+from rag.core.errors import ConflictError, InvalidInputError, RAGError
 from rag.providers.procrastinate_queue import Job, cancel_job
 from rag.services.files.delete import delete_files
 from rag.services.files.requeue import requeue_files
@@ -46,16 +46,6 @@ def set_files_enabled(*, scope: Scope, file_ids: Sequence[int], enabled: bool) -
     return n
 
 
-def reembed_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
-    """Queue files to be read anew with new vectors for every chunk; return how many."""
-    files = models.File.objects.editable(scope).filter(pk__in=file_ids)
-    n = 0
-    for store in models.Store.objects.filter(files__in=files).distinct():
-        ids = list(files.filter(store=store).values_list("pk", flat=True))
-        n += len(requeue_files(store=store, file_ids=ids, fresh_vectors=True))
-    return n
-
-
 def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -> MoveResult:
     """Bring files to another store, where they are read anew, and delete them here.
 
@@ -63,8 +53,7 @@ def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -
     Raises ForbiddenError for a target that ``scope`` may not edit. Not to be called in a
     transaction.
     """
-    if not models.Store.objects.editable(scope).filter(pk=target.pk).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=target.name)
+    target.require_editable(scope)
     target.require_local()
     files = models.File.objects.light().editable(scope).filter(pk__in=file_ids)
     n_moved = n_known = 0
@@ -131,8 +120,7 @@ def update_file(
     A document at Gemini is sent anew with them. ``restricted_to`` None keeps the groups. Raises
     ForbiddenError to who may not edit the store, InvalidInputError for groups at Gemini.
     """
-    if not models.File.objects.editable(scope).filter(pk=file.pk).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=file.name)
+    file.require_editable(scope)
     if restricted_to and file.store.is_remote:
         raise InvalidInputError(
             "Files at Gemini cannot be restricted to groups: “{name}” answers all who may read "
@@ -152,13 +140,16 @@ def update_file(
             requeue_files(store=file.store, file_ids=[file.pk])
 
 
-def retry_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
-    """Queue files to be read anew; return how many. Their live revision serves meanwhile."""
+def retry_files(*, scope: Scope, file_ids: Sequence[int], fresh_vectors: bool = False) -> int:
+    """Queue files to be read anew; return how many. Their live revision serves meanwhile.
+
+    ``fresh_vectors`` embeds unchanged chunks anew, too.
+    """
     files = models.File.objects.editable(scope).filter(pk__in=file_ids)
     n_queued = 0
     for store in models.Store.objects.filter(files__in=files).distinct():
-        ids = files.filter(store=store).values_list("pk", flat=True)
-        n_queued += len(requeue_files(store=store, file_ids=list(ids)))
+        ids = list(files.filter(store=store).values_list("pk", flat=True))
+        n_queued += len(requeue_files(store=store, file_ids=ids, fresh_vectors=fresh_vectors))
     return n_queued
 
 
@@ -172,12 +163,8 @@ def cancel_files(*, scope: Scope, file_ids: Sequence[int]) -> tuple[int, int]:
     n_cancelled = n_running = 0
     for pk, revision in files.values_list("pk", "revision"):
         jobs = Job.objects.filter(lock=f"file:{pk}", status__in=("todo", "doing"))
-        left = [
-            job_id
-            for job_id, status in jobs.values_list("pk", "status")
-            if status == "doing" or not cancel_job(job_id)
-        ]
-        if left:
+        rows = jobs.values_list("pk", "status")
+        if [job for job, status in rows if status == "doing" or not cancel_job(job)]:
             n_running += 1
             continue
         before = states.COMPLETED if revision else states.IDLE

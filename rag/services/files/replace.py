@@ -12,12 +12,12 @@ from django.db import IntegrityError, InterfaceError, OperationalError, transact
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import ConflictError, ForbiddenError
+from rag.core.errors import ConflictError
 from rag.providers.procrastinate_queue import defer
 from rag.services.files.requeue import requeue_files
 from rag.services.files.upload import FileUpload, StoredBytes, store_bytes
 from rag.services.usage import current_payer
-from rag.stages.detect.encodings import encoding_name
+from rag.stages.detect.decode import encoding_name
 
 _WRITTEN = (
     "content",
@@ -38,10 +38,9 @@ def set_encoding(*, scope: Scope, file: models.File, encoding: str) -> bool:
     for an unknown encoding and ForbiddenError to who may not edit the store.
     """
     codec = encoding_name(encoding)
-    files = models.File.objects.editable(scope).filter(pk=file.pk)
-    if not files.exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=file.name)
-    if not files.exclude(encoding_override=codec).update(encoding_override=codec):
+    file.require_editable(scope)
+    rows = models.File.objects.filter(pk=file.pk).exclude(encoding_override=codec)
+    if not rows.update(encoding_override=codec):
         return False
     file.encoding_override = codec
     requeue_files(store=file.store, file_ids=[file.pk])
@@ -73,8 +72,7 @@ def replace_file(
     file is gone or its store has these bytes under another name. Not to be called in a
     transaction.
     """
-    if not models.File.objects.editable(scope).filter(pk=file.pk).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=file.name)
+    file.require_editable(scope)
     path = f"stores/{file.store_id}/{uuid.uuid4().hex}"
     is_wanted = False
     try:

@@ -1,17 +1,21 @@
 """Sync: a store's files follow an origin (folder or S3 prefix): add, replace, rename, delete.
 
-A sync that would delete more than a quarter of the files is refused unless it is forced.
+The plan is the difference by content hash. One that would delete more than a quarter of the files
+is refused unless it is forced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rag import models
+from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError, RAGError
 from rag.core.origins import Origin, OriginDocument
@@ -21,8 +25,131 @@ from rag.providers.postgres.db.connections import release_db
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import update_file
 from rag.services.files.replace import replace_file
-from rag.services.files.sync_plan import KnownFile, OriginScan, SyncPlan, plan_sync, scan_origin
-from rag.services.files.upload import upload_file
+from rag.services.files.upload import file_too_large, upload_file
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file that came from the origin: its id, its place there, its bytes and their version."""
+
+    file_id: int
+    path: str
+    sha256: str
+    size: int = 0
+    mark: str = ""
+
+
+@dataclass(slots=True)
+class SyncPlan:
+    """What a sync would do, by paths relative to the origin; ``unread`` are left as they are."""
+
+    new: list[str] = field(default_factory=list)
+    changed: dict[str, int] = field(default_factory=dict)
+    renamed: dict[str, KnownFile] = field(default_factory=dict)
+    deleted: list[KnownFile] = field(default_factory=list)
+    duplicates: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    n_same: int = 0
+
+    @property
+    def n_known(self) -> int:
+        """Return how many files the store has from the origin."""
+        return self.n_same + len(self.changed) + len(self.renamed) + len(self.deleted)
+
+    @property
+    def deletes_too_much(self) -> bool:
+        """Return whether more would go than goes by intention: a quarter, and all or many."""
+        n_gone = len(self.deleted)
+        return n_gone > MAX_DELETED * self.n_known and (n_gone > FEW or n_gone == self.n_known)
+
+
+def plan_sync(*, there: Mapping[str, str], known: list[KnownFile]) -> SyncPlan:
+    """Return what brings the known files to what is there.
+
+    Bytes decide first: a file whose bytes are found elsewhere was renamed, whatever stands at its
+    old place now. Equal bytes twice are one file.
+    """
+    plan = SyncPlan()
+    by_hash = {file.sha256: file for file in known}
+    by_path = {file.path: file for file in known}
+    claimed: dict[str, str] = {}
+    rest: list[str] = []
+    # A file that is still at its place is that file, also where a copy comes before it.
+    in_place = {path for path, one in there.items() if one in by_hash and by_hash[one].path == path}
+    for path in sorted(there, key=lambda path: (path not in in_place, path)):
+        digest = there[path]
+        if digest in claimed:
+            plan.duplicates[path] = claimed[digest]
+        elif (file := by_hash.get(digest)) is None:
+            rest.append(path)
+            claimed[digest] = path
+        else:
+            claimed[digest] = path
+            if file.path == path:
+                plan.n_same += 1
+            else:
+                plan.renamed[path] = file
+    kept = {by_hash[digest].file_id for digest in claimed if digest in by_hash}
+    for path in rest:
+        old = by_path.get(path)
+        if old is not None and old.file_id not in kept:
+            plan.changed[path] = old.file_id
+        else:
+            plan.new.append(path)
+    gone = set(plan.changed.values()) | kept
+    plan.deleted = [file for file in known if file.file_id not in gone]
+    return plan
+
+
+@dataclass(slots=True)
+class OriginScan:
+    """Documents by their paths: as listed, with a digest that only equal bytes share, or why not.
+
+    What is ``unread`` is there all the same. ``remarked`` are files, by id, whose bytes are known
+    under another mark.
+    """
+
+    listed: dict[str, OriginDocument] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    remarked: dict[int, OriginDocument] = field(default_factory=dict)
+
+
+def scan_origin(*, origin: Origin, known: list[KnownFile]) -> OriginScan:
+    """Return what is there; ``known`` are the files that the store has from it.
+
+    Raises NotFoundError when there is no such origin, and ProviderError when it cannot be told. One
+    document that cannot be read, or is over the size limit, is told and stops no other.
+    """
+    scan = OriginScan({one.path: one for one in origin.listed()})
+    at = {file.path: file for file in known}
+    opened: list[OriginDocument] = []
+    for path, one in scan.listed.items():
+        old = at.get(path)
+        if one.size > conf().max_file_bytes:
+            scan.unread[path] = str(file_too_large(name=path))
+        elif old is not None and one.mark and (one.mark, one.size) == (old.mark, old.size):
+            scan.digests[path] = old.sha256
+        else:
+            opened.append(one)
+    sizes = Counter(one.size for one in opened) + Counter({file.size for file in known})
+    for one in opened:
+        try:
+            is_alone = sizes[one.size] == 1
+            scan.digests[one.path] = f"only {one.path}" if is_alone else _hash(origin, one)
+        except (RAGError, OSError) as error:
+            scan.unread[one.path] = str(error)
+            continue
+        old = at.get(one.path)
+        if old is not None and one.mark != old.mark and scan.digests[one.path] == old.sha256:
+            scan.remarked[old.file_id] = one
+    return scan
+
+
+def _hash(origin: Origin, one: OriginDocument) -> str:
+    with origin.opened(one.path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+
 
 # More than this share of the known files is not deleted by mistake.
 MAX_DELETED, FEW = 0.25, 5
@@ -47,7 +174,7 @@ class SyncActions:
         with self.origin.opened(one.path) as content:
             uploaded = upload_file(
                 store=self.store,
-                name=_name(one.path),
+                name=PurePosixPath(one.path).name,
                 content=content,
                 metadata=self._with_origin({}, one),
             )
@@ -72,7 +199,7 @@ class SyncActions:
         update_file(
             scope=self.scope,
             file=file,
-            name=_name(one.path),
+            name=PurePosixPath(one.path).name,
             content_type=file.content_type,
             metadata=self._with_origin(file.metadata, one),
         )
@@ -98,10 +225,6 @@ def _file(file_id: int) -> models.File:
     if file is None:
         raise NotFoundError("The file was deleted meanwhile.")
     return file
-
-
-def _name(path: str) -> str:
-    return PurePosixPath(path).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +257,7 @@ def sync_files(
     does not stop the others.
     """
     plan, scan = _scan_and_plan(store, origin, label)
-    if _deletes_too_much(plan) and not is_forced:
+    if plan.deletes_too_much and not is_forced:
         raise ConflictError(
             "{n} of {known} files are missing from “{folder}” and would be deleted.",
             hint="Look whether the folder is whole; sync by force if that is meant.",
@@ -168,11 +291,6 @@ def sync_files(
     for file_id, one in scan.remarked.items():
         actions.mark(file_id, one)
     return SyncResult(plan, tuple(queued), tuple(failed))
-
-
-def _deletes_too_much(plan: SyncPlan) -> bool:
-    n_gone = len(plan.deleted)
-    return n_gone > MAX_DELETED * plan.n_known and (n_gone > FEW or n_gone == plan.n_known)
 
 
 def _scan_and_plan(store: models.Store, origin: Origin, label: str) -> tuple[SyncPlan, OriginScan]:

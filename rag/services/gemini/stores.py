@@ -1,18 +1,19 @@
-"""Gemini File Search client (one a process); its stores created and deleted with our rows."""
+"""Gemini File Search client (one a process); its stores and documents kept equal to our rows."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 
 from django.utils import timezone
 
 from rag import models
 from rag.conf import conf
-from rag.core.errors import NotFoundError, RAGError
-from rag.core.file_search import FileSearch
+from rag.core.errors import DocumentError, NotFoundError, RAGError
+from rag.core.file_search import FileSearch, RemoteDocument, RemoteStore
 from rag.providers.postgres.db.connections import release_db
 from rag.services.wiring import registry as wiring
 
@@ -35,13 +36,13 @@ def _gemini(
     model: str, key: str, base_url: str, api_version: str, timeout_s: float, max_file_mb: int
 ) -> FileSearch:
     # The SDK is heavy and belongs to this provider alone.
-    from rag.providers.gemini.attach import Sending
+    from rag.providers.gemini.attachments import AttachmentOptions
     from rag.providers.gemini.client import GeminiEndpoint
     from rag.providers.gemini.file_search import GeminiFileSearch, GeminiFileSearchOptions
 
     endpoint = GeminiEndpoint(key, base_url, api_version)
     # Its models refuse Office files, so these are read here.
-    sending = Sending(parser=wiring.parser(), max_file_mb=max_file_mb)
+    sending = AttachmentOptions(parser=wiring.parser(), max_file_mb=max_file_mb)
     options = GeminiFileSearchOptions(timeout_s=timeout_s, sending=sending)
     return GeminiFileSearch(model, endpoint, options=options)
 
@@ -83,3 +84,82 @@ def save_store_error(*, store: models.Store, error: RAGError) -> None:
     store.remote = {**store.remote, **gone, "error": error.as_dict()}
     store.synced_at = timezone.now()
     models.Store.objects.filter(pk=store.pk).update(remote=store.remote, synced_at=store.synced_at)
+
+
+STATES = models.File.Status
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSyncResult:
+    """What a comparison found: documents at Gemini by state, and where the two sides differ."""
+
+    n_active: int
+    n_pending: int
+    n_failed: int
+    n_lost: int
+    n_unknown: int
+
+
+def sync_store(*, store: models.Store) -> RemoteSyncResult:
+    """Bring a store's counts and its files' states to what Gemini says.
+
+    A file whose document is gone or failed there is in error then. Raises NotFoundError when the
+    store is gone, and what Gemini answers; the row keeps the reason.
+    """
+    release_db()
+    try:
+        backend = gemini_file_search()
+        remote = backend.get_store(store.resource_name)
+        documents = {one.name: one for one in backend.list_documents(store.resource_name)}
+    except RAGError as error:
+        save_store_error(store=store, error=error)
+        raise
+    rows = models.File.objects.light().filter(store=store).exclude(remote_name="")
+    n_lost = sum(_sync_row(file, documents.pop(file.remote_name, None)) for file in rows)
+    compared = RemoteSyncResult(
+        remote.n_active or 0, remote.n_pending or 0, remote.n_failed or 0, n_lost, len(documents)
+    )
+    _save_counts(store, remote, compared)
+    return compared
+
+
+def _sync_row(file: models.File, document: RemoteDocument | None) -> bool:
+    """Put a document's state on its file; return whether the document is gone."""
+    if file.status == STATES.UPLOADING:
+        return False
+    status: str = STATES.COMPLETED
+    error: RAGError | None = None
+    if document is None:
+        status = STATES.ERROR
+        error = NotFoundError(
+            "“{name}” is no longer at Gemini.",
+            hint="Index it again to send it anew.",
+            name=file.name,
+        )
+    elif document.state == "failed":
+        status = STATES.ERROR
+        error = DocumentError(
+            "Gemini could not take “{name}” in: {reason}.",
+            hint="Save it anew and upload that.",
+            name=file.name,
+            reason=document.error or document.state,
+        )
+    elif document.state == "pending":
+        return False
+    # Whoever began to send it anew meanwhile knows better.
+    rows = models.File.objects.filter(pk=file.pk, status=file.status, remote_name=file.remote_name)
+    rows.update(status=status, error=error.as_dict() if error else None, progress={})
+    return document is None
+
+
+def _save_counts(store: models.Store, remote: RemoteStore, compared: RemoteSyncResult) -> None:
+    store.remote = {
+        "active": compared.n_active,
+        "pending": compared.n_pending,
+        "failed": compared.n_failed,
+        "lost": compared.n_lost,
+        "unknown": compared.n_unknown,
+        "size_bytes": remote.size_bytes,
+    }
+    store.synced_at = timezone.now()
+    store.save(update_fields=["remote", "synced_at"])

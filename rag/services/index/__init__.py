@@ -10,19 +10,17 @@ from rag.services.index.lexical_weights import (
     reweigh_store,
 )
 from rag.services.index.outbox import drain_outbox, flush_outbox, start_outbox, stop_outbox
-from rag.services.index.spaces import (
+from rag.services.index.vectors import (
+    backfill_shadow_spaces,
+    backfill_space,
     build_pending_indexes,
+    current_vectors,
+    embed_chunks,
+    embed_for_shadow_spaces,
     ensure_space,
     ensure_target_space,
     pending_indexes,
     queue_index_builds,
     stores_in_space,
     target_embedder,
-)
-from rag.services.index.vectors import (
-    backfill_shadow_spaces,
-    backfill_space,
-    current_vectors,
-    embed_chunks,
-    embed_for_shadow_spaces,
 )

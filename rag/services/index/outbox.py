@@ -9,8 +9,13 @@ from django.db import transaction
 
 from rag import models
 from rag.models.outbox import WORDS
-from rag.providers.milvus.collections import drop_collection, fed_spaces, make_collection
-from rag.providers.milvus.feeding import feed_collection, stored_chunk_ids
+from rag.providers.milvus.collections import (
+    drop_collection,
+    fed_spaces,
+    feed_collection,
+    iterate_chunk_ids,
+    make_collection,
+)
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.outbox.feed_rows import (
@@ -66,7 +71,7 @@ def _enqueue_lost() -> int:
     for space_id in sorted(fed_spaces(server)):
         if space_id and space_id not in feedable_spaces():
             continue
-        for held in stored_chunk_ids(server, space_id):
+        for held in iterate_chunk_ids(server, space_id):
             gone = deleted_chunks(space_id, held)
             enqueue_chunks(space_id, gone)
             release_db()

@@ -8,8 +8,7 @@ from rag.services.ingest.chunk_text import (
     embed_chunk_text,
     index_chunk_text,
 )
-from rag.services.ingest.estimate import estimate_ingest
 from rag.services.ingest.indexing import index_file, record_file_error
 from rag.services.ingest.inline_worker import IngestProgress, run_until_indexed
-from rag.services.ingest.preview import ChunkPreview, preview_chunks
+from rag.services.ingest.preview import ChunkPreview, estimate_ingest, preview_chunks
 from rag.services.ingest.staged_revision import chunk_digest, indexed_text

@@ -106,8 +106,10 @@ def index_file(*, file_id: int, fresh_vectors: bool = False, from_text: bool = F
     another worker is at it.
     """
     if models.File.objects.filter(pk=file_id, store__backend="gemini").exists():
-        # Without holding it: the lock would stay with a connection that goes back to the pool.
-        _send(file_id)
+        # Without holding it: the lock would stay with a connection that goes back to the pool. The
+        # row holds what goes wrong.
+        with suppress(RAGError):
+            upload_to_gemini(file_id=file_id, deadline=Deadline(conf().upload_timeout_s))
         return
     with file_lock(file_id):
         _index(file_id, fresh_vectors, from_text)
@@ -140,12 +142,6 @@ def _index(file_id: int, fresh_vectors: bool, from_text: bool) -> None:
     reweigh_if_drifted(store_id=file.store_id)
     stats.merge_pending_terms()
     queue_index_builds(store_id=file.store_id)
-
-
-def _send(file_id: int) -> None:
-    # The row holds what goes wrong.
-    with suppress(RAGError):
-        upload_to_gemini(file_id=file_id, deadline=Deadline(conf().upload_timeout_s))
 
 
 def record_file_error(*, file_id: int, error: RAGError) -> None:

@@ -110,7 +110,12 @@ class EditPreserver:
         models.Chunk.objects.bulk_update(moved, _MOVED, batch_size=200)
         delete_index_rows(retired)
         models.Chunk.objects.filter(pk__in=retired).update(is_live=False)
-        self._move_deleted()
+        spans = self._file.dropped_spans.all()
+        spans.filter(pk__in=[-key for key in gone]).delete()
+        for one in self._matched.kept:
+            if one.touched.chunk_id is None:
+                placed = spans.filter(pk=-one.touched.key)
+                placed.update(char_start=one.own_start, char_end=one.char_end)
         return len(moved)
 
     def after(self) -> None:
@@ -157,14 +162,6 @@ class EditPreserver:
         text = self._document.text[start:end]
         row.sha256 = chunk_digest(Chunk(0, 0, 0, 0, text, 0, context=row.context))
         row.origin = _ORIGINS.PARSED if text == row.text else _ORIGINS.EDITED
-
-    def _move_deleted(self) -> None:
-        spans = self._file.dropped_spans.all()
-        spans.filter(pk__in=[-one.touched.key for one in self._matched.homeless]).delete()
-        for one in self._matched.kept:
-            if one.touched.chunk_id is None:
-                moved = spans.filter(pk=-one.touched.key)
-                moved.update(char_start=one.own_start, char_end=one.char_end)
 
 
 def reembed_edits(*, file_id: int) -> int:

@@ -6,7 +6,7 @@ Searches never see a staged row before it is activated.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ def stage_revision(
     claimed: set[str] = set()
     pending: tuple[list[Chunk], Future[Vectors]] | None = None
     with ThreadPoolExecutor(1, "embed") as pool:
-        for batch in _batches(chunks):
+        while batch := list(islice(chunks, BATCH)):
             fresh = batch if fresh_vectors else _without_vector(file, batch, claimed)
             # The next batch is cut while the model works on the one before.
             job = pool.submit(_embed, embedder, fresh)
@@ -73,11 +73,6 @@ def _fingerprint(file: models.File, document: ParsedDocument, options: tuple[Any
         file.revision,
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _batches(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
-    while batch := list(islice(chunks, BATCH)):
-        yield batch
 
 
 def chunk_digest(chunk: Chunk) -> str:

@@ -15,7 +15,7 @@ from rag.core.errors import NotFoundError
 from rag.core.ports import StoreTarget
 from rag.models.outbox import WORDS
 from rag.providers.milvus.collections import count_chunks
-from rag.providers.postgres.db.connections import execute, fetch_row, fetch_rows, release_db
+from rag.providers.postgres.db.connections import execute, fetch_rows, release_db
 from rag.providers.postgres.outbox.feed_rows import feedable_spaces
 from rag.providers.postgres.outbox.rows import outbox_state
 from rag.providers.postgres.search.recall import RecallQuestion, measure_recall
@@ -63,8 +63,7 @@ def check_missing_indexes() -> Iterator[CheckResult]:
 
 def check_invalid_indexes() -> Iterator[CheckResult]:
     """Report indexes whose build died: they are maintained and never used."""
-    names = [row[0] for row in fetch_rows(_INVALID)]
-    for name in names:
+    for (name,) in fetch_rows(_INVALID):
         yield CheckResult(
             "indexes",
             "warning",
@@ -112,9 +111,9 @@ def check_recall() -> Iterator[CheckResult]:
 
 def _questions(target: StoreTarget) -> Iterator[tuple[str, RecallQuestion]]:
     yield "no filter", RecallQuestion(target)
-    row = fetch_row(_TYPES, [target.store_id])
-    if row and row[1] < target.n_chunks:
-        yield f"the type {row[0]}", RecallQuestion(target, content_types=(row[0],))
+    for rarest, n_chunks in fetch_rows(_TYPES, [target.store_id]):
+        if n_chunks < target.n_chunks:
+            yield f"the type {rarest}", RecallQuestion(target, content_types=(rarest,))
     if models.File.objects.filter(store=target.store_id, restricted_to__isnull=False).exists():
         yield "unrestricted files", RecallQuestion(target, sees_restricted=False)
 
@@ -137,7 +136,7 @@ def check_outbox() -> Iterator[CheckResult]:
             "warning",
             "changes are noted for Milvus, which nobody asks",
             "Stop it: rag_feed --stop, or set RAG_SEARCH_PROVIDER=milvus.",
-            fix=_stop,
+            fix=lambda: f"stopped; {stop_outbox()} changes were not fed",
         )
     if not is_milvus():
         return
@@ -164,7 +163,8 @@ def check_milvus_counts() -> Iterator[CheckResult]:
     if not is_milvus() or not outbox_state().is_on:
         return
     for space_id in (WORDS, *feedable_spaces()):
-        there, here = _n_in_milvus(space_id), _n_in_postgres(space_id)
+        counting = _VECTORS.format(space=int(space_id)) if space_id else _WORDS
+        there, ((here,),) = _n_in_milvus(space_id), fetch_rows(counting)
         if there != here and not outbox_state().n_waiting:
             whose = f"space {space_id}" if space_id else "the words"
             yield CheckResult(
@@ -173,7 +173,7 @@ def check_milvus_counts() -> Iterator[CheckResult]:
                 f"Milvus holds {there} chunks of {whose}, Postgres {here}",
                 "Feed it anew: rag_feed --all.",
                 facts={"space": space_id, "there": there, "here": here},
-                fix=_restart,
+                fix=partial(_start, everything=True),
             )
 
 
@@ -185,17 +185,5 @@ def _n_in_milvus(space_id: int) -> int:
         return 0
 
 
-def _n_in_postgres(space_id: int) -> int:
-    return int(fetch_row(_VECTORS.format(space=int(space_id)) if space_id else _WORDS)[0])
-
-
-def _stop() -> str:
-    return f"stopped; {stop_outbox()} changes were not fed"
-
-
-def _start() -> str:
-    return f"noted {start_outbox()} changes; workers feed them"
-
-
-def _restart() -> str:
-    return f"noted {start_outbox(everything=True)} changes; workers feed them"
+def _start(*, everything: bool = False) -> str:
+    return f"noted {start_outbox(everything=everything)} changes; workers feed them"

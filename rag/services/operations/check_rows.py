@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from django.db import connection, transaction
 
@@ -108,7 +107,7 @@ SELECT count(*) FROM rag_chunk_lex WHERE store_id = %s AND rag_terms(w) @> ARRAY
 def check_missing_rows() -> Iterator[CheckResult]:
     """Report live chunks that no search can find, for they lack a vector or their terms."""
     for name, statement in (("vectors", _NO_VECTOR), ("terms", _NO_TERMS)):
-        for store_id, n, file_ids in _rows(statement):
+        for store_id, n, file_ids in fetch_rows(statement):
             yield CheckResult(
                 f"chunks without {name}",
                 "error",
@@ -126,7 +125,7 @@ def check_orphan_rows() -> Iterator[CheckResult]:
         ("terms", "store", _TERMS_ALONE, _DROP_TERMS),
     )
     for name, of, statement, cure in found:
-        for number, n in _rows(statement):
+        for number, n in fetch_rows(statement):
             yield CheckResult(
                 f"{name} without chunks",
                 "error",
@@ -139,7 +138,7 @@ def check_orphan_rows() -> Iterator[CheckResult]:
 
 def check_restrictions() -> Iterator[CheckResult]:
     """Report files whose restriction the index does not know, and open files that it hides."""
-    found = _rows(_MISFITS)
+    found = fetch_rows(_MISFITS)
     for is_open, what in (
         (False, "the index does not know whom {n} files are restricted to"),
         (True, "the index hides {n} files that are restricted to nobody"),
@@ -153,10 +152,6 @@ def check_restrictions() -> Iterator[CheckResult]:
                 facts={"files": file_ids[:20]},
                 fix=partial(_restrict, file_ids),
             )
-
-
-def _rows(statement: str) -> list[tuple[Any, ...]]:
-    return fetch_rows(statement)
 
 
 def _reindex(name: str, store_id: int, file_ids: Sequence[int]) -> str:
@@ -219,7 +214,7 @@ def _reweigh(store_id: int) -> str:
 
 def check_totals() -> Iterator[CheckResult]:
     """Report stores whose number or length of chunks is counted wrong; BM25 rests on both."""
-    for store_id, n_counted, len_counted, n_seen, len_seen in _term_rows(_TOTALS):
+    for store_id, n_counted, len_counted, n_seen, len_seen in fetch_rows(_TOTALS):
         if (n_counted, len_counted) != (n_seen, len_seen):
             counted = f"{n_counted} chunks are counted, {n_seen} are there"
             yield CheckResult(
@@ -257,17 +252,13 @@ def check_frequencies() -> Iterator[CheckResult]:
 
 def _drift(store_id: int, n_chunks: int) -> tuple[int, int]:
     if n_chunks <= MAX_EXACT:
-        ((n_terms, n_wrong),) = _term_rows(_EXACT, {"store": store_id})
+        ((n_terms, n_wrong),) = fetch_rows(_EXACT, {"store": store_id})
         return n_terms, n_wrong
     # Pages for about 20 chunks, wherever in the table those of the store lie.
-    ((share,),) = _term_rows(_SHARE)
-    sampled = _term_rows(_SAMPLED, {"store": store_id, "share": max(share, 0.001)})
-    wrong = sum(_term_rows(_COUNT, [store_id, key])[0][0] != df for key, df in sampled)
+    ((share,),) = fetch_rows(_SHARE)
+    sampled = fetch_rows(_SAMPLED, {"store": store_id, "share": max(share, 0.001)})
+    wrong = sum(fetch_rows(_COUNT, [store_id, key])[0][0] != df for key, df in sampled)
     return len(sampled), wrong
-
-
-def _term_rows(statement: str, params: Any = None) -> list[tuple[Any, ...]]:
-    return fetch_rows(statement, params)
 
 
 def _recount(store_id: int) -> str:

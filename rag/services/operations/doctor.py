@@ -14,32 +14,26 @@ from django.db import DatabaseError, ProgrammingError
 
 from rag import models
 from rag.core.errors import RAGError, UnknownNameError
-from rag.services.operations import (
-    check_index,
-    check_jobs,
-    check_rows,
-    check_settings,
-    check_storage,
-)
+from rag.services.operations import check_index, check_installation, check_jobs, check_rows
 from rag.services.operations.check_result import Check, CheckResult
 
 CHECKS: dict[str, Check] = {
-    "versions": check_storage.check_versions,
-    "disk": check_storage.check_disk,
-    "spaces": check_settings.check_partitions,
-    "models": check_settings.check_store_models,
-    "settings": check_settings.check_prices_and_rerankers,
+    "versions": check_installation.check_versions,
+    "disk": check_installation.check_disk,
+    "spaces": check_installation.check_partitions,
+    "models": check_installation.check_store_models,
+    "settings": check_installation.check_prices_and_rerankers,
     "jobs": check_jobs.check_job_queue,
     "files": check_jobs.check_stuck_files,
     "deltas": check_rows.check_pending_statistics,
-    "bytes": check_storage.check_original_files,
+    "bytes": check_installation.check_original_files,
     "restrictions": check_rows.check_restrictions,
     "chunks": check_rows.check_missing_rows,
     "rows": check_rows.check_orphan_rows,
     "totals": check_rows.check_totals,
     "frequencies": check_rows.check_frequencies,
     "weights": check_rows.check_weights,
-    "statistics": check_storage.check_planner_statistics,
+    "statistics": check_installation.check_planner_statistics,
     "broken": check_index.check_invalid_indexes,
     "indexes": check_index.check_missing_indexes,
     "outbox": check_index.check_outbox,

@@ -42,7 +42,8 @@ def readiness() -> dict[str, dict[str, Any]]:
 
 def free_bytes() -> int:
     """Return the room that is left on the disk of the files, or on the data's, if that is less."""
-    return min(shutil.disk_usage(place).free for place in (_media(), settings.VAR_DIR))
+    media = settings.MEDIA_ROOT if settings.MEDIA_ROOT.exists() else settings.VAR_DIR
+    return min(shutil.disk_usage(place).free for place in (media, settings.VAR_DIR))
 
 
 def _safely(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -83,8 +84,3 @@ def _milvus() -> dict[str, Any]:
 def _disk() -> dict[str, Any]:
     free = free_bytes()
     return {"ok": free >= MIN_FREE_BYTES, "free_mb": free // 1_000_000}
-
-
-def _media() -> Any:
-    place = settings.MEDIA_ROOT
-    return place if place.exists() else settings.VAR_DIR

@@ -1,4 +1,4 @@
-"""Cancel and retry of queue jobs by people, within a scope."""
+"""Queue jobs that people may see, cancel and retry, within a scope."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import CharField, F, QuerySet, Value
+from django.db.models.functions import Cast, Concat
 from django.utils import timezone
 
+from rag import models
 from rag.core.access import Scope
-from rag.providers.procrastinate_queue import cancel_job, stalled_jobs
+from rag.providers.procrastinate_queue import Job, cancel_job, stalled_jobs
 from rag.services.files import cancel_files, retry_files
-from rag.services.operations.visibility import visible_jobs
 
 _FILE = "file:"
 _ENDED = ("failed", "cancelled", "aborted")
+
+
+def visible_jobs(*, scope: Scope, rows: QuerySet[Any] | None = None) -> QuerySet[Any]:
+    """Return the queue's jobs, of ``rows`` or all, on editable files; operators see all."""
+    jobs: QuerySet[Any] = Job.objects.all() if rows is None else rows
+    if scope.is_operator and scope.only_store_ids is None:
+        return jobs
+    name = Concat(Value(_FILE), Cast("pk", CharField()))
+    stores = list(models.Store.objects.editable(scope).values_list("pk", flat=True))
+    files = models.File.objects.filter(store_id__in=stores).annotate(lock=name)
+    return jobs.filter(lock__in=files.values("lock"))
 
 
 def cancel_jobs(*, scope: Scope, job_ids: Sequence[int]) -> tuple[int, int]:

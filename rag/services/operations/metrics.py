@@ -24,7 +24,7 @@ from prometheus_client.core import (
 
 from rag.core import metrics
 from rag.providers import procrastinate_queue as queue
-from rag.providers.postgres.db.connections import execute
+from rag.providers.postgres.db.connections import execute, fetch_rows
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 EVERY_S = 5.0
@@ -151,15 +151,14 @@ def metrics_page() -> bytes:
 
 class _Stored:
     def collect(self) -> Iterator[Metric]:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT name, labels, value FROM rag_metric ORDER BY name, labels")
-            yield from _families(cursor.fetchall())
-            for name, told, labels, statement in _GAUGES:
-                gauge = GaugeMetricFamily(PREFIX + name, told, labels=labels)
-                cursor.execute(statement)
-                for *values, n in cursor.fetchall():
-                    gauge.add_metric([str(value) for value in values], float(n or 0))
-                yield gauge
+        yield from _families(
+            fetch_rows("SELECT name, labels, value FROM rag_metric ORDER BY name, labels")
+        )
+        for name, told, labels, statement in _GAUGES:
+            gauge = GaugeMetricFamily(PREFIX + name, told, labels=labels)
+            for *values, n in fetch_rows(statement):
+                gauge.add_metric([str(value) for value in values], float(n or 0))
+            yield gauge
 
 
 def _families(rows: Sequence[tuple[str, str, float]]) -> Iterator[Metric]:

@@ -22,12 +22,7 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.search import generations
 from rag.providers.postgres.write import purge
 from rag.providers.postgres.write.purge import delete_old_query_rows
-from rag.providers.procrastinate_queue import (
-    defer,
-    files_without_job,
-    purge_jobs,
-    retry_stalled,
-)
+from rag.providers.procrastinate_queue import defer, files_without_job, purge_jobs, retry_stalled
 from rag.services.files import requeue_files
 from rag.services.index import reweigh_if_drifted
 from rag.services.usage import period_start

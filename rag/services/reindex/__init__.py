@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from rag.services.reindex.estimate import IN_TURN, estimate_reindex
-from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
-from rag.services.reindex.migrate_end import (
+from rag.services.reindex.migrate import (
     cancel_reindex,
     drop_old_space,
     drop_old_space_when_due,
+    force_swap,
     purge_space,
+    roll_back_space,
+    swap_space,
 )
-from rag.services.reindex.progress import ReindexProgress
-from rag.services.reindex.runs import ReindexOptions, find_reindex, queue_reindex, start_reindex
+from rag.services.reindex.runs import (
+    ReindexOptions,
+    ReindexProgress,
+    find_reindex,
+    queue_reindex,
+    start_reindex,
+)
 from rag.services.reindex.worker import resume_reindex, run_reindex

@@ -16,7 +16,7 @@ from rag.providers.postgres.lexical.backfill import read_term_rows
 from rag.providers.postgres.lexical.pack_rows import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector, read_embeddable
 from rag.services.index import target_embedder
-from rag.services.reindex.files import is_stale
+from rag.services.reindex.rebuild import is_stale
 from rag.services.usage import price_of
 from rag.services.wiring import registry as wiring
 from rag.stages.text.terms import VERSION

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rag import models
-from rag.core.access import Scope
 from rag.core.errors import ConfigurationError, RAGError
 from rag.core.ports import StoreTarget
 from rag.evals.datasets import Dataset, read_dataset
@@ -22,9 +21,9 @@ from rag.services.evaluation import (
     compare_runs,
     ensure_corpus_store,
     evaluate_store,
+    evaluation_search,
     rank_documents,
 )
-from rag.services.search import retrieve
 
 MAIN, TOP_K = "nDCG@10", 10
 # Below it the index, not the model, loses hits.
@@ -52,13 +51,7 @@ def _scores(dataset: Dataset, model: str) -> dict[str, dict[str, float]]:
     ids = list(dataset.documents)
     rankings: dict[str, list[str]] = {}
     for key, query in dataset.queries.items():
-        found = retrieve(
-            query=query,
-            scope=Scope.operator(),
-            stores=[store],
-            settings=settings,
-            purpose="evaluation",
-        )
+        found = evaluation_search(query=query, store=store, settings=settings)
         rankings[key] = rank_documents(ids, dataset.judgements.get(key, {}), found.hits)
     return score_each(dataset.judgements, rankings)
 

@@ -1,4 +1,4 @@
-"""Rebuild in place: a store's terms from its texts, or its vectors in the live space."""
+"""Rebuild in place: a store's files, its terms from its texts, or its vectors in the live space."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
 
+from django.db.models import Q
+
 from rag import models
+from rag.core.access import Scope
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.lexical.backfill import (
-    read_term_rows,
-    remove_orphan_terms,
-    write_terms,
-)
+from rag.providers.postgres.lexical.backfill import read_term_rows, remove_orphan_terms, write_terms
 from rag.providers.postgres.lexical.pack_rows import TermJob, TermPack, pack_terms
 from rag.providers.postgres.vectors.backfill import chunks_without_vector
+from rag.services.files import cancel_files, requeue_files
 from rag.services.index import embed_chunks, queue_index_builds, reweigh_if_drifted
-from rag.services.reindex.progress import OnProgress, ProgressRecorder, ignore_progress
+from rag.services.reindex.runs import OnProgress, ProgressRecorder, ReindexProgress, ignore_progress
 from rag.stages.text.terms import VERSION
 
 BATCH = 1000
@@ -41,10 +41,7 @@ def reindex_terms(*, run: models.ReindexRun, on_progress: OnProgress = ignore_pr
         return False
     if run.file_ids is None:
         remove_orphan_terms(store.pk)
-    chunks = models.Chunk.objects.live().filter(store=store.pk, pk__gt=run.position)
-    if run.file_ids is not None:
-        chunks = chunks.filter(file__in=run.file_ids)
-    ids = list(chunks.order_by("pk").values_list("pk", flat=True))
+    ids = _remaining(run)
     clock = ProgressRecorder(run, stage="words", n_total=len(ids), on_progress=on_progress)
     n_changed = 0
     rolled_up = time.monotonic()
@@ -132,3 +129,60 @@ def _remaining(run: models.ReindexRun) -> list[int]:
     if run.file_ids is not None:
         chunks = chunks.filter(file__in=run.file_ids)
     return list(chunks.order_by("pk").values_list("pk", flat=True))
+
+
+Whats = models.ReindexRun.What
+FileStatus = models.File.Status
+# What the parsers of this version call themselves; a test holds it against them.
+PARSERS = frozenset(
+    {"epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/3", "xberg/3"}
+)
+
+
+def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_progress) -> bool:
+    """Queue the run's files, once; return True while some of their jobs wait or run."""
+    if run.stage != "files":
+        files = models.File.objects.filter(store=run.store_id)
+        if run.file_ids is not None:
+            files = files.filter(pk__in=run.file_ids)
+        if run.options.get("only_stale"):
+            files = files.filter(is_stale())
+        file_ids = run.file_ids = list(files.order_by("pk").values_list("pk", flat=True))
+        # Queued first: who dies in between queues them again, which changes nothing.
+        requeue_files(
+            store=run.store,
+            file_ids=run.file_ids,
+            fresh_vectors=run.what == Whats.ALL,
+            from_text=run.what == Whats.CHUNKS,
+            per_second=float(run.options.get("per_second") or 0),
+        )
+        models.ReindexRun.objects.filter(pk=run.pk).update(file_ids=run.file_ids)
+        ProgressRecorder(run, stage="files", n_total=len(file_ids))
+        run.stage = "files"
+    return count_finished_files(run=run, on_progress=on_progress)
+
+
+def is_stale() -> Q:
+    """Return which files are not as this version would read them, or never were read."""
+    unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
+    return unread | Q(n_chunks__gt=0) & ~Q(parser__in=PARSERS)
+
+
+def count_finished_files(
+    *, run: models.ReindexRun, on_progress: OnProgress = ignore_progress
+) -> bool:
+    """Count the run's files that have ended; return True while some have not."""
+    rows = models.File.objects.filter(pk__in=run.file_ids or ())
+    states = list(rows.values_list("status", flat=True))
+    n_busy = sum(state in (FileStatus.PROCESSING, FileStatus.UPLOADING) for state in states)
+    run.n_total = len(run.file_ids or ())
+    run.n_done, run.n_failed = run.n_total - n_busy, states.count(FileStatus.ERROR)
+    run.save(update_fields=["n_done", "n_failed", "n_total"])
+    on_progress(ReindexProgress("files", run.n_done, run.n_total, None))
+    return n_busy > 0
+
+
+def cancel_waiting_files(*, run: models.ReindexRun) -> None:
+    """Take those of the run's files that still wait out of the queue; their revisions serve."""
+    if run.stage == "files":
+        cancel_files(scope=Scope.operator(), file_ids=run.file_ids or ())

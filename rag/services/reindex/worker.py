@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from django.utils import timezone
 
 from rag import models
 from rag.core.errors import CancelledError, RAGError
 from rag.providers.postgres.vectors.backfill import reindex_lock
-from rag.services.reindex.files import reindex_files
 from rag.services.reindex.migrate import migrate_store
-from rag.services.reindex.progress import OnProgress, ignore_progress
-from rag.services.reindex.rebuild import reembed_store, reindex_terms
+from rag.services.reindex.rebuild import reembed_store, reindex_files, reindex_terms
+from rag.services.reindex.runs import OnProgress, ignore_progress
 
 States = models.ReindexRun.State
 Whats = models.ReindexRun.What
+_STEPS = {Whats.LEXICAL.value: reindex_terms, Whats.EMBEDDINGS.value: reembed_store}
 
 
 def run_reindex(*, run_id: int, on_progress: OnProgress = ignore_progress) -> bool:
@@ -37,7 +35,8 @@ def run_reindex(*, run_id: int, on_progress: OnProgress = ignore_progress) -> bo
             if run.target_id is not None:
                 migrate_store(run=run, on_progress=on_progress)
                 return False
-            if _step_for(run)(run=run, on_progress=on_progress):
+            step = _STEPS.get(run.what, reindex_files)
+            if step(run=run, on_progress=on_progress):
                 return True
         except CancelledError:
             return False
@@ -66,11 +65,3 @@ def resume_reindex(*, run: models.ReindexRun) -> models.ReindexRun:
     )
     run.refresh_from_db()
     return run
-
-
-def _step_for(run: models.ReindexRun) -> Callable[..., bool]:
-    if run.what == Whats.LEXICAL:
-        return reindex_terms
-    if run.what == Whats.EMBEDDINGS:
-        return reembed_store
-    return reindex_files

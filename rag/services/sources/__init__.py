@@ -2,6 +2,5 @@
 
 from __future__ import annotations
 
-from rag.services.sources.calls import SourceCall, SourceOutcome
 from rag.services.sources.ports import SourceContext
-from rag.services.sources.run import ask_source, run_sources
+from rag.services.sources.run import SourceCall, SourceOutcome, ask_source, run_sources

@@ -8,7 +8,8 @@ from rag.services.stores.lifecycle import (
     create_store,
     delete_store,
     find_stores,
+    readable_stores,
+    stores_with_vocabulary,
+    update_store,
 )
 from rag.services.stores.load import load_store
-from rag.services.stores.readable import readable_stores, stores_with_vocabulary
-from rag.services.stores.update import update_store

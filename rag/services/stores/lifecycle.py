@@ -1,14 +1,15 @@
-"""Create, find and delete stores, local or at Gemini."""
+"""Create, find, update and delete stores, local or at Gemini."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+from django.contrib.auth.models import Group
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.utils.text import slugify
@@ -24,6 +25,7 @@ from rag.core.errors import (
     NotFoundError,
     UnknownNameError,
 )
+from rag.core.types import RetrievalSettings
 from rag.providers.postgres.write.purge import purge_store_traces
 from rag.services.gemini import creating_remote_store, delete_remote_store
 from rag.services.index import ensure_space
@@ -158,3 +160,84 @@ def default_backend() -> str:
             known=", ".join(BACKENDS),
         )
     return backend
+
+
+def readable_stores(
+    *, scope: Scope, ids: Collection[int] | None = None, limit: int = 50
+) -> list[models.Store]:
+    """Return the first ``limit`` searchable stores that ``scope`` may read, of ``ids`` or all."""
+    found = models.Store.objects.readable(scope).select_related("space")
+    found = found.filter(backend=models.Store.Backend.LOCAL)
+    if ids is not None:
+        found = found.filter(pk__in=ids)
+    return list(found.order_by("name")[:limit])
+
+
+def stores_with_vocabulary(*, stores: Sequence[models.Store], scope: Scope) -> list[models.Store]:
+    """Return ``stores`` without those that have a vocabulary and may not be read.
+
+    What a store calls its things is no business of others; one without words gives nothing away,
+    so mostly nothing is asked.
+    """
+    ids = [store.pk for store in stores if store.vocabulary]
+    readable = models.Store.objects.readable(scope).filter(pk__in=ids)
+    known = set(readable.values_list("pk", flat=True)) if ids else set()
+    return [store for store in stores if not store.vocabulary or store.pk in known]
+
+
+CHANGEABLE = (
+    "name",
+    "slug",
+    "display_name",
+    "is_public",
+    "max_tokens_per_chunk",
+    "max_overlap_tokens",
+    "retrieval",
+    "vocabulary",
+    "cache_ttl_s",
+)
+
+
+def update_store(
+    *,
+    scope: Scope,
+    store: models.Store,
+    values: Mapping[str, Any],
+    reader_groups: Sequence[Group] | None = None,
+    editor_groups: Sequence[Group] | None = None,
+) -> None:
+    """Save the given fields and groups; None keeps the groups. Files keep their chunks.
+
+    Raises ForbiddenError to who may not edit the store, ConflictError for a name or slug that is
+    taken, Django's ValidationError with field errors, and InvalidInputError for settings that no
+    search would accept.
+    """
+    store.require_editable(scope)
+    for name in values:
+        if name not in CHANGEABLE:
+            raise InvalidInputError("{name} cannot be changed.", name=name)
+    RetrievalSettings.from_dict(values.get("retrieval", {}))
+    _check_names(store, values)
+    for name, value in values.items():
+        setattr(store, name, value)
+    if values:
+        store.clean_fields(exclude=["space", "owner"])
+    try:
+        with transaction.atomic():
+            if values:
+                store.save(update_fields=[*values, "updated_at"])
+            if reader_groups is not None:
+                store.reader_groups.set(reader_groups)
+            if editor_groups is not None:
+                store.editor_groups.set(editor_groups)
+    except IntegrityError:
+        # Somebody took the name at this very moment.
+        _check_names(store, values)
+        raise
+
+
+def _check_names(store: models.Store, values: Mapping[str, Any]) -> None:
+    for field in ("name", "slug"):
+        others = models.Store.objects.exclude(pk=store.pk)
+        if field in values and others.filter(**{field: values[field]}).exists():
+            raise ConflictError("A store “{name}” exists already.", name=values[field])

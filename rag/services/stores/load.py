@@ -27,7 +27,7 @@ from rag.providers.postgres.lexical.pack_rows import TermJob, pack_terms
 from rag.providers.postgres.vectors.backfill import EmbeddableChunk, write_vectors
 from rag.services.files import store_bytes
 from rag.services.index import backfill_space, build_pending_indexes, reweigh_if_drifted
-from rag.services.stores.dump_format import (
+from rag.services.stores.dump import (
     CHUNK_FIELDS,
     FILE_FIELDS,
     REVISION_FIELDS,
@@ -40,19 +40,6 @@ BATCH = 500
 _ID_FIELDS = ("id", "file_id", "chunk_id")
 _SET_AT_END = ("name", "slug", "is_public")
 _REQUIRED = (*STORE_FIELDS, "space", "has_vectors", "reader_groups", "editor_groups")
-
-
-def load_extra_row(
-    line: Mapping[str, Any],
-    store: models.Store,
-    files: Mapping[int, int],
-    chunks: Mapping[int, int],
-) -> None:
-    """Write a revision, deleted passage, conflict or golden question; KeyError for other kinds.
-
-    ``files`` and ``chunks`` map the ids of the dump to those of the new rows.
-    """
-    _LOADERS[line["line"]](line, store, files, chunks)
 
 
 def _revision(line: Any, store: Any, files: Any, chunks: Any) -> None:
@@ -85,6 +72,7 @@ def _question(line: Any, store: Any, files: Any, chunks: Any) -> None:
         )
 
 
+# By kind, KeyError for others; they map the ids of the dump to those of the new rows.
 _LOADERS = {
     "revision": _revision,
     "dropped": _deleted_span,
@@ -120,9 +108,10 @@ class DumpLoader:
         if kind == "file":
             self._load_file(line)
         elif kind == "bytes":
-            self._load_bytes(line)
+            self._bytes = self._bytes or tempfile.TemporaryFile()  # noqa: SIM115 - closed when kept
+            self._bytes.write(base64.b64decode(line["data"]))
         else:
-            load_extra_row(line, self._store, self._files, self._chunks)
+            _LOADERS[kind](line, self._store, self._files, self._chunks)
 
     def close(self) -> None:
         """Write what still waits, and how many chunks each file has."""
@@ -141,10 +130,6 @@ class DumpLoader:
         groups = [Group.objects.get_or_create(name=name)[0] for name in line["restricted_to"]]
         self._file.restricted_to.set(groups)
         self._files[line["id"]] = self._file.pk
-
-    def _load_bytes(self, line: Mapping[str, Any]) -> None:
-        self._bytes = self._bytes or tempfile.TemporaryFile()  # noqa: SIM115 - closed when kept
-        self._bytes.write(base64.b64decode(line["data"]))
 
     def _save_bytes(self) -> None:
         if self._bytes is None or self._file is None:
@@ -189,11 +174,7 @@ class DumpLoader:
 
 
 def load_store(
-    *,
-    path: Path,
-    name: str = "",
-    model: str = "",
-    on_line: Callable[[int], None] = lambda n: None,
+    *, path: Path, name: str = "", model: str = "", on_line: Callable[[int], None] = lambda n: None
 ) -> models.Store:
     """Return a new store with all that a dump holds; ``name`` replaces the one in it.
 

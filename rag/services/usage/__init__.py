@@ -6,13 +6,19 @@ from rag.services.usage.budgets import check_budget, period_start, save_budget
 from rag.services.usage.ledger import (
     DeferredUsage,
     ModelCall,
+    charged_to,
+    current_payer,
     defer_to,
     flush_usage,
     record_answer,
     record_call,
 )
-from rag.services.usage.metered_answers import metered_stream, reserved_answer
-from rag.services.usage.metered_models import MeteredChat, MeteredEmbedder, MeteredReranker
-from rag.services.usage.payer import charged_to, current_payer
+from rag.services.usage.metering import (
+    MeteredChat,
+    MeteredEmbedder,
+    MeteredReranker,
+    metered_stream,
+    reserved_answer,
+)
 from rag.services.usage.prices import price_of, read_price
 from rag.services.usage.report import UsageQuery, run_calls, usage_report

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_noop
 
 from rag import models
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError
+from rag.core.plugins import PLUGINS
 from rag.core.request_context import UsageAccount
 from rag.providers.postgres.db.connections import release_db
 from rag.services.usage.prices import Price, price_of
@@ -56,9 +57,15 @@ def budget_exceeded(
     return LimitError(message, hint="It begins anew at {resets_at}.", retry_after_s=wait_s, **told)
 
 
-# Providers that nobody bills and that count no tokens.
-UNBILLED = frozenset({"extractive"})
 MARGIN_S = 60.0
+
+
+def is_unbilled(model: str) -> bool:
+    """Return whether a chat model only quotes: nobody bills it, and it counts no tokens."""
+    provider = model.partition(":")[0]
+    return provider in PLUGINS.names("chat") and getattr(
+        PLUGINS.get("chat", provider), "only_quotes", False
+    )
 
 
 def reserve(
@@ -72,7 +79,7 @@ def reserve(
     """
     key_id = account.key_id
     try:
-        if key_id is None or model.partition(":")[0] in UNBILLED:
+        if key_id is None or is_unbilled(model):
             return None
         if not models.Budget.objects.filter(key_id=key_id).exists():
             return None

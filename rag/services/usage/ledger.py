@@ -1,4 +1,4 @@
-"""Usage ledger: the one place that writes a row for each model call, at once or deferred."""
+"""Usage ledger: the one writer of a row for each model call, at once or deferred, and its payer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
@@ -16,7 +17,7 @@ from rag import models
 from rag.core import metrics
 from rag.core.access import Scope
 from rag.core.file_search import GroundedAnswer
-from rag.core.request_context import UsageAccount, current_account
+from rag.core.request_context import UsageAccount, current_account, current_request, use_account
 from rag.services.usage.budgets import commit
 from rag.services.usage.prices import price_of
 
@@ -209,3 +210,20 @@ def flush_usage() -> Iterator[None]:
     finally:
         _LATER.reset(token)
         later.close()
+
+
+def current_payer() -> dict[str, int]:
+    """Return the arguments that tell a job of whoever queues it; none where nobody asks."""
+    account, who = current_account(), current_request().who
+    user_id = who() if account.user_id is None and who is not None else account.user_id
+    found = {"user_id": user_id, "key_id": account.key_id}
+    return {name: pk for name, pk in found.items() if pk is not None}
+
+
+@contextmanager
+def charged_to(*, user_id: int | None = None, key_id: int | None = None) -> Iterator[None]:
+    """Put what is done inside on the account of a user and a key, as far as they still exist."""
+    user = get_user_model().objects.filter(pk=user_id or 0).values_list("pk", flat=True).first()
+    key = models.ApiKey.objects.filter(pk=key_id or 0).values_list("pk", flat=True).first()
+    with use_account(user_id=user, key_id=key):
+        yield

@@ -106,7 +106,10 @@ def usage_report(*, question: UsageQuery, scope: Scope) -> dict[str, Any]:
 def run_calls(*, run: str, scope: Scope) -> list[dict[str, Any]]:
     """Return each call that was made for an answer or a flow's run, in order."""
     found = models.UsageRecord.objects.readable(scope).filter(run=run).order_by("pk")
-    return [{**row, "cost": _money(row["cost"])} for row in found.values(*_CALL)]
+    return [
+        {**row, "cost": None if row["cost"] is None else float(row["cost"])}
+        for row in found.values(*_CALL)
+    ]
 
 
 def _records(question: UsageQuery, scope: Scope) -> QuerySet[models.UsageRecord]:
@@ -147,7 +150,3 @@ def _added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         if row["money"] is not None:
             costs[row["currency"]] += row["money"]
     return {**sums, "cost": {currency: float(money) for currency, money in costs.items()}}
-
-
-def _money(cost: Any) -> float | None:
-    return None if cost is None else float(cost)

@@ -20,7 +20,7 @@ from rag.core.splitters import Splitter
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.server import TOKEN_SETTING, URI_SETTING, MilvusServer
 from rag.providers.postgres.search.index import PostgresIndex
-from rag.providers.sandbox.parser import IsolatedParser
+from rag.providers.sandbox.parser import SandboxedParser
 from rag.providers.scripted import Script, ScriptedChatModel
 from rag.services.plugins import configured_options, configured_plugin
 from rag.services.usage import MeteredChat, MeteredEmbedder, MeteredReranker
@@ -125,7 +125,7 @@ def _chat_model(name: str) -> ChatModel:
 def parser() -> Parser:
     """Return what reads files."""
     chosen = {key: _parser_plugin(key, name) for key, name in conf().parsers.items()}
-    return IsolatedParser(parsers=chosen)
+    return SandboxedParser(parsers=chosen)
 
 
 def _parser_plugin(key: str, name: str) -> dict[str, Any]:

@@ -7,7 +7,8 @@ sentences are packed up to the bound, and every chunk is counted once more as a 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.core.documents import Chunk, ChunkRule, ParsedDocument
@@ -15,9 +16,46 @@ from rag.core.errors import ConfigurationError
 from rag.core.plugins import register
 from rag.core.ports import Tokenizer
 from rag.core.splitters import ChunkSpan, SplitRequest, Splitter
-from rag.stages.chunking.cut_around import chunk_around_edits
 from rag.stages.chunking.outline import Outline
 from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
+
+
+def chunk_around_edits(
+    section: tuple[int, int],
+    holes: Sequence[tuple[int, int]],
+    cut: Callable[[int, int], Iterator[ChunkSpan]],
+) -> Iterator[ChunkSpan | None]:
+    """Yield the spans of a section whose own parts lie in no hole, and None for each hole.
+
+    Where the cuts fall on a hole's borders anyway, all others stay where they would be without it:
+    a chunk that somebody edits moves none of its neighbours.
+    ``holes`` are in order and do not overlap; None comes in the section where a hole begins.
+    ``cut`` cuts a stretch from its beginning.
+    """
+    low, high = section
+    waiting = deque(hole for hole in holes if hole[0] < high and hole[1] > low)
+    spans = cut(low, high)
+    while (span := next(spans, None)) is not None:
+        while waiting and waiting[0][1] <= span.own:
+            yield from _told(waiting.popleft(), low)
+        if not waiting or span.end <= waiting[0][0]:
+            yield span
+            continue
+        hole = waiting[0]
+        if hole[0] <= span.own and span.end <= hole[1]:
+            continue
+        if span.own < hole[0]:
+            yield from cut(span.own, hole[0])
+        yield from _told(waiting.popleft(), low)
+        spans = cut(min(hole[1], high), high)
+    for hole in waiting:
+        yield from _told(hole, low)
+
+
+def _told(hole: tuple[int, int], low: int) -> Iterator[None]:
+    if hole[0] >= low:
+        yield None
+
 
 WINDOW_CHARS = 50_000
 # A part of a text may cost some tokens more than its share of the whole.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from rag.stages.text.normalize import normalize_quote
+from rag.stages.text.normalize import normalize_quote, occurrences
 
 # How far around a passage its neighbours tell where it belongs.
 AROUND = 100
@@ -68,7 +68,7 @@ class _Versions:
 
     def _same(self, start: int, end: int) -> Span | None:
         words = self.old[start:end]
-        places = islice(_places(self.new, words), MAX_PLACES)
+        places = islice(occurrences(self.new, words), MAX_PLACES)
         return self._best(start, end, [(at, at + len(words)) for at in places])
 
     def _alike(self, start: int, end: int) -> Span | None:
@@ -78,7 +78,9 @@ class _Versions:
         words = normalize_quote(self.old[start:end]).text
         if not words:
             return None
-        spans = [window.span(at, at + len(words)) for at in islice(_places(window.text, words), 50)]
+        spans = [
+            window.span(at, at + len(words)) for at in islice(occurrences(window.text, words), 50)
+        ]
         return self._best(start, end, [(first + low, first + high) for low, high in spans])
 
     def _best(self, start: int, end: int, places: Sequence[Span]) -> Span | None:
@@ -114,13 +116,6 @@ def _longest(most: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-def _places(text: str, words: str) -> Iterator[int]:
-    at = text.find(words)
-    while at >= 0:
-        yield at
-        at = text.find(words, at + 1)
 
 
 def _run(pairs: Iterator[tuple[str, str]]) -> int:

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path, PurePath
 
 from rag.core.errors import DocumentError
-from rag.stages.detect.refusals import damaged_file, password_protected_file
+from rag.stages.detect.file_errors import damaged_file, password_protected_file
 
 _END = 0xFFFFFFFA
 _OLD = {
@@ -33,11 +33,7 @@ MAX_RATIO = 100
 SMALL = 10 * 1024**2
 PIECE = 1 << 20
 MAX_TYPES = 1 << 20
-_MAIN = {
-    "wordprocessingml": "docx",
-    "presentationml": "pptx",
-    "spreadsheetml": "xlsx",
-}
+_MAIN = {"wordprocessingml": "docx", "presentationml": "pptx", "spreadsheetml": "xlsx"}
 _MAIN_TYPE = re.compile(
     rb"(wordprocessingml|presentationml|spreadsheetml)\.(?:document|template|presentation|"
     rb"slideshow|sheet)\.main\+xml|"
@@ -91,9 +87,7 @@ def ole_kind(path: Path, name: str) -> str:
     wanted = next((suffix for stream, suffix in _OLD.items() if stream in streams), "")
     if not wanted:
         raise damaged_file(name)
-    raise DocumentError(
-        "“{name}” is in an old office format.", hint=_CONVERT, name=name, wanted=wanted
-    )
+    raise _convert(name, wanted)
 
 
 def _streams(data: bytes) -> dict[str, bytes]:
@@ -186,15 +180,10 @@ def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
             wanted = ".xlsx" if b"spreadsheet" in declared else ".docx"
             wanted = ".pptx" if b"presentation" in declared else wanted
             raise DocumentError(
-                "“{name}” is an OpenDocument file.",
-                hint="Save it as {wanted} and upload that.",
-                name=name,
-                wanted=wanted,
+                "“{name}” is an OpenDocument file.", hint=_CONVERT, name=name, wanted=wanted
             )
     raise DocumentError(
-        "“{name}” is a zip, not a document.",
-        hint="Unpack it and upload the documents.",
-        name=name,
+        "“{name}” is a zip, not a document.", hint="Unpack it and upload the documents.", name=name
     )
 
 
@@ -233,10 +222,7 @@ def _bomb(name: str, n_members: int, size: int) -> DocumentError:
 
 def _convert(name: str, wanted: str) -> DocumentError:
     return DocumentError(
-        "“{name}” is in an old office format.",
-        hint="Save it as {wanted} and upload that.",
-        name=name,
-        wanted=wanted,
+        "“{name}” is in an old office format.", hint=_CONVERT, name=name, wanted=wanted
     )
 
 

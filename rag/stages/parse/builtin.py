@@ -3,122 +3,89 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from rag.core.documents import ParsedDocument
 from rag.core.plugins import register
 
 
-class _Builtin:
+class _BuiltinParser:
+    """``parse_NAME`` of the module beside this one that is called ``module``."""
+
+    module: str
+    # What it is told beside path and name: kind, encoding, or both.
+    takes: tuple[str, ...] = ()
+
     @dataclass(frozen=True)
     class Options:
         pass
 
     def __init__(self, options: Options) -> None: ...
 
+    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
+        """Return the document; raise DocumentError saying what is wrong with it."""
+        # Each brings a heavy library; a child process reads one file and needs one of them.
+        reader = import_module(f"rag.stages.parse.{self.module}")
+        told: dict[str, Any] = {"kind": kind, "encoding": encoding}
+        parse = getattr(reader, f"parse_{self.module}")
+        found: ParsedDocument = parse(path, name, **{one: told[one] for one in self.takes})
+        return found
 
-# Each parser brings a heavy library; a child process reads one file and needs one of them.
+
 @register("parser")
-class PlainParser(_Builtin):
+class PlainParser(_BuiltinParser):
     """Text, Markdown and CSV in any encoding."""
 
     name, label, kinds = "plain", "Text, Markdown, CSV", ("txt", "md", "csv")
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return the decoded text with its blocks."""
-        from rag.stages.parse.plain import parse_plain  # the tables of encodings
-
-        return parse_plain(path, name, kind, encoding)
+    module, takes = "plain", ("kind", "encoding")
 
 
 @register("parser")
-class PdfParser(_Builtin):
-    """PDF with a text layer."""
+class PdfParser(_BuiltinParser):
+    """PDF with a text layer: text, pages and headings."""
 
-    name, label, kinds = "pdfium", "PDF", ("pdf",)
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return text, pages and headings."""
-        from rag.stages.parse.pdf import parse_pdf  # pdfium
-
-        return parse_pdf(path, name)
+    name, label, kinds, module = "pdfium", "PDF", ("pdf",), "pdf"
 
 
 @register("parser")
-class HtmlParser(_Builtin):
-    """Web pages."""
+class HtmlParser(_BuiltinParser):
+    """Web pages, as a browser would show them."""
 
     name, label, kinds = "html", "HTML", ("html",)
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return what a browser would show."""
-        from rag.stages.parse.html import parse_html  # xberg
-
-        return parse_html(path, name, encoding)
+    module, takes = "html", ("encoding",)
 
 
 @register("parser")
-class MailParser(_Builtin):
-    """E-mails with their attachments' names."""
+class MailParser(_BuiltinParser):
+    """E-mails: headers, text and their attachments' names."""
 
     name, label, kinds = "mail", "E-mail", ("eml",)
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return headers and text."""
-        from rag.stages.parse.mail import parse_mail  # email
-
-        return parse_mail(path, name, encoding)
+    module, takes = "mail", ("encoding",)
 
 
 @register("parser")
-class EpubParser(_Builtin):
-    """Books."""
+class EpubParser(_BuiltinParser):
+    """Books, their chapters in order."""
 
-    name, label, kinds = "epub", "EPUB", ("epub",)
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return the chapters in order."""
-        from rag.stages.parse.epub import parse_epub  # zip and XML
-
-        return parse_epub(path, name)
+    name, label, kinds, module = "epub", "EPUB", ("epub",), "epub"
 
 
 @register("parser")
-class DocParser(_Builtin):
+class DocParser(_BuiltinParser):
     """Word before 2007."""
 
-    name, label, kinds = "doc", "Word 97", ("doc",)
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return the text."""
-        from rag.stages.parse.doc import parse_doc  # xberg
-
-        return parse_doc(path, name)
+    name, label, kinds, module = "doc", "Word 97", ("doc",), "doc"
 
 
 @register("parser")
-class OfficeParser(_Builtin):
-    """Word, PowerPoint and Excel."""
+class OfficeParser(_BuiltinParser):
+    """Word, PowerPoint and Excel: text with numbers, slides and sheets."""
 
     name, label, kinds = "office", "Office", ("docx", "pptx", "xlsx")
-
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return text with numbers, slides and sheets."""
-        from rag.stages.parse.office import parse_office  # xberg
-
-        return parse_office(path, name, kind)
+    module, takes = "office", ("kind",)
 
 
-READERS = {
-    kind: parser(parser.Options())
-    for parser in (
-        PlainParser,
-        PdfParser,
-        HtmlParser,
-        MailParser,
-        EpubParser,
-        DocParser,
-        OfficeParser,
-    )
-    for kind in parser.kinds
-}
+_SHIPPED = (PlainParser, PdfParser, HtmlParser, MailParser, EpubParser, DocParser, OfficeParser)
+READERS = {kind: parser(parser.Options()) for parser in _SHIPPED for kind in parser.kinds}

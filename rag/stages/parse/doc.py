@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rag.core.documents import Block, ParsedDocument
+from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
-from rag.stages.parse.office import PARSER, add_nodes, parse_office
-from rag.stages.parse.xberg_nodes import XbergNode, read_office
+from rag.stages.parse.office import PARSER, XbergNode, add_nodes, parse_office, read_office
 
 TIMEOUT_S = 60
 # xberg ends a row of a table with one tab more; an empty cell looks the same and costs a line end.
@@ -47,8 +46,8 @@ def _by_xberg(path: Path, name: str) -> ParsedDocument:
     canonical.warnings += content.warnings
     add_nodes(canonical, map(_as_text, content.nodes), number_lists=False)
     document = canonical.finish("doc", PARSER, title=content.title)
-    headings = {block.start: block for block in numbered_headings(document.text)}
-    blocks = [_or_heading(block, headings) for block in document.blocks]
+    spans = {(block.start, block.end): block for block in numbered_headings(document.text)}
+    blocks = [spans.get((block.start, block.end), block) for block in document.blocks]
     return replace(document, blocks=tuple(blocks))
 
 
@@ -58,11 +57,6 @@ def _as_text(node: XbergNode) -> XbergNode:
         rows = [row.split("\t") for row in _ROW.sub("\n", node.text).split("\n")]
         return replace(node, kind="table", rows=tuple(map(tuple, rows)), level=0)
     return replace(node, kind="paragraph", level=0) if node.kind == "heading" else node
-
-
-def _or_heading(block: Block, headings: dict[int, Block]) -> Block:
-    heading = headings.get(block.start)
-    return heading if heading and heading.end == block.end else block
 
 
 def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from rag.core.documents import Notice, ParsedDocument
-from rag.stages.detect.refusals import damaged_file, rights_protected_file
+from rag.stages.detect.file_errors import damaged_file, rights_protected_file
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
 

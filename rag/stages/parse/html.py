@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from rag.core.documents import ParsedDocument
-from rag.stages.detect.decode import decode_declared, decode_text
-from rag.stages.detect.encodings import keeps_ascii
+from rag.stages.detect.decode import decode_declared, decode_text, keeps_ascii
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.table_grid import TableGrid, table_row
 

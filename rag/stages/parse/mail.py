@@ -14,9 +14,8 @@ from typing import cast
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.detect.decode import decode_declared, decode_text
-from rag.stages.detect.encodings import declared_codec
-from rag.stages.detect.refusals import damaged_file
+from rag.stages.detect.decode import declared_codec, decode_declared, decode_text
+from rag.stages.detect.file_errors import damaged_file
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.html import add_html, decode_html
 
@@ -70,7 +69,7 @@ def _add_message(
             for inner in cast(list[EmailMessage], part.get_payload()):
                 _add_message(canonical, _unpacked(part, inner), name, encoding, attached)
         elif _is_attachment(part):
-            attached.append(_file_name(part))
+            attached.append(" ".join((part.get_filename() or part.get_content_type()).split()))
         else:
             _add_text(canonical, part, name, encoding)
 
@@ -141,7 +140,3 @@ def _bare_text(value: bytes) -> str:
 
 def _header(message: EmailMessage, title: str) -> str:
     return " ".join(str(message.get(title) or "").split())
-
-
-def _file_name(part: EmailMessage) -> str:
-    return " ".join((part.get_filename() or part.get_content_type()).split())

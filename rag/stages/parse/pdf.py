@@ -19,9 +19,14 @@ from pypdfium2 import raw
 from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.clean import clean_text, is_garbled
-from rag.stages.detect.refusals import damaged_file, password_protected_file, rights_protected_file
+from rag.stages.detect.file_errors import (
+    damaged_file,
+    password_protected_file,
+    rights_protected_file,
+)
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.headings import numbered_headings
+from rag.stages.text.normalize import occurrences
 
 _DEPTH = re.compile(r"\d{1,2}((?:\.\d{1,2})+)(?!\d)")
 # What a page prints before a title and its bookmark leaves out: 1.2, B., 第三章, Chapter 3:.
@@ -95,7 +100,7 @@ class _Squeezed:
     def spans(self, letters: str) -> list[tuple[int, int]]:
         """Return where the title stands: its lines with their number, else words of a line."""
         whole, inside = [], []
-        for at in _positions(self.squeezed, letters):
+        for at in occurrences(self.squeezed, letters):
             start, end = self.places[at], self.places[at + len(letters) - 1] + 1
             line = self.text.rfind("\n", 0, start) + 1
             if _NUMBER.fullmatch(self.text, line, start) and _NOTHING.match(self.text, end):
@@ -104,13 +109,6 @@ class _Squeezed:
             else:
                 inside.append((start, end))
         return whole or inside
-
-
-def _positions(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
 
 
 def _squeeze(text: str) -> tuple[str, list[int]]:

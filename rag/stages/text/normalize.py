@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 # What neither a database nor XML can hold, escaped or not.
@@ -185,3 +185,11 @@ def _run(signs: str, sign: str, is_one: bool = True) -> str:
 def storable_text(text: str) -> str:
     """Return a text without what neither a database nor XML can hold."""
     return _UNSTORABLE.sub("", text)
+
+
+def occurrences(text: str, part: str) -> Iterator[int]:
+    """Yield where ``part`` begins in ``text``, overlapping ones too; nothing for an empty part."""
+    at = text.find(part) if part else -1
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)

@@ -14,7 +14,7 @@ from rag import models
 from rag.admin.ui.action_confirmation import duration_sentence
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.files.edit import move_files
 from rag.services.files.upload import upload_file
 from rag.services.search.retrieval import retrieve

@@ -14,7 +14,7 @@ from agents import models as agent_models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.versions import save_flow_version
 from rag import models
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.stores import lifecycle as stores
 from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
 from tests.factories import GroupFactory, StoreFactory, UserFactory

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from agents import models
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers import page_view as page_image
 from rag.services.chunks.edit import edit_chunk
 from tests import hostile_files

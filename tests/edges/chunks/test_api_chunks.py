@@ -66,7 +66,7 @@ def test_a_chunk_that_is_switched_off_is_found_no_more(
 
 
 def client_scope(user: Any) -> Any:
-    from rag.services.access.callers import scope_of
+    from rag.services.access.api_keys import scope_of
 
     return scope_of(user)
 

@@ -11,8 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from rag import models
-from rag.services.evaluation.jobs import run_evaluation_job
-from rag.services.evaluation.runs import evaluate_store
+from rag.services.evaluation.runs import evaluate_store, run_evaluation_job
 from tests.edges.admin_client import (
     at,
     client_of,

@@ -8,7 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from rag import models
-from rag.services.evaluation.jobs import run_evaluation_job
+from rag.services.evaluation.runs import run_evaluation_job
 from tests.edges.admin_client import streamed, use_words_embedder
 from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import GroupFactory, UserFactory

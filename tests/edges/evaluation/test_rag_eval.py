@@ -11,7 +11,6 @@ from django.core.management import CommandError, call_command
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.evaluation import datasets as evaluate_service
 from rag.services.evaluation.datasets import evaluate_folder
 from rag.services.search.retrieval import retrieve
 from rag.services.stores.lifecycle import create_store
@@ -178,7 +177,7 @@ def test_it_searches_as_everybody_does(data: Path, monkeypatch: pytest.MonkeyPat
         seen.append(values)
         return retrieve(**values)
 
-    monkeypatch.setattr(evaluate_service, "retrieve", spy)
+    monkeypatch.setattr("rag.services.evaluation.runs.retrieve", spy)
     run = evaluate_folder(data_dir=data, mode="bm25")
     assert [values["query"] for values in seen] == list(QUERIES.values())
     default = seen[0]["stores"][0].retrieval_settings

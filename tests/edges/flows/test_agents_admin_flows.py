@@ -13,7 +13,7 @@ from agents import models
 from agents.flows.runs.control import decide_review
 from agents.flows.runs.start import RunRequest
 from rag.core.errors import ProviderTimeoutError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.edges.admin_client import at, client_of, page
 from tests.edges.flow_desk import FLOW, PROMPTS, FlowDesk, flow_desk  # noqa: F401
 from tests.factories import GroupFactory, UserFactory, upload

@@ -23,8 +23,7 @@ from agents.flows.definition.state import initial_state
 from agents.flows.versions.dry_run import DryRunLog, FlowCase
 from agents.flows.versions.load import compiled_graph_of_files
 from agents.flows.versions.versions import import_flow
-from rag.services.access.api_keys import create_key
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import create_key, scope_of
 from rag.services.wiring.registry import model_of_script
 from tests.edges.api_client import KeyClient
 from tests.edges.flow_desk import RIGHTS, streamed

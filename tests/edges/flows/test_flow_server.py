@@ -16,8 +16,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from agents import models
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.versions.versions import activate_version, save_flow_version
-from rag.services.access.api_keys import create_key
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import create_key, scope_of
 from tests.edges.flow_desk import FLOW, PROMPTS
 from tests.factories import UserFactory
 from tests.integration.agent_world import sse_events

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from rag import models
 from rag.providers.postgres.vectors.backfill import reindex_lock
 from rag.services.ingest.indexing import index_file
-from rag.services.reindex.files import PARSERS, is_stale, reindex_files
+from rag.services.reindex.rebuild import PARSERS, is_stale, reindex_files
 from rag.services.reindex.runs import start_reindex
 from rag.services.reindex.worker import run_reindex
 from tests.factories import FileFactory

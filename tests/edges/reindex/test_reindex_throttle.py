@@ -16,10 +16,9 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import CancelledError
 from rag.services.files.requeue import requeue_files
-from rag.services.reindex import progress as reindex_progress
-from rag.services.reindex.migrate_end import cancel_reindex
-from rag.services.reindex.progress import ProgressRecorder
-from rag.services.reindex.runs import ReindexOptions, start_reindex
+from rag.services.reindex import runs as reindex_progress
+from rag.services.reindex.migrate import cancel_reindex
+from rag.services.reindex.runs import ProgressRecorder, ReindexOptions, start_reindex
 from rag.services.reindex.worker import run_reindex
 from tests.factories import FileFactory, StoreFactory, publish
 from tests.integration.move_world import NEW, filled_store, start_move, texts, two_models

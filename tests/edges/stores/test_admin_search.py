@@ -10,7 +10,7 @@ from django.test import Client
 from rag import models
 from rag.admin.ui.cells import pages_text
 from rag.core.errors import ProviderTimeoutError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.search.retrieval import retrieve
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import at, client_of, page, use_words_embedder, words

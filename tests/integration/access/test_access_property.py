@@ -14,14 +14,14 @@ from rag.core.access import Scope, may_read
 from rag.core.errors import NotFoundError, RAGError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.answers.page_view import page_text
 from rag.services.answers.question_answering import ask
 from rag.services.answers.store_questions import answer_store_question
 from rag.services.chunks.find import find_chunks
 from rag.services.search.retrieval import retrieve
-from rag.services.stores.readable import readable_stores
+from rag.services.stores.lifecycle import readable_stores
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.index_hits import index_hits
 from tests.integration.move_world import two_models

@@ -12,8 +12,13 @@ from django.utils import timezone
 from rag import models
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.types import RetrievalSettings
-from rag.services.access.api_keys import authenticate_key, create_key, revoke_key
-from rag.services.access.callers import caller_for_user, scope_of
+from rag.services.access.api_keys import (
+    authenticate_key,
+    caller_for_user,
+    create_key,
+    revoke_key,
+    scope_of,
+)
 from rag.services.stores.lifecycle import delete_store, find_stores
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish

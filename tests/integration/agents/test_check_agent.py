@@ -10,7 +10,7 @@ from agents import models
 from agents.chat.agents.save import check_agent
 from agents.core.agent_config import AgentConfig
 from rag.core.errors import InvalidInputError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db

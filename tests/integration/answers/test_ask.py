@@ -11,7 +11,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, ProviderError, RAGError, UnknownNameError
 from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.question_answering import ask, stream_ask
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish

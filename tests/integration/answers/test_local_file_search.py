@@ -18,7 +18,7 @@ from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.file_search import GroundedQuestion, Upload
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.wiring import chats
 from tests.contract_file_search import LEAVE, WARRANTY, FileSearchContract, pieces_of, written
 from tests.edges.admin_client import use_words_embedder

@@ -15,7 +15,7 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ForbiddenError, InvalidInputError, NotFoundError, RAGError
 from rag.core.rag_node import RAGNodeData
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.rag_node import (
     RagNodeRequest,
     find_rag_node,

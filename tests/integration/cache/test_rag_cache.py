@@ -16,7 +16,7 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.question_answering import ask
 from rag.services.search import retrieval
 from rag.services.search.engine import MAX_QUERY

@@ -16,7 +16,7 @@ from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.search.generations import compact_generations
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.search.result_cache import cache_region
 from rag.services.search.retrieval import retrieve
 from tests.edges.admin_client import use_words_embedder

@@ -74,7 +74,7 @@ def test_a_later_answer_reads_what_was_said_and_no_more(
 
 
 def test_the_ledger_is_written_with_the_end_of_the_answer(world: AgentWorld) -> None:
-    from rag.services.usage import metered_models as usage_models
+    from rag.services.usage import metering as usage_models
 
     chat = world.use(SCRIPT)
     world.use(usage_models.MeteredChat(chat))

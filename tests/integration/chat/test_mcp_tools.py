@@ -12,7 +12,7 @@ from agents.chat.mcp.tools import ListStoresTool
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.tools import ToolCall
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 
 pytestmark = pytest.mark.django_db

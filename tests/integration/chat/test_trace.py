@@ -20,8 +20,7 @@ from project.logs import JsonFormatter
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import LimitError, NotFoundError
-from rag.services.access.api_keys import authenticate_key, create_key
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import authenticate_key, create_key, scope_of
 from rag.services.usage.budgets import save_budget
 from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import FileFactory, UserFactory, publish

@@ -10,7 +10,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.chunks.add import add_chunk, delete_chunks
 from rag.services.chunks.edit import edit_chunk

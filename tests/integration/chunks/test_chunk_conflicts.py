@@ -9,7 +9,7 @@ import pytest
 from rag import models
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
 from rag.core.hits import Hit
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.chunks.add import add_chunk
 from rag.services.chunks.conflicts import (
@@ -18,8 +18,8 @@ from rag.services.chunks.conflicts import (
     move_conflict,
     neighbour_chunk,
 )
-from rag.services.chunks.edit import edit_chunk
-from rag.services.chunks.revisions import chunk_revisions, diff_revisions
+from rag.services.chunks.edit import chunk_revisions, edit_chunk, restore_revision
+from rag.stages.chunking.diff_texts import diff_texts
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
 from tests.integration.chunk_desk import OPERATOR, check_index, found, watch_words
 
@@ -161,15 +161,16 @@ def test_revisions_are_told_newest_first_with_what_changed(file: Any) -> None:
         (1, "the pump runs"),
     ]
     assert (told[0].replaced_at, told[1].replaced_by) == (None, owner.username)
-    runs = diff_revisions(scope=OPERATOR, chunk_id=chunk.pk, old=1, new=3)
+    runs = diff_texts(told[2].text, told[0].text)
     assert [(run.kind, run.text) for run in runs if run.kind != "same"] == [
         ("gone", "the"),
         ("new", "a"),
         ("gone", "runs"),
         ("new", "stopped"),
     ]
+    with pytest.raises(NotFoundError):
+        chunk_revisions(scope=scope_of(UserFactory()), chunk_id=chunk.pk)
     with pytest.raises(NotFoundError, match="no revision 9"):
-        diff_revisions(scope=OPERATOR, chunk_id=chunk.pk, old=9, new=3)
-    for deed in (chunk_revisions, lambda **v: diff_revisions(old=1, new=2, **v)):
-        with pytest.raises(NotFoundError):
-            deed(scope=scope_of(UserFactory()), chunk_id=chunk.pk)  # type: ignore[operator]
+        restore_revision(
+            scope=OPERATOR, chunk_id=chunk.pk, revision=9, by=owner, expected_revision=3
+        )

@@ -17,7 +17,7 @@ from rag.core.errors import (
     NotFoundError,
 )
 from rag.core.hits import Hit
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.citations import pin_hits
 from rag.services.chunks.edit import edit_chunk, restore_revision
 from rag.services.ingest import chunk_text

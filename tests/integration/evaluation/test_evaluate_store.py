@@ -11,7 +11,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.services.evaluation.compare import compare_runs
-from rag.services.evaluation.golden_targets import expected_targets
+from rag.services.evaluation.golden_questions import expected_targets
 from rag.services.evaluation.runs import evaluate_store
 from rag.services.files.delete import delete_files
 from rag.services.wiring import registry as wiring

@@ -11,15 +11,16 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import CancelledError, ForbiddenError, InvalidInputError, NotFoundError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.evaluation import runs as measuring
-from rag.services.evaluation.jobs import (
+from rag.services.evaluation.runs import (
     cancel_evaluation,
+    evaluate_store,
     fail_evaluation,
     run_evaluation_job,
+    save_results,
     start_evaluation,
 )
-from rag.services.evaluation.runs import evaluate_store, save_results
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.golden_world import asked_store, golden

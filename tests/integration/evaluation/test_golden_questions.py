@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError, LimitError, NotFoundError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.chunks import find as find_passages
 from rag.services.evaluation import golden_csv
 from rag.services.evaluation.golden_csv import export_questions, import_questions

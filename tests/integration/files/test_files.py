@@ -13,7 +13,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ForbiddenError, InvalidInputError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.files.delete import delete_files
 from rag.services.files.edit import (
     cancel_files,

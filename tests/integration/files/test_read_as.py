@@ -16,7 +16,7 @@ from rag.services.files.archives import UploadItem
 from rag.services.files.replace import set_encoding
 from rag.services.files.requeue import requeue_files
 from rag.services.files.upload import upload_file
-from rag.services.ingest.estimate import estimate_ingest
+from rag.services.ingest.preview import estimate_ingest
 from tests.factories import StoreFactory, UserFactory
 from tests.integration.index_desk import forget_jobs, live, run_job, watch
 

@@ -13,8 +13,7 @@ from rag import models
 from rag.core.errors import ConflictError, NotFoundError, ProviderError
 from rag.core.origins import OriginDocument
 from rag.providers.origins.folder import FolderOrigin
-from rag.services.files.sync import SyncActions, preview_sync, sync_files
-from rag.services.files.sync_plan import KnownFile, plan_sync
+from rag.services.files.sync import KnownFile, SyncActions, plan_sync, preview_sync, sync_files
 from tests.factories import FileFactory, StoreFactory
 from tests.integration.move_world import OPERATOR
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rag import models
 from rag.core.access import Scope
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.files.visibility import visible_chunks, visible_files
 from tests.factories import ChunkFactory, FileFactory, GroupFactory, StoreFactory, UserFactory
 

@@ -16,7 +16,7 @@ from agents.flows.runs.start import RunRequest
 from agents.flows.versions.dry_run import FlowCase, read_cases, run_cases
 from agents.flows.versions.versions import check_flow_files, import_flow
 from rag.core.access import Scope
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.flow_world import FLOWS, resume_flow, run_flow
 from tests.integration.flow_world import house as house

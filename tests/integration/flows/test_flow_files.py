@@ -16,7 +16,7 @@ from agents.flows.runs.worker import run_to_end
 from agents.flows.versions.versions import activate_version, check_flow_files, save_flow_version
 from rag.core.access import Scope
 from rag.core.rag_node import RAGNodeData
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.rag_node import find_rag_node, save_rag_node
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.fakes.loopback import LoopbackServer, Reply

@@ -10,7 +10,7 @@ from agents.flows.versions.dry_run import run_cases
 from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import MEDICAL, Clinic
 from tests.integration.flow_world import clinic as clinic

@@ -15,7 +15,7 @@ from agents.flows.runs.start import RunRequest
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
 from tests.integration.flow_world import resume_flow, run_flow

@@ -29,7 +29,7 @@ from rag.core.errors import (
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.sources import SourceQuery, SourceResult
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
 from tests.integration.flow_world import resume_flow, run_flow

@@ -24,7 +24,7 @@ from agents.flows.versions.versions import (
 )
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.flow_world import run_flow
 

@@ -15,7 +15,7 @@ from agents.flows.runs.worker import FlowWorker
 from rag.core.access import Scope
 from rag.core.hits import Hit
 from rag.models import Chunk
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.chunks.add import delete_chunks
 from rag.services.files.delete import delete_files
 from rag.stages.ranking.postprocess import merge_neighbours

@@ -26,7 +26,7 @@ from rag.core.errors import (
 )
 from rag.core.file_search import GroundedAnswer, GroundedQuestion, Grounding, InlineFile
 from rag.providers.gemini.file_search import GeminiFileSearch
-from rag.providers.sandbox.parser import IsolatedParser
+from rag.providers.sandbox.parser import SandboxedParser
 from tests.contract_file_search import pieces_of
 from tests.fakes.gemini_server import GeminiServer, Script, camel, error
 from tests.fakes.gemini_wire import parts_of
@@ -177,7 +177,7 @@ def docx(*paragraphs: str) -> bytes:
 def test_what_models_do_not_read_goes_as_text_under_its_own_name(
     server: GeminiServer, tmp_path: Path
 ) -> None:
-    search = backend(server, parser=IsolatedParser())
+    search = backend(server, parser=SandboxedParser())
     word = sent_file(tmp_path / "保固.docx", docx(WARRANTY, "保固期為兩年。"))
     old = sent_file(tmp_path / "big5.txt", LEAVE.encode("big5"))
     plain = sent_file(tmp_path / "plain.md", WARRANTY)
@@ -193,7 +193,7 @@ def test_what_models_do_not_read_goes_as_text_under_its_own_name(
 
 
 def test_a_document_that_cannot_be_read_here_is_named(server: GeminiServer, tmp_path: Path) -> None:
-    search = backend(server, parser=IsolatedParser())
+    search = backend(server, parser=SandboxedParser())
     broken = sent_file(tmp_path / "broken.docx", docx("x").replace(b"<w:body>", b"<w:bodx>"))
     with pytest.raises(DocumentError, match="“broken.docx”"):
         ask(search, broken, sent_file(tmp_path / "good.txt"), wait_s=30.0)

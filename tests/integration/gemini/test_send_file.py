@@ -19,13 +19,12 @@ from rag.core.deadline import Deadline
 from rag.core.documents import ChunkRule
 from rag.core.errors import CancelledError, DocumentError, InvalidInputError, ProviderTimeoutError
 from rag.core.file_search import Upload
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.files.delete import delete_files
-from rag.services.files.document_upload import upload_document
 from rag.services.files.edit import update_file
 from rag.services.files.replace import replace_file
-from rag.services.files.upload import upload_file
-from rag.services.gemini.sync import sync_store
+from rag.services.files.upload import upload_document, upload_file
+from rag.services.gemini.stores import sync_store
 from rag.services.gemini.upload import remote_metadata, upload_to_gemini
 from rag.services.ingest.indexing import index_file
 from rag.services.operations.recovery import recover_jobs

@@ -13,15 +13,19 @@ from rag import models, tasks
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
 from rag.models.outbox import WORDS
-from rag.providers.milvus.collections import count_chunks, drop_collection, fed_spaces
-from rag.providers.milvus.feeding import stored_chunk_ids
+from rag.providers.milvus.collections import (
+    count_chunks,
+    drop_collection,
+    fed_spaces,
+    iterate_chunk_ids,
+)
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.outbox.rows import enable_outbox, enqueue_chunks, mark_fed, outbox_state
 from rag.providers.postgres.vectors.spaces import drop_partition
 from rag.services.files.edit import set_chunks_enabled
 from rag.services.index import outbox
 from rag.services.index.outbox import drain_outbox, flush_outbox, start_outbox, stop_outbox
-from rag.services.index.spaces import pending_indexes
+from rag.services.index.vectors import pending_indexes
 from rag.services.operations.check_result import CheckResult
 from rag.services.operations.doctor import repair, run_checks
 from rag.services.wiring import registry as search_providers
@@ -48,7 +52,7 @@ def held(server: MilvusServer, file: models.File) -> tuple[set[int], set[int]]:
     """Return the chunks whose vectors, and whose words, Milvus has."""
     spaces = (file.store.space_id, WORDS)
     return tuple(
-        {one for some in stored_chunk_ids(server, space) for one in some} for space in spaces
+        {one for some in iterate_chunk_ids(server, space) for one in some} for space in spaces
     )  # type: ignore[return-value]
 
 

@@ -18,7 +18,7 @@ from rag.providers.postgres.vectors.spaces import (
     index_name,
     valid_indexes,
 )
-from rag.services.index.spaces import build_pending_indexes, pending_indexes
+from rag.services.index.vectors import build_pending_indexes, pending_indexes
 from tests.integration.index_world import (
     index_query,
     make_file,

@@ -9,8 +9,8 @@ import pytest
 
 from rag import models
 from rag.services.files.archives import collect_items
-from rag.services.ingest import estimate as estimate_module
-from rag.services.ingest.estimate import IngestEstimate, estimate_ingest
+from rag.services.ingest import preview as estimate_module
+from rag.services.ingest.preview import IngestEstimate, estimate_ingest
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
 

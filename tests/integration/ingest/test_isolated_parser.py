@@ -17,7 +17,7 @@ from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.providers.sandbox import parser as isolated_parser
 from rag.providers.sandbox import process as limited_process
-from rag.providers.sandbox.parser import IsolatedParser
+from rag.providers.sandbox.parser import SandboxedParser
 from tests import hostile_files
 from tests.unit.parse.test_parse_docx import level, number, numbering, style, styles, with_pages
 
@@ -28,10 +28,10 @@ RECIPES = {name: (data, reason) for name, data, reason in hostile_files.recipes(
 
 @pytest.fixture
 def parse(tmp_path: Path):
-    def call(data: bytes, name: str, parser: IsolatedParser | None = None) -> ParsedDocument:
+    def call(data: bytes, name: str, parser: SandboxedParser | None = None) -> ParsedDocument:
         path = tmp_path / "upload"
         path.write_bytes(data)
-        return (parser or IsolatedParser()).parse(path, name)
+        return (parser or SandboxedParser()).parse(path, name)
 
     return call
 
@@ -67,7 +67,7 @@ def test_deep_nesting_is_flattened_or_refused_at_once(parse) -> None:
 
 @pytest.mark.parametrize(("n_mb", "layers"), [(700, 1), (3000, 2)])
 def test_a_pdf_bomb_dies_alone_and_is_told(parse, n_mb: int, layers: int) -> None:
-    small = IsolatedParser(memory_bytes=600 * MB)
+    small = SandboxedParser(memory_bytes=600 * MB)
     with pytest.raises(DocumentError, match="too complex to be read within 600 MB of memory"):
         parse(hostile_files.flate_bomb(n_mb, layers), "bomb.pdf", small)
     assert parse(hostile_files.text_pdf([[SENTENCE]]), "next.pdf", small).text == SENTENCE
@@ -76,12 +76,12 @@ def test_a_pdf_bomb_dies_alone_and_is_told(parse, n_mb: int, layers: int) -> Non
 def test_the_time_limits_end_a_slow_file_and_all_it_started(
     parse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wall = IsolatedParser(wall_s=0.01)
+    wall = SandboxedParser(wall_s=0.01)
     with pytest.raises(DocumentError, match="Reading “a.txt” took longer than 0 seconds"):
         parse(b"text", "a.txt", wall)
     endless = b"<a " * 20_000_000
     with pytest.raises(DocumentError, match=r"Reading “a.html” took longer than 1 seconds\. Split"):
-        parse(b"<html>" + b"<!--" * 3_000_000 + endless, "a.html", IsolatedParser(cpu_s=1))
+        parse(b"<html>" + b"<!--" * 3_000_000 + endless, "a.html", SandboxedParser(cpu_s=1))
     assert left_behind() == []
 
 
@@ -116,7 +116,7 @@ def test_many_threads_parse_at_once_and_get_their_own(tmp_path: Path) -> None:
         )
         paths.append(path)
     with ThreadPoolExecutor(4) as pool:
-        texts = list(pool.map(lambda path: IsolatedParser().parse(path, path.name).text, paths))
+        texts = list(pool.map(lambda path: SandboxedParser().parse(path, path.name).text, paths))
     assert texts == [f"This is document number {n}, page one." for n in range(12)]
     assert left_behind() == []
 
@@ -132,7 +132,7 @@ def test_a_failure_of_the_parser_itself_is_told_and_logged(
     parse, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(DocumentError, match="cannot be read: its parser failed"):
-        IsolatedParser().parse(tmp_path / "missing", "a.txt")
+        SandboxedParser().parse(tmp_path / "missing", "a.txt")
     assert "FileNotFoundError" in caplog.text
 
 
@@ -164,7 +164,7 @@ def test_the_child_knows_no_django_and_little_of_the_environment(tmp_path: Path)
 def test_an_encoding_can_be_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "upload"
     path.write_bytes("Höhe".encode("cp1252"))
-    document = IsolatedParser().parse(path, "a.txt", encoding="cp1252")
+    document = SandboxedParser().parse(path, "a.txt", encoding="cp1252")
     assert (document.text, document.encoding) == ("Höhe", "cp1252")
 
 
@@ -187,7 +187,7 @@ def test_a_hundred_megabytes_of_text_pass(tmp_path: Path) -> None:
     path = tmp_path / "upload"
     line = "水泵把水从低处送到高处，每小时循环十二次。\n".encode()
     path.write_bytes(line * (100 * MB // len(line)))
-    document = IsolatedParser().parse(path, "big.txt")
+    document = SandboxedParser().parse(path, "big.txt")
     assert len(document.text.encode()) == path.stat().st_size
     peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     assert peak_mb < 1500

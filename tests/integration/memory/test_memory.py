@@ -18,7 +18,7 @@ from agents.core.prompts import prompt_file
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.core.errors import ProviderError
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.wiring import registry as wiring
 from tests.factories import UserFactory
 from tests.integration.agent_world import CITED, AgentWorld, world

@@ -22,13 +22,15 @@ from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
 from rag.services.ingest.indexing import index_file
 from rag.services.ingest.staged_revision import stage_revision
-from rag.services.reindex.migrate import force_swap, roll_back_space, swap_space
-from rag.services.reindex.migrate_end import (
+from rag.services.reindex.migrate import (
     GRACE_S,
     cancel_reindex,
     drop_old_space,
     drop_old_space_when_due,
+    force_swap,
     purge_space,
+    roll_back_space,
+    swap_space,
 )
 from rag.services.reindex.runs import start_reindex
 from rag.services.reindex.worker import resume_reindex, run_reindex

@@ -270,7 +270,7 @@ def test_milvus_is_told_the_files_while_they_are_few(
             raise Asked
 
         with monkeypatch.context() as patch, pytest.raises(Asked):
-            patch.setattr("rag.providers.milvus.index.propose", propose)
+            patch.setattr("rag.providers.milvus.index.search_candidates", propose)
             server: Any = None
             MilvusIndex(server).search(index_query([store], vector=unit(1), settings=settings))
         return seen[0].partition(" and (is_open == true)")[2]

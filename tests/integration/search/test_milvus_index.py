@@ -15,8 +15,7 @@ from rag.core.errors import ConfigurationError, ProviderError
 from rag.core.ports import IndexQuery, SearchIndex
 from rag.core.types import SearchResult
 from rag.models.outbox import WORDS
-from rag.providers.milvus.index import MilvusIndex
-from rag.providers.milvus.proposals import propose
+from rag.providers.milvus.index import MilvusIndex, search_candidates
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.db.connections import database_id
 from rag.providers.postgres.outbox.rows import enable_outbox, outbox_state
@@ -102,10 +101,10 @@ def test_stale_proposals_are_filtered_and_more_are_asked_for(server: MilvusServe
 
     def counted(*values: Any) -> list[int]:
         asked.append(values[-1])
-        return propose(*values)
+        return search_candidates(*values)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rag.providers.milvus.index.propose", counted)
+        patch.setattr("rag.providers.milvus.index.search_candidates", counted)
         chunks, routes = found(server, question(store, "pump number stops"))
     assert len(chunks) == 10 and not set(chunks) & set(near)
     assert asked == [100, 400, 100, 400]

@@ -12,7 +12,7 @@ from rag.core.access import Scope
 from rag.core.analysis import CONTENT_TYPES
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.search.engine import Candidates, run_search
 from rag.services.search.retrieval import RetrievalRequest, retrieve, run_retrieval
 from tests.edges.admin_client import use_words_embedder

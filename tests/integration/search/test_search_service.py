@@ -11,12 +11,16 @@ from rag import models
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.search.confidence import filter_by_threshold
 from rag.services.search.engine import MAX_QUERY, Candidates
 from rag.services.search.retrieval import retrieve
-from rag.services.stores.lifecycle import create_store, delete_store, find_stores
-from rag.services.stores.readable import stores_with_vocabulary
+from rag.services.stores.lifecycle import (
+    create_store,
+    delete_store,
+    find_stores,
+    stores_with_vocabulary,
+)
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import (

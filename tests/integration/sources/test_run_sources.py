@@ -33,8 +33,7 @@ from rag.core.plugins import PLUGINS
 from rag.plugins.rows.postgres import APPLICATION
 from rag.plugins.sources.database import DatabaseSource
 from rag.services import threads
-from rag.services.sources.calls import SourceCall, SourceOutcome
-from rag.services.sources.run import run_sources
+from rag.services.sources.run import SourceCall, SourceOutcome, run_sources
 from tests.fakes.slow_sources import PlayedSource
 
 

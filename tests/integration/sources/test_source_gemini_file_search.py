@@ -19,8 +19,8 @@ from rag.core.options import read_options
 from rag.core.sources import SourceQuery
 from rag.plugins.contract_source import SourceContract
 from rag.plugins.sources.gemini_file_search import GeminiFileSearchSource
-from rag.services.access.callers import scope_of
-from rag.services.files.document_upload import upload_document
+from rag.services.access.api_keys import scope_of
+from rag.services.files.upload import upload_document
 from rag.services.sources.ports import SourceContext
 from rag.services.stores.lifecycle import create_named_store
 from tests.edges.admin_client import use_words_embedder

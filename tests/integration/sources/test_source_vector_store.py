@@ -22,7 +22,7 @@ from rag.core.options import read_options
 from rag.core.sources import FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, SourceContract
 from rag.plugins.sources.vector_store import VectorStoreSource
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.sources.ports import SourceContext
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish

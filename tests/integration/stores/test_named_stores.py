@@ -15,7 +15,7 @@ from rag.core.errors import (
     NotFoundError,
     UnknownNameError,
 )
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.stores.lifecycle import create_named_store, create_store, find_stores
 from tests.factories import UserFactory
 

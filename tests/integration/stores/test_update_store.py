@@ -10,9 +10,9 @@ from django.core.exceptions import ValidationError
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, UnknownNameError
-from rag.services.access.callers import scope_of
-from rag.services.stores import update as service
-from rag.services.stores.update import update_store
+from rag.services.access.api_keys import scope_of
+from rag.services.stores import lifecycle as service
+from rag.services.stores.lifecycle import update_store
 from tests.factories import GroupFactory, StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db

@@ -24,8 +24,7 @@ from rag.core.types import ChatReply, Message
 from rag.services.access.api_keys import create_key
 from rag.services.usage.budgets import check_budget, period_end, period_start, reserve
 from rag.services.usage.ledger import record_answer
-from rag.services.usage.metered_answers import reserve_answer, reserved_answer
-from rag.services.usage.metered_models import MeteredChat
+from rag.services.usage.metering import MeteredChat, reserve_answer, reserved_answer
 from tests.factories import UserFactory
 
 MODEL = "test:model"

@@ -13,7 +13,7 @@ from rag.core.deadline import Deadline
 from rag.core.errors import LimitError, ProviderError
 from rag.core.file_search import GroundedAnswer
 from rag.services.access.api_keys import create_key
-from rag.services.usage.metered_answers import metered_stream
+from rag.services.usage.metering import metered_stream
 from tests.factories import UserFactory
 
 PIECES = [

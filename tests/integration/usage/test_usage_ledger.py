@@ -24,7 +24,7 @@ from rag.core.request_context import (
     use_account,
 )
 from rag.core.types import Message
-from rag.services.access.callers import scope_of
+from rag.services.access.api_keys import scope_of
 from rag.services.answers.question_answering import ask, stream_ask
 from rag.services.search.postprocessing import rerank_hits
 from rag.services.stores.lifecycle import create_store

@@ -21,7 +21,7 @@ from rag.services.ingest.indexing import index_file
 from rag.services.operations.recovery import purge_old_usage
 from rag.services.stores.lifecycle import create_store
 from rag.services.usage.budgets import period_start, save_budget
-from rag.services.usage.payer import charged_to, current_payer
+from rag.services.usage.ledger import charged_to, current_payer
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import UserFactory
 from tests.fakes.openai_server import OpenAIServer

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from rag.core.errors import InvalidInputError
 from rag.core.ports import ChatRequest
 from rag.core.types import Message
-from rag.providers.openai_compatible.reasoning import ThoughtFilter
-from rag.providers.openai_compatible.reply import Piece, read_piece, request_body
+from rag.providers.openai_compatible.messages import (
+    ChatDelta,
+    ReasoningFilter,
+    read_delta,
+    request_body,
+)
 
 
 def body_of(defaults: dict[str, Any], options: dict[str, Any], **renamed: str | None) -> Any:
@@ -67,8 +71,8 @@ def test_a_message_and_a_delta_are_read_alike() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 7}
     for key in ("message", "delta"):
         choice = {key: {"content": "Hi", "reasoning_content": "hm"}, "finish_reason": "stop"}
-        found = read_piece({"choices": [choice], "usage": usage})
-        assert found == Piece("Hi", "", "stop", 5, 7)
+        found = read_delta({"choices": [choice], "usage": usage})
+        assert found == ChatDelta("Hi", "", "stop", 5, 7)
 
 
 def test_a_list_of_parts_gives_its_text_and_not_its_thinking() -> None:
@@ -77,12 +81,12 @@ def test_a_list_of_parts_gives_its_text_and_not_its_thinking() -> None:
         {"type": "text", "text": "Two "},
         {"type": "text", "text": "years."},
     ]
-    assert read_piece({"choices": [{"message": {"content": content}}]}).text == "Two years."
+    assert read_delta({"choices": [{"message": {"content": content}}]}).text == "Two years."
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": None, "usage": None}])
 def test_a_body_may_say_nothing(body: dict[str, Any]) -> None:
-    assert read_piece(body) == Piece()
+    assert read_delta(body) == ChatDelta()
 
 
 @pytest.mark.parametrize(
@@ -97,16 +101,16 @@ def test_a_body_may_say_nothing(body: dict[str, Any]) -> None:
 )
 def test_a_body_of_another_kind_is_an_error(body: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="of another kind"):
-        read_piece(body)
+        read_delta(body)
 
 
 def test_odd_token_counts_count_as_unknown() -> None:
-    found = read_piece({"usage": {"prompt_tokens": "7", "completion_tokens": True}})
+    found = read_delta({"usage": {"prompt_tokens": "7", "completion_tokens": True}})
     assert (found.input_tokens, found.output_tokens) == (None, None)
 
 
 def filtered(pieces: list[str], *, is_thinking: bool = False) -> str:
-    thoughts = ThoughtFilter(is_thinking=is_thinking)
+    thoughts = ReasoningFilter(is_thinking=is_thinking)
     return "".join([thoughts.feed(piece) for piece in pieces]) + thoughts.end()
 
 
@@ -149,6 +153,6 @@ def test_a_beginning_that_is_no_tag_is_not_lost() -> None:
 
 
 def test_text_flows_at_once_after_the_first_letter() -> None:
-    thoughts = ThoughtFilter()
+    thoughts = ReasoningFilter()
     assert thoughts.feed("T") == "T"
     assert thoughts.feed("wo <think> ") == "wo <think> "

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
-from rag.providers.remote.answers import check_answer
-from rag.providers.remote.service import MAX_REASON_CHARS, RemoteService, check_address, check_key
+from rag.providers.remote.service import (
+    MAX_REASON_CHARS,
+    RemoteService,
+    check_address,
+    check_answer,
+    check_key,
+)
 
 KEY = "sk-very-secret-0123456789"
 SERVICE = RemoteService(

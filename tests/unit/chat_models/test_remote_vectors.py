@@ -16,9 +16,13 @@ from numpy.typing import NDArray
 
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.providers.bpe import BpeTokenizer
-from rag.providers.remote.batches import Batches, BatchLimits, sendable_text
+from rag.providers.remote.batches import (
+    BatchLimits,
+    EmbeddingBatcher,
+    sendable_text,
+    unit_vectors,
+)
 from rag.providers.remote.service import RemoteService
-from rag.providers.remote.vectors import unit_vectors
 
 SERVICE = RemoteService("llm.example", "bge-m3", "KEY", "URL")
 
@@ -111,7 +115,7 @@ def test_parts_keep_to_both_limits(limits: BatchLimits, sizes: list[int]) -> Non
 
     # One token each, one letter more each.
     texts = ["a", "to", "the", "with", "there", "should", "between"]
-    found = Batches(limits, BpeTokenizer(), 500).embed(texts, request)
+    found = EmbeddingBatcher(limits, BpeTokenizer(), 500).embed(texts, request)
     assert found.ravel().tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert sorted(map(len, parts)) == sorted(sizes)
 
@@ -126,7 +130,7 @@ def test_every_text_is_sent_once_and_in_place(
 ) -> None:
     limits = BatchLimits(max_texts=max_texts, max_tokens=max_tokens, concurrency=3)
     texts = [f"{text}." for text in texts]
-    found = Batches(limits, BpeTokenizer(), 500).embed(texts, lengths)
+    found = EmbeddingBatcher(limits, BpeTokenizer(), 500).embed(texts, lengths)
     assert found.ravel().tolist() == [len(text) for text in texts]
 
 
@@ -139,7 +143,7 @@ def test_a_long_text_is_read_in_windows_and_averaged() -> None:
         return np.asarray(rows, dtype=np.float32)
 
     text = " one" * 6 + " two" * 6
-    found = Batches(BatchLimits(), BpeTokenizer(), 6).embed(
+    found = EmbeddingBatcher(BatchLimits(), BpeTokenizer(), 6).embed(
         ["one", text, "two"], request, prefix="p:"
     )
     assert sent == ["p:one", "p:" + " one" * 6, "p:" + " two" * 6, "p:two"]
@@ -158,7 +162,9 @@ def test_windows_hold_all_of_a_text_and_keep_to_the_limit(text: str, text_tokens
 
     if not text.strip():
         return
-    found = Batches(BatchLimits(concurrency=1), tokenizer, text_tokens).embed([text], request)
+    found = EmbeddingBatcher(BatchLimits(concurrency=1), tokenizer, text_tokens).embed(
+        [text], request
+    )
     assert found.shape == (1, 1)
     assert "".join("".join(sent).split()) == "".join(text.split())
     # One more than asked for where a cut parts what was one token.
@@ -173,7 +179,7 @@ def test_a_text_over_the_limit_goes_alone() -> None:
         return lengths(part)
 
     limits = BatchLimits(max_tokens=5, concurrency=1)
-    Batches(limits, BpeTokenizer(), 500).embed(["a", "long " * 50, "b"], request)
+    EmbeddingBatcher(limits, BpeTokenizer(), 500).embed(["a", "long " * 50, "b"], request)
     assert seen == [1, 1, 1]
 
 
@@ -187,7 +193,7 @@ def test_the_first_error_stops_what_has_not_begun() -> None:
             raise ProviderError("down")
         return lengths(part)
 
-    batches = Batches(BatchLimits(max_texts=1, concurrency=2), BpeTokenizer(), 500)
+    batches = EmbeddingBatcher(BatchLimits(max_texts=1, concurrency=2), BpeTokenizer(), 500)
     with pytest.raises(ProviderError, match="down"):
         batches.embed([str(number) for number in range(50)], request)
     time.sleep(0.1)
@@ -208,7 +214,7 @@ def test_callers_on_several_threads_share_the_bound() -> None:
             running -= 1
         return lengths(part)
 
-    batches = Batches(BatchLimits(max_texts=1, concurrency=3), BpeTokenizer(), 500)
+    batches = EmbeddingBatcher(BatchLimits(max_texts=1, concurrency=3), BpeTokenizer(), 500)
     callers = [
         threading.Thread(target=batches.embed, args=(["a", "b", "c", "d"], request))
         for _ in range(4)
@@ -221,7 +227,7 @@ def test_callers_on_several_threads_share_the_bound() -> None:
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:
-    batches = Batches(BatchLimits(max_texts=1, concurrency=2), BpeTokenizer(), 500)
+    batches = EmbeddingBatcher(BatchLimits(max_texts=1, concurrency=2), BpeTokenizer(), 500)
     batches.embed(["a", "b", "c"], lengths)
     child = os.fork()
     if child == 0:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInputError
-from rag.stages.detect.encodings import SUPERSETS, USUAL, declared_codec, encoding_name, keeps_ascii
+from rag.stages.detect.decode import SUPERSETS, USUAL, declared_codec, encoding_name, keeps_ascii
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rag.providers.e5 import make_means
 from rag.providers.e5.centring import MEANS_PATH, ROLES, Role, centre
 from rag.providers.e5.embedder import E5Embedder
 from rag.providers.e5.make_means import compute_means, read_sentences
-from rag.providers.texts import unit_vector
+from rag.providers.local_models import unit_vector
 
 MEANS: NDArray[np.float32] = np.load(MEANS_PATH)
 ENGLISH = (

@@ -14,7 +14,7 @@ from rag.providers.e5 import embedder as module
 from rag.providers.e5.centring import ROLES, Role, centre
 from rag.providers.e5.embedder import E5Embedder
 from rag.providers.e5.make_means import read_sentences
-from rag.providers.texts import unit_vector
+from rag.providers.local_models import unit_vector
 from tests.contracts import LONG, ORDINARY, EmbedderContract
 from tests.unit.e5_engine import engine
 

@@ -11,31 +11,31 @@ import onnx
 import pytest
 
 from rag.core.errors import ConfigurationError
-from rag.providers.e5 import prepare
+from rag.providers.e5 import embedder
+from rag.providers.e5.embedder import prepare_model
 from rag.providers.e5.graph import build_model
-from rag.providers.e5.prepare import prepare_model
-from rag.providers.e5.weights import SHARED, unpack
+from rag.providers.e5.weights import SHARED, dequantize
 
 RACE = """
 import sys
 from pathlib import Path
-from rag.providers.e5 import prepare
+from rag.providers.e5 import embedder
 from rag.providers.e5.weights import SHARED
-built = prepare._build
-prepare._build = lambda *args: print("built") or built(*args)
-path = prepare.prepare_model(SHARED.get(), "int8", Path(sys.argv[1]))
+built = embedder._build
+embedder._build = lambda *args: print("built") or built(*args)
+path = embedder.prepare_model(SHARED.get(), "int8", Path(sys.argv[1]))
 print(path.stat().st_size)
 """
 DIES_WHILE_WRITING = """
 import os, sys
 from pathlib import Path
-from rag.providers.e5 import prepare
+from rag.providers.e5 import embedder
 from rag.providers.e5.weights import SHARED
 def write(path, model):
     path.with_suffix(".partial").write_bytes(model[:1000])
     os.kill(os.getpid(), 9)
-prepare._write = write
-prepare.prepare_model(SHARED.get(), "int8", Path(sys.argv[1]))
+embedder._write = write
+embedder.prepare_model(SHARED.get(), "int8", Path(sys.argv[1]))
 """
 
 
@@ -44,7 +44,7 @@ def models() -> dict[str, onnx.ModelProto]:
     weights = SHARED.get()
     return {
         precision: onnx.load_from_string(build_model(weights, precision))
-        for precision in prepare.PRECISIONS
+        for precision in embedder.PRECISIONS
     }
 
 
@@ -60,7 +60,7 @@ def test_int8_is_a_quarter_of_fp32(models: dict[str, onnx.ModelProto]) -> None:
 
 
 def test_fp32_holds_the_weights_as_they_are(models: dict[str, onnx.ModelProto]) -> None:
-    expected = unpack(SHARED.get().blocks("l4.fo.w", 1536)).T
+    expected = dequantize(SHARED.get().blocks("l4.fo.w", 1536)).T
     assert np.array_equal(tensor(models["fp32"], "l4.fo.w"), expected)
 
 
@@ -68,7 +68,7 @@ def test_int8_has_one_scale_an_output_and_half_a_step_of_error(
     models: dict[str, onnx.ModelProto],
 ) -> None:
     weights = SHARED.get()
-    expected = np.concatenate([unpack(weights.blocks(f"l0.{part}.w", 384)) for part in "qkv"]).T
+    expected = np.concatenate([dequantize(weights.blocks(f"l0.{part}.w", 384)) for part in "qkv"]).T
     whole, scale = tensor(models["int8"], "l0.qkv.w"), tensor(models["int8"], "l0.qkv.scale")
     assert (whole.dtype, whole.shape, scale.shape) == (np.int8, (384, 1152), (1152,))
     assert np.abs(whole).max(axis=0).min() == 127
@@ -78,7 +78,7 @@ def test_int8_has_one_scale_an_output_and_half_a_step_of_error(
 def test_a_built_model_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare_model(SHARED.get(), "int8", tmp_path / "made" / "here")
     stamp = first.stat().st_mtime_ns
-    monkeypatch.setattr(prepare, "_build", lambda *_: pytest.fail("built again"))
+    monkeypatch.setattr(embedder, "_build", lambda *_: pytest.fail("built again"))
     assert prepare_model(SHARED.get(), "int8", tmp_path / "made" / "here") == first
     assert first.stat().st_mtime_ns == stamp
     assert first.name.startswith("e5-small-1571fc982750-")
@@ -87,9 +87,9 @@ def test_a_built_model_is_not_built_again(tmp_path: Path, monkeypatch: pytest.Mo
 def test_each_precision_and_version_has_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "_build", lambda *_: b"model")
-    paths = {prepare_model(SHARED.get(), name, tmp_path) for name in prepare.PRECISIONS}
-    monkeypatch.setattr(prepare, "GRAPH_VERSION", 999)
+    monkeypatch.setattr(embedder, "_build", lambda *_: b"model")
+    paths = {prepare_model(SHARED.get(), name, tmp_path) for name in embedder.PRECISIONS}
+    monkeypatch.setattr(embedder, "GRAPH_VERSION", 999)
     paths.add(prepare_model(SHARED.get(), "int8", tmp_path))
     assert len(paths) == 3
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag.core.errors import ConfigurationError
 from rag.providers.e5 import weights
-from rag.providers.e5.weights import SHARED, Weights, find_weights, unpack
+from rag.providers.e5.weights import SHARED, Weights, dequantize, find_weights
 
 
 @given(
@@ -24,14 +24,14 @@ from rag.providers.e5.weights import SHARED, Weights, find_weights, unpack
 def test_a_block_holds_its_low_nibbles_first(scale: float, packed: list[int]) -> None:
     block = np.frombuffer(struct.pack("<e", scale) + bytes(packed), np.uint8)
     expected = [(byte & 15) - 8 for byte in packed] + [(byte >> 4) - 8 for byte in packed]
-    assert unpack(block.reshape(1, 1, 18)).tolist() == [[value * scale for value in expected]]
+    assert dequantize(block.reshape(1, 1, 18)).tolist() == [[value * scale for value in expected]]
 
 
 def test_blocks_lie_side_by_side_in_a_row() -> None:
     blocks = np.zeros((2, 3, 18), np.uint8)
     blocks[..., :2] = np.frombuffer(struct.pack("<e", 1.0), np.uint8)
     blocks[1, 2, 2] = 0x0F
-    rows = unpack(blocks)
+    rows = dequantize(blocks)
     assert rows.shape == (2, 96)
     assert rows[1, 64] == 7
     assert (rows[0] == -8).all()
@@ -60,12 +60,12 @@ def test_matrices_have_the_shapes_of_the_model() -> None:
     opened = SHARED.get()
     assert opened.blocks("l3.fi.w", 384).shape == (1536, 12, 18)
     assert opened.blocks("l3.fo.w", 1536).shape == (384, 48, 18)
-    assert 0.01 < float(np.abs(unpack(opened.blocks("l3.q.w", 384))).mean()) < 0.2
+    assert 0.01 < float(np.abs(dequantize(opened.blocks("l3.q.w", 384))).mean()) < 0.2
 
 
 def test_word_rows_are_those_of_the_whole_table() -> None:
     opened = SHARED.get()
-    head = unpack(opened.blocks("emb.word", 384)[:50])
+    head = dequantize(opened.blocks("emb.word", 384)[:50])
     assert np.array_equal(opened.word_rows([3, 49, 3]), head[[3, 49, 3]])
     assert opened.word_rows([]).shape == (0, 384)
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rag.providers.once import Once, TextThreads
+from rag.providers.local_models import Once, TextThreads
 from tests.contracts import at_once
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rag.providers.texts import average_windows, sendable_characters, unit_vector
+from rag.providers.local_models import average_windows, sendable_characters, unit_vector
 
 
 @given(st.text(st.characters(codec=None)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rag.core.errors import ConfigurationError
 from rag.core.ports import Embedder
 from rag.providers import use
-from rag.providers.texts import sendable_characters
+from rag.providers.local_models import sendable_characters
 from rag.providers.use import UseEmbedder, UseTokenizer
 from tests.contracts import LONG, EmbedderContract
 

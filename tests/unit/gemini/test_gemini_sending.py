@@ -10,8 +10,7 @@ import pytest
 from rag.core.documents import ChunkRule
 from rag.core.errors import DocumentError, LimitError
 from rag.core.file_search import Upload
-from rag.providers.gemini.sending import check_size
-from rag.providers.gemini.upload import prepare_trip
+from rag.providers.gemini.upload import check_size, prepare_upload
 from rag.services.gemini import stores as file_search
 
 
@@ -50,4 +49,4 @@ def test_the_setting_reaches_what_is_sent(
     assert limit == 3
     upload = Upload(file_of(tmp_path, 3 * 1024**2 + 1), "a.txt", "", ChunkRule(200, 20))
     with pytest.raises(LimitError, match="larger than 3 MB"):
-        prepare_trip("fileSearchStores/a", upload, limit)
+        prepare_upload("fileSearchStores/a", upload, limit)

@@ -11,7 +11,12 @@ import pytest
 
 from rag.core.deadline import Deadline
 from rag.core.errors import CancelledError, ProviderTimeoutError
-from rag.providers.gemini.within import Tell, await_within, reserving, run_within
+from rag.providers.gemini.deadline_runner import (
+    OnProgress,
+    await_within,
+    reserve_time,
+    run_within,
+)
 
 
 async def slow(seconds: float = 30.0) -> str:
@@ -33,7 +38,7 @@ def test_a_result_or_an_error_comes_through() -> None:
 def test_the_end_of_the_time_ends_the_work() -> None:
     ended = threading.Event()
 
-    async def watched(_: Tell) -> None:
+    async def watched(_: OnProgress) -> None:
         try:
             await slow()
         finally:
@@ -62,7 +67,7 @@ def test_cancelling_wakes_it_from_another_thread(after_s: float) -> None:
 def test_what_the_work_says_is_told_in_the_caller_s_thread_and_in_order() -> None:
     told: list[tuple[float, int]] = []
 
-    async def work(say: Tell) -> int:
+    async def work(say: OnProgress) -> int:
         for step in range(50):
             say(step / 50)
             await asyncio.sleep(0)
@@ -74,7 +79,7 @@ def test_what_the_work_says_is_told_in_the_caller_s_thread_and_in_order() -> Non
 
 
 def test_a_listener_that_fails_ends_the_work() -> None:
-    async def work(say: Tell) -> None:
+    async def work(say: OnProgress) -> None:
         say(0.5)
         await slow()
 
@@ -130,10 +135,10 @@ async def test_many_calls_at_once_and_many_cancels_harm_nobody() -> None:
 @pytest.mark.parametrize(("total", "spare", "left"), [(100.0, 5.0, 95.0), (10.0, 5.0, 9.0)])
 def test_a_part_of_the_time_is_kept_back(total: float, spare: float, left: float) -> None:
     deadline = Deadline(total)
-    with reserving(deadline, spare) as earlier:
+    with reserve_time(deadline, spare) as earlier:
         assert earlier.timeout_s == pytest.approx(left, abs=0.05)
         assert not earlier.is_cancelled
         deadline.cancel()
         assert earlier.is_cancelled
-    with pytest.raises(CancelledError), reserving(deadline, spare):
+    with pytest.raises(CancelledError), reserve_time(deadline, spare):
         pass

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rag.core.errors import DocumentError, InvalidInputError, LimitError
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.providers.http.download import Budget, BudgetedFile
+from rag.providers.http.download import BudgetedFile, ByteBudget
 from rag.stages.citing.verify import AnswerWriter, Part
 from rag.stages.detect.mime_type import read_data_url, sniff_media
 from rag.stages.prompting.context import Passage
@@ -162,7 +162,7 @@ def test_a_bare_number_marks_its_sentence() -> None:
 
 
 def test_files_share_a_budget_and_give_back_what_they_cut_off(tmp_path: Path) -> None:
-    budget = Budget(total=100, each=80)
+    budget = ByteBudget(total=100, each=80)
     with (
         BudgetedFile(tmp_path / "a", budget) as first,
         BudgetedFile(tmp_path / "b", budget) as second,
@@ -179,7 +179,7 @@ def test_files_share_a_budget_and_give_back_what_they_cut_off(tmp_path: Path) ->
 
 
 def test_threads_do_not_overdraw_a_budget() -> None:
-    budget, taken = Budget(total=1000, each=1000), []
+    budget, taken = ByteBudget(total=1000, each=1000), []
 
     def take() -> None:
         for _ in range(100):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.errors import ConfigurationError, ForbiddenError, InvalidInputError
-from rag.providers.http.addresses import AllowedHosts, read_host
+from rag.providers.http.addresses import AllowedHosts, parse_host
 
 PRIVATE = [
     "0.0.0.0",
@@ -195,7 +195,7 @@ def test_an_entry_that_is_no_host_is_an_error_that_names_it(entry: str) -> None:
     ],
 )
 def test_an_address_is_read_in_any_spelling(raw: str, read: str) -> None:
-    assert read_host(raw) == ipaddress.ip_address(read)
+    assert parse_host(raw) == ipaddress.ip_address(read)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_an_address_is_read_in_any_spelling(raw: str, read: str) -> None:
     ],
 )
 def test_a_name_has_one_spelling(raw: str, name: str) -> None:
-    assert read_host(raw) == name
+    assert parse_host(raw) == name
 
 
 @pytest.mark.parametrize(
@@ -242,15 +242,15 @@ def test_a_name_has_one_spelling(raw: str, name: str) -> None:
 )
 def test_what_is_no_host_is_refused_without_quoting_it(raw: str) -> None:
     with pytest.raises(InvalidInputError, match="neither a name nor an address"):
-        read_host(raw)
+        parse_host(raw)
 
 
 @given(st.text(max_size=40))
 def test_reading_a_host_never_fails_otherwise(raw: str) -> None:
     try:
-        read = read_host(raw)
+        read = parse_host(raw)
     except InvalidInputError:
         return
     if isinstance(read, str):
-        assert read == read_host(read)
+        assert read == parse_host(read)
         assert read.isascii()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rag.stages.parse.docx_edit import spell_formula
+from rag.stages.parse.docx_preprocess import linearize_formula
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ from rag.stages.parse.docx_edit import spell_formula
 )
 def test_a_formula_is_one_line(xml: str, line: str) -> None:
     prefixed = re.sub(r"<(/?)(\w)", r"<\1m:\2", xml).replace("val=", "m:val=")
-    assert spell_formula(f"<m:oMath> <m:r>{prefixed}</m:r> </m:oMath>".encode()) == line
+    assert linearize_formula(f"<m:oMath> <m:r>{prefixed}</m:r> </m:oMath>".encode()) == line

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rag.core.documents import Notice
-from rag.stages.parse import docx_edit, parse_document
-from rag.stages.parse.docx_edit import PAGE_MARK, EditedDocx, edit_docx
-from rag.stages.parse.docx_numbers import read_numbering, read_styles, spell_number
+from rag.stages.parse import docx_preprocess, parse_document
+from rag.stages.parse.docx_numbering import format_number, read_numbering, read_styles
+from rag.stages.parse.docx_preprocess import PAGE_MARK, PreprocessedDocx, preprocess_docx
 from tests import hostile_files
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -61,11 +61,11 @@ def number(number_id: int, depth: int = 0) -> str:
     return f'<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{number_id}"/></w:numPr>'
 
 
-def edited(folder: Path, data: bytes) -> tuple[EditedDocx, str]:
+def edited(folder: Path, data: bytes) -> tuple[PreprocessedDocx, str]:
     """Return the edited file and the lines of its text."""
     path = folder / "a.docx"
     path.write_bytes(data)
-    result = edit_docx(path)
+    result = preprocess_docx(path)
     with zipfile.ZipFile(BytesIO(result.data)) as bundle:
         body = bundle.read("word/document.xml").decode()
     paragraphs = re.findall(r"<w:p[ >].*?</w:p>", body, re.S)
@@ -108,7 +108,7 @@ def edited(folder: Path, data: bytes) -> tuple[EditedDocx, str]:
     ],
 )
 def test_numbers_are_spelled_as_word_spells_them(form: str, pairs: dict[int, str]) -> None:
-    assert {value: spell_number(value, form) for value in pairs} == pairs
+    assert {value: format_number(value, form) for value in pairs} == pairs
 
 
 def test_labels_count_by_level_and_start_again_below_a_higher_one() -> None:
@@ -255,7 +255,7 @@ def test_another_prefix_or_namespace_makes_no_difference(tmp_path: Path, space: 
         }
         path = tmp_path / "b.docx"
         path.write_bytes(hostile_files.package("word/document.xml", "x", parts))
-        with zipfile.ZipFile(BytesIO(edit_docx(path).data)) as bundle:
+        with zipfile.ZipFile(BytesIO(preprocess_docx(path).data)) as bundle:
             assert f"<{prefix}t xml:space=" in bundle.read("word/document.xml").decode()
             assert ">␌0⟐1. </" in bundle.read("word/document.xml").decode()
 
@@ -324,7 +324,7 @@ def test_foreign_content_is_warned_of(tmp_path: Path) -> None:
 def test_a_very_large_body_is_left_alone_with_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docx_edit, "MAX_BODY", 10)
+    monkeypatch.setattr(docx_preprocess, "MAX_BODY", 10)
     data = hostile_files.docx(
         hostile_files.paragraph("a", "", number(1)), numbering=numbering(level(0, "%1."))
     )
@@ -360,7 +360,7 @@ def test_malformed_parts_are_a_value_error(tmp_path: Path, part: str) -> None:
     path = tmp_path / "a.docx"
     path.write_bytes(hostile_files.package("word/document.xml", "x", parts))
     with pytest.raises(ValueError):
-        edit_docx(path)
+        preprocess_docx(path)
 
 
 def run(text: str) -> str:

@@ -10,12 +10,11 @@ import pytest
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers.sandbox.parser import IsolatedParser
+from rag.providers.sandbox.parser import SandboxedParser
 from rag.stages.parse import doc, office
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.docx_edit import PAGE_MARK
-from rag.stages.parse.office import add_nodes
-from rag.stages.parse.xberg_nodes import OfficeContent, XbergNode
+from rag.stages.parse.docx_preprocess import PAGE_MARK
+from rag.stages.parse.office import OfficeContent, XbergNode, add_nodes
 from tests import hostile_files
 
 S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -33,7 +32,7 @@ def text_of(nodes: list[XbergNode], *, number_lists: bool = True) -> str:
 def parsed(folder: Path, data: bytes, name: str) -> ParsedDocument:
     path = folder / "upload"
     path.write_bytes(data)
-    return IsolatedParser().parse(path, name)
+    return SandboxedParser().parse(path, name)
 
 
 def item(text: str, depth: int = 0, is_ordered: bool = False) -> XbergNode:

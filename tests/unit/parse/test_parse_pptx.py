@@ -12,8 +12,8 @@ import pytest
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
-from rag.stages.parse.package_links import PackageLink, main_part, read_links
-from rag.stages.parse.pptx_edit import edit_pptx
+from rag.stages.parse.pptx_preprocess import preprocess_pptx
+from rag.stages.parse.relationships import Relationship, main_part, read_relationships
 from tests import hostile_files
 
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"
@@ -130,7 +130,7 @@ def test_pictures_and_media_stay_out_of_what_is_parsed(tmp_path: Path) -> None:
         bundle.writestr("ppt/media/image1.png", b"x" * 1000)
     path = tmp_path / "a.pptx"
     path.write_bytes(out.getvalue())
-    with zipfile.ZipFile(BytesIO(edit_pptx(path).data)) as bundle:
+    with zipfile.ZipFile(BytesIO(preprocess_pptx(path).data)) as bundle:
         assert not any("media" in name for name in bundle.namelist())
 
 
@@ -155,12 +155,12 @@ def test_links_are_members_and_the_main_part_has_any_name() -> None:
     data = hostile_files.package("word/document2.xml", "x", parts)
     with zipfile.ZipFile(BytesIO(data)) as bundle:
         assert main_part(bundle, "usual.xml") == "word/document2.xml"
-        assert read_links(bundle, "word/document2.xml") == {
-            "rId1": PackageLink("styles", "word/styles.xml"),
-            "rId2": PackageLink("image", "media/a.png"),
-            "rId3": PackageLink("up", "b.xml"),
+        assert read_relationships(bundle, "word/document2.xml") == {
+            "rId1": Relationship("styles", "word/styles.xml"),
+            "rId2": Relationship("image", "media/a.png"),
+            "rId3": Relationship("up", "b.xml"),
         }
-        assert read_links(bundle, "word/none.xml") == {}
+        assert read_relationships(bundle, "word/none.xml") == {}
     with zipfile.ZipFile(BytesIO(hostile_files.zipped({"a": "b"}))) as bundle:
         assert main_part(bundle, "usual.xml") == "usual.xml"
     with (

@@ -14,7 +14,7 @@ import pytest
 
 from rag.core.documents import KINDS, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.providers.sandbox.parser import IsolatedParser
+from rag.providers.sandbox.parser import SandboxedParser
 
 BASE_DIR = Path(__file__).parents[3]
 SHARED = Path(os.environ.get("CITABLE_SHARED", BASE_DIR.parent / "shared"))
@@ -139,7 +139,7 @@ REFUSED = {
 
 @cache
 def parsed(path: Path) -> ParsedDocument:
-    return IsolatedParser().parse(path, path.name)
+    return SandboxedParser().parse(path, path.name)
 
 
 def documents() -> Iterator[Path]:
@@ -204,7 +204,7 @@ def test_pages_and_encodings_of_a_sample_are_known(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_sample_without_readable_text_is_refused(name: str) -> None:
     with pytest.raises(DocumentError) as caught:
-        IsolatedParser().parse(SAMPLES / name, name)
+        SandboxedParser().parse(SAMPLES / name, name)
     assert REFUSED[name] in str(caught.value)
 
 
@@ -276,7 +276,7 @@ def test_a_cut_or_flipped_file_ends_in_text_or_a_sentence(
         path.write_bytes(bad)
         started = time.monotonic()
         try:
-            assert IsolatedParser().parse(path, name).text.strip()
+            assert SandboxedParser().parse(path, name).text.strip()
         except DocumentError as error:
             assert f"“{name}”" in str(error)
             assert error.hint

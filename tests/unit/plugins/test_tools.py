@@ -20,7 +20,7 @@ from rag.core.errors import (
 )
 from rag.core.options import option
 from rag.core.tools import ToolCall, ToolSpec, call_tool, spec_of
-from rag.plugins.contract_calls import LentPorts
+from rag.plugins.contract_source import LentPorts
 from tests.contracts import ToolContract
 
 OPERATOR = Scope.operator()

@@ -12,9 +12,9 @@ from rag.core.errors import ConfigurationError, UnknownNameError
 from rag.core.ports import FileFilter, IndexQuery, StoreTarget
 from rag.core.types import RetrievalSettings
 from rag.models.outbox import WORDS
-from rag.providers.milvus import collections, feeding, proposals
+from rag.providers.milvus import collections, index
 from rag.providers.milvus.collections import collection_name, fed_spaces
-from rag.providers.milvus.proposals import MAX_FILES, proposal_filter, propose
+from rag.providers.milvus.index import MAX_FILES, candidate_filter, search_candidates
 from rag.providers.milvus.server import MilvusServer
 from rag.providers.postgres.outbox.feed_rows import FeedRow
 from rag.services.wiring import registry as search_providers
@@ -48,41 +48,41 @@ def _mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_sees_all_of_a_store_is_not_asked_for_groups() -> None:
-    assert proposal_filter(query(OPEN), [1]) == "store_id in [1]"
+    assert candidate_filter(query(OPEN), [1]) == "store_id in [1]"
 
 
 def test_others_are_proposed_open_files_and_those_of_their_groups() -> None:
-    assert proposal_filter(query(CLOSED), [2]) == "store_id in [2] and (is_open == true)"
+    assert candidate_filter(query(CLOSED), [2]) == "store_id in [2] and (is_open == true)"
     asked = query(OPEN, CLOSED, groups=(9, 4))
-    assert proposal_filter(asked, [2, 1]) == (
+    assert candidate_filter(asked, [2, 1]) == (
         "store_id in [1, 2] and (is_open == true or array_contains_any(groups, [4, 9]) or store_id in [1])"
     )
-    assert proposal_filter(asked, [2]) == (
+    assert candidate_filter(asked, [2]) == (
         "store_id in [2] and (is_open == true or array_contains_any(groups, [4, 9]))"
     )
 
 
 def test_types_are_quoted_and_files_are_named_while_they_are_few() -> None:
     odd = 'a" or true or "手册\\'
-    where = proposal_filter(query(OPEN, types=(odd,), files=FileFilter([3, 2], 9)), [1])
+    where = candidate_filter(query(OPEN, types=(odd,), files=FileFilter([3, 2], 9)), [1])
     quoted = '"a\\" or true or \\"手册\\\\"'
     assert where == f"store_id in [1] and content_type in [{quoted}] and file_id in [2, 3]"
     many = FileFilter(range(MAX_FILES + 1), 9)
-    assert proposal_filter(query(OPEN, files=many), [1]) == "store_id in [1]"
+    assert candidate_filter(query(OPEN, files=many), [1]) == "store_id in [1]"
 
 
 def test_a_graph_keeps_as_many_in_view_as_are_asked_for() -> None:
     server: Any = Recorder(search=[[{"chunk_id": 4}, {"chunk_id": 2}]])
     vector = np.array([0.5, 0.25], np.float32)
-    assert propose(server, 5, vector, "store_id in [1]", 800) == [4, 2]
-    assert propose(server, WORDS, {7: 1.5}, "store_id in [1]", 800) == [4, 2]
+    assert search_candidates(server, 5, vector, "store_id in [1]", 800) == [4, 2]
+    assert search_candidates(server, WORDS, {7: 1.5}, "store_id in [1]", 800) == [4, 2]
     (_, (vectors,), by_vector), (_, (words,), by_words) = server.asked
     assert (vectors, words) == ("citable_0a1b2c3d_vectors_5", "citable_0a1b2c3d_words")
     assert by_vector["data"] == [[0.5, 0.25]] and by_words["data"] == [{7: 1.5}]
     assert by_vector["search_params"] == {"params": {"ef": 800}}
     assert by_words["search_params"] == {"params": {}}
     assert {by_vector["limit"], by_words["limit"]} == {800}
-    assert proposals.MOST == 16_384
+    assert index.MOST == 16_384
 
 
 def test_only_this_databases_collections_are_seen() -> None:
@@ -106,7 +106,7 @@ def test_rows_carry_what_filters_need_and_too_many_groups_count_as_open() -> Non
         FeedRow(2, 2, 3, "manual", some, {7: 0.5}),
         FeedRow(3, 2, 3, "manual", many, {7: 0.5}),
     ]
-    feeding.feed_collection(server, WORDS, rows, [9])
+    collections.feed_collection(server, WORDS, rows, [9])
     (_, _, written), (removed, _, gone) = server.asked
     assert [(row["is_open"], row["groups"]) for row in written["data"]] == [
         (True, []),
@@ -123,7 +123,7 @@ def test_rows_carry_what_filters_need_and_too_many_groups_count_as_open() -> Non
         "words": {7: 0.5},
     }
     assert (removed, gone) == ("delete", {"ids": [9]})
-    feeding.feed_collection(server, 5, [], [])
+    collections.feed_collection(server, 5, [], [])
     assert len(server.asked) == 2
 
 

@@ -21,7 +21,7 @@ from rag.services.usage.ledger import (
     flush_usage,
     record_or_defer,
 )
-from rag.services.usage.metered_models import ChatMeter
+from rag.services.usage.metering import ChatMeter
 
 
 def call(name: str) -> ModelCall:

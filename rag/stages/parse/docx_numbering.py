@@ -44,7 +44,7 @@ _HEADING_NAME = re.compile(r"(?:heading|标题)\s*([1-9])", re.I)
 _CONTENTS_NAME = re.compile(r"(?:toc|目录)\s*[1-9]", re.I)
 
 
-def spell_number(number: int, form: str) -> str:
+def format_number(number: int, form: str) -> str:
     """Return ``number`` in a w:numFmt; unknown formats and wild numbers are decimal."""
     if not 0 <= number < 10_000:
         return str(number)
@@ -159,7 +159,7 @@ class Numbering:
             at = int(match[1]) - 1
             part = levels.get(at, _Level())
             form = "decimal" if level.is_legal else part.form
-            return spell_number(counts.get(at, part.start), form)
+            return format_number(counts.get(at, part.start), form)
 
         label = re.sub(r"%([1-9])", spelled, level.text).strip()
         return label + level.suffix if label else ""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from rag.stages.parse.package_links import PackageLink, main_part, read_links
+from rag.stages.parse.relationships import Relationship, main_part, read_relationships
 
 _PICTURE = re.compile(rb'<(?:\w+:)?nvPicPr>\s*<(?:\w+:)?cNvPr\b[^>]*?\sdescr="([^"]+)"')
 _CELL = re.compile(rb"<((?:\w+:)?)tc\b.*?</\1tc>", re.S)
@@ -26,24 +26,24 @@ _FURNITURE = frozenset({"sldImg", "sldNum", "dt", "hdr", "ftr"})
 
 
 @dataclass(frozen=True, slots=True)
-class EditedPptx:
+class PreprocessedPptx:
     """The rewritten file, and by slide the texts that stand for pictures and the notes."""
 
     data: bytes
     remarks: tuple[tuple[str, ...], ...]
 
 
-def edit_pptx(path: Path) -> EditedPptx:
+def preprocess_pptx(path: Path) -> PreprocessedPptx:
     """Return the show; raises ValueError, LookupError or ParseError when it is malformed."""
     with zipfile.ZipFile(path) as bundle:
         main = main_part(bundle, "ppt/presentation.xml")
-        links = read_links(bundle, main)
+        links = read_relationships(bundle, main)
         slides = list(dict.fromkeys(_slides(bundle, main, links)))
         remarks = tuple(tuple(_remarks(bundle, slide)) for slide in slides)
-        return EditedPptx(_repack(bundle, main, links, slides), remarks)
+        return PreprocessedPptx(_repack(bundle, main, links, slides), remarks)
 
 
-def _slides(bundle: zipfile.ZipFile, main: str, links: dict[str, PackageLink]) -> Iterator[str]:
+def _slides(bundle: zipfile.ZipFile, main: str, links: dict[str, Relationship]) -> Iterator[str]:
     """Yield the members that hold the slides, in the order in which they are shown."""
     for item in ElementTree.fromstring(bundle.read(main)).iterfind("{*}sldIdLst/{*}sldId"):
         # Its other id is a mere number.
@@ -55,7 +55,7 @@ def _slides(bundle: zipfile.ZipFile, main: str, links: dict[str, PackageLink]) -
 def _remarks(bundle: zipfile.ZipFile, slide: str) -> Iterator[str]:
     for text in _PICTURE.findall(bundle.read(slide)):
         yield html.unescape(text.decode("utf-8", "replace"))
-    for link in read_links(bundle, slide).values():
+    for link in read_relationships(bundle, slide).values():
         if link.kind == "notesSlide" and link.member in bundle.NameToInfo:
             yield from _notes(ElementTree.fromstring(bundle.read(link.member)))
 
@@ -75,7 +75,7 @@ def _text(run: ElementTree.Element) -> str:
 
 
 def _repack(
-    bundle: zipfile.ZipFile, main: str, links: dict[str, PackageLink], slides: list[str]
+    bundle: zipfile.ZipFile, main: str, links: dict[str, Relationship], slides: list[str]
 ) -> bytes:
     """Return a package of these slides, named by their order, without pictures."""
     folder = f"{posixpath.dirname(main)}/slides/"
@@ -102,7 +102,7 @@ def _on_one_line(cell: re.Match[bytes]) -> bytes:
     return _LINE_BREAK.sub(rb"<\1r><\1t> </\1t></\1r>", cell.group())
 
 
-def _relinked(data: bytes, links: dict[str, PackageLink], names: dict[str, str]) -> bytes:
+def _relinked(data: bytes, links: dict[str, Relationship], names: dict[str, str]) -> bytes:
     root = ElementTree.fromstring(data)
     for item in list(root):
         link = links.get(item.get("Id", ""))

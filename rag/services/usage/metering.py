@@ -1,16 +1,23 @@
-"""Metered models: chat, embedding and reranking that reserve budgets and record usage."""
+"""Metered models and file search: reserve a key's budget before a call and record its usage."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from asgiref.sync import sync_to_async
+
 from rag import models
+from rag.conf import conf
 from rag.core import metrics
+from rag.core.access import Scope
+from rag.core.deadline import Deadline
+from rag.core.errors import RAGError
+from rag.core.file_search import GroundedAnswer
 from rag.core.ports import ChatModel, ChatRequest, Embedder, Reranker, Tokenizer
 from rag.core.request_context import UsageAccount, current_account
 from rag.core.token_counter import counting_tokens
@@ -18,10 +25,11 @@ from rag.core.types import ChatReply
 from rag.providers.postgres.db.connections import release_db
 from rag.services.threads import run_db, run_thread_sensitive
 from rag.services.tokens import count_tokens
-from rag.services.usage.budgets import UNBILLED, reserve
+from rag.services.usage.budgets import is_unbilled, reserve
 from rag.services.usage.ledger import (
     ModelCall,
     deferred_usage,
+    record_answer,
     record_call,
     record_or_defer,
     release_hold,
@@ -122,7 +130,7 @@ class ChatMeter:
 
     @property
     def _is_counted(self) -> bool:
-        if self._last is None or self.model.partition(":")[0] in UNBILLED:
+        if self._last is None or is_unbilled(self.model):
             return True
         return self._last.input_tokens is not None and self._last.output_tokens is not None
 
@@ -288,3 +296,78 @@ class MeteredReranker:
         """Return 0 to 1 for each text, in their order; raise ProviderError."""
         with metered_call(model=self.id, kind="rerank", texts=[query, *texts]):
             return self.model.rerank(query, texts, timeout_s=timeout_s)
+
+
+# Gemini's file search reads documents that nobody here has counted: a guess on the high side.
+INPUT_TOKENS, OUTPUT_TOKENS = 10_000, 2_000
+
+
+def reserve_answer(
+    *, scope: Scope, deadline: Deadline, model: str = ""
+) -> models.BudgetHold | None:
+    """Return what holds an answer of a model of Gemini; raise what ``reserve`` raises."""
+    return reserve(
+        account=current_account().of(scope),
+        model=f"gemini:{model or conf().gemini_model}",
+        input_tokens=INPUT_TOKENS,
+        output_tokens=OUTPUT_TOKENS,
+        timeout_s=deadline.timeout_s,
+    )
+
+
+@contextmanager
+def reserved_answer(
+    *, scope: Scope, deadline: Deadline, model: str = ""
+) -> Iterator[models.BudgetHold | None]:
+    """Reserve an answer while it is made; one that fails gives back what was reserved."""
+    hold = reserve_answer(scope=scope, deadline=deadline, model=model)
+    try:
+        yield hold
+    except BaseException:
+        # A stop gives back what it held, too.
+        release_hold(hold=hold)
+        raise
+
+
+OUTCOME = models.UsageRecord.Outcome
+
+
+async def metered_stream(
+    *,
+    pieces: AsyncIterator[GroundedAnswer],
+    kind: str,
+    scope: Scope,
+    deadline: Deadline,
+    store: models.Store | None = None,
+    model: str = "",
+) -> AsyncGenerator[GroundedAnswer, None]:
+    """Yield the pieces; what was used until they end, or somebody leaves, is kept.
+
+    Raises what ``reserve`` raises before the first is asked for; what ends without a piece has used
+    nothing.
+    """
+    hold = await sync_to_async(reserve_answer)(scope=scope, deadline=deadline, model=model)
+    last: GroundedAnswer | None = None
+    # Who leaves does not say so.
+    outcome = OUTCOME.STOPPED
+
+    def keep() -> None:
+        if last is None:
+            release_hold(hold=hold)
+        else:
+            record_answer(
+                answer=last, kind=kind, scope=scope, store=store, hold=hold, outcome=outcome
+            )
+        release_db()
+
+    try:
+        async with aclosing(pieces):  # type: ignore[type-var]
+            async for piece in pieces:
+                last = piece
+                yield piece
+        outcome = OUTCOME.OK
+    except RAGError:
+        outcome = OUTCOME.FAILED
+        raise
+    finally:
+        await sync_to_async(keep)()

@@ -17,8 +17,8 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from rag.core.documents import Notice
-from rag.stages.parse.docx_numbers import Numbering, Style, read_numbering, read_styles
-from rag.stages.parse.package_links import main_part
+from rag.stages.parse.docx_numbering import Numbering, Style, read_numbering, read_styles
+from rag.stages.parse.relationships import main_part
 
 _PARTS = {"num": "", "den": "/", "sup": "^", "sub": "_", "rad": "√", "d": "", "deg": ""}
 _NUMBERED = re.compile(rb"<((?:\w+:)?)numPr\b[^>]*?(?:/>|>.*?</\1numPr>)", re.S)
@@ -63,7 +63,7 @@ class _Speller:
             self.texts[-1] += text
 
 
-def spell_formula(xml: bytes) -> str:
+def linearize_formula(xml: bytes) -> str:
     """Return the formulas within an element on one line; raises ExpatError."""
     speller = _Speller()
     # It is cut out of a document: nothing declares its prefixes.
@@ -96,7 +96,7 @@ def pack_docx(bundle: zipfile.ZipFile, main: str, body: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class EditedDocx:
+class PreprocessedDocx:
     """The rewritten file, heading levels by style name, and what was found on the way."""
 
     data: bytes
@@ -105,7 +105,7 @@ class EditedDocx:
     warnings: tuple[Notice, ...]
 
 
-def edit_docx(path: Path) -> EditedDocx:
+def preprocess_docx(path: Path) -> PreprocessedDocx:
     """Return the document as it is shown; raises ValueError or LookupError when malformed."""
     with zipfile.ZipFile(path) as bundle:
         parts = set(bundle.namelist())
@@ -133,7 +133,7 @@ def edit_docx(path: Path) -> EditedDocx:
         edited = _apply(body, walk.edits, with_pages=has_pages)
         data = pack_docx(bundle, main, edited)
     levels = {style.name: style.level for style in styles.values() if style.level}
-    return EditedDocx(data, levels, has_pages, tuple(walk.warnings))
+    return PreprocessedDocx(data, levels, has_pages, tuple(walk.warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,9 @@ class _Walk:
             self._own[tag] = _val(attributes)
         elif tag in ("del", "moveFrom") and self._open[-4:-1] == ["p", "pPr", "rPr"]:
             self._own["gone"] = "yes"
-        elif tag == "vanish" and self._open[-3:-1] == ["r", "rPr"] and _is_on(attributes):
-            self._hidden_run = self._starts[-3]
+        elif tag == "vanish" and self._open[-3:-1] == ["r", "rPr"]:
+            if _val(attributes) not in ("0", "false", "off"):
+                self._hidden_run = self._starts[-3]
         elif tag == "br":
             self._own["br"] = next((v for k, v in attributes.items() if k.endswith(" type")), "")
         elif tag == "txbxContent":
@@ -217,7 +218,7 @@ class _Walk:
         elif tag == "oMathPara" or (tag == "oMath" and parent != "oMathPara"):
             self._remove(start, at, is_within=True)
             end = self._end_of(start, at)
-            text = self._run(escape(spell_formula(self._body[start:end])), self._starts[-1])
+            text = self._run(escape(linearize_formula(self._body[start:end])), self._starts[-1])
             self.edits.append(_Edit(end, end, text))
         elif tag in ("t", "cr", "br", "rt", "rubyBase"):
             self._end_text(tag, start, at)
@@ -291,10 +292,6 @@ class _Walk:
 
 def _val(attributes: dict[str, str]) -> str:
     return next((v for key, v in attributes.items() if key.rpartition(" ")[2] == "val"), "")
-
-
-def _is_on(attributes: dict[str, str]) -> bool:
-    return _val(attributes) not in ("0", "false", "off")
 
 
 def _n_pages(bundle: zipfile.ZipFile, parts: set[str]) -> int:

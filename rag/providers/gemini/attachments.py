@@ -10,7 +10,7 @@ import asyncio
 import codecs
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,17 +22,16 @@ from rag.core.deadline import Deadline
 from rag.core.errors import DocumentError, NotFoundError, RAGError
 from rag.core.file_search import InlineFile
 from rag.core.ports import Parser
-from rag.providers.gemini.calls import Calls
-from rag.providers.gemini.operations import Polling
+from rag.providers.gemini.client import GeminiCaller
+from rag.providers.gemini.deadline_runner import await_within
 from rag.providers.gemini.resources import check_display_name
-from rag.providers.gemini.sending import MAX_FILE_MB, MeteredFile, check_size
-from rag.providers.gemini.within import await_within
+from rag.providers.gemini.upload import MAX_FILE_MB, MeteredFile, PollIntervals, check_size
 from rag.providers.remote.retry import Failure, await_with_retry
 from rag.stages.detect.mime_type import mime_type_of
 
 if TYPE_CHECKING:
     from google.genai.client import AsyncClient
-    from google.genai.types import File, HttpOptions, Part
+    from google.genai.types import File, Part
 
 
 PIECE = 1 << 20
@@ -47,7 +46,7 @@ N_UPLOADS = 4
 _log = logging.getLogger(__name__)
 
 
-async def readable(
+async def convert_unreadable(
     files: Sequence[InlineFile], parser: Parser | None, folder: Path
 ) -> list[InlineFile]:
     """Return the files with their types told, those that no model reads as text in ``folder``.
@@ -74,9 +73,8 @@ async def readable(
 
 
 def _is_foreign(path: Path, mime_type: str) -> bool:
-    if mime_type.startswith(_FOREIGN):
-        return True
-    return mime_type.startswith(_TEXTS) and not _is_utf8(path)
+    is_text = mime_type.startswith(_TEXTS)
+    return mime_type.startswith(_FOREIGN) or (is_text and not _is_utf8(path))
 
 
 def _is_utf8(path: Path) -> bool:
@@ -103,25 +101,25 @@ class Attachments:
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class AttachmentOptions:
     """How files are sent: which total goes inline, how Gemini is asked whether it is ready, what
     reads those that its models do not, and how large one may be."""
 
     inline_bytes: int = INLINE_BYTES
-    polling: Polling = field(default_factory=Polling)
+    polling: PollIntervals = field(default_factory=PollIntervals)
     parser: Parser | None = None
     max_file_mb: int = MAX_FILE_MB
 
 
 @asynccontextmanager
-async def attached(
-    calls: Calls, files: Sequence[InlineFile], deadline: Deadline, sending: Sending
+async def attach_files(
+    calls: GeminiCaller, files: Sequence[InlineFile], deadline: Deadline, sending: AttachmentOptions
 ) -> AsyncIterator[Attachments]:
     """Give the parts of all files, in order; whatever happens, delete what was sent for them."""
     attachments, names = Attachments(), list[str]()
     try:
         with TemporaryDirectory(prefix="citable-attach-", ignore_cleanup_errors=True) as folder:
-            work = _all_parts(calls, files, deadline, _Choice(sending, Path(folder), names))
+            work = _all_parts(calls, files, deadline, sending, Path(folder), names)
             attachments.parts = await await_within(deadline, work)
         yield attachments
     finally:
@@ -129,30 +127,32 @@ async def attached(
             attachments.left = await _delete_all(calls, names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    sending: Sending
-    folder: Path
-    names: list[str]
-
-
 async def _all_parts(
-    calls: Calls, given: Sequence[InlineFile], deadline: Deadline, choice: _Choice
+    calls: GeminiCaller,
+    given: Sequence[InlineFile],
+    deadline: Deadline,
+    sending: AttachmentOptions,
+    folder: Path,
+    names: list[str],
 ) -> list[Part]:
-    sending = choice.sending
     for file in given:
         check_size(file.path, check_display_name(file.name), sending.max_file_mb)
-    files = await readable(given, sending.parser, choice.folder)
+    files = await convert_unreadable(given, sending.parser, folder)
     sizes = [check_size(file.path, file.name, sending.max_file_mb) for file in files]
     inline = _inline(sizes, sending.inline_bytes)
     room = asyncio.Semaphore(N_UPLOADS)
 
+    # Heavy SDK, only where a model is called.
+    from google.genai.types import Part
+
     async def part_of(at: int) -> Part:
         if at in inline:
-            return await _inline_part(files[at])
+            data = await asyncio.to_thread(files[at].path.read_bytes)
+            return Part.from_bytes(data=data, mime_type=files[at].mime_type)
         async with room:
-            upload = _Upload(calls, files[at], deadline, choice.names)
-            return await upload.part(sending.polling)
+            upload = _Upload(calls, files[at], deadline, names)
+            uri = await upload.uri(sending.polling)
+            return Part.from_uri(file_uri=uri, mime_type=files[at].mime_type)
 
     tasks = [asyncio.create_task(part_of(at)) for at in range(len(files))]
     try:
@@ -175,57 +175,36 @@ def _inline(sizes: Sequence[int], most: int) -> set[int]:
     return chosen
 
 
-async def _inline_part(file: InlineFile) -> Part:
-    # Heavy SDK, only where a model is called.
-    from google.genai.types import Part
-
-    data = await asyncio.to_thread(file.path.read_bytes)
-    return Part.from_bytes(data=data, mime_type=file.mime_type)
-
-
+@dataclass(frozen=True, slots=True)
 class _Upload:
     """One file through the Files API. Each try has a name of its own, chosen here, so that what an
     answer that was lost has left can be deleted too."""
 
-    def __init__(
-        self, calls: Calls, file: InlineFile, deadline: Deadline, names: list[str]
-    ) -> None:
-        self._calls = calls
-        self._file = file
-        self._deadline = deadline
-        self._names = names
+    _calls: GeminiCaller
+    _file: InlineFile
+    _deadline: Deadline
+    _names: list[str]
 
-    async def part(self, polling: Polling) -> Part:
-        # Heavy SDK, only where a model is called.
-        from google.genai.types import Part
-
-        found = await await_with_retry(self._calls.policy(self._deadline), self._send)
-        found = await self._wait(found, polling)
-        return Part.from_uri(file_uri=found.uri or "", mime_type=self._file.mime_type)
+    async def uri(self, polling: PollIntervals) -> str:
+        """Return where the file is, once it can be used."""
+        found = await await_with_retry(
+            self._calls.retry.within(self._deadline.remaining_s), self._send
+        )
+        return (await self._wait(found, polling)).uri or ""
 
     async def _send(self, left_s: float) -> File | Failure:
         name = f"files/citable-{uuid.uuid4().hex[:24]}"
         self._names.append(name)
 
-        async def act(client: AsyncClient, options: HttpOptions) -> File:
-            config: Any = {
-                "name": name,
-                "display_name": self._file.name,
-                "mime_type": self._file.mime_type,
-                "http_options": options,
-            }
+        async def act(client: AsyncClient, config: Any) -> File:
+            told = {"display_name": self._file.name, "mime_type": self._file.mime_type}
             with MeteredFile(self._file.path, lambda _: None) as opened:
-                return await client.files.upload(file=opened, config=config)
+                return await client.files.upload(file=opened, config=config | told | {"name": name})
 
         return await self._calls.attempt(act, left_s)
 
-    async def _wait(self, found: File, polling: Polling) -> File:
+    async def _wait(self, found: File, polling: PollIntervals) -> File:
         pause_s, name = polling.first_s, found.name or ""
-
-        async def act(client: AsyncClient, options: HttpOptions) -> File:
-            config: Any = {"http_options": options}
-            return await client.files.get(name=name, config=config)
-
         while (state := found.state.value if found.state else "") != "ACTIVE":
             if state == "FAILED":
                 raise DocumentError(
@@ -236,21 +215,26 @@ class _Upload:
                 )
             await asyncio.sleep(min(pause_s, self._deadline.remaining_s))
             pause_s = min(pause_s * 1.5, polling.most_s)
-            found = await self._calls.ask(act, self._deadline, gone=name)
+            found = await self._calls.ask(
+                lambda client, config: client.files.get(name=name, config=config),
+                self._deadline,
+                gone=name,
+            )
         return found
 
 
-async def _delete_all(calls: Calls, names: Sequence[str]) -> list[str]:
+async def _delete_all(calls: GeminiCaller, names: Sequence[str]) -> list[str]:
     """Delete files; return the names of those that are still there, as far as one can tell."""
     deadline = Deadline(CLEAN_UP_S)
 
     async def delete(name: str) -> str:
-        async def act(client: AsyncClient, options: HttpOptions) -> Any:
-            config: Any = {"http_options": options}
-            await client.files.delete(name=name, config=config)
-
+        deleting: Coroutine[Any, Any, Any] = calls.ask(
+            lambda client, config: client.files.delete(name=name, config=config),
+            deadline,
+            gone=name,
+        )
         try:
-            await await_within(deadline, calls.ask(act, deadline, gone=name))
+            await await_within(deadline, deleting)
         except NotFoundError:
             return ""
         except RAGError as error:

@@ -1,23 +1,94 @@
-"""Gemini request config from a chat request, and text and finish reason of a response."""
+"""Gemini wire format: requests, turns and tools as the SDK's objects, replies from its answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rag.core.errors import InvalidInputError, ProviderError
 from rag.core.ports import ChatRequest
-from rag.core.types import ChatReply
+from rag.core.tools import ToolSpec
+from rag.core.types import ChatReply, Message, ToolUse
 from rag.providers.gemini.client import http_options
-from rag.providers.gemini.tool_calls import calls_in, declared
 from rag.providers.remote.service import RemoteService
 
 if TYPE_CHECKING:
-    from google.genai.types import (
-        GenerateContentConfig,
-        GenerateContentResponse,
-        GenerateContentResponseUsageMetadata,
+    from google.genai.types import Content, GenerateContentConfig, GenerateContentResponse, Part
+
+
+ROLES = {"assistant": "model"}
+
+
+def tool_declarations(tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    """Return the part of a config that offers tools; nothing where there are none."""
+    functions = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters_json_schema": dict(tool.parameters),
+        }
+        for tool in tools
+    ]
+    return {"tools": [{"function_declarations": functions}]} if functions else {}
+
+
+def contents_of(messages: Sequence[Message]) -> list[Content]:
+    """Return the turns besides system messages; results of calls made at once share a turn."""
+    # Heavy SDK, only where a model is called.
+    from google.genai.types import Content
+
+    turns: list[Content] = []
+    last_role = ""
+    for message in messages:
+        if message.role == "system":
+            continue
+        parts = _parts(message)
+        if message.role == last_role == "tool" and turns[-1].parts is not None:
+            turns[-1].parts += parts
+        else:
+            turns.append(Content(role=ROLES.get(message.role, "user"), parts=parts))
+        last_role = message.role
+    return turns
+
+
+def function_calls(parts: Sequence[Part]) -> tuple[ToolUse, ...]:
+    """Return the calls among the parts of an answer."""
+    return tuple(
+        ToolUse(
+            part.function_call.id or "",
+            part.function_call.name,
+            part.function_call.args or {},
+            signature=base64.b64encode(part.thought_signature or b"").decode(),
+        )
+        for part in parts
+        if part.function_call and part.function_call.name
     )
+
+
+def _parts(message: Message) -> list[Part]:
+    # Heavy SDK, only where a model is called.
+    from google.genai.types import FunctionCall, FunctionResponse, Part
+
+    if message.role == "tool" and message.tool_calls:
+        call = message.tool_calls[0]
+        response = FunctionResponse(
+            id=call.id or None, name=call.name, response={"result": message.content}
+        )
+        return [Part(function_response=response)]
+    if not message.tool_calls:
+        return [Part(text=message.content)]
+    parts = [Part(text=message.content)] if message.content else []
+    return parts + [
+        Part(
+            function_call=FunctionCall(
+                id=call.id or None, name=call.name, args=dict(call.arguments)
+            ),
+            thought_signature=base64.b64decode(call.signature) or None,
+        )
+        for call in message.tool_calls
+    ]
+
 
 REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
 FILTERS = frozenset(
@@ -27,7 +98,7 @@ RESERVED = frozenset({"system_instruction", "http_options", "candidate_count", "
 THINKING = ("thinking_budget", "thinking_level")
 
 
-def config_of(
+def generation_config(
     request: ChatRequest, defaults: Mapping[str, Any], timeout_s: float
 ) -> GenerateContentConfig:
     """Return system instruction, sampling, thinking and timeout; options are the SDK's names.
@@ -56,7 +127,7 @@ def config_of(
         # It logs a line for each request, though there is nothing to call.
         "automatic_function_calling": {"disable": True},
         "http_options": http_options(timeout_s),
-        **declared(request.tools),
+        **tool_declarations(request.tools),
         **options,
     }
     try:
@@ -89,6 +160,8 @@ def read_reply(service: RemoteService, response: GenerateContentResponse) -> Cha
     parts = (content.parts if content else None) or []
     reason = candidate.finish_reason.value if candidate and candidate.finish_reason else ""
     usage = response.usage_metadata
+    n_asked = usage.prompt_token_count if usage else None
+    n_retrieved = (usage.tool_use_prompt_token_count if usage else None) or 0
     n_answer = usage.candidates_token_count if usage else None
     n_thought = usage.thoughts_token_count if usage else None
     has_output = n_answer is not None or n_thought is not None
@@ -98,14 +171,8 @@ def read_reply(service: RemoteService, response: GenerateContentResponse) -> Cha
         finish_reason="content_filter"
         if reason in FILTERS
         else REASONS.get(reason, reason.lower()),
-        input_tokens=_input_tokens(usage),
+        # What a tool retrieved is read and paid for like the prompt.
+        input_tokens=None if n_asked is None else n_asked + n_retrieved,
         output_tokens=(n_answer or 0) + (n_thought or 0) if has_output else None,
-        tool_calls=calls_in(parts),
+        tool_calls=function_calls(parts),
     )
-
-
-def _input_tokens(usage: GenerateContentResponseUsageMetadata | None) -> int | None:
-    if usage is None or usage.prompt_token_count is None:
-        return None
-    # What a tool retrieved is read and paid for like the prompt.
-    return usage.prompt_token_count + (usage.tool_use_prompt_token_count or 0)

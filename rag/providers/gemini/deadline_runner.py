@@ -19,7 +19,7 @@ from rag.core.errors import ProviderTimeoutError
 # A request that ends at the same moment says better what did not answer.
 GRACE_S = 0.1
 T = TypeVar("T")
-Tell = Callable[[float], None]
+OnProgress = Callable[[float], None]
 
 
 async def await_within(deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
@@ -56,7 +56,10 @@ async def await_within(deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_within(
-    deadline: Deadline, work: Callable[[Tell], Coroutine[Any, Any, T]], *, tell: Tell | None = None
+    deadline: Deadline,
+    work: Callable[[OnProgress], Coroutine[Any, Any, T]],
+    *,
+    tell: OnProgress | None = None,
 ) -> T:
     """Return what ``work`` returns, run on a loop of its own; raise as ``await_within`` does.
 
@@ -82,7 +85,7 @@ def run_within(
 
 
 @contextlib.contextmanager
-def reserving(deadline: Deadline, spare_s: float) -> Iterator[Deadline]:
+def reserve_time(deadline: Deadline, spare_s: float) -> Iterator[Deadline]:
     """Give a deadline that ends ``spare_s`` earlier, but at most a tenth, for cleaning up.
 
     It is cancelled together with ``deadline``.

@@ -1,6 +1,6 @@
-"""Consistency checks of original files, database server, planner statistics and disk.
+"""Consistency checks of settings, original files, database server, planner statistics and disk.
 
-Folders are listed; no file is opened.
+No service is called, no key is shown; folders are listed and no file is opened.
 """
 
 from __future__ import annotations
@@ -14,14 +14,111 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from rag import models
-from rag.providers.postgres.db.connections import execute, fetch_row, fetch_rows
+from rag.conf import conf
+from rag.core.errors import RAGError
+from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.services.operations.check_result import CheckResult
 from rag.services.operations.recovery import ORPHAN_AFTER_S, remove_orphans
+from rag.services.usage import read_price
+from rag.services.wiring import registry as wiring
+
+_DIM = """
+SELECT pg_get_constraintdef(oid) FROM pg_constraint
+WHERE conrelid = to_regclass(%s) AND contype = 'c'
+  AND pg_get_constraintdef(oid) LIKE '%%vector_dims%%'
+"""
+
+
+def check_store_models() -> Iterator[CheckResult]:
+    """Report stores whose embedding model is not the configured one, or makes other vectors now."""
+    spaces = models.EmbeddingSpace.objects.filter(stores__isnull=False).distinct().order_by("pk")
+    for space in spaces:
+        stores = list(space.stores.order_by("pk").values_list("slug", flat=True))
+        facts = {"space": space.pk, "model": space.model, "stores": stores[:20]}
+        if space.model != conf().embedding_model:
+            yield CheckResult(
+                "settings",
+                "note",
+                f"{len(stores)} stores stand on {space.model},"
+                f" new ones on {conf().embedding_model}",
+                "Move them with rag_reindex, or restore RAG_EMBEDDING_MODEL.",
+                facts=facts,
+            )
+        fault = _fault(space)
+        if fault:
+            yield CheckResult(
+                "settings",
+                "error",
+                f"{space.model}: {fault}",
+                "Restore the setting, or move its stores to a new space.",
+                facts=facts,
+            )
+
+
+def check_partitions() -> Iterator[CheckResult]:
+    """Report spaces without a table for their vectors, or with one for another dimension."""
+    for space in models.EmbeddingSpace.objects.order_by("pk"):
+        found = fetch_rows(_DIM, [f"rag_chunk_vec_s{space.pk}"])
+        if not found and space.stores.exists():
+            yield CheckResult(
+                "spaces",
+                "error",
+                f"space {space.pk} has no table for its vectors",
+                "Restore the database from a backup.",
+                facts={"space": space.pk},
+            )
+        elif found and f"= {space.dim})" not in found[0][0]:
+            yield CheckResult(
+                "spaces",
+                "error",
+                f"the table of space {space.pk} takes other vectors than {space.dim}",
+                "Restore the database from a backup.",
+                facts={"space": space.pk},
+            )
+
+
+def check_prices_and_rerankers() -> Iterator[CheckResult]:
+    """Report prices that are none, and stores that rank by an endpoint that is not set up."""
+    for name in conf().prices:
+        try:
+            read_price(name=name)
+        except RAGError as error:
+            yield CheckResult("settings", "warning", str(error), "Until then its cost is unknown.")
+    if not conf().rerank_url:
+        wanting = models.Store.objects.filter(retrieval__rerank="endpoint")
+        for slug in wanting.values_list("slug", flat=True):
+            yield CheckResult(
+                "settings",
+                "warning",
+                f"store {slug} ranks by an endpoint: none is set up",
+                "Set RAG_RERANK_URL, or choose another way.",
+                facts={"store": slug},
+            )
+
+
+def _fault(space: models.EmbeddingSpace) -> str:
+    provider = space.model.partition(":")[0]
+    if wiring.is_local_model(model_id=space.model):
+        try:
+            wiring.embedder_of(space.pk)
+        except RAGError as error:
+            return str(error)
+    elif provider == "openai_compatible" and not conf().openai_base_url:
+        return "RAG_OPENAI_BASE_URL is not set"
+    elif provider == "gemini" and not conf().gemini_api_key:
+        return "GEMINI_API_KEY is not set"
+    return ""
+
 
 MIN_POSTGRES, MIN_VECTOR = 150000, (0, 8)
 # Below it the upkeep of one large store may not find the room that it needs.
 MIN_FREE_BYTES = 5_000_000_000
 MIN_FREE_SHARE = 0.05
+_VERSIONS = """
+SELECT current_setting('server_version_num')::int, current_setting('server_version'), extversion,
+  (SELECT default_version FROM pg_available_extensions WHERE name = 'vector')
+FROM pg_extension WHERE extname = 'vector'
+"""
 _STALE = """
 SELECT relname, n_live_tup, n_mod_since_analyze FROM pg_stat_user_tables
 WHERE (relname LIKE 'rag\\_%%' OR relname LIKE 'agents\\_%%')
@@ -40,7 +137,8 @@ def check_original_files() -> Iterator[CheckResult]:
         folder, _, name = content.rpartition("/")
         named.setdefault(folder, []).append((pk, name))
     n_alone, missing = 0, list[int]()
-    for folder in sorted({*named, *_folders()}):
+    shown = default_storage.listdir("stores")[0] if default_storage.exists("stores") else ()
+    for folder in sorted({*named, *(f"stores/{name}" for name in shown)}):
         there = set(default_storage.listdir(folder)[1]) if default_storage.exists(folder) else set()
         ours = named.get(folder, [])
         missing += [pk for pk, name in ours if name not in there]
@@ -61,32 +159,13 @@ def check_original_files() -> Iterator[CheckResult]:
             f"They are removed when they are {ORPHAN_AFTER_S / 3600:.0f} hours old: an upload may"
             " be at work.",
             facts={"files": n_alone},
-            fix=_remove,
+            fix=lambda: f"removed {remove_orphans()} old files that belong to nothing",
         )
-
-
-def _folders() -> list[str]:
-    if not default_storage.exists("stores"):
-        return []
-    return [f"stores/{name}" for name in default_storage.listdir("stores")[0]]
-
-
-def _remove() -> str:
-    return f"removed {remove_orphans()} old files that belong to nothing"
 
 
 def check_versions() -> Iterator[CheckResult]:
     """Report which PostgreSQL and pgvector run, and when one is too old."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('server_version_num')::int, current_setting('server_version')"
-        )
-        number, server = cursor.fetchone()
-        cursor.execute(
-            "SELECT extversion, (SELECT default_version FROM pg_available_extensions"
-            " WHERE name = 'vector') FROM pg_extension WHERE extname = 'vector'"
-        )
-        vector, offered = cursor.fetchone()
+    ((number, server, vector, offered),) = fetch_rows(_VERSIONS)
     facts = {"postgres": server, "pgvector": vector}
     yield CheckResult("versions", "note", f"PostgreSQL {server}, pgvector {vector}", facts=facts)
     if number < MIN_POSTGRES:
@@ -117,8 +196,7 @@ def check_versions() -> Iterator[CheckResult]:
 
 def check_planner_statistics() -> Iterator[CheckResult]:
     """Report tables whose statistics are old, so that the planner may choose badly."""
-    rows = fetch_rows(_STALE)
-    for table, n_rows, n_changed in rows:
+    for table, n_rows, n_changed in fetch_rows(_STALE):
         yield CheckResult(
             "statistics",
             "warning",
@@ -131,7 +209,7 @@ def check_planner_statistics() -> Iterator[CheckResult]:
 
 def check_disk() -> Iterator[CheckResult]:
     """Report how large the database is, and when a disk is nearly full."""
-    size = fetch_row("SELECT pg_database_size(current_database())")[0]
+    ((size,),) = fetch_rows("SELECT pg_database_size(current_database())")
     yield CheckResult(
         "disk", "note", f"the database takes {size / 1e9:.2f} GB", facts={"database_bytes": size}
     )
