@@ -80,22 +80,21 @@ class AnswerEventLog(EventLog[ChatEvent]):
     async def _store(self, last: tuple[str, Mapping[str, Any]] | None, guard: Guard) -> bool:
         """Store what is published and not stored, with what models have cost; then ``last``."""
         async with self.lock:
-            events, calls = self.after(self._n_stored), self.calls.take()
+            events = self.after(self._n_stored)
             if last:
                 events.append(ChatEvent(self.seq + 1, *last))
-            if not events and not calls:
+            if not events and not self.calls.is_waiting:
                 return False
-            try:
-                is_ours = await run_db(persist_events, self._message_id, events, guard, calls)
-            except (DatabaseError, InterfaceError):
-                for call in calls:
-                    self.calls.add(call)
-                raise
+            is_ours = await run_db(self._persist, events, guard)
             if is_ours:
                 self._n_stored += len(events)
                 if last:
                     self.publish(events[-1])
             return is_ours
+
+    def _persist(self, events: Sequence[ChatEvent], guard: Guard) -> bool:
+        with self.calls.writing() as calls:
+            return persist_events(self._message_id, events, guard, calls)
 
     async def _write_loop(self) -> None:
         while await asyncio.sleep(WRITE_S, True):

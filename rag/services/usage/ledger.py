@@ -140,8 +140,13 @@ class DeferredUsage:
     """Calls that wait to be written; after ``close`` none waits any more."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._calls: list[ModelCall] | None = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether a call waits."""
+        return bool(self._calls)
 
     @property
     def is_open(self) -> bool:
@@ -166,10 +171,26 @@ class DeferredUsage:
             self._calls = None if is_last or self._calls is None else []
         return calls
 
+    @contextmanager
+    def writing(self) -> Iterator[list[ModelCall]]:
+        """Yield the calls that wait, to be written in one transaction; after an error they wait on.
+
+        ``write`` waits for it: a budget that is asked in between would count their holds still.
+        """
+        with self._writing:
+            calls = self.take()
+            try:
+                yield calls
+            except BaseException:
+                for call in calls:
+                    self.add(call)
+                raise
+
     def write(self) -> None:
         """Write all that wait."""
-        for call in self.take():
-            record_call(call=call)
+        with self._writing:
+            for call in self.take():
+                record_call(call=call)
 
     def close(self) -> None:
         """Write all that wait; later ones are written at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -50,10 +51,24 @@ def test_calls_of_a_context_wait_until_they_are_taken(written: list[str]) -> Non
 def test_what_is_taken_and_not_written_waits_again(written: list[str]) -> None:
     later = DeferredUsage()
     later.add(call("a"))
-    for one in later.take():
-        later.add(one)
+    with pytest.raises(ZeroDivisionError), later.writing() as calls:
+        assert [one.model for one in calls] == ["test:a"] and not later.is_waiting
+        raise ZeroDivisionError
+    assert later.is_waiting
     later.close()
     assert written == ["test:a"]
+
+
+def test_a_budget_is_not_asked_while_a_call_is_neither_held_nor_spent(written: list[str]) -> None:
+    later = DeferredUsage()
+    later.add(call("a"))
+    with later.writing() as calls:
+        asking = threading.Thread(target=later.write)
+        asking.start()
+        asking.join(0.1)
+        assert asking.is_alive() and len(calls) == 1
+    asking.join(5)
+    assert not asking.is_alive() and written == []
 
 
 def test_after_the_last_time_each_is_written_at_once(written: list[str]) -> None:
