@@ -222,7 +222,10 @@ def _bomb(name: str, n_members: int, size: int) -> DocumentError:
 
 def _convert(name: str, wanted: str) -> DocumentError:
     return DocumentError(
-        "“{name}” is in an old office format.", hint=_CONVERT, name=name, wanted=wanted
+        "“{name}” is in an old office format.",
+        hint="Save it as {wanted} and upload that.",
+        name=name,
+        wanted=wanted,
     )
 
 
