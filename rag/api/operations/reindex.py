@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from rag import models
 from rag.api.http.authentication import require_caller
 from rag.api.http.schemas import PROBLEMS, Problem
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
+from rag.core.errors import ConflictError, InvalidInputError, RAGError
 from rag.services.reindex import (
     ReindexOptions,
     cancel_reindex,
@@ -113,8 +113,7 @@ def start(request: HttpRequest, body: ReindexBody) -> tuple[int, dict[str, Any]]
     """Queue a run and return it; the same order twice is one run. `dry_run` returns its cost."""
     caller = require_caller(request, "write", "rag.change_store")
     store = find_stores(names=[body.store], scope=caller.scope)[0]
-    if not models.Store.objects.editable(caller.scope).filter(pk=store.pk).exists():
-        raise ForbiddenError("You may read “{name}”, not change it.", name=store.name)
+    store.require_editable(caller.scope)
     file_ids = _files(store, body)
     if body.dry_run:
         told = estimate_reindex(

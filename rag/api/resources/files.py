@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from django.db.models import QuerySet
 from django.db.models.functions import Length, Substr
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -22,7 +21,7 @@ from rest_framework.response import Response
 from rag import models
 from rag.api.http.errors import localize
 from rag.api.http.fields import JSONObjectField, StrictSerializer
-from rag.api.http.lookups import find_store, require_editable
+from rag.api.http.lookups import find_store
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import FileList
 from rag.api.resources.serializers import FileBody
@@ -144,8 +143,7 @@ class FileViews(ScopedViews):
         """Take documents into a store; one that is refused does not stop the others."""
         form = self.checked(UploadForm)
         store = find_store(form["store"], self.scope)
-        stores: QuerySet[Any] = models.Store.objects.editable(self.scope)
-        require_editable(store, stores)
+        store.require_editable(self.scope)
         wish = UploadRequest(
             form.get("content_type", ""),
             form.get("metadata", {}),

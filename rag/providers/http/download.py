@@ -10,7 +10,8 @@ from typing import Any
 
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, LimitError
-from rag.providers.http.guard import guarded_download
+from rag.core.sources import FetchRequest
+from rag.providers.http.guard import GuardedHttp
 from rag.stages.detect.mime_type import read_data_url
 
 MB = 1024**2
@@ -71,7 +72,7 @@ def download_url(
     deadline: Deadline,
     allowed: Sequence[str],
 ) -> None:
-    """Write the bytes to ``target``; raise as ``guarded_download`` does.
+    """Write the bytes to ``target``; raise as ``GuardedHttp.download`` does.
 
     ``name`` is for the errors, ``allowed`` are private hosts that may be called. Raises
     InvalidInputError for another scheme, LimitError over the budget.
@@ -81,7 +82,9 @@ def download_url(
         if scheme == "data":
             sink.write(read_data_url(url, name=name, max_bytes=budget.each))
         elif scheme in ("http", "https"):
-            guarded_download(url, sink, max_bytes=budget.each, deadline=deadline, allowed=allowed)
+            GuardedHttp(allowed).download(
+                FetchRequest(url, max_bytes=budget.each), sink, deadline=deadline
+            )
         else:
             raise InvalidInputError(
                 "The address begins with “{scheme}”.",

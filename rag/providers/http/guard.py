@@ -44,44 +44,26 @@ _OWN_HEADERS = frozenset(
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 
 
-def guarded_fetch(
-    request: FetchRequest, *, deadline: Deadline, allowed: Sequence[str]
-) -> FetchReply:
-    """Return the reply to one call; ``allowed`` and ``request.hosts`` may be private addresses.
-
-    Raises InvalidInputError or ForbiddenError for what is never called, LimitError for a body
-    over ``max_bytes`` after decompression, ProviderTimeoutError at the deadline, CancelledError,
-    and ProviderError for a status other than 2xx, TLS, DNS and connections, after retries.
-    """
-    return GuardedHttp(allowed).fetch(request, deadline=deadline)
-
-
-def guarded_download(
-    url: str, sink: BinaryIO, *, max_bytes: int, deadline: Deadline, allowed: Sequence[str]
-) -> FetchReply:
-    """Write a body to ``sink``, in flat memory, and return the reply with an empty ``body``.
-
-    ``sink`` can seek and truncate: a try that broke off is undone. Raises as ``guarded_fetch``.
-    """
-    return GuardedHttp(allowed).download(
-        FetchRequest(url, max_bytes=max_bytes), sink, deadline=deadline
-    )
-
-
 class GuardedHttp:
-    """The guard with its list of hosts, on a network that tests may replace."""
+    """Calls to public addresses and to ``allowed`` private ones; tests replace its network."""
 
     def __init__(self, allowed: Sequence[str], network: Network | None = None) -> None:
         self._allowed = allowed
         self._network = network or Network()
 
     def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
-        """Return the reply with its whole body; see ``guarded_fetch``."""
+        """Return the reply with its whole body; raise as ``download`` does."""
         sink = BytesIO()
         return replace(self.download(request, sink, deadline=deadline), body=sink.getvalue())
 
     def download(self, request: FetchRequest, sink: BinaryIO, *, deadline: Deadline) -> FetchReply:
-        """Write the body to ``sink``; see ``guarded_download``."""
+        """Write the body to ``sink``, in flat memory, and return the reply with an empty ``body``.
+
+        ``sink`` can seek and truncate: a try that broke off is undone. Raises InvalidInputError or
+        ForbiddenError for what is never called, LimitError for a body over ``max_bytes`` after
+        decompression, ProviderTimeoutError at the deadline, CancelledError, and ProviderError for
+        a status other than 2xx, TLS, DNS and connections, after retries.
+        """
         first = _first_hop(request)
         allowed = AllowedHosts((*self._allowed, *request.hosts))
         start = sink.tell()

@@ -13,7 +13,7 @@ from rag.core.errors import InvalidInputError
 from rag.core.file_search import GroundedAnswer
 from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.providers.http.guard import guarded_fetch
+from rag.providers.http.guard import GuardedHttp
 from rag.services.answers import answer_grounded
 from rag.services.plugins import secret_value
 from rag.services.search import retrieve, validated_query
@@ -44,7 +44,7 @@ class SourceContext:
 
     def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
         """Call an address, guarded; private ones only when the installation allows them."""
-        return guarded_fetch(request, deadline=deadline, allowed=conf().fetch_hosts)
+        return GuardedHttp(conf().fetch_hosts).fetch(request, deadline=deadline)
 
     def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
         """Answer from stores, whichever backend keeps them, or from files by their addresses."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderError, RAGError
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.http.guard import guarded_fetch
+from rag.providers.http.guard import GuardedHttp
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -43,7 +43,7 @@ def speaking(raw: bytes, times: int = 1) -> Iterator[str]:
 
 def fetch(url: str, timeout_s: float = 5.0) -> FetchReply:
     request = FetchRequest(url, max_bytes=10_000, retries=0)
-    return guarded_fetch(request, deadline=Deadline(timeout_s), allowed=["127.0.0.1"])
+    return GuardedHttp(["127.0.0.1"]).fetch(request, deadline=Deadline(timeout_s))
 
 
 @pytest.mark.parametrize(

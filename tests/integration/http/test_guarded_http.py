@@ -28,7 +28,7 @@ from rag.core.errors import (
     UnknownNameError,
 )
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.http.guard import GuardedHttp, guarded_download, guarded_fetch
+from rag.providers.http.guard import GuardedHttp
 from rag.providers.http.sockets import Network
 from tests.fakes.fake_network import PretendNetwork
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
@@ -45,7 +45,7 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def fetch(url: str, timeout_s: float = 10.0, **wishes: Any) -> FetchReply:
-    return guarded_fetch(FetchRequest(url, **wishes), deadline=Deadline(timeout_s), allowed=HERE)
+    return GuardedHttp(HERE).fetch(FetchRequest(url, **wishes), deadline=Deadline(timeout_s))
 
 
 def serve(server: LoopbackServer, path: str, reply: Reply, method: str = "GET") -> str:
@@ -306,7 +306,7 @@ def test_a_call_that_is_over_does_not_begin(server: LoopbackServer) -> None:
     deadline = Deadline(5)
     deadline.cancel()
     with pytest.raises(CancelledError):
-        guarded_fetch(FetchRequest(server.origin), deadline=deadline, allowed=HERE)
+        GuardedHttp(HERE).fetch(FetchRequest(server.origin), deadline=deadline)
     with pytest.raises(ProviderTimeoutError):
         fetch(server.origin, timeout_s=0.0)
     assert server.calls == []
@@ -352,8 +352,8 @@ def test_a_download_goes_to_its_sink_in_flat_memory(server: LoopbackServer, tmp_
     server.route("GET", "/big", lambda call: Reply(events=(piece for _ in range(60))))
     tracemalloc.start()
     with (tmp_path / "big").open("w+b") as sink:
-        reply = guarded_download(
-            server.origin + "/big", sink, max_bytes=100 * MB, deadline=Deadline(20), allowed=HERE
+        reply = GuardedHttp(HERE).download(
+            FetchRequest(server.origin + "/big", max_bytes=100 * MB), sink, deadline=Deadline(20)
         )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -367,8 +367,8 @@ def test_a_download_that_broke_off_is_undone_before_the_next_try(server: Loopbac
     server.fail(Fault(cut="middle"))
     sink = io.BytesIO()
     sink.write(b"kept")
-    guarded_download(
-        server.origin + "/data", sink, max_bytes=MB, deadline=Deadline(10), allowed=HERE
+    GuardedHttp(HERE).download(
+        FetchRequest(server.origin + "/data", max_bytes=MB), sink, deadline=Deadline(10)
     )
     assert sink.getvalue() == b"kept" + b"0123456789" * 1000
 
@@ -379,6 +379,6 @@ def test_a_full_disk_is_told_from_a_broken_connection(server: LoopbackServer) ->
             raise OSError(28, "No space left on device")
 
     with pytest.raises(ConfigurationError, match="cannot be stored: No space left"):
-        guarded_download(
-            server.origin + "/fine", Full(), max_bytes=MB, deadline=Deadline(5), allowed=HERE
+        GuardedHttp(HERE).download(
+            FetchRequest(server.origin + "/fine", max_bytes=MB), Full(), deadline=Deadline(5)
         )

@@ -17,7 +17,7 @@ from rag.core.errors import (
     ProviderError,
 )
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.http.guard import GuardedHttp, guarded_fetch
+from rag.providers.http.guard import GuardedHttp
 from tests.fakes.fake_network import (
     PUBLIC,
     PretendNetwork,
@@ -99,9 +99,9 @@ def test_localhost_as_this_machine_knows_it_is_refused(server: LoopbackServer) -
         url.replace("localhost", "①27.1"),
     ):
         with pytest.raises((ForbiddenError, InvalidInputError)):
-            guarded_fetch(FetchRequest(spelling), deadline=Deadline(5), allowed=())
+            GuardedHttp(()).fetch(FetchRequest(spelling), deadline=Deadline(5))
     assert server.calls == []
-    reply = guarded_fetch(FetchRequest(url, hosts=["localhost"]), deadline=Deadline(5), allowed=())
+    reply = GuardedHttp(()).fetch(FetchRequest(url, hosts=["localhost"]), deadline=Deadline(5))
     assert reply.body == b"fine"
 
 
@@ -320,9 +320,7 @@ def test_no_secret_is_in_an_error_or_a_log(
 
 def test_the_guard_itself_shows_no_secret_when_it_is_printed(tmp_path: Path) -> None:
     with pytest.raises(ForbiddenError) as caught:
-        guarded_fetch(
-            FetchRequest(f"http://10.0.0.1/{SECRET}", headers={"X": SECRET}),
-            deadline=Deadline(5),
-            allowed=(),
+        GuardedHttp(()).fetch(
+            FetchRequest(f"http://10.0.0.1/{SECRET}", headers={"X": SECRET}), deadline=Deadline(5)
         )
     assert SECRET not in repr(caught.value.as_dict())

@@ -26,7 +26,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.sources import FetchReply, FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, LentPorts, SourceContract
 from rag.plugins.sources.api import ApiSource
-from rag.providers.http.guard import guarded_fetch
+from rag.providers.http.guard import GuardedHttp
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 
 SECRETS = {"crm": "s3cret-t0ken", "lines": "s3cret-t0ken\n"}
@@ -40,7 +40,7 @@ class GuardedPorts(LentPorts):
         self._allowed = allowed
 
     def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
-        return guarded_fetch(request, deadline=deadline, allowed=self._allowed)
+        return GuardedHttp(self._allowed).fetch(request, deadline=deadline)
 
 
 def search(call: Call) -> Reply:

@@ -29,7 +29,7 @@ from rag.core.options import read_options
 from rag.core.sources import FetchReply, FetchRequest, SourceQuery, SourceResult
 from rag.plugins.contract_source import Ask, LentPorts, SourceContract
 from rag.plugins.sources.chroma import ChromaSource
-from rag.providers.http.guard import guarded_fetch
+from rag.providers.http.guard import GuardedHttp
 from tests.fakes.chroma_server import ChromaServer
 from tests.fakes.loopback import Fault, LoopbackServer, Reply
 from tests.fakes.words_embedder import WordsEmbedder
@@ -55,7 +55,7 @@ class ModelPorts(LentPorts):
         return WordsEmbedder(int(model.partition(":")[2] or DIM)).embed_query(sound)
 
     def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
-        return guarded_fetch(request, deadline=deadline, allowed=self._allowed)
+        return GuardedHttp(self._allowed).fetch(request, deadline=deadline)
 
 
 def records(texts: Any = None) -> list[dict[str, Any]]:
