@@ -1,4 +1,4 @@
-"""Queue tasks: one line each into a service. Jobs run at least once, so services repeat safely."""
+"""Queue tasks: each calls services. Jobs run at least once, so services are idempotent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from django.db import connections
 from procrastinate.contrib.django import app
 
 from agents.chat.answers.event_log import fail_abandoned
-from agents.chat.history.retention import (
+from agents.chat.history.evidence import redact_deleted
+from agents.chat.memory.storage import reembed_memories
+from agents.flows.runs.worker import enqueue_abandoned_runs, resume_abandoned
+from agents.runtime.retention import (
     purge_events,
+    purge_memories,
+    purge_orphaned_answers,
     purge_runs,
     purge_sessions,
     purge_tokens,
-    redact_deleted,
 )
-from agents.chat.memory.storage import purge_memories, purge_orphaned_answers, reembed_memories
-from agents.flows.runs.worker import enqueue_abandoned_runs, resume_abandoned
 
 
 @app.task(name="agents.adopt_run", queue="flows")

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
+from rag.admin.operations.query_log import VERDICT_LABELS
 from rag.admin.ui.cells import column, join_cells, label, text_block
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
@@ -46,12 +47,6 @@ COLOURS = {
     _STATUS.DONE: "good",
     _STATUS.STOPPED: "idle",
     _STATUS.ERROR: "bad",
-}
-VERDICT_LABELS = {
-    "verified": (_("verified"), "good"),
-    "altered": (_("altered"), "warn"),
-    "wrong_document": (_("wrong document"), "bad"),
-    "unknown": (_("not found"), "bad"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Agents among each other: a whole answer, members of a team, the team. Knows no Django."""
+"""Answer of an agent, and the members of a supervisor's team. Knows no Django."""
 
 from __future__ import annotations
 

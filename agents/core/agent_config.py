@@ -9,6 +9,9 @@ from typing import Any, Literal, Self
 from rag.core.options import option, read_options
 from rag.core.types import rerank_methods
 
+# Most iterations of a new agent by its type, where its maker does not say; one for the others.
+DEFAULT_ITERATIONS = {"react": 8, "supervisor": 3}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:

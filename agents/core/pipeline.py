@@ -75,7 +75,7 @@ class PipelineState(TypedDict, total=False):
     tool_calls: list[dict[str, Any]]
     passages: list[Passage]
     should_continue: bool
-    n_rounds: int
+    n_iterations: int
     spent_tokens: int
     limit: str
     orders: list[dict[str, str]]

@@ -1,4 +1,4 @@
-"""Ownership rule: a condition on rows of the caller; operators see no one else's either."""
+"""Ownership rule: a condition on rows of the caller; operators too see their own only."""
 
 from __future__ import annotations
 

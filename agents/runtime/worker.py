@@ -21,7 +21,6 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agents import models
-from agents.runtime.error_codes import error_code
 from rag.core.errors import RAGError
 from rag.services.access import is_live_key
 from rag.services.threads import run_thread_sensitive
@@ -288,7 +287,7 @@ class Worker(ABC, Generic[E]):
 def error_payload(error: BaseException, fault: str) -> tuple[dict[str, Any], str]:
     """Return an error as JSON and its code; of one that is no RAGError ``fault`` and its kind."""
     if isinstance(error, RAGError):
-        return error.as_dict(), error_code(error)
+        return error.as_dict(), error.code
     hint = "The server's log says where."
     return RAGError(fault, hint=hint, kind=type(error).__name__).as_dict(), "internal"
 

@@ -1,4 +1,4 @@
-"""The tools that ship: deeds for models, each with the rights of the person it acts for."""
+"""Built-in tools: functions that models call, each with the rights of the person it acts for."""
 
 from __future__ import annotations
 

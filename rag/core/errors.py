@@ -13,8 +13,10 @@ class RAGError(Exception):
     """Root of all errors that a caller may show to a person.
 
     ``message`` says what is wrong and ``hint`` what to do; both are ``str.format`` templates
-    filled from ``params``.
+    filled from ``params``. ``code`` is the stable word that programs get, over HTTP and in events.
     """
+
+    code = "error"
 
     def __init__(self, message: str, *, hint: str = "", **params: Any) -> None:
         super().__init__(message)
@@ -47,9 +49,13 @@ class RAGError(Exception):
 class InvalidInputError(RAGError):
     """A value is out of range or malformed (HTTP 400)."""
 
+    code = "invalid_input"
+
 
 class UnknownNameError(InvalidInputError):
     """A name that nobody knows; the message lists the known ones."""
+
+    code = "unknown_name"
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         listed = ", ".join(sorted(known)) or "none"
@@ -61,34 +67,57 @@ class UnknownNameError(InvalidInputError):
 class NotFoundError(RAGError):
     """A thing that does not exist or that the caller may not see (HTTP 404)."""
 
+    code = "not_found"
+
 
 class ForbiddenError(RAGError):
     """The caller sees the thing but may not do this to it (HTTP 403)."""
+
+    code = "forbidden"
 
 
 class ConflictError(RAGError):
     """The thing changed meanwhile or exists already (HTTP 409)."""
 
+    code = "conflict"
+
 
 class LimitError(RAGError):
-    """A size, rate or budget is used up (HTTP 413 or 429)."""
+    """A size is too large (HTTP 413), or a rate or budget is used up until later (HTTP 429)."""
+
+    code = "too_large"
+
+    def __init__(self, message: str, *, hint: str = "", **params: Any) -> None:
+        super().__init__(message, hint=hint, **params)
+        if "retry_after_s" in params:
+            self.code = "rate_limited"
 
 
 class DocumentError(RAGError):
-    """A file cannot be read; its bytes are kept."""
+    """A file cannot be read; its bytes are kept (HTTP 422)."""
+
+    code = "unreadable_document"
 
 
 class ConfigurationError(RAGError):
     """The installation lacks something: a key, an extra, an extension (HTTP 500)."""
 
+    code = "configuration"
+
 
 class ProviderError(RAGError):
     """A model or service behind a port failed (HTTP 502)."""
+
+    code = "provider"
 
 
 class ProviderTimeoutError(ProviderError):
     """A model or service behind a port did not answer in time (HTTP 504)."""
 
+    code = "provider_timeout"
+
 
 class CancelledError(RAGError):
     """Nobody waits for the answer any more (HTTP 499)."""
+
+    code = "cancelled"

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from rag.core.analysis import QueryAnalysis
 from rag.core.errors import InvalidInputError, UnknownNameError
@@ -194,18 +194,23 @@ class ChatReply:
     tool_calls: tuple[ToolUse, ...] = ()
 
 
+# What a look at the source says of a quote; people read ``VERDICT_LABELS`` of the admin, and what
+# `agents.admin.chat_page` says of them.
+Verdict = Literal["verified", "altered", "wrong_document", "unknown"]
+
+
 @dataclass(frozen=True, slots=True)
 class Citation:
     """A claim's link to a hit. Offsets are code points of the file's canonical text.
 
-    ``verdict`` is verified, altered, wrong_document or unknown. ``found`` is the closest span of
+    ``found`` is the closest span of
     the source when the quote was altered, with its edit ``distance``.
     """
 
     number: int
     doc_id: str
     quote: str
-    verdict: str
+    verdict: Verdict
     claim: str = ""
     chunk_id: int | None = None
     revision: int | None = None

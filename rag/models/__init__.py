@@ -1,4 +1,4 @@
-"""Facts: tables, constraints, querysets. No deeds, no network, no signals."""
+"""Tables, constraints, querysets: facts without behaviour; no network, no signals."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Data sources and prompt enhancers: plain classes, filed under a name when imported."""
+"""Data sources and prompt enhancers: plain classes, registered under a name when imported."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Pure functions, one file one public function."""
+"""Pure functions: values in, values out; no Django, no database."""
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from agents.chat.answers.trace import answer_trace
 from agents.chat.history.history import find_message
 from agents.chat.history.quotes import quote_image, quote_page
 from agents.core.page_context import PageContext
-from agents.runtime.error_codes import error_from_event
+from agents.runtime.event_errors import error_from_event
 from rag.api.http.authentication import require_caller
 from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope

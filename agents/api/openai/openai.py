@@ -24,7 +24,7 @@ from agents.chat.answers.worker import AnswerWorker
 from agents.chat.openai.answer import OpenAIAnswer
 from agents.chat.openai.completion_request import message_request
 from agents.chat.openai.models import embed_texts, find_model, list_models, parse_texts
-from agents.runtime.error_codes import error_from_event
+from agents.runtime.event_errors import error_from_event
 from rag.api.http.authentication import require_caller
 from rag.services.threads import run_external
 

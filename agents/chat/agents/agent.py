@@ -28,7 +28,6 @@ from agents.core.extend_pipeline import with_extensions
 from agents.core.page_context import PageContext, PageRead
 from agents.core.pipeline import Pipeline, PipelineState
 from agents.core.state import Turn
-from agents.runtime.error_codes import error_code
 from rag.core.access import Scope
 from rag.core.errors import (
     ConflictError,
@@ -266,7 +265,7 @@ class RAGAgent:
             try:
                 end = await self.answer(query, history, emit)
             except RAGError as error:
-                await emit("error", {"code": error_code(error), "error": error.as_dict()})
+                await emit("error", {"code": error.code, "error": error.as_dict()})
             else:
                 last = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
                 await emit("done", {**last, "text": end.get("final_answer", "")})

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from agents import models
 from agents.chat.agents.tools import agent_sources
-from agents.core.agent_config import AgentConfig
+from agents.core.agent_config import DEFAULT_ITERATIONS, AgentConfig
 from agents.core.source_configs import DataSourceConfig
 from agents.flows.versions.environment import flow_environment
 from rag.core.access import Scope, may_edit
@@ -29,12 +29,12 @@ def check_agent(*, name: str, kind: str, config: AgentConfig, scope: Scope) -> N
     Stores of sources and the agents that a supervisor asks must be readable for ``scope``, and
     none of these agents may ask it.
     """
-    house = flow_environment(scope=scope)
+    environment = flow_environment(scope=scope)
     for tool in config.tools:
-        house.check_tool(tool)
+        environment.check_tool(tool)
     for source in agent_sources(config=config).values():
         given = DataSourceConfig.model_construct(type=source.call.plugin, **source.call.options)
-        house.check_source(given)
+        environment.check_source(given)
     if kind == _SUPERVISOR:
         _check_members(name, config, scope)
 
@@ -53,7 +53,7 @@ def _check_members(name: str, config: AgentConfig, scope: Scope) -> None:
             hint="Name them in “agents”. Known: {known}.",
             known=", ".join(known) or "-",
         )
-    if way := _way_back(name, config.agents):
+    if way := _find_cycle(name, config.agents):
         seen = {name, *readable.filter(name__in=way).values_list("name", flat=True)}
         # Agents of others are on the way, but not told.
         told = (one if one in seen else "…" for one in way)
@@ -65,7 +65,7 @@ def _check_members(name: str, config: AgentConfig, scope: Scope) -> None:
         )
 
 
-def _way_back(name: str, members: list[str]) -> list[str]:
+def _find_cycle(name: str, members: list[str]) -> list[str]:
     """Return how supervisors lead back to ``name``, empty where they do not."""
     ways = [[name, member] for member in members]
     seen = set(members)
@@ -82,8 +82,6 @@ def _way_back(name: str, members: list[str]) -> list[str]:
 
 
 _MANY = ("reader_groups", "editor_groups")
-# How often a new agent may think, or choose others to ask, where its maker does not say.
-TURNS: dict[str, int] = {models.Agent.Type.REACT: 8, models.Agent.Type.SUPERVISOR: 3}
 
 
 def save_agent(
@@ -110,7 +108,7 @@ def save_agent(
     if agent is None or values.keys() & {"name", "agent_type", "config"}:
         check_agent(name=name, kind=kind, config=config, scope=scope)
     if agent is None and "max_iterations" not in values:
-        values = {**values, "max_iterations": TURNS.get(kind, 1)}
+        values = {**values, "max_iterations": DEFAULT_ITERATIONS.get(kind, 1)}
     if values.get("model"):
         wiring.chat_model(values["model"])
     found = None if stores is None else find_stores(names=list(stores), scope=scope)

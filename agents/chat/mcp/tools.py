@@ -16,7 +16,7 @@ from agents.chat.agents.tools import offered_tool_spec
 from agents.chat.answers.control import start_answer, subscribe
 from agents.chat.answers.create import MessageRequest
 from agents.chat.openai.answer import OpenAIAnswer
-from agents.runtime.error_codes import error_from_event
+from agents.runtime.event_errors import error_from_event
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, UnknownNameError

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -20,7 +19,6 @@ from agents import models
 from agents.chat.memory.facts import Episode, Fact, extract_facts, memory_key
 from agents.core.recalled_memory import EPISODIC, SEMANTIC
 from agents.models.memory import MemoryQuerySet
-from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
 from rag.services.threads import release_db
@@ -253,31 +251,6 @@ def _checked(text: str) -> str:
 
 
 BATCH = 200
-
-
-def purge_memories(*, older_than_days: float) -> int:
-    """Delete memories that nobody touched for so long, 0 for never; return how many went."""
-    if older_than_days <= 0:
-        return 0
-    late = timezone.now() - timedelta(days=older_than_days)
-    return models.Memory.objects.filter(updated_at__lt=late).delete()[0]
-
-
-def purge_orphaned_answers() -> int:
-    """Delete the answers that rest on chunks which are no longer there; return how many.
-
-    They are not told to anybody before that either.
-    """
-    dropped, after = 0, 0
-    while True:
-        rows = models.Memory.objects.filter(pk__gt=after).exclude(chunk_ids=[]).order_by("pk")
-        batch = list(rows.values_list("pk", "chunk_ids")[:BATCH])
-        if not batch:
-            return dropped
-        after = batch[-1][0]
-        held = readable_chunks((n for _, ids in batch for n in ids), Scope.operator())
-        gone = [pk for pk, ids in batch if not held.issuperset(ids)]
-        dropped += models.Memory.objects.filter(pk__in=gone).delete()[0]
 
 
 def reembed_memories() -> int:

@@ -104,7 +104,7 @@ async def act_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     made, wanted = list(state.get("tool_calls") or []), state["wanted"]
     refusals = _refusals(made, wanted, run.config.max_tool_calls)
     results = await gather_or_cancel(
-        _called(call, f"{state['n_rounds']}.{number}", refusal, run)
+        _called(call, f"{state['n_iterations']}.{number}", refusal, run)
         for number, (call, refusal) in enumerate(zip(wanted, refusals, strict=True), start=1)
     )
     passages, told = list(state["passages"]), list[str]()
@@ -114,7 +114,7 @@ async def act_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         passages, documents = number_documents(passages, result.hits, run, state["query"])
         told.append(_text(call, result, documents))
         names = [passage.doc_id for passage in passages[known:]]
-        made.append(_record(call, result, f"{state['n_rounds']}.{number}", names))
+        made.append(_record(call, result, f"{state['n_iterations']}.{number}", names))
         await run.emit("tool_result", made[-1])
     if len(passages) > n_before:
         await run.emit("sources", {"sources": serialize_sources(passages)})

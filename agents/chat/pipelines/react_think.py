@@ -88,7 +88,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         await answer_stream.retract()
         return {**begun, "limit": "time"}
     counted: PipelineState = {
-        "n_rounds": state.get("n_rounds", 0) + 1,
+        "n_iterations": state.get("n_iterations", 0) + 1,
         "spent_tokens": state.get("spent_tokens", 0) + turn.tokens,
     }
     if turn.calls is None:
@@ -144,7 +144,7 @@ def _limit_met(state: PipelineState, run: PipelineRun) -> str:
         return "time"
     if state.get("spent_tokens", 0) >= run.config.run_tokens:
         return "tokens"
-    return "iterations" if state.get("n_rounds", 0) >= run.max_iterations else ""
+    return "iterations" if state.get("n_iterations", 0) >= run.max_iterations else ""
 
 
 def _asked_again(messages: Sequence[Message], text: str) -> list[Message]:

@@ -73,8 +73,8 @@ async def plan_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """
     asked = {one["agent"] for one in state.get("answers") or []}
     free = [member for member in run.team.members if member.name not in asked]
-    n_rounds = state.get("n_rounds", 0)
-    if not free or n_rounds >= run.max_iterations or not run.tools.deadline.remaining_s:
+    n_iterations = state.get("n_iterations", 0)
+    if not free or n_iterations >= run.max_iterations or not run.tools.deadline.remaining_s:
         return {"orders": []}
     question = state.get("rewritten_query") or state["query"]
     orders: list[Order] | None = None
@@ -89,7 +89,7 @@ async def plan_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     if orders is None:
         orders = [{"agent": _by_words(question, free), "question": question}]
     orders = orders[:MAX_AT_ONCE]
-    return {"orders": orders, "n_rounds": n_rounds + 1, "cannot_plan": cannot_plan}
+    return {"orders": orders, "n_iterations": n_iterations + 1, "cannot_plan": cannot_plan}
 
 
 async def _by_model(

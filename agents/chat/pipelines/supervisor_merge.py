@@ -47,7 +47,7 @@ async def ask_agents_step(state: PipelineState, run: PipelineRun) -> PipelineSta
     before, orders = list(state.get("answers") or []), state["orders"]
     is_alone = len(orders) == 1 and not any(one["outcome"] in ANSWERED for one in before)
     found = await gather_or_cancel(
-        _answer(order, f"{state['n_rounds']}.{number}", is_alone, state, run)
+        _answer(order, f"{state['n_iterations']}.{number}", is_alone, state, run)
         for number, order in enumerate(orders, start=1)
     )
     update: PipelineState = {"answers": [*before, *found]}

@@ -1,4 +1,4 @@
-"""Plugins for Citable; importing this files them."""
+"""Plugins for Citable; importing this registers them."""
 
 from __future__ import annotations
 

@@ -72,9 +72,9 @@ class AskedStoreFilter(StoreListFilter):
 
 PREVIEW = 400
 VERDICT_LABELS = {
-    "verified": (_("word for word"), "good"),
+    "verified": (_("verified"), "good"),
     "altered": (_("altered"), "warn"),
-    "wrong_document": (_("from another source"), "bad"),
+    "wrong_document": (_("wrong document"), "bad"),
     "unknown": (_("not found"), "bad"),
 }
 

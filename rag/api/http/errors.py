@@ -33,19 +33,18 @@ from rag.core import errors
 from rag.core.disk_full import is_disk_full
 from rag.core.errors import RAGError
 
-_OF_CLASS: dict[type[RAGError], tuple[int, str]] = {
-    errors.UnknownNameError: (400, "unknown_name"),
-    errors.InvalidInputError: (400, "invalid_input"),
-    errors.NotFoundError: (404, "not_found"),
-    errors.ForbiddenError: (403, "forbidden"),
-    errors.ConflictError: (409, "conflict"),
-    errors.LimitError: (413, "too_large"),
-    errors.DocumentError: (422, "unreadable_document"),
-    errors.ConfigurationError: (500, "configuration"),
-    errors.ProviderTimeoutError: (504, "provider_timeout"),
-    errors.ProviderError: (502, "provider"),
-    errors.CancelledError: (499, "cancelled"),
-    RAGError: (500, "error"),
+_STATUS_OF_CLASS: dict[type[RAGError], int] = {
+    errors.InvalidInputError: 400,
+    errors.NotFoundError: 404,
+    errors.ForbiddenError: 403,
+    errors.ConflictError: 409,
+    errors.LimitError: 413,
+    errors.DocumentError: 422,
+    errors.ConfigurationError: 500,
+    errors.ProviderTimeoutError: 504,
+    errors.ProviderError: 502,
+    errors.CancelledError: 499,
+    RAGError: 500,
 }
 _OF_STATUS: dict[int, tuple[str, RAGError]] = {
     400: ("malformed", RAGError("The request cannot be read.", hint="Send valid JSON in UTF-8.")),
@@ -201,13 +200,13 @@ def localize(error: RAGError) -> dict[str, Any]:
 
 
 def _of_error(error: RAGError) -> HttpFailure:
-    if isinstance(error, errors.LimitError) and "retry_after_s" in error.params:
-        return HttpFailure(429, "rate_limited", error)
+    if error.code == "rate_limited":
+        return HttpFailure(429, error.code, error)
     if is_disk_full(error):
         _log.error("A disk is full: %s", error.__cause__)
         return HttpFailure(507, "disk_full", error)
-    known = next(cls for cls in type(error).__mro__ if cls in _OF_CLASS)
-    return HttpFailure(*_OF_CLASS[known], error)
+    status = next(_STATUS_OF_CLASS[cls] for cls in type(error).__mro__ if cls in _STATUS_OF_CLASS)
+    return HttpFailure(status, error.code, error)
 
 
 def _fields(error: Exception) -> dict[str, list[str]] | None:

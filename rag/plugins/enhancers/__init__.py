@@ -1,4 +1,4 @@
-"""Our own prompt enhancers; importing this files them."""
+"""Our own prompt enhancers; importing this registers them."""
 
 from __future__ import annotations
 

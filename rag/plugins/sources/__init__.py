@@ -1,4 +1,4 @@
-"""Our own data sources; importing this files them."""
+"""Our own data sources; importing this registers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RAG nodes of a flow builder: run, save and serialize.
+"""RAG nodes of a workflow builder: run, save and serialize.
 
 A run resolves query, files, mode and answer in this order; templates are looked up, never
 evaluated.

@@ -44,7 +44,7 @@ LEFT JOIN rag_chunk c ON c.id = l.chunk_id AND c.is_live WHERE c.id IS NULL
 """
 # Files of which the index knows other groups than they are restricted to, or any though they are
 # open. Of such rows alone the chunk is looked up: those that have none are reported by themselves.
-_MISFITS = """
+_MISMATCHES = """
 WITH r AS (SELECT file_id, array_agg(group_id ORDER BY group_id) AS groups
   FROM rag_file_restricted_to GROUP BY 1),
 m AS MATERIALIZED (SELECT chunk_id, file_id, groups IS NULL AS is_open FROM (
@@ -138,7 +138,7 @@ def check_orphan_rows() -> Iterator[CheckResult]:
 
 def check_restrictions() -> Iterator[CheckResult]:
     """Report files whose restriction the index does not know, and open files that it hides."""
-    found = fetch_rows(_MISFITS)
+    found = fetch_rows(_MISMATCHES)
     for is_open, what in (
         (False, "the index does not know whom {n} files are restricted to"),
         (True, "the index hides {n} files that are restricted to nobody"),

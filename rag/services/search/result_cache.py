@@ -1,4 +1,4 @@
-"""Result cache: retrieval, answered from what an equal one found in the same store states.
+"""Result cache: what a retrieval found, kept until one of its stores changes.
 
 Results and query vectors are kept in this process and in Redis where one is set up.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from rag.core.types import Citation
+from rag.core.types import Citation, Verdict
 from rag.stages.citing.citation_markers import Marker, MarkerReader
 from rag.stages.citing.locate import QuotePlace, closest_quote, find_quote, quoted_words
 from rag.stages.prompting.context import Passage
@@ -109,7 +109,7 @@ def locate_citation(citation: Citation, passage: Passage, start: int, end: int) 
     )
 
 
-def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: str) -> Citation:
+def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: Verdict) -> Citation:
     located = locate_citation(citation, passage, place.start, place.end)
     return replace(located, verdict=verdict, distance=place.distance)
 

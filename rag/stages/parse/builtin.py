@@ -1,4 +1,4 @@
-"""Parsers that ship, filed by the kinds they read; each brings its library when it first reads."""
+"""Built-in parsers, registered by the kinds they read; each loads its library at its first file."""
 
 from __future__ import annotations
 

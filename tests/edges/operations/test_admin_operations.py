@@ -257,7 +257,7 @@ def test_a_trace_shows_hits_citations_and_times_of_what_one_may_read() -> None:
     assert "hidden words" not in said
     assert "closed.txt" not in said
     assert "gone, or not for you" in said
-    assert "word for word" in said
+    assert "verified" in said
     assert "checking" not in said
     assert "chat model 8.0 ms" in said
     assert "<script>alert" not in shown

@@ -14,7 +14,7 @@ from agents import models
 from agents.chat.answers import event_log as chat_log
 from agents.chat.answers.event_log import GAP, AnswerEventLog, fail_abandoned
 from agents.chat.answers.worker import AnswerWorker
-from agents.chat.history.retention import purge_events
+from agents.runtime.retention import purge_events
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]

@@ -8,11 +8,10 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 
 from agents import models
-from agents.chat.history.evidence import redact_unreadable
+from agents.chat.history.evidence import redact_deleted, redact_unreadable
 from agents.chat.history.history import history_before
-from agents.chat.history.retention import redact_deleted
 from agents.chat.memory.agent_memory import RAGAgentMemory
-from agents.chat.memory.storage import purge_orphaned_answers
+from agents.runtime.retention import purge_orphaned_answers
 from rag import models as rag_models
 from rag.core.access import Scope
 from rag.services.chunks.add import delete_chunks

@@ -14,8 +14,8 @@ import pytest
 from agents import models
 from agents.chat.answers.event_log import MAX_CHARACTERS, trace_steps
 from agents.chat.answers.trace import answer_trace
-from agents.chat.history.retention import purge_events
 from agents.core.chat_events import ChatEvent
+from agents.runtime.retention import purge_events
 from project.logs import JsonFormatter
 from rag import models as rag_models
 from rag.core.access import Scope

@@ -14,11 +14,11 @@ from django.utils import timezone
 
 from agents import models
 from agents.api.http.sse import last_event_id, localize_error
-from agents.chat.history.retention import purge_tokens
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.runs.worker import FlowWorker, run_in_background
 from agents.flows.versions.versions import activate_version, save_flow_version
+from agents.runtime.retention import purge_tokens
 from agents.runtime.worker import error_payload
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError

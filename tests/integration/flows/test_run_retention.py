@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from agents import models
-from agents.chat.history.retention import purge_runs, purge_tokens
+from agents.runtime.retention import purge_runs, purge_tokens
 
 pytestmark = pytest.mark.django_db
 _STATUS = models.FlowRun.Status
@@ -43,7 +43,7 @@ def test_saved_states_of_old_runs_go_with_their_events() -> None:
 
 
 def test_zero_keeps_all_and_many_go_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.chat.history.retention.BATCH", 2)
+    monkeypatch.setattr("agents.runtime.retention.BATCH", 2)
     for _ in range(5):
         run_of(_STATUS.DONE, 400)
     assert purge_runs(older_than_days=0) == 0

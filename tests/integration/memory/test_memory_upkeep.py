@@ -12,19 +12,22 @@ from hypothesis import strategies as st
 
 from agents import models
 from agents import tasks as agent_tasks
-from agents.chat.history.retention import purge_runs, purge_sessions
 from agents.chat.memory.agent_memory import recall_memories
 from agents.chat.memory.facts import Fact, make_episode
 from agents.chat.memory.storage import (
     MemoryOrigin,
-    purge_memories,
-    purge_orphaned_answers,
     reembed_memories,
     save_episode,
     save_facts,
     set_memory_choice,
 )
 from agents.core.recalled_memory import RecalledMemory
+from agents.runtime.retention import (
+    purge_memories,
+    purge_orphaned_answers,
+    purge_runs,
+    purge_sessions,
+)
 from rag.core.access import Scope
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, UserFactory, publish

@@ -20,6 +20,8 @@
 
   for (const button of document.querySelectorAll("[data-line]")) {
     button.addEventListener("click", () => go(Number(button.dataset.line), Number(button.dataset.column)));
+    // Disabled until here, so that no press of it is lost before it is heard.
+    button.disabled = false;
   }
   for (const kind of ["keyup", "click", "focus", "select"]) code.addEventListener(kind, tell);
   // Two blanks in place of a tab; Escape gives the tab key back to whoever walks through the page.

@@ -1,20 +1,16 @@
-"""Retention: deletes old sessions, flow runs and event rows, and the words of deleted passages.
+"""Retention: deletes what is older than the settings keep it, of both wings.
 
-Nobody is shown those before they are taken out either; see ``redact_unreadable``.
+Sessions, flow runs, event rows, memories; and memories that rest on deleted chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
-from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents import models
-from agents.chat.history.evidence import chunk_ids_of, redact_unreadable
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 
@@ -78,46 +74,26 @@ def _in_batches(rows: QuerySet[models.Session] | QuerySet[models.FlowRun]) -> in
     return n_deleted
 
 
-_WORDS = ("content", "sources", "citations")
-_READ = (*_WORDS, "session_id")
+def purge_memories(*, older_than_days: float) -> int:
+    """Delete memories that nobody touched for so long, 0 for never; return how many went."""
+    if older_than_days <= 0:
+        return 0
+    late = timezone.now() - timedelta(days=older_than_days)
+    return models.Memory.objects.filter(updated_at__lt=late).delete()[0]
 
 
-def redact_deleted() -> int:
-    """Take what deleted passages said out of the answers that rest on them; return how many.
+def purge_orphaned_answers() -> int:
+    """Delete the answers that rest on chunks which are no longer there; return how many.
 
-    The events of such an answer go too: nobody can follow it word by word any more.
+    They are not told to anybody before that either.
     """
-    n_changed, after = 0, 0
-    ended = models.Message.objects.exclude(status=_ANSWER.RUNNING)
-    resting = ended.exclude(Q(sources=[]) & Q(citations=[])).only(*_READ).order_by("pk")
-    while batch := list(resting.filter(pk__gt=after)[:BATCH]):
-        after = batch[-1].pk
-        held = readable_chunks((pk for row in batch for pk in chunk_ids_of(row)), Scope.operator())
-        gone = [row for row in batch if not held.issuperset(chunk_ids_of(row))]
-        evidence = redact_unreadable(messages=gone, scope=Scope.operator())
-        with transaction.atomic():
-            for row in gone:
-                shown = evidence[row.pk]
-                row.content = shown.content
-                row.sources = [_without_chunk(one) for one in shown.sources]
-                row.citations = [_without_chunk(one) for one in shown.citations]
-            models.Message.objects.bulk_update(gone, _WORDS)
-            _clear_summaries(gone)
-            models.MessageEvent.objects.filter(message__in=gone).delete()
-        n_changed += len(gone)
-    return n_changed
-
-
-def _clear_summaries(answers: Sequence[models.Message]) -> None:
-    # They may hold the words too, and are made anew from what is left.
-    first: dict[int, int] = {}
-    for one in answers:
-        first[one.session_id] = min(one.pk, first.get(one.session_id, one.pk))
-    for session_id, pk in first.items():
-        later = models.Message.objects.filter(session_id=session_id, pk__gte=pk)
-        later.exclude(summary="").update(summary="")
-
-
-def _without_chunk(one: Mapping[str, Any]) -> dict[str, Any]:
-    # Without its chunk it is not looked for again.
-    return {**one, "chunk_id": None} if one.get("is_gone") else dict(one)
+    dropped, after = 0, 0
+    while True:
+        rows = models.Memory.objects.filter(pk__gt=after).exclude(chunk_ids=[]).order_by("pk")
+        batch = list(rows.values_list("pk", "chunk_ids")[:BATCH])
+        if not batch:
+            return dropped
+        after = batch[-1][0]
+        held = readable_chunks((n for _, ids in batch for n in ids), Scope.operator())
+        gone = [pk for pk, ids in batch if not held.issuperset(ids)]
+        dropped += models.Memory.objects.filter(pk__in=gone).delete()[0]
