@@ -1,4 +1,4 @@
-"""Django settings; the only reader of the environment. Every name here is in README's table."""
+"""Django settings; the only reader of the environment. Every variable is in README's table."""
 
 from __future__ import annotations
 

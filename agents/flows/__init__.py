@@ -1,3 +1,3 @@
-"""What a flow says: its definition, conditions, templates and checks. Knows no graph engine."""
+"""Flows: YAML graphs, from their definition and versions to nodes, engine and runs."""
 
 from __future__ import annotations

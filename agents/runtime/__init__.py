@@ -1,1 +1,1 @@
-"""Runtime of both wings: scopes of runs and sessions, error codes."""
+"""Runtime of both wings: workers, leases, event logs, scopes, retention, errors of events."""

@@ -1,4 +1,4 @@
-"""Base viewset of rows that belong to a store: readable rows, editors' permissions."""
+"""Viewset of rows that belong to a store: readable rows, editors' permissions."""
 
 from __future__ import annotations
 

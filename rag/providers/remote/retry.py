@@ -1,4 +1,4 @@
-"""Retry policy of remote calls, the only one: backoff, Retry-After, deadline.
+"""Retry policy of remote calls: attempts, backoff, Retry-After, deadline; callers may give figures.
 
 The SDKs' own retries are switched off: they ignore the deadline, one of them Retry-After too.
 """

@@ -1,4 +1,4 @@
-"""Confidence: calibrated similarity and lexical overlap of hits, and thresholds on them.
+"""Confidence: calibrated similarity and lexical overlap of hits, and the thresholds of agents.
 
 Cosines of different embedding models are mapped to one scale before they are compared.
 """

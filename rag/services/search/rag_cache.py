@@ -1,4 +1,4 @@
-"""RAGCache: retrieval results kept for callers, keyed by question, rights and store states.
+"""RAGCache: results that callers keep themselves, by question, rights and store states.
 
 A change gives its stores another state at commit, so that nothing has to be looked for and
 removed: what was kept before is asked for no more, and goes when its time is over.

@@ -1,1 +1,1 @@
-"""Wiring: ports to the providers that the settings name."""
+"""Wiring: ports to the providers that the settings name; callers import its ``registry``."""
