@@ -131,15 +131,20 @@ def query_terms(text: str) -> dict[str, float]:
 
 def content_terms(text: str) -> dict[str, float]:
     """Return the query terms without stop words; all of them where nothing else is asked."""
-    plain = ASKING_HOW.sub(" ", unicodedata.normalize("NFKC", text))
+    # The iota below is the one mark that folding makes a letter, which then joins two words.
+    plain = unicodedata.normalize("NFKC", text).replace("\u0345", "\u03b9")
+    plain = ASKING_HOW.sub(" ", plain)
     weights: dict[str, float] = {}
     for term, weight in query_terms(" ".join(_RUN.findall(plain))).items():
         if term not in STOP_WORDS:
             weights[term] = weight
     rest = _RUN.sub(" ", plain)
     for match in _WORD.finditer(rest):
-        if not is_stop_word(rest, *match.span()):
-            whole, *parts = _latin(match.group().casefold())
+        if is_stop_word(rest, *match.span()):
+            continue
+        # Folding parts a letter from its marks, and a word where they stood, as in the index.
+        for word in _WORD.findall(match.group().casefold()):
+            whole, *parts = _latin(word)
             is_code = bool(_ASCII_DIGIT.search(whole))
             kept = (part for part in parts if is_code or part not in STOP_WORDS)
             weights.update(dict.fromkeys((whole, *kept), 1.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.stages.text.terms import (
@@ -123,6 +123,9 @@ def test_a_search_asks_for_words_with_content(query: str, terms: str) -> None:
 
 
 @given(st.text(max_size=80))
+@example("ῢ")
+@example("İstanbul-ῢx 3")
+@example("3Θ-ρ\u0345ὧ it\u0345x")
 def test_content_terms_are_some_of_the_query_s(text: str) -> None:
     asked = content_terms(text)
     assert asked.items() <= query_terms(text).items() or unicodedata.normalize("NFKC", text) != text
