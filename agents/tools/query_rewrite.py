@@ -7,9 +7,9 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from agents.core.query_rewriting import parse_rewritten, rewrite_messages
+from agents.core.query_rewriting import parse_rewritten, rewrite_fault, rewrite_messages
 from agents.core.state import Turn
-from rag.core.errors import InvalidInputError, ProviderError
+from rag.core.errors import InvalidInputError
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.ports import ChatRequest
@@ -44,7 +44,10 @@ class QueryRewrite:
         model: str = option("", help="provider:model; empty takes the configured one.")
 
     def run(self, call: ToolCall) -> dict[str, Any]:
-        """Return ``query`` and ``method``: none, model, entity or joined."""
+        """Return ``query`` and ``method``: model, or that of ``condense_question``.
+
+        ``refused`` says what was wrong with the model's question where the rules' is returned.
+        """
         asked = call.arguments
         query = asked.query.strip()[:MAX_CHARACTERS]
         if not query:
@@ -53,9 +56,9 @@ class QueryRewrite:
         if not said:
             return {"query": query, "method": "none"}
         chat = wiring.chat_model(asked.model)
+        by_rules = condense_question(query, said)
         if not can_write(model_id=chat.id):
-            text, method = condense_question(query, said[-1])
-            return {"query": text, "method": method}
+            return {"query": by_rules.text, "method": by_rules.method}
         turns: list[Turn] = [{"role": "user", "content": text} for text in said]
         request = ChatRequest(
             rewrite_messages(query, turns),
@@ -66,8 +69,6 @@ class QueryRewrite:
         )
         text = parse_rewritten(chat.generate(request).text)
         call.deadline.check()
-        if not text:
-            raise ProviderError(
-                "The model {model} wrote no question that stands alone.", model=chat.id
-            )
+        if fault := rewrite_fault(text, query, turns, by_rules):
+            return {"query": by_rules.text, "method": by_rules.method, "refused": fault}
         return {"query": text, "method": "model"}

@@ -14,13 +14,19 @@ from typing import Any
 from agents.chat.pipelines.generate_answer import generate_step
 from agents.core.pipeline import Branch, Fallback, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.prompts import language_of
-from agents.core.query_rewriting import needs_rewrite, parse_rewritten, rewrite_messages
+from agents.core.query_rewriting import (
+    MAX_CHARACTERS,
+    parse_rewritten,
+    rewrite_fault,
+    rewrite_messages,
+)
 from agents.core.recalled_memory import SEMANTIC, RecalledMemory, within_budget
 from agents.core.state import Turn
-from rag.core.errors import ProviderError, RAGError
+from rag.core.errors import RAGError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
-from rag.stages.query.condense import condense_question
+from rag.stages.query.condense import MAX_EARLIER, condense_question
+from rag.stages.query.conversation_request import parse_conversation_request
 
 
 def rag_pipeline() -> Pipeline:
@@ -47,7 +53,7 @@ def opening_stages() -> tuple[tuple[Step, ...], ...]:
         (Step("load_history", load_history_step, 10.0, no_history, _if_set("has_history")),),
         (Step("route", route_step, 10.0, _instead(route="retrieve")),),
         (
-            Step("rewrite", rewrite_step, "rewrite_timeout_s", _as_asked, _rewrites),
+            Step("rewrite", rewrite_step, "rewrite_timeout_s", _by_rules, _rewrites),
             Step("recall", recall_step, "memory_timeout_s", no_memories, _if_set("has_memory")),
             Step("page", page_step, "page_timeout_s", no_page, _if_set("has_page")),
         ),
@@ -78,8 +84,9 @@ def _instead(**fields: Any) -> Fallback:
     return lambda state, error: changed
 
 
-def _as_asked(state: PipelineState, error: RAGError) -> PipelineState:
-    return {"rewritten_query": state["query"]}
+def _by_rules(state: PipelineState, error: RAGError) -> PipelineState:
+    earlier = earlier_questions(state.get("history") or [])
+    return {"rewritten_query": condense_question(state["query"], earlier).text}
 
 
 async def load_history_step(state: PipelineState, run: PipelineRun) -> PipelineState:
@@ -165,20 +172,36 @@ async def page_step(state: PipelineState, run: PipelineRun) -> PipelineState:
 
 
 async def rewrite_step(state: PipelineState, run: PipelineRun) -> PipelineState:
-    """Return ``rewritten_query``, the question itself where it needs nothing.
+    """Return ``rewritten_query``: the question as it stands alone, by the model or by the rules.
 
-    Raises ProviderError when the model fails or writes no question.
+    The rules' question is taken where there is no model, and where that one writes none that can
+    be believed; the event says why.
     """
     query, history = state["query"], state.get("history") or []
-    if not needs_rewrite(query, history):
-        return {"rewritten_query": query}
+    by_rules = condense_question(query, earlier_questions(history))
+    rewritten, told = by_rules.text, {"method": by_rules.method}
     if run.can_write:
-        rewritten, method = await _by_model(query, history, run), "model"
-    else:
-        before = next(turn["content"] for turn in reversed(history) if turn["role"] == "user")
-        rewritten, method = condense_question(query, before)
-    await run.emit("rewrite", {"query": rewritten, "original": query, "method": method})
+        text = await _by_model(query, history, run)
+        if fault := rewrite_fault(text, query, history, by_rules):
+            told = {**told, "refused": fault, "text": text[:MAX_CHARACTERS]}
+        else:
+            rewritten, told = text, {"method": "model"}
+    if rewritten != query or "refused" in told:
+        await run.emit("rewrite", {"query": rewritten, "original": query, **told})
     return {"rewritten_query": rewritten}
+
+
+def earlier_questions(history: Sequence[Turn]) -> list[str]:
+    """Return the questions of a conversation that say what it is about, oldest first."""
+    return [
+        turn["content"]
+        for turn in history[-2 * MAX_EARLIER :]
+        if turn["role"] == "user" and not _is_aside(turn["content"])
+    ]
+
+
+def _is_aside(text: str) -> bool:
+    return is_small_talk(text) or parse_conversation_request(text) is not None
 
 
 async def _by_model(query: str, history: Sequence[Turn], run: PipelineRun) -> str:
@@ -190,12 +213,7 @@ async def _by_model(query: str, history: Sequence[Turn], run: PipelineRun) -> st
         max_tokens=512,
         timeout_s=run.config.rewrite_timeout_s,
     )
-    text = parse_rewritten((await run.ask(request)).text)
-    if not text:
-        raise ProviderError(
-            "The model {model} wrote no question that stands alone.", model=run.model_id
-        )
-    return text
+    return parse_rewritten((await run.ask(request)).text)
 
 
 # So many candidates for each one that is kept are ranked again.

@@ -234,8 +234,10 @@ def test_a_question_that_leans_on_the_last_is_searched_whole(world: AgentWorld) 
     assert roles == ["system", "user", "assistant", "user"]
     assert "[1]" not in chat.requests[-1].messages[2].content
     before = len(chat.requests)
-    world.ask("When must the borrowed seeds of the library come back?", session=session)
-    assert len(chat.requests) == before + 1, "a question that stands alone is not rewritten"
+    told = world.ask("When must the borrowed seeds of the library come back?", session=session)
+    assert len(chat.requests) == before + 2, "every follow-up is"
+    assert told.of("rewrite")[0]["refused"] == "lost"
+    assert told.row.query.endswith("When must the borrowed seeds of the library come back?")
 
 
 def test_without_a_language_model_rules_make_the_question_whole(world: AgentWorld) -> None:
@@ -258,8 +260,23 @@ def test_a_rewrite_that_fails_falls_back_and_says_so(world: AgentWorld) -> None:
     world.use(answer)
     first = world.ask("How often is the pump serviced?")
     told = world.ask("How much does it cost?", session=first.events[0].data["session"])
+    assert told.last.kind == "done" and told.of("rewrite")[0]["refused"] == "empty"
+    assert told.row.query == "How much does pump cost?"
+
+
+def test_a_rewriter_that_is_away_leaves_it_to_the_rules(world: AgentWorld) -> None:
+    world.set(enable_query_rewrite=True)
+
+    def answer(request: Any) -> str:
+        if "<conversation>" in request.messages[-1].content:
+            raise ProviderError("the model is away")
+        return CITED
+
+    world.use(answer)
+    first = world.ask("How often is the pump serviced?")
+    told = world.ask("How much does it cost?", session=first.events[0].data["session"])
     assert told.last.kind == "done" and told.of("notice")[0]["step"] == "rewrite"
-    assert told.row.query == "How much does it cost?"
+    assert told.row.query == "How much does pump cost?"
 
 
 def test_an_agent_looks_only_where_who_asks_may(world: AgentWorld) -> None:

@@ -1,4 +1,4 @@
-"""When a question leans on what was said, what a model is asked then, and what rules make of it."""
+"""What a model is asked that rewrites a follow-up, how it is read, and when it is not believed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from agents.chat.pipelines.rag import is_small_talk
 from agents.core.query_rewriting import (
     MAX_CHARACTERS,
-    needs_rewrite,
     parse_rewritten,
+    rewrite_fault,
     rewrite_messages,
 )
 from agents.core.state import Turn
@@ -21,42 +21,6 @@ HISTORY: list[Turn] = [
     {"role": "user", "content": "HX-400 的保修期是多久？"},
     {"role": "assistant", "content": "两年。"},
 ]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "那它多少钱？",
-        "它呢？",
-        "为什么？",
-        "这个怎么安装？",
-        "其他产品呢",
-        "还有呢",
-        "How much is it?",
-        "what about the filter?",
-        "And in winter?",
-        "why?",
-        "Is that covered by the warranty?",
-    ],
-)
-def test_what_points_back_leans_on_the_history(query: str) -> None:
-    assert needs_rewrite(query, HISTORY)
-    assert not needs_rewrite(query, [])
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "HX-400 多少钱？",
-        "保修期从哪天开始算？",
-        "番茄的电导率目标值是多少？",
-        "这个月的费用是多少？",
-        "How long is the warranty of the pump?",
-        "There must be a leak in the pump",
-    ],
-)
-def test_what_stands_alone_is_left_alone(query: str) -> None:
-    assert not needs_rewrite(query, HISTORY)
 
 
 def test_the_conversation_goes_to_the_model_as_data() -> None:
@@ -83,30 +47,83 @@ def test_a_models_answer_is_one_question_or_none(answer: str, read: str) -> None
     assert parse_rewritten(answer) == read
 
 
-@given(st.text(max_size=80), st.text(max_size=80))
-def test_any_texts_are_joined_to_something(query: str, before: str) -> None:
-    text, method = condense_question(query, before)
-    assert method in ("entity", "joined") and len(text) <= len(query) + len(before) + 3
-    needs_rewrite(query, [{"role": "user", "content": before}])
-    parse_rewritten(query)
+_CHINESE, _ENGLISH = "HX-400 多少钱？", "How much does the HX-400 cost?"
 
 
 @pytest.mark.parametrize(
-    ("query", "before", "joined"),
+    ("answer", "read"),
     [
-        ("那它多少钱？", "HX-400 的保修期是多久？", "HX-400多少钱？"),
+        ("Sure! Here is the rewritten question:\n\nHow much does the HX-400 cost?", _ENGLISH),
+        ('Sure! Here is the rewritten question: "How much does the HX-400 cost?"', _ENGLISH),
+        ("改写如下：\nHX-400 多少钱？", _CHINESE),
+        ("改写如下：HX-400 多少钱？", _CHINESE),
+        ("```\nHX-400 多少钱？\n```", _CHINESE),
+        ("好的，改写后的问题是：\n```text\nHX-400 多少钱？\n```\n希望对你有帮助！", _CHINESE),
         (
-            "How much does it cost?",
-            "How long is the warranty of the HX-400?",
-            "How much does HX-400 cost?",
+            "**Rewritten question:** How much does the HX-400 cost?\n\n(Note: “it” refers to the HX-400.)",
+            _ENGLISH,
         ),
-        ("What are its parts?", "Is the HX-400 new?", "What are HX-400's parts?"),
-        ("其价格呢", "HX-400 好吗", "HX-400的价格呢"),
-        ("why?", "What is meant by a dry run?", "What is meant by a dry run? why?"),
+        ("> HX-400 多少钱？", _CHINESE),
+        ('{"question": "HX-400 多少钱？"}', _CHINESE),
+        ('```json\n{"query": "How much does the HX-400 cost?"}\n```', _ENGLISH),
+        ("<question>How much does the HX-400 cost?</question>", _ENGLISH),
+        ("<think>he means it</think>\nHow much does the HX-400 cost?", _ENGLISH),
+        (
+            "Certainly, here's the standalone question:\n1. How much does the HX-400 cost?\n\nLet me know if you need anything else!",
+            _ENGLISH,
+        ),
+        ("问题：HX-400 多少钱？", _CHINESE),
+        ("用户的问题可以改写为：“HX-400 多少钱？”", _CHINESE),
+        ("Standalone question: How much does the HX-400 cost?", _ENGLISH),
+        ("以下是改写后的问题：\n\n“HX-400 多少钱？”", _CHINESE),
+        ("当然可以！改写后的独立问题：HX-400 多少钱？", _CHINESE),
+        ("The rewritten question is: How much does the HX-400 cost?", _ENGLISH),
+        ("Okay, How much does the HX-400 cost?", _ENGLISH),
+        ("How much does the HX-400 cost?\n\nExplanation: I replaced the pronoun.", _ENGLISH),
+        ("“HX-400 多少钱？”", _CHINESE),
+        ("重写：HX-400 多少钱？", _CHINESE),
+        ("Question rewritten for clarity:\nHow much does the HX-400 cost?", _ENGLISH),
+        ("Here you go:\nHow much does the HX-400 cost?", _ENGLISH),
+        (
+            "What does error code E-05: paper jam mean?",
+            "What does error code E-05: paper jam mean?",
+        ),
+        ("好的餐厅在哪里？", "好的餐厅在哪里？"),
+        ("可以退货吗？", "可以退货吗？"),
+        ("说明书在哪里下载？", "说明书在哪里下载？"),
+        ("注射泵多少钱？", "注射泵多少钱？"),
+        ("希望小学在哪里？", "希望小学在哪里？"),
     ],
 )
-def test_rules_put_the_thing_in_the_pronouns_place(query: str, before: str, joined: str) -> None:
-    assert condense_question(query, before)[0] == joined
+def test_what_a_chatty_model_puts_around_its_question_is_left_out(answer: str, read: str) -> None:
+    assert parse_rewritten(answer) == read
+
+
+@given(st.text(max_size=200))
+def test_any_answer_is_read(answer: str) -> None:
+    assert len(parse_rewritten(answer)) <= MAX_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "query", "fault"),
+    [
+        ("HX-400 多少钱？", "多少钱？", ""),
+        ("How much does the HX-400 cost?", "多少钱？", ""),
+        ("", "多少钱？", "empty"),
+        ("HX-400的保修期是多久", "多少钱？", "repeated"),
+        ("多少钱？", "多少钱？", "lost"),
+        ("它多少钱？", "它多少钱？", "lost"),
+        ("产品多少钱？", "它多少钱？", "lost"),
+        ("HX-400 的滤芯怎么换？", "E-05 是什么意思？", "lost"),
+        ("公司食堂几点开饭？", "公司食堂几点开饭？", ""),
+        ("HX-400 的保修期是多久？", "HX-400 的保修期是多久？", ""),
+    ],
+)
+def test_a_rewrite_that_lost_its_subject_or_repeats_is_refused(
+    rewritten: str, query: str, fault: str
+) -> None:
+    condensed = condense_question(query, ["HX-400 的保修期是多久？"])
+    assert rewrite_fault(rewritten, query, HISTORY, condensed) == fault
 
 
 @pytest.mark.parametrize(
