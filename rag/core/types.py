@@ -196,7 +196,9 @@ class ChatReply:
 
 # What a look at the source says of a quote; people read ``VERDICT_LABELS`` of the admin, and what
 # `agents.admin.chat_page` says of them.
-Verdict = Literal["verified", "altered", "wrong_document", "unknown"]
+Verdict = Literal["verified", "abridged", "altered", "wrong_document", "unknown"]
+# Those of a quote whose words stand in the document that was named.
+VERIFIED = frozenset({"verified", "abridged"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,8 @@ class Citation:
     """A claim's link to a hit. Offsets are code points of the file's canonical text.
 
     ``found`` is the closest span of
-    the source when the quote was altered, with its edit ``distance``.
+    the source when the quote was altered, with its edit ``distance``. ``omitted`` are the spans of
+    ``found`` that the quote leaves out where it has an ellipsis.
     """
 
     number: int
@@ -221,6 +224,7 @@ class Citation:
     page: int | None = None
     found: str = ""
     distance: int = 0
+    omitted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

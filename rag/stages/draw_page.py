@@ -8,7 +8,9 @@ from __future__ import annotations
 import struct
 import unicodedata
 import zlib
+from collections.abc import Sequence
 from ctypes import byref, c_int
+from itertools import pairwise
 from pathlib import Path
 
 import pypdfium2 as pdfium
@@ -24,10 +26,13 @@ MAX_CHARS = 100_000
 MAX_BOXES = 200
 
 
-def draw_page(path: Path, name: str, number: int, quote: str) -> PageImage:
+def draw_page(
+    path: Path, name: str, number: int, quote: str, omitted: Sequence[Sequence[int]] = ()
+) -> PageImage:
     """Return page ``number``, counted from 1; without boxes where the quote is not found.
 
-    Raises DocumentError for what cannot be drawn.
+    ``omitted`` are spans of the quote, in order, that have no boxes. Raises DocumentError for
+    what cannot be drawn.
     """
     try:
         document = pdfium.PdfDocument(path)
@@ -38,7 +43,7 @@ def draw_page(path: Path, name: str, number: int, quote: str) -> PageImage:
         width, height = page.get_size()
         scale = min(WIDTH / max(width, 1), (MAX_PIXELS / max(width * height, 1)) ** 0.5)
         bitmap = page.render(scale=scale, rev_byteorder=True, no_smoothtext=False)
-        boxes = _boxes(page, quote, width, height)
+        boxes = _boxes(page, quote, omitted)
     except pdfium.PdfiumError as error:
         raise DocumentError(
             "Page {number} of “{name}” cannot be drawn.", name=name, number=number
@@ -46,21 +51,21 @@ def draw_page(path: Path, name: str, number: int, quote: str) -> PageImage:
     return PageImage(_png(bitmap), bitmap.width, bitmap.height, boxes)
 
 
-def _boxes(page: pdfium.PdfPage, quote: str, width: float, height: float) -> tuple[Box, ...]:
+def _boxes(page: pdfium.PdfPage, quote: str, omitted: Sequence[Sequence[int]]) -> tuple[Box, ...]:
     text_page = page.get_textpage()
-    span = _find(text_page, quote)
-    if span is None:
-        return ()
+    width, height = page.get_size()
     boxes: list[Box] = []
-    # The rectangles of a span, one for each piece of a line, in points from the page's corner.
-    for index in range(min(text_page.count_rects(*span), MAX_BOXES)):
-        left, bottom, right, top = text_page.get_rect(index)
-        corners = [_on_page(page, left, top), _on_page(page, right, bottom)]
-        xs, ys = sorted(x for x, _ in corners), sorted(y for _, y in corners)
-        sides = (xs[0] / width, ys[0] / height, (xs[1] - xs[0]) / width, (ys[1] - ys[0]) / height)
-        boxes.append(
-            (round(sides[0], 5), round(sides[1], 5), round(sides[2], 5), round(sides[3], 5))
-        )
+    for span in _find(text_page, quote, omitted):
+        # The rectangles of a span, one for each piece of a line, in points from the page's corner.
+        for index in range(min(text_page.count_rects(*span), MAX_BOXES - len(boxes))):
+            left, bottom, right, top = text_page.get_rect(index)
+            corners = [_on_page(page, left, top), _on_page(page, right, bottom)]
+            xs, ys = sorted(x for x, _ in corners), sorted(y for _, y in corners)
+            sides = (xs[0] / width, ys[0] / height, xs[1] - xs[0], ys[1] - ys[0])
+            sides = (*sides[:2], sides[2] / width, sides[3] / height)
+            boxes.append(
+                (round(sides[0], 5), round(sides[1], 5), round(sides[2], 5), round(sides[3], 5))
+            )
     return tuple(boxes)
 
 
@@ -75,14 +80,21 @@ def _on_page(page: pdfium.PdfPage, x: float, y: float) -> tuple[float, float]:
     return across.value / 1000, down.value / 1000
 
 
-def _find(text_page: pdfium.PdfTextPage, quote: str) -> tuple[int, int] | None:
-    """Return index and number of the page's characters that say the quote.
+def _find(
+    text_page: pdfium.PdfTextPage, quote: str, omitted: Sequence[Sequence[int]]
+) -> list[tuple[int, int]]:
+    """Return index and number of the page's characters that say each part of the quote.
 
     Only letters and digits count: lines, hyphens and signs are not what they were after reading.
     """
-    wanted = "".join(_letters(character) for character in quote)
+    borders = [0, *(at for span in omitted for at in span), len(quote)]
+    parts = [
+        "".join(_letters(character) for character in quote[start:end])
+        for start, end in pairwise(borders)
+    ]
+    wanted = "".join(parts)
     if not wanted:
-        return None
+        return []
     letters: list[str] = []
     places: list[int] = []
     for index in range(min(text_page.count_chars(), MAX_CHARS)):
@@ -91,9 +103,15 @@ def _find(text_page: pdfium.PdfTextPage, quote: str) -> tuple[int, int] | None:
             places.append(index)
     at = "".join(letters).find(wanted)
     if at < 0:
-        return None
-    first, last = places[at], places[at + len(wanted) - 1]
-    return first, last - first + 1
+        return []
+    found = []
+    for number, part in enumerate(parts):
+        # Every second part is left out.
+        if part and number % 2 == 0:
+            first, last = places[at], places[at + len(part) - 1]
+            found.append((first, last - first + 1))
+        at += len(part)
+    return found
 
 
 def _letters(character: str) -> str:

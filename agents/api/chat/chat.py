@@ -268,6 +268,7 @@ _Of = Literal["citations", "sources"]
 class QuotePage(Schema):
     """A page's text; `text[start:end]` is the quote, null where it is not there.
 
+    `omitted` are the spans, counted from `start`, that the quote leaves out at an ellipsis.
     `is_current` false: the file says something else today, and `text` is the passage as it was.
     """
 
@@ -287,6 +288,7 @@ class QuotePage(Schema):
     text: str
     start: int | None
     end: int | None
+    omitted: list[list[int]]
     is_current: bool
     has_image: bool
     heading_path: list[str]

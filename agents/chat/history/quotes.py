@@ -72,7 +72,8 @@ def quote_page(
     page = _page(message, cited, scope)
     facts = ("quote", "verdict", "claim", "found", "distance", "doc_id", "score")
     fields = {name: cited.get(name) for name in facts}
-    return {**fields, **asdict(page), "number": number}
+    omitted = cited.get("omitted") or []
+    return {**fields, **asdict(page), "omitted": omitted, "number": number}
 
 
 def quote_image(
@@ -82,10 +83,17 @@ def quote_image(
 
     Raises InvalidInputError where the format has no pages to draw, or where the file has changed.
     """
-    page = _page(message, _cited(message, number, of), scope)
+    cited = _cited(message, number, of)
+    page = _page(message, cited, scope)
     if not page.has_image or page.page is None:
         raise InvalidInputError("“{name}” has no pages to draw.", name=page.file_name)
-    return page_image(file_id=page.file_id, page=page.page, quote=page.on_page, scope=scope)
+    return page_image(
+        file_id=page.file_id,
+        page=page.page,
+        quote=page.on_page,
+        omitted=cited.get("omitted") or (),
+        scope=scope,
+    )
 
 
 def _page(message: models.Message, cited: Mapping[str, Any], scope: Scope) -> PageText:

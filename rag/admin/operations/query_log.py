@@ -27,6 +27,7 @@ from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import OverviewAdmin, ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
 from rag.core.errors import RAGError
+from rag.core.types import VERIFIED
 from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.evaluation import TargetSpec, save_question
 from rag.services.operations import GOOD, visible_queries
@@ -73,6 +74,7 @@ class AskedStoreFilter(StoreListFilter):
 PREVIEW = 400
 VERDICT_LABELS = {
     "verified": (_("verified"), "good"),
+    "abridged": (_("abridged"), "good"),
     "altered": (_("altered"), "warn"),
     "wrong_document": (_("wrong document"), "bad"),
     "unknown": (_("not found"), "bad"),
@@ -246,7 +248,7 @@ class QueryLogAdmin(ReadOnlyAdmin, OverviewAdmin):
         """Return how many of the citations stand word for word in their sources."""
         if not row.answer and not row.citations:
             return "–"
-        n_good = sum(one.get("verdict") == "verified" for one in row.citations)
+        n_good = sum(one.get("verdict") in VERIFIED for one in row.citations)
         is_good = bool(row.citations) and n_good == len(row.citations)
         return label(f"{n_good}/{len(row.citations)}", "good" if is_good else "warn")
 

@@ -63,8 +63,8 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
 def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     """Return an answer whose `[n]` marks are its citations, each looked up in its source.
 
-    `verdict` is verified, altered, wrong_document or unknown. `notice` is for the reader, such as
-    that no chat model is configured.
+    `verdict` is verified, abridged, altered, wrong_document or unknown. `notice` is for the reader,
+    such as that no chat model is configured.
     """
     scope = require_caller(request, "read").scope
     stores = find_stores(names=body.stores, scope=scope)

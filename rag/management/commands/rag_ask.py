@@ -10,7 +10,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 
 from rag.core.access import Scope
-from rag.core.types import Answer, ChatReply
+from rag.core.types import VERIFIED, Answer, ChatReply
 from rag.management.rag_command import RagCommand
 from rag.services.answers import ask, stream_ask
 from rag.services.stores import find_stores
@@ -73,7 +73,7 @@ def print_answer(command: RagCommand, answer: Answer, *, with_text: bool = True)
         command.stdout.write(answer.text)
     for citation in answer.citations:
         place = citation.file_name + (f", p. {citation.page}" if citation.page else "")
-        verdict = command.style.SUCCESS if citation.verdict == "verified" else command.style.WARNING
+        verdict = command.style.SUCCESS if citation.verdict in VERIFIED else command.style.WARNING
         command.stdout.write(
             f"  [{citation.number}] {place or citation.doc_id}: “{citation.quote}” — "
             + verdict(citation.verdict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,15 @@ class PageRenderer:
     cpu_s: int = 15
     wall_s: float = 25.0
 
-    def render(self, path: Path, name: str, *, page: int, quote: str = "") -> PageImage:
+    def render(
+        self,
+        path: Path,
+        name: str,
+        *,
+        page: int,
+        quote: str = "",
+        omitted: Sequence[Sequence[int]] = (),
+    ) -> PageImage:
         """Return the page; raise DocumentError, also when the process was killed."""
         with child_folder() as folder:
             job = {
@@ -30,6 +39,7 @@ class PageRenderer:
                 "name": name,
                 "page": page,
                 "quote": quote,
+                "omitted": [list(span) for span in omitted],
                 "cpu_s": self.cpu_s,
                 "memory_bytes": self.memory_bytes,
             }

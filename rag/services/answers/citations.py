@@ -220,4 +220,5 @@ def _entry(
         "likeness": likeness,
         "is_pinned": is_pinned and citation.chunk_id is not None,
         **values,
+        "omitted": [list(span) for span in citation.omitted],
     }

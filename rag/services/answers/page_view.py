@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +32,15 @@ _FLIGHTS = SingleFlight(_KEPT, before_wait=release_db)
 _ROOM = threading.BoundedSemaphore(2)
 
 
-def page_image(*, file_id: int, page: int, scope: Scope, quote: str = "") -> PageImage:
-    """Return page ``page`` of a PDF; boxes are where ``quote`` stands on it.
+def page_image(
+    *,
+    file_id: int,
+    page: int,
+    scope: Scope,
+    quote: str = "",
+    omitted: Sequence[Sequence[int]] = (),
+) -> PageImage:
+    """Return page ``page`` of a PDF; boxes are where ``quote`` without ``omitted`` stands on it.
 
     Raises NotFoundError for a file that may not be read or whose bytes are gone, InvalidInputError
     for one that has no pages to draw, DocumentError for a page that cannot be drawn, LimitError
@@ -51,13 +58,14 @@ def page_image(*, file_id: int, page: int, scope: Scope, quote: str = "") -> Pag
             name=file.name,
         )
     path, name = Path(default_storage.path(str(file.content.name))), file.name
-    digest = hashlib.sha256(quote.encode("utf-8", "surrogatepass")).hexdigest()
+    marked = json.dumps([quote, [list(span) for span in omitted]])
+    digest = hashlib.sha256(marked.encode()).hexdigest()
     key = f"{file.sha256}:{page}:{digest}"
     release_db()
 
     def draw() -> bytes:
         with _room():
-            drawn = PageRenderer().render(path, name, page=page, quote=quote)
+            drawn = PageRenderer().render(path, name, page=page, quote=quote, omitted=omitted)
         packed = _packed(drawn)
         _KEPT.set(key, packed, KEPT_S)
         return packed

@@ -12,7 +12,7 @@ from typing import Any
 from rag import models
 from rag.core.access import Scope
 from rag.core.ports import ChatModel
-from rag.core.types import Citation, RetrievalSettings
+from rag.core.types import VERIFIED, Citation, RetrievalSettings
 from rag.services.answers import answer_hits
 from rag.services.evaluation.golden_questions import ExpectedTarget, expected_targets
 from rag.services.evaluation.runs import evaluation_search
@@ -58,14 +58,14 @@ def _answer_question(
     citations = answer.citations
     return {
         "citations": len(citations),
-        "verified": sum(one.verdict == "verified" for one in citations),
+        "verified": sum(one.verdict in VERIFIED for one in citations),
         "is_refused": not citations,
         "cites_expected": any(_is_expected(one, expected) for one in citations),
     }
 
 
 def _is_expected(citation: Citation, expected: Sequence[ExpectedTarget]) -> bool:
-    return citation.verdict == "verified" and any(
+    return citation.verdict in VERIFIED and any(
         citation.file_id == one.file_id
         if one.chunk_ids is None
         else citation.chunk_id in one.chunk_ids

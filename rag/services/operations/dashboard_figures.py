@@ -17,7 +17,8 @@ from rag.services.files import visible_files
 
 _CITED = """SELECT (c->>'file_id')::bigint AS file_id, count(*) AS n
 FROM ({rows}) q, jsonb_array_elements(q.citations) c
-WHERE q.citations <> '[]' AND c->>'file_id' IS NOT NULL AND c->>'verdict' = 'verified'
+WHERE q.citations <> '[]' AND c->>'file_id' IS NOT NULL
+  AND c->>'verdict' IN ('verified', 'abridged')
 GROUP BY 1 ORDER BY 2 DESC, 1"""
 # Below, the best hit is doubtful (see rag.services.search.confidence).
 GOOD = 0.5

@@ -12,6 +12,7 @@ from rag.stages.text.terms import is_han
 class _English:
     title, unnamed, page, remark = "[Sources]", "unknown", ", p. {page}", " ({remark})"
     verdicts: Mapping[str, str] = {
+        "abridged": "the quote leaves words out",
         "altered": "differs from the source",
         "cut": "the quote is cut short",
         "wrong_document": "the words stand here, not where it was said",
@@ -22,6 +23,7 @@ class _English:
 class _Chinese(_English):
     title, unnamed, page, remark = "【参考来源】", "未知", "，第 {page} 页", "（{remark}）"
     verdicts: Mapping[str, str] = {
+        "abridged": "引文有省略",
         "altered": "与原文不完全一致",
         "cut": "引文不完整",
         "wrong_document": "引文出自此处，而非所标来源",

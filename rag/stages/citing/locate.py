@@ -2,44 +2,74 @@
 
 A span that begins or ends inside a word or number, or right behind a negation, is cut; so is most
 of a sentence that breaks off within a clause, and clauses without the condition, exception or
-negation that goes with them: what counts is the least complete text that it belongs to.
+negation that goes with them: what counts is the least complete text that it belongs to. Where it
+has an ellipsis a quote may leave out anything but such turns.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from rag.stages.text.normalize import NormalizedText, normalize_quote
-from rag.stages.text.sentences import sentence_spans
+from rag.stages.text.normalize import (
+    NormalizedText,
+    normalize_quote,
+    occurrences,
+    to_simplified,
+)
+from rag.stages.text.sentences import sentence_ends, sentence_spans
 
 # Below this likeness in percent the closest span is no altered quote but another text.
 MIN_SIMILARITY = 60.0
 _REACH = 12
 _MIN_QUOTE = 2
 _MAX_PLACES = 100
+# As it is folded: "...", "…", "[…]", "(...)".
+_ELLIPSIS = re.compile(r"\(\.{3,}\)|\.{3,}")
+_ENDS = re.compile(r"\A(?:\(\.{3,}\)|['.,;:!?])+|(?:\(\.{3,}\)|['.,;:!?])+\Z")
+_EDGES = "'.,;:!?"
 
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
-    """``original[start:end]`` of a source; ``distance`` 0 when it is the quote."""
+    """``original[start:end]`` of a source; ``distance`` 0 when it is the quote.
+
+    ``omitted`` are the spans of the original between its parts.
+    """
 
     start: int
     end: int
     distance: int
+    omitted: tuple[tuple[int, int], ...] = ()
 
 
 def quoted_words(quote: str) -> tuple[str, ...]:
     """Return ``quote`` folded, as written and without its stop; nothing when it is too short."""
     whole = normalize_quote(quote).text
     # Where a quote is cut, its own stop or ellipsis stands for what follows in the source.
-    words = whole.strip("'.,;:!?")
+    words = _ENDS.sub("", whole)
     return tuple(dict.fromkeys((whole, words))) if len(words) >= _MIN_QUOTE else ()
+
+
+def quoted_parts(quote: str) -> tuple[str, ...]:
+    """Return what stands between the ellipses of a folded quote; one part where it has none.
+
+    The first or the last part is empty where an ellipsis stands at that end. Nothing when a part
+    is too short to be looked for.
+    """
+    first, *rest = (part.strip(_EDGES) for part in _ELLIPSIS.split(quote))
+    inner, last = rest[:-1], rest[-1:]
+    parts = (first, *inner, *last)
+    is_short = any(len(part) < _MIN_QUOTE for part in inner) or any(
+        len(part) == 1 for part in parts
+    )
+    return () if is_short or not any(parts) else parts
 
 
 def find_quote(
@@ -62,6 +92,80 @@ def find_quote(
         clipped = clipped or whole
         at = source.text.find(quote, at + 1)
     return (_measured(quote, source, clipped) if clipped else None), False
+
+
+def find_abridged(
+    parts: Sequence[str], source: NormalizedText, *, is_strict: bool = False
+) -> tuple[QuotePlace | None, bool]:
+    """Return the first place of ``parts`` in their order, and whether nothing is hidden there.
+
+    What is left out at an ellipsis may not turn what is quoted; with ``is_strict`` only whole
+    sentences may be. Of a quote that hides something the place is all that it stretches over.
+    """
+    words = [part for part in parts if part]
+    opens, closes = not parts[0], not parts[-1]
+    hiding = None
+    for spans in _in_order(words, source):
+        found = [source.span(*span) for span in spans]
+        place = QuotePlace(found[0][0], found[-1][1], 0, tuple(_between(found)))
+        if _hides_nothing(source.original, found, (opens, closes), is_strict=is_strict):
+            return place, True
+        hiding = hiding or place
+    return (
+        _measured("".join(words), source, (hiding.start, hiding.end)) if hiding else None
+    ), False
+
+
+def _in_order(words: Sequence[str], source: NormalizedText) -> Iterator[list[tuple[int, int]]]:
+    """Yield places of all parts, each at the nearest one behind the part before."""
+    for n, at in enumerate(occurrences(source.text, words[0])):
+        spans = [(at, at + len(words[0]))]
+        for part in words[1:]:
+            at = source.text.find(part, spans[-1][1])
+            if at < 0 or n == _MAX_PLACES:
+                return
+            spans.append((at, at + len(part)))
+        yield spans
+
+
+def _between(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    return ((left[1], right[0]) for left, right in pairwise(spans))
+
+
+def _hides_nothing(
+    text: str, spans: Sequence[tuple[int, int]], is_marked: tuple[bool, bool], *, is_strict: bool
+) -> bool:
+    start, end = spans[0][0], spans[-1][1]
+    if is_strict:
+        return all(expand_span(text, *span, is_strict=True) == span for span in spans)
+    if any(expand_to_words(text, *span) != span for span in spans):
+        return False
+    if any(_hides(text, low, high) for low, high in _between(spans)):
+        return False
+    # What is left off at the ends is missing where no ellipsis says so, and where it turns them.
+    begin, finish = expand_span(text, start, end)
+    if (begin < start and not is_marked[0]) or (finish > end and not is_marked[1]):
+        return False
+    is_whole = expand_span(text, begin, finish) == (begin, finish)
+    is_timed = bool(_TIME.search(to_simplified(text[end:finish])))
+    return is_whole and not (is_timed or _turns(text[begin:start]) or _turns(text[end:finish]))
+
+
+def _turns(left_off: str) -> bool:
+    plain = to_simplified(left_off)
+    return any(turn.search(plain) for turn in (_CONDITION, _CONTRAST, _DENIAL, _HIDDEN))
+
+
+def _hides(text: str, low: int, high: int) -> bool:
+    """Return whether what an ellipsis leaves out turns what follows, or leads into another row."""
+    if _turns(text[low:high]):
+        return True
+    ends = [end for end in sentence_ends(text, low, min(len(text), high + _REACH)) if end <= high]
+    if not ends:
+        return bool(_TIME.search(to_simplified(text[low:high])))
+    # Behind another sentence only whole clauses say what they say there, and cells of a table none.
+    is_cell = any(sign in text[ends[-1] : high] for sign in "|\t")
+    return is_cell or _clause_start(text, ends[-1], high) < high
 
 
 def closest_quote(quote: str, source: NormalizedText) -> QuotePlace | None:
@@ -143,17 +247,35 @@ _OPENINGS = re.compile(
 _BULLET = re.compile(r"(?:[-*•●·■#>|]+|[(（]?(?:\d{1,3}|[一二三四五六七八九十]{1,3})[.)、）．])\s*")
 # What turns what a quote says: before or behind it in the same sentence,
 _CONDITION = re.compile(
-    r"\b(?:if|unless|except|excluding|provided|only)\b"
-    r"|如果|若(?!干)|假如|倘|除非|除了|除外|以外|之外|只有|仅|只(?=要|限|能)|前提",
+    r"\b(?:if|unless|except(?:ing|ions?)?|excluding|provided|only|whenever"
+    r"|(?:as|so) long as|in case|on condition|subject to|apart from|other than)\b"
+    r"|如果|若(?!干)|假如|倘|要是|一旦|除非|除了|除外|以外|之外|例外|只有|仅|只(?=要|限|能)|前提|视.{1,12}而定",
     re.I,
 )
 # only behind it,
 _CONTRAST = re.compile(
-    r"\b(?:but|however|although|though|whereas|until)\b|但|然而|不过|虽然|尽管|却|直到", re.I
+    r"\b(?:but|however|although|though|whereas|until|nevertheless|nonetheless|despite|in spite of"
+    r"|and yet|otherwise|instead)\b"
+    r"|但|然而|不过|虽然|尽管|却|直到|可是|反而|相反|即使|即便",
+    re.I,
 )
 _DENIAL = re.compile(
     r"\b(?:not?|never|without|cannot|neither|nor|none|false|wrong)\b|n['’]t\b"
     r"|[不没沒未無无非勿毋]|否则|错",
+    re.I,
+)
+# between its parts,
+_HIDDEN = re.compile(
+    r"\b(?:hardly|barely|rarely|seldom|scarcely|few|little|nobody|nothing|fail(?:s|ed|ure|ing)?"
+    r"|unable|impossible|unlikely|lack(?:s|ed|ing)?|rather|yet|incorrect|invalid|untrue|doubts?"
+    r"|refus(?:e|es|ed)|den(?:y|ies|ied)|forbid(?:s|den)?|prohibit(?:s|ed)?|against|while)\b"
+    r"|禁止|严禁|拒绝|避免|难以|缺乏|缺少|停止|很少|否|只",
+    re.I,
+)
+# there too, unless whole sentences are left out: a time, or what governs the words that follow,
+_TIME = re.compile(
+    r"\bwhen\b|\b(?:before|after|since)\b[^,;:]*\Z"
+    r"|(?<!同)时[，,、]|(?<![相应适正])当(?![地时年前天今日代局选中场作初然事做成即晚])|(?:之前|之后|以前|以后)[，,]?\Z",
     re.I,
 )
 # and where the clause goes on with it.
@@ -162,6 +284,18 @@ _GOES_ON = re.compile(
     re.I,
 )
 _SEMICOLON = re.compile("[；;]")
+# What a short clause, or one before a semicolon, is turned by where it follows at once.
+_TURNS_AT_ONCE = re.compile(
+    r"[\s，,；;、(（]*(?:(?:and|or)\s+)?(?:but|however|although|though|unless|except|only|if|until|provided"
+    r"|whereas|without)\b|[\s，,；;、(（]*[而且]?(?:但|然而|不过|虽然|尽管|却|直到|可是|除非|除了|如果|若(?!干)|只|仅)",
+    re.I,
+)
+_CONDITION_AHEAD = re.compile(
+    r"(?:if|unless|except|only|provided|whenever|when)\b|如果|若(?!干)|假如|倘|要是|一旦|除非|除了|只有|只要",
+    re.I,
+)
+# Shorter ones are hardly clauses: in columns, of which a Han character fills two.
+_CLAUSE_COLUMNS = 10
 
 
 def expand_span(text: str, start: int, end: int, *, is_strict: bool = False) -> tuple[int, int]:
@@ -235,9 +369,8 @@ def _complete_clauses(text: str, start: int, end: int, is_strict: bool) -> tuple
     stop = next((b for a, b in spans if a <= start < b), end)
     begin, finish = _clause_start(text, first, start), _clause_end(text, start, end, last[1])
     if (begin, finish) == (start, end):
-        if size < _CLAUSES_SHARE * (last[1] - first):
-            return start, end
-        return _turned(text, (first, start), (end, last[1]))
+        is_short = size < _CLAUSES_SHARE * (last[1] - first)
+        return _turned(text, (first, start), (end, last[1]), is_short)
     share = _SHARE_FROM_START if begin == start else _SHARE_OTHERWISE
     if begin == start and _GOES_ON.match(text, end):
         share = _SHARE_BEFORE_CONDITION
@@ -268,15 +401,29 @@ def _clause_end(text: str, start: int, end: int, high: int) -> int:
     return end if is_quoted or not _has_words(left_off) else at
 
 
-def _turned(text: str, before: tuple[int, int], after: tuple[int, int]) -> tuple[int, int]:
+def _turned(
+    text: str, before: tuple[int, int], after: tuple[int, int], is_short: bool
+) -> tuple[int, int]:
     """Return the span of whole clauses with what turns them in the rest of their sentence."""
     start, end = before[1], after[0]
+    behind = to_simplified(text[slice(*after)])
     # What a semicolon parts stands for itself.
-    ahead = _SEMICOLON.split(text[slice(*before)])[-1]
-    rest = _SEMICOLON.split(text[slice(*after)])[0]
-    if any(turn.search(rest) for turn in (_CONDITION, _CONTRAST, _DENIAL)):
-        end += len(rest.rstrip())
-    if _CONDITION.search(ahead):
+    ahead = _SEMICOLON.split(to_simplified(text[slice(*before)]))[-1]
+    rest = _SEMICOLON.split(behind)[0]
+    if is_short:
+        clause = ahead[_clause_start(ahead, 0, len(ahead.rstrip(" ，,"))) :].lstrip()
+        columns = sum(1 + (one > "\u2e7f") for one in text[start:end])
+        is_turned, is_conditional = (
+            columns >= _CLAUSE_COLUMNS and bool(found)
+            for found in (_TURNS_AT_ONCE.match(behind), _CONDITION_AHEAD.match(clause))
+        )
+    else:
+        is_turned = any(turn.search(rest) for turn in (_CONDITION, _CONTRAST, _DENIAL))
+        is_turned = is_turned or bool(_TURNS_AT_ONCE.match(behind))
+        is_conditional = bool(_CONDITION.search(ahead))
+    if is_turned:
+        end += len((rest if rest.strip() else behind).rstrip())
+    if is_conditional:
         start -= len(ahead.lstrip())
     return start, end
 

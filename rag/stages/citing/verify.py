@@ -12,16 +12,23 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from rag.core.types import Citation, Verdict
+from rag.core.types import VERIFIED, Citation, Verdict
 from rag.stages.citing.citation_markers import Marker, MarkerReader
-from rag.stages.citing.locate import QuotePlace, closest_quote, find_quote, quoted_words
+from rag.stages.citing.locate import (
+    QuotePlace,
+    closest_quote,
+    find_abridged,
+    find_quote,
+    quoted_parts,
+    quoted_words,
+)
 from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import NormalizedText, normalize_quote, normalize_quotes
 from rag.stages.text.sentences import sentence_ends
 
 _DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
 # A quote of another document than was named is set right, and so it holds.
-HOLDING_VERDICTS = frozenset({"verified", "wrong_document"})
+HOLDING_VERDICTS = VERIFIED | {"wrong_document"}
 Marks = Literal["numbered", "spans", "hidden"]
 Part = str | Citation
 
@@ -45,19 +52,24 @@ class CitationChecker:
         forms = quoted_words(quote)
         if not forms:
             return citation
-        cut, words = None, forms[-1]
+        cut, words, parts = None, forms[-1], quoted_parts(forms[0])
         if named:
             # With its own stop first, so that the span shown is the whole sentence.
             for form in forms:
                 place, is_whole = self._find(form, named)
                 if place and is_whole:
                     return _located(citation, named, place, "verified")
-            cut = place
+            abridged, is_whole = self._find_abridged(parts, named)
+            if abridged and is_whole:
+                return _located(citation, named, abridged, "abridged")
+            cut = place or abridged
         self._fold_all()
         for other in self._passages.values():
-            if other is named or words not in self._fold(other).text:
+            if other is named:
                 continue
             place, is_whole = self._find(words, other)
+            if not is_whole:
+                place, is_whole = self._find_abridged(parts, other)
             if place and is_whole:
                 return _located(citation, other, place, "wrong_document")
         if named and (place := cut or closest_quote(words, self._fold(named))):
@@ -66,6 +78,13 @@ class CitationChecker:
 
     def _find(self, words: str, passage: Passage) -> tuple[QuotePlace | None, bool]:
         return find_quote(words, self._fold(passage), is_strict=self._is_strict)
+
+    def _find_abridged(
+        self, parts: Sequence[str], passage: Passage
+    ) -> tuple[QuotePlace | None, bool]:
+        if len(parts) < 2:
+            return None, False
+        return find_abridged(parts, self._fold(passage), is_strict=self._is_strict)
 
     def _named(self, doc_id: str) -> Passage | None:
         """Return the passage of an id; ``1`` and ``doc_1`` are ``doc_01``."""
@@ -111,7 +130,8 @@ def locate_citation(citation: Citation, passage: Passage, start: int, end: int) 
 
 def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: Verdict) -> Citation:
     located = locate_citation(citation, passage, place.start, place.end)
-    return replace(located, verdict=verdict, distance=place.distance)
+    omitted = tuple((start - place.start, end - place.start) for start, end in place.omitted)
+    return replace(located, verdict=verdict, distance=place.distance, omitted=omitted)
 
 
 def failed_citations(citations: Iterable[Citation]) -> list[Citation]:

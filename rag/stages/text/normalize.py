@@ -1,7 +1,8 @@
 """Text normalization for comparing quotes, with a map back to the original positions.
 
-Width, case, white space, look-alike punctuation, ligatures, Kangxi radicals and hyphens inside
-words make no difference to a quote; every letter, digit, sign and word order does.
+Width, case, white space, look-alike punctuation, ligatures, Kangxi radicals, traditional forms,
+marks of emphasis and hyphens inside words make no difference to a quote; every letter, digit, sign
+and word order does.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
 
 # What neither a database nor XML can hold, escaped or not.
 _UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DROP = "\u200b"
+_HAN_RANGES = ((0x3400, 0x4DC0), (0x4E00, 0xA000))
 # Private characters, so that no fold of anything else looks like them.
 _GAP = "\ue0ff"
 _BORDER = "\ue0fe"
@@ -92,6 +97,15 @@ _CONTEXT: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]]
         lambda match: match[0][0] + _run(match[0][1:], _GAP),
     ),
     (("*",), re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
+    # Emphasis stands in pairs around words; within a name an underscore belongs to it.
+    (
+        ("_",),
+        re.compile(
+            r"(?<![A-Za-z0-9_])(?P<mark>_{1,3})(?P<words>[^\W_](?:[^_\ue0fe]{0,300}[^\s_])?)"
+            r"(?P=mark)(?![A-Za-z0-9_])"
+        ),
+        lambda match: f"{_DROP * len(match['mark'])}{match['words']}{_DROP * len(match['mark'])}",
+    ),
     (
         tuple(_RAISED),
         re.compile(rf"[{_RAISED}](?<=\d.)"),
@@ -167,7 +181,35 @@ def _fold(text: str) -> tuple[str, str, str, str]:
     for character, plain in _PLAIN:
         if character in folded:
             folded = folded.replace(character, plain)
-    return folded, text, prepared, dropped
+    return to_simplified(folded), text, prepared, dropped
+
+
+def to_simplified(text: str) -> str:
+    """Return ``text`` with a simplified character for each traditional one: as long as before.
+
+    Characters outside the Basic Multilingual Plane stay.
+    """
+    if text.isascii():
+        return text
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
+    plain = _simplified()[units].tobytes()
+    return plain.decode("utf-16-le", "surrogatepass")
+
+
+@cache
+def _simplified() -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+    # Not imported with every command: few of them compare texts.
+    import opencc
+
+    han = [chr(code) for first, end in _HAN_RANGES for code in range(first, end)]
+    table = np.arange(0x10000, dtype=np.uint16)
+    for one, plain in zip(
+        han, opencc.OpenCC("t2s").convert("\n".join(han)).split("\n"), strict=True
+    ):
+        if len(plain) == 1 and plain <= "\uffff":
+            table[ord(one)] = ord(plain)
+    # Some stand for a character that has a simplified one itself.
+    return table[table]
 
 
 def _decomposed(text: str) -> str:

@@ -134,5 +134,5 @@ def test_every_text_that_the_scripts_ask_for_is_there() -> None:
     for name in ("chat", "turns", "quotes", "wire"):
         script = Path(str(finders.find(f"agents/chat/{name}.js"))).read_text(encoding="utf-8")
         used |= set(re.findall(r"\btexts\.(\w+)", script))
-    verdicts = ("verified", "altered", "wrong_document", "unknown")
+    verdicts = ("verified", "abridged", "altered", "wrong_document", "unknown")
     assert used | {*verdicts, *(f"about_{name}" for name in verdicts)} == set(TEXTS)

@@ -117,6 +117,26 @@ def test_a_quote_behind_the_pinned_chunk_is_found_by_its_place(desk: Desk) -> No
     assert not told["is_current"] and told["text"][told["start"] : told["end"]] == words
 
 
+def test_both_places_of_an_abridged_quote_are_told_and_drawn(desk: Desk) -> None:
+    words = PAGES[1]
+    span = [words.index(" lasts"), words.index(" every")]
+    more = {"quote": "The warranty … every 30 days.", "found": words, "omitted": [span]}
+    desk.message.citations = [
+        {
+            **cited(1, desk.chunks[1], words, char_start=desk.chunks[1].char_start),
+            **more,
+            "verdict": "abridged",
+        }
+    ]
+    desk.message.save()
+    told = desk.page(1)
+    assert told["verdict"] == "abridged" and told["omitted"] == [span]
+    assert told["text"][told["start"] : told["end"]] == words
+    boxes = desk.get(1, "/marks").json()["boxes"]
+    assert len(boxes) == 2 and boxes[0][0] < boxes[1][0]
+    assert desk.page(1, of="sources")["omitted"] == []
+
+
 def test_a_quote_over_a_page_s_end_shows_both_pages_and_draws_the_first(desk: Desk) -> None:
     words = f"{QUOTE}\f{PAGES[1][:28]}"
     start = desk.chunks[0].char_start + PAGES[0].index(QUOTE)

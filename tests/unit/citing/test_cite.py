@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import time
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.core.types import Citation
+from rag.core.types import Citation, Verdict
 from rag.stages.prompting.context import Passage
 from tests.unit.passages import make_hit, make_passages, verify_citations
 
@@ -83,6 +84,8 @@ TYPOGRAPHY = [
     "...then restart it.",
     'restart it. Never open the blue valve while the "MAIN" lamp is on',
     "FAULT E21 The pump stops",
+    "_Never open_ the blue valve while the “MAIN” lamp is on",
+    "濾網不得清洗後重複使用",
 ]
 
 
@@ -258,7 +261,7 @@ PIECES = ["<cite ", 'doc_id="doc_01"', ' quote="', '">', "</cite>", "[1]", "The 
 def test_no_answer_raises_and_every_offset_is_right(pieces: list[str]) -> None:
     _, citations = verify_citations("".join(pieces), PASSAGES)
     for citation in citations:
-        assert citation.verdict in ("verified", "altered", "wrong_document", "unknown")
+        assert citation.verdict in get_args(Verdict)
         if citation.char_start is not None:
             source = {"doc_01": MANUAL, "doc_02": OTHER}[citation.doc_id]
             assert source[citation.char_start : citation.char_end] == citation.found != ""

@@ -47,6 +47,23 @@ TURNED = [
     ("可以打开蓝色阀门", "如果指示灯熄灭，可以打开蓝色阀门。"),
     ("他说水泵已经修好", "他说水泵已经修好，这不是真的。"),
 ]
+TURNED += [
+    (
+        "Entry is allowed",
+        "Entry is allowed, but only with a permit that was signed on the same day by the office.",
+    ),
+    (
+        "open the blue valve",
+        "If the lamp of the second hall is off and nobody works at the pump, open the blue valve.",
+    ),
+    ("员工可以带宠物", "员工可以带宠物；但须事先向行政部门登记并取得书面许可。"),
+    ("員工可以帶寵物上班", "員工可以帶寵物上班，但須事先登記。"),
+    (
+        "可以打开蓝色阀门",
+        "只要指示灯熄灭并且没有人在水泵旁边的平台上工作或者停留，可以打开蓝色阀门。",
+    ),
+    ("visitors may enter the hall", "As long as the lamp is off, visitors may enter the hall."),
+]
 KEPT = [
     ("The office opens at nine", "The office opens at nine, and it closes at five."),
     ("open the blue valve", "Turn off the lamp, open the blue valve."),

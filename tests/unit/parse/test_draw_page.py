@@ -81,6 +81,18 @@ def test_a_quote_over_two_lines_has_a_box_for_each(pdf: Path) -> None:
     assert len(boxes) == 2 and boxes[0][1] < boxes[1][1]
 
 
+def test_what_a_quote_leaves_out_has_no_box(pdf: Path) -> None:
+    quote = "The pump is serviced every 30 days."
+    (whole,) = draw_page(pdf, "a.pdf", 1, quote).boxes
+    span = (quote.index("is"), quote.index("30"))
+    first, last = draw_page(pdf, "a.pdf", 1, quote, [span]).boxes
+    assert (first[0], first[1]) == (whole[0], whole[1])
+    assert first[2] + last[2] < 0.75 * whole[2]
+    assert first[0] + first[2] < last[0]
+    # Of a quote that ends on the next page only its beginning is looked for.
+    assert draw_page(pdf, "a.pdf", 1, quote[:12], [span]).boxes[0][0] == whole[0]
+
+
 @pytest.mark.parametrize("quote", ["Second page", "no such words", "…", ""])
 def test_what_is_not_on_the_page_has_no_box(pdf: Path, quote: str) -> None:
     assert draw_page(pdf, "a.pdf", 1, quote).boxes == ()

@@ -35,6 +35,10 @@ SAME = {
     "line break in han": ("重新启\n动水泵", "重新启动水泵"),
     "zero width": ("E\u200b21\ufeff", "E21"),
     "emphasis": ("**never** open `valve`", "never open valve"),
+    "italics": ("_never_ open the *blue* valve", "never open the blue valve"),
+    "strong italics": ("___never___ open __it now__.", "never open it now."),
+    "traditional characters": ("滯納金於條約裡規定", "滞纳金于条约里规定"),
+    "a form of a form": ("薴", "苧"),
     "composed accents": ("caf\u00e9", "cafe\u0301"),
     "sharp s": ("Straße", "STRASSE"),
     "full-width hyphen": ("Ｓｉｘ－ｔｉｍｅ winner", "Six-time winner"),
@@ -42,6 +46,8 @@ SAME = {
     "acute as an apostrophe": ("don´t", "don't"),
 }
 APART = {
+    "underscore in a name": ("max_tokens", "maxtokens"),
+    "underscore before a name": ("_private", "private"),
     "digits": ("15 minutes", "51 minutes"),
     "space between digits": ("1 5 minutes", "15 minutes"),
     "line break between digits": ("1\n5", "15"),
@@ -56,7 +62,7 @@ APART = {
     "part number": ("HX-4471-B", "HX-4417-B"),
     "range": ("2020-\n2021", "20202021"),
 }
-SIGNS = "aB1 \n\f\u00a0-–—.…*²５ﬁ⽤“”'\"不水，。\u00ad\u200bé\u0301\U0001f600"
+SIGNS = "aB1_後裡 \n\f\u00a0-–—.…*²５ﬁ⽤“”'\"不水，。\u00ad\u200bé\u0301\U0001f600"
 
 
 @pytest.mark.parametrize("name", SAME)

@@ -74,8 +74,11 @@ function show(page, asked) {
   else {
     // Offsets count code points; a script's strings count halves of some.
     const points = Array.from(page.text);
-    const mark = make("mark", { id: "quote-mark" }, points.slice(page.start, page.end).join(""));
-    text.append(points.slice(0, page.start).join(""), mark, points.slice(page.end).join(""));
+    const borders = [page.start, ...page.omitted.flat().map((at) => page.start + at), page.end];
+    const parts = borders.slice(1).map((end, n) => points.slice(borders[n], end).join(""));
+    // Every second part is what the quote leaves out at an ellipsis.
+    const marked = parts.map((part, n) => (n % 2 ? part : make("mark", n ? {} : { id: "quote-mark" }, part)));
+    text.append(points.slice(0, page.start).join(""), ...marked, points.slice(page.end).join(""));
   }
   const picture = page.has_image ? make("div", { class: "page-picture" }, make("p", { class: "hint" }, texts.drawing)) : null;
   get("evidence-body").replaceChildren(
