@@ -15,7 +15,7 @@ from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import RetrievalSettings
-from rag.providers.postgres.db.connections import fetch_rows, release_db
+from rag.providers.postgres.db.connections import fetch_planned, release_db
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.rerankers import listwise_request, listwise_scores
 from rag.stages.ranking.postprocess import (
@@ -98,7 +98,7 @@ class _Canonical:
 def _read(runs: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
     return {
         (file_id, first): text
-        for file_id, first, text in fetch_rows(
+        for file_id, first, text in fetch_planned(
             _READ, [list(column) for column in zip(*runs, strict=True)]
         )
     }

@@ -180,8 +180,10 @@ def stores_with_vocabulary(*, stores: Sequence[models.Store], scope: Scope) -> l
     so mostly nothing is asked.
     """
     ids = [store.pk for store in stores if store.vocabulary]
+    if not ids:
+        return list(stores)
     readable = models.Store.objects.readable(scope).filter(pk__in=ids)
-    known = set(readable.values_list("pk", flat=True)) if ids else set()
+    known = set(readable.values_list("pk", flat=True))
     return [store for store in stores if not store.vocabulary or store.pk in known]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rag.core.analysis import Entity, QueryAnalysis
@@ -71,6 +72,16 @@ def analyze_query(query: str, vocabulary: Mapping[str, Any]) -> QueryAnalysis:
     ``vocabulary`` maps an entity type to its names. Of a long text the beginning decides.
     """
     query = query[:MAX_CHARS]
+    return _analyze(query, vocabulary) if vocabulary else _analyze_without_vocabulary(query)
+
+
+# A search asks for it, and whoever judges its hits.
+@lru_cache(maxsize=256)
+def _analyze_without_vocabulary(query: str) -> QueryAnalysis:
+    return _analyze(query, {})
+
+
+def _analyze(query: str, vocabulary: Mapping[str, Any]) -> QueryAnalysis:
     mentions = find_mentions(query, vocabulary)
     cues = _masked(query, mentions)
     intent = _intent(cues, mentions)

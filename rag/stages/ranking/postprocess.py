@@ -12,7 +12,7 @@ from itertools import takewhile
 from math import ceil
 
 from rag.core.hits import Hit
-from rag.stages.text.normalize import normalize_quote
+from rag.stages.text.normalize import fold_letters, normalize_quote
 from rag.stages.text.terms import is_han
 
 MAX_SHARE = 0.6
@@ -28,17 +28,18 @@ def diversify(hits: Sequence[Hit], top_k: int) -> list[Hit]:
     come near; hits without a score or far behind never displace a better one.
     """
     limit = max(2, ceil(MAX_SHARE * top_k))
+    files = [_file(hit) for hit in hits]
     chosen = list(range(min(top_k, len(hits))))
-    n_of = Counter(_file(hits[place]) for place in chosen)
+    n_of = Counter(files[: len(chosen)])
     waiting = list(range(len(chosen), len(hits)))
     for place in reversed(chosen.copy()):
-        if n_of[_file(hits[place])] <= limit:
+        if n_of[files[place]] <= limit:
             continue
         better = next(
             (
                 other
                 for other in waiting
-                if n_of[_file(hits[other])] < limit and _is_near(hits[other], hits[place])
+                if n_of[files[other]] < limit and _is_near(hits[other], hits[place])
             ),
             None,
         )
@@ -46,9 +47,10 @@ def diversify(hits: Sequence[Hit], top_k: int) -> list[Hit]:
             waiting.remove(better)
             chosen.remove(place)
             chosen.append(better)
-            n_of[_file(hits[place])] -= 1
-            n_of[_file(hits[better])] += 1
-    return [replace(hits[place], rank=rank) for rank, place in enumerate(sorted(chosen), start=1)]
+            n_of[files[place]] -= 1
+            n_of[files[better]] += 1
+    ranked = enumerate([hits[place] for place in sorted(chosen)], start=1)
+    return [hit if hit.rank == rank else replace(hit, rank=rank) for rank, hit in ranked]
 
 
 def widen_top_k(query: str, hits: Sequence[Hit], top_k: int) -> int:
@@ -78,7 +80,8 @@ def _is_near(hit: Hit, better: Hit) -> bool:
 
 SIZE = 5
 MIN_SHARED = 0.9
-N_SAMPLES = 16
+# With fewer samples, all shingles are compared.
+MIN_SAMPLES = 8
 _SIGNS = "0-9不未没無无非否勿禁莫〇零一二三四五六七八九十百千万两"
 # Found many times faster than the whole of what tells texts apart; mostly it is enough.
 _SIGN = re.compile(f"[{_SIGNS}]")
@@ -86,6 +89,9 @@ _TELLING = re.compile(
     rf"[a-z]*[0-9][a-z0-9]*(?:[-./][a-z0-9]+)*|[{_SIGNS}]"
     r"|\b(?:not?|never|none|nor|without|cannot|neither|except|unless|only)\b|n['’]t\b"
 )
+# Five letters that begin with an eighth of the alphabet (in Latin c, k and s) or one of 1,024 Han:
+# where texts are the same, so are these, whatever stands before.
+_SAMPLE = re.compile(f"[{''.join(map(chr, range(ord('c'), 0x3200, 8)))}\u4e00-\u51ff]\\w{{4}}")
 
 
 def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], int]:
@@ -95,20 +101,29 @@ def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], int]:
     shingles in common, with the same figures, codes and negations in the same order.
     """
     kept: list[Hit] = []
-    known: list[_Text] = []
+    # Mostly the signs alone tell all apart.
+    known: dict[tuple[str, ...], list[_Text]] = {}
     for hit in hits:
         text = _Text(hit.text)
-        if not any(text.is_same(other) for other in known):
+        others = known.setdefault(tuple(_SIGN.findall(text.letters)), [])
+        if not others or not any(text.is_same(other) for other in text.near(others)):
             kept.append(hit)
-            known.append(text)
+            others.append(text)
     return kept, len(hits) - len(kept)
 
 
 class _Text:
     def __init__(self, text: str) -> None:
         self._text = text
-        self.folded = normalize_quote(text).text
-        self.signs = _SIGN.findall(self.folded)
+        self.letters = fold_letters(text)
+
+    @cached_property
+    def samples(self) -> frozenset[str]:
+        return frozenset(_SAMPLE.findall(self.letters))
+
+    @cached_property
+    def folded(self) -> str:
+        return normalize_quote(self._text).text
 
     @cached_property
     def telling(self) -> list[str]:
@@ -120,34 +135,33 @@ class _Text:
         # A comprehension: a generator takes twice as long.
         return frozenset([text[at : at + SIZE] for at in range(max(1, len(text) - SIZE + 1))])
 
-    @cached_property
-    def samples(self) -> list[str]:
-        text, step = self.folded, max(1, len(self.folded) // N_SAMPLES)
-        return [text[at : at + SIZE] for at in range(0, len(text), step)]
+    def near(self, others: Sequence[_Text]) -> list[_Text]:
+        """Return those that lack so little that a tenth of all may be the whole difference.
+
+        Folding and sets of all shingles take most of the time; a few of them tell as well.
+        """
+        samples, n = self.samples, len(self.samples)
+        return [
+            other
+            for other in others
+            if (most := max(n, len(other.samples))) < MIN_SAMPLES
+            or 2 * len(samples & other.samples) >= most
+        ]
 
     def is_same(self, other: _Text) -> bool:
         if self.folded == other.folded:
             return True
-        if self.signs != other.signs or self._is_far(other) or self.telling != other.telling:
+        # A raised digit is a sign of its own once it is folded.
+        if _SIGN.findall(self.folded) != _SIGN.findall(other.folded):
             return False
         n, m = len(self.shingles), len(other.shingles)
         # So few in common at most that the rest need not be looked at.
         if min(n, m) < MIN_SHARED * max(n, m):
             return False
         n_shared = len(self.shingles & other.shingles)
-        return n_shared >= MIN_SHARED * (n + m - n_shared)
-
-    def _is_far(self, other: _Text) -> bool:
-        """Return whether so much is missing that a tenth of all cannot be the whole difference.
-
-        Sets of all shingles take most of the time; a few looked for in the text tell as well.
-        """
-        left = len(self.samples) // 2
-        for sample in self.samples:
-            left -= sample not in other.folded
-            if left < 0:
-                return True
-        return False
+        is_near = n_shared >= MIN_SHARED * (n + m - n_shared)
+        # Last, for finding these takes longest.
+        return is_near and self.telling == other.telling
 
 
 # Between chunks that follow each other lies white space, if anything.

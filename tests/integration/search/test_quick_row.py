@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
 from rag import models
-from rag.providers.postgres.db.connections import insert_without_fsync
+from rag.providers.postgres.db import connections
+from rag.providers.postgres.db.connections import fetch_planned, insert_without_fsync
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -50,10 +53,22 @@ def test_ids_follow_each_other() -> None:
     ]
 
 
-def test_it_is_one_statement(django_assert_num_queries: object) -> None:
-    row = line("one")
-    with django_assert_num_queries(1):  # type: ignore[operator]
-        insert_without_fsync(row)
+def test_it_is_one_statement_planned_once(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    statements: list[str] = []
+
+    def fetch(statement: str, params: Any) -> list[tuple[Any, ...]]:
+        statements.append(statement)
+        return fetch_planned(statement, params)
+
+    monkeypatch.setattr(connections, "fetch_planned", fetch)
+    rows = [line("one"), line("two")]
+    with django_assert_num_queries(0):
+        for row in rows:
+            insert_without_fsync(row)
+    assert len(statements) == 2
+    assert len(set(statements)) == 1
 
 
 @pytest.mark.django_db(transaction=True)

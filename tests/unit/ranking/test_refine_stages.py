@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.hits import Hit, Leg
+from rag.stages.ranking import postprocess
 from rag.stages.ranking.postprocess import (
     MAX_TOKENS,
     diversify,
@@ -16,7 +17,7 @@ from rag.stages.ranking.postprocess import (
     merge_neighbours,
     widen_top_k,
 )
-from rag.stages.text.normalize import normalize_quote
+from rag.stages.text.normalize import NormalizedText, normalize_quote
 
 LONG = (
     "The pump must be switched off before the filter is replaced, and the valve upstream of the "
@@ -50,6 +51,12 @@ def texts(hits: list[Hit]) -> list[str]:
         (LONG, LONG.replace(" ", "\n  ")),
         (HAN, HAN.replace("，", ",")),
         (LONG, LONG + " Then go on."),
+        (LONG, "Note. " + LONG),
+        (LONG, "\u00ad".join(LONG)),
+        (HAN, "\u200b".join(HAN)),
+        (LONG, LONG.translate({n: n + 0xFEE0 for n in range(ord("A"), ord("z"))})),
+        (LONG.replace("f", "fi"), LONG.replace("f", "ﬁ")),
+        (LONG + " 10² m", (LONG + " 10² m").upper()),
         ("短", "短。".rstrip("。")),
     ],
 )
@@ -64,6 +71,8 @@ def test_the_same_text_is_kept_once(first: str, second: str) -> None:
         (LONG, LONG.replace("must be", "must not be")),
         (LONG + " Wait 5 minutes.", LONG + " Wait 6 minutes."),
         (LONG + " See HX-400A.", LONG + " See HX-400B."),
+        (LONG + " It weighs 10² kg.", LONG + " It weighs 102 kg."),
+        (LONG, " ".join(reversed(LONG.split()))),
         (HAN, HAN.replace("必须", "不必")),
         (HAN + "等待三分钟。", HAN + "等待五分钟。"),
         (LONG, LONG[:90]),
@@ -86,9 +95,29 @@ def test_what_is_kept_is_in_order_and_nothing_is_lost_but_repeats(values: list[s
     assert drop_duplicates(kept) == (kept, 0)
 
 
+def test_texts_are_folded_only_where_little_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    folded: list[str] = []
+
+    def fold(text: str) -> NormalizedText:
+        folded.append(text)
+        return normalize_quote(text)
+
+    monkeypatch.setattr(postprocess, "normalize_quote", fold)
+    other_words = (
+        "Keep a clean cloth beside the casing, since oil leaks out of the gasket while it cools."
+    )
+    apart = [LONG, HAN, LONG + " 1", LONG + " 2", other_words]
+    assert drop_duplicates([make(text) for text in apart])[1] == 0
+    assert folded == []
+    assert drop_duplicates([make(text) for text in (LONG, LONG.upper(), HAN)])[1] == 1
+    assert sorted(folded) == sorted([LONG, LONG.upper()])
+
+
 @given(
-    text=st.text(st.sampled_from("pump valve 水泵，关闭阀门 x"), min_size=20, max_size=300),
-    edits=st.lists(st.tuples(st.integers(0, 299), st.sampled_from("qz水 ，")), max_size=12),
+    text=st.text(
+        st.sampled_from("pump check locks 水泵，关闭阀门一侧 x"), min_size=20, max_size=300
+    ),
+    edits=st.lists(st.tuples(st.integers(0, 299), st.sampled_from("qzs水仪 ，")), max_size=12),
 )
 def test_nearly_the_same_is_told_by_shingles_alone(text: str, edits: list[tuple[int, str]]) -> None:
     changed = list(text)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.stages.text import normalize
-from rag.stages.text.normalize import normalize_quote, normalize_quotes
+from rag.stages.text.normalize import fold_letters, normalize_quote, normalize_quotes
 
 SAME = {
     "width": ("ＨＸ－４００（一）", "HX-400(一)"),
@@ -69,6 +69,13 @@ SIGNS = "aB1_後裡 \n\f\u00a0-–—.…*²５ﬁ⽤“”'\"不水，。\u00ad
 def test_typography_makes_no_difference(name: str) -> None:
     left, right = SAME[name]
     assert normalize_quote(left).text == normalize_quote(right).text
+
+
+# Radicals that decomposition does not know are left to the whole fold.
+@pytest.mark.parametrize("name", SAME.keys() - {"kangxi radicals", "simplified radicals"})
+def test_typography_leaves_the_same_letters(name: str) -> None:
+    left, right = ([*filter(str.isalnum, fold_letters(text))] for text in SAME[name])
+    assert left == right == [*filter(str.isalnum, normalize_quote(SAME[name][0]).text)]
 
 
 @pytest.mark.parametrize("name", APART)

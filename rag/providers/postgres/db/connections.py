@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import psycopg
-from django.db import connection, connections, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 
 Params = Sequence[Any] | Mapping[str, Any]
 
@@ -56,15 +56,23 @@ def fetch_planned(statement: str, params: Params) -> list[tuple[Any, ...]]:
     Behind a pooler that hands out connections by transaction, which the setting
     DISABLE_SERVER_SIDE_CURSORS tells, nothing is planned ahead.
     """
-    if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+    held = _open_connection()
+    if held.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
         return fetch_rows(statement, params)
-    with connection.cursor():
-        # Opens the connection, another one in place of a dead one.
-        raw = connection.connection
+    raw = held.connection
     # Django turns preparing off; its own cursors bind on the client and are not affected.
     raw.prepare_threshold = raw.prepare_threshold or 5
-    with connection.wrap_database_errors, psycopg.Cursor(raw) as planned:
+    with held.wrap_database_errors, psycopg.Cursor(raw) as planned:
         return planned.execute(statement, params, prepare=True).fetchall()
+
+
+def _open_connection() -> Any:
+    """Return this thread's connection itself, opened, or anew in place of a dead one."""
+    # What Django does for each cursor, without the cursor and the proxy.
+    held = connections[DEFAULT_DB_ALIAS]
+    held.close_if_health_check_failed()
+    held.ensure_connection()
+    return held
 
 
 # What a connection was told last: telling it again at every search is a round trip for nothing.
@@ -84,20 +92,20 @@ def fetch_search_rows(
         f"SET hnsw.ef_search = {int(ef_search)}; SET hnsw.iterative_scan = relaxed_order;"
         " SET plan_cache_mode = force_generic_plan; SET max_parallel_workers_per_gather = 0"
     )
-    with connection.cursor() as cursor:
-        raw = connection.connection
-        told = _SETTINGS_OF.pop(raw, "")
-        if not is_planned_once or connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+    held = _open_connection()
+    told = _SETTINGS_OF.pop(held.connection, "")
+    if not is_planned_once or held.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+        with held.cursor() as cursor:
             cursor.execute(f"{settings};\n{statement}", params)
             while cursor.nextset():
                 pass
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
-        if told != settings:
-            cursor.execute(settings)
-        if told == settings or not connection.in_atomic_block:
-            # A rollback takes back what was told inside of it.
-            _SETTINGS_OF[raw] = settings
+    if told != settings:
+        execute(settings)
+    if told == settings or not held.in_atomic_block:
+        # A rollback takes back what was told inside of it.
+        _SETTINGS_OF[held.connection] = settings
     return fetch_planned(statement, params)
 
 
@@ -107,19 +115,18 @@ def insert_without_fsync(row: models.Model) -> int:
     A crash of the server may lose it; nothing else. Inside a transaction the whole of it is not
     waited for.
     """
-    meta = row._meta
+    meta, held = row._meta, connections[DEFAULT_DB_ALIAS]
     fields = [field for field in meta.concrete_fields if not field.primary_key]
     columns = ", ".join(f'"{field.column}"' for field in fields)
-    values = [field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields]
+    values = [field.get_db_prep_save(field.pre_save(row, True), held) for field in fields]
     holes = ", ".join(["%s"] * len(fields))
-    with connection.cursor() as cursor:
-        # The setting is of this transaction, and is looked at when it ends.
-        cursor.execute(
-            f'INSERT INTO "{meta.db_table}" ({columns}) VALUES ({holes})'
-            f" RETURNING {meta.pk.column}, set_config('synchronous_commit', 'off', true)",
-            values,
-        )
-        return int(cursor.fetchone()[0])
+    # The setting is of this transaction, and is looked at when it ends.
+    rows = fetch_planned(
+        f'INSERT INTO "{meta.db_table}" ({columns}) VALUES ({holes})'
+        f" RETURNING {meta.pk.column}, set_config('synchronous_commit', 'off', true)",
+        values,
+    )
+    return int(rows[0][0])
 
 
 _MARK = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"

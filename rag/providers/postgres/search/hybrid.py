@@ -6,8 +6,9 @@ Whoever proposes the candidates, this is the one place that scores and fuses the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,9 @@ def hybrid_search(query: IndexQuery, legs: CandidateLegs) -> list[Hit]:
     names = {
         term_key(target.store_id, term): term for target in query.targets for term in query.terms
     }
-    hits = [_hit(rank, row, names) for rank, row in enumerate(rows, start=1)]
+    # Hits of one file have the same metadata, and most no headings.
+    loads = cache(json.loads)
+    hits = [_hit(rank, row, names, loads) for rank, row in enumerate(rows, start=1)]
     return [_with_phrase(hit, query.phrase) for hit in hits] if query.phrase else hits
 
 
@@ -222,10 +225,7 @@ def _by_store(query: IndexQuery, expression: Any) -> str:
     return f"CASE x.store_id {whens} END"
 
 
-def _hit(rank: int, row: Sequence[Any], names: dict[int, str]) -> Hit:
-    def plain(value: Any) -> Any:
-        return json.loads(value) if isinstance(value, str) else value
-
+def _hit(rank: int, row: Sequence[Any], names: dict[int, str], loads: Callable[[str], Any]) -> Hit:
     return Hit(
         chunk_id=row[0],
         score=float(row[1]),
@@ -242,8 +242,8 @@ def _hit(rank: int, row: Sequence[Any], names: dict[int, str]) -> Hit:
         char_end=row[13],
         page_first=row[14],
         page_last=row[15],
-        heading_path=tuple(plain(row[16])),
+        heading_path=tuple(loads(row[16])),
         content_type=row[17],
         token_count=row[18],
-        metadata=plain(row[19]),
+        metadata=loads(row[19]),
     )
