@@ -1,12 +1,10 @@
-"""Memories, sessions and runs that are too old, of another model, or rest on nothing."""
+"""Memories: whose they are, what replaces them, how many are kept, of which model."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,15 +20,9 @@ from agents.chat.memory.storage import (
     set_memory_choice,
 )
 from agents.core.recalled_memory import RecalledMemory
-from agents.runtime.retention import (
-    purge_memories,
-    purge_orphaned_answers,
-    purge_runs,
-    purge_sessions,
-)
 from rag.core.access import Scope
 from tests.edges.admin_client import use_words_embedder
-from tests.factories import FileFactory, UserFactory, publish
+from tests.factories import UserFactory
 
 WORDS = ("pump", "filter", "seeds", "Bonn", "泵")
 
@@ -49,10 +41,6 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def asked(scope: Scope, query: str, **more: Any) -> list[RecalledMemory]:
     return recall_memories(query=query, scope=scope, **more)
-
-
-def aged(row: Any, days: float) -> None:
-    type(row).objects.filter(pk=row.pk).update(updated_at=timezone.now() - timedelta(days=days))
 
 
 owner = st.integers(0, 2)
@@ -144,29 +132,6 @@ def test_vectors_of_another_model_are_not_mixed_and_made_anew(settings: Any, tas
     tasks.embed_memories_task(0)
 
 
-def test_old_memories_go_and_are_kept_for_ever_with_zero() -> None:
-    scope = Scope(UserFactory().pk)
-    old, new = save_facts(MemoryOrigin(scope), [Fact("a", "red"), Fact("b", "blue")])
-    aged(old, 100)
-    assert purge_memories(older_than_days=0) == 0
-    assert purge_memories(older_than_days=99) == 1
-    assert list(models.Memory.objects.all()) == [new]
-
-
-def test_answers_that_rest_on_deleted_passages_are_deleted() -> None:
-    file = FileFactory()
-    publish(file, "The pump is red.")
-    (chunk,) = file.chunks.all()
-    origin = MemoryOrigin(Scope(UserFactory().pk))
-    episode = make_episode("What colour?", "Red.")
-    assert episode
-    row = save_episode(origin, episode, [chunk.pk])
-    assert purge_orphaned_answers() == 0
-    file.delete()
-    assert purge_orphaned_answers() == 1
-    assert row and not models.Memory.objects.filter(pk=row.pk).exists()
-
-
 def test_what_the_owner_wrote_over_an_exchange_stays() -> None:
     origin = MemoryOrigin(Scope(UserFactory().pk))
     first, second = make_episode("What colour?", "Red."), make_episode("what colour", "Blue.")
@@ -177,50 +142,6 @@ def test_what_the_owner_wrote_over_an_exchange_stays() -> None:
     assert save_episode(origin, second) is None
     models.Memory.objects.update(is_by_hand=False)
     assert save_episode(origin, second) == row
-
-
-def test_old_sessions_and_runs_go_by_setting(settings: Any, tasks: Any) -> None:
-    user = UserFactory()
-    old, new, busy = (models.Session.objects.create(user=user) for _ in range(3))
-    for session in (old, new, busy):
-        status = "running" if session is busy else "done"
-        message = models.Message.objects.create(session=session, role="assistant", status=status)
-        models.MessageEvent.objects.create(message=message, seq=1, kind="delta", data={})
-        origin = MemoryOrigin(Scope(user.pk), "a", message.pk, session.pk)
-        save_facts(origin, [Fact(str(session.pk), f"word{session.pk}")])
-    aged(old, 40)
-    aged(busy, 40)
-    version = models.FlowVersion.objects.create(
-        flow=models.Flow.objects.create(name="f"), number=1, yaml=""
-    )
-    late = timezone.now() - timedelta(days=40)
-    done, paused = (
-        models.FlowRun.objects.create(version=version, status=status, ended_at=ended)
-        for status, ended in (("done", late), ("paused", None))
-    )
-    assert purge_sessions(older_than_days=0) == purge_runs(older_than_days=0) == 0
-    assert (settings.AGENTS["KEEP_SESSIONS_DAYS"], settings.AGENTS["KEEP_RUNS_DAYS"]) == (0.0, 0.0)
-    settings.AGENTS = {**settings.AGENTS, "KEEP_SESSIONS_DAYS": 30.0, "KEEP_RUNS_DAYS": 30.0}
-    tasks.clear_old_task(0)
-    assert set(models.Session.objects.all()) == {new, busy}
-    assert set(models.FlowRun.objects.all()) == {paused}, done
-    assert models.MessageEvent.objects.count() == models.Memory.objects.count() == 2
-
-
-def test_what_cannot_be_cleared_keeps_nothing_else(
-    settings: Any, tasks: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(**_: Any) -> None:
-        raise PermissionError("no")
-
-    user = UserFactory()
-    save_facts(MemoryOrigin(Scope(user.pk)), [Fact("a", "red")])
-    models.Memory.objects.update(updated_at=timezone.now() - timedelta(days=40))
-    settings.AGENTS = {**settings.AGENTS, "KEEP_MEMORIES_DAYS": 30.0}
-    monkeypatch.setattr(agent_tasks, "purge_sessions", fail)
-    with pytest.raises(PermissionError):
-        tasks.clear_old_task(0)
-    assert not models.Memory.objects.exists()
 
 
 def test_a_switch_off_hides_and_keeps() -> None:

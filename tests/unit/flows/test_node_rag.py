@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from agents.core.nodes import Pause
 from agents.core.source_configs import DataQueryConfig, RagNodeConfig
 from agents.core.state import Replace
-from agents.flows.definition.node_configs import HumanReviewConfig
 from agents.flows.definition.state import initial_state
 from agents.flows.nodes.data_query import DataQueryNode
-from agents.flows.nodes.human_review import HumanReviewNode
 from agents.flows.nodes.rag import RagNode
 from rag.core.errors import InvalidInputError, ProviderError, RAGError
 from tests.unit.flows.test_flow_state import FLOW
@@ -210,17 +207,3 @@ def test_a_data_query_does_the_same_without_vectors() -> None:
     )
     update = asyncio.run(DataQueryNode().run(initial_state(FLOW, "x"), config, run))
     assert update["rag_results"] == {"rows": [ROW]}
-
-
-def test_a_review_asks_with_its_message_filled_and_then_decides() -> None:
-    config = HumanReviewConfig(
-        message="发布 {risk_level}？{user_query} {x}", decisions=["yes", "no"], result_key="发布"
-    )
-    state = {**initial_state(FLOW, "草稿"), "edges_var": {"risk_level": "high"}}
-    node = HumanReviewNode()
-    assert asyncio.run(node.run(state, config, NotedRun())) == Pause(
-        "发布 high？草稿 {x}", ("yes", "no")
-    )
-    assert asyncio.run(node.run(state, config, NotedRun(decision="no"))) == {
-        "edges_var": {"发布": "no"}
-    }
