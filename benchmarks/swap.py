@@ -27,7 +27,7 @@ from benchmarks.swap_clients import ClientLoad, ClientReport, answer, ask_alone
 from benchmarks.swap_models import NEW, use_models
 from benchmarks.synthetic import SyntheticCorpus
 from rag.core.access import Scope
-from rag.services.reindex.migrate import force_swap, roll_back_space
+from rag.services.reindex.move import force_swap, roll_back_space
 from rag.services.reindex.runs import ReindexOptions, start_reindex
 from rag.services.reindex.worker import run_reindex
 

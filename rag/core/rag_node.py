@@ -1,5 +1,7 @@
 """RAG node of a workflow builder: its data as camelCase JSON on the wire, typed here.
 
+The builder is a program outside: people draw a graph there, and its RAG nodes are saved and run
+here over the file search routes. Our own graphs are flows, whose node ``rag_files`` has its fields.
 Unknown keys belong to the builder and are kept as they are.
 """
 

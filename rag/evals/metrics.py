@@ -10,6 +10,8 @@ from rag.core.errors import InvalidInputError
 
 # In the terms of ir_measures, which calls the reciprocal rank RR.
 MEASURES = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "MRR@10": "RR@10", "nDCG@10": "nDCG@10"}
+# By which runs are compared and gates decide.
+MAIN_MEASURE = "nDCG@10"
 
 _Judgements = Mapping[str, Mapping[str, int]]
 _Rankings = Mapping[str, Sequence[str]]

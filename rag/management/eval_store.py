@@ -11,11 +11,10 @@ from django.core.management.base import CommandError, OutputWrapper
 from rag import models
 from rag.core.errors import NotFoundError
 from rag.core.types import RetrievalSettings
-from rag.evals.metrics import MEASURES
+from rag.evals.metrics import MAIN_MEASURE, MEASURES
 from rag.management.progress import stage_bars
 from rag.management.rag_command import named_store, reject_unused_options
 from rag.services.evaluation import (
-    MAIN,
     MODES,
     RunComparison,
     check_limit,
@@ -153,12 +152,12 @@ def _print(
         main = comparison.main
         out.write(f"p        {ps}   {'differs' if main.is_significant else 'no proof of a change'}")
         out.write(
-            f"{MAIN}: {main.difference:+.3f} (95 %: {main.low:+.3f} to {main.high:+.3f}); "
+            f"{MAIN_MEASURE}: {main.difference:+.3f} (95 %: {main.low:+.3f} to {main.high:+.3f}); "
             f"{main.n_better} better, {main.n_worse} worse, {main.n_same} the same"
         )
         for one in comparison.questions:
             if one.difference:
-                was, now = one.before[MAIN], one.after[MAIN]
+                was, now = one.before[MAIN_MEASURE], one.after[MAIN_MEASURE]
                 out.write(f"  {one.difference:+.3f}  {was:.3f} > {now:.3f}  {one.query[:80]}")
     for name in _ANSWERS:
         if name in run.metrics:
@@ -190,7 +189,11 @@ def _as_dict(
             "high": main.high,
             "p_value": main.p_value,
             "changed": [
-                {"query": one.query, "before": one.before[MAIN], "after": one.after[MAIN]}
+                {
+                    "query": one.query,
+                    "before": one.before[MAIN_MEASURE],
+                    "after": one.after[MAIN_MEASURE],
+                }
                 for one in comparison.questions
                 if one.difference
             ],
@@ -202,7 +205,9 @@ def _judge(
     run: models.EvaluationRun, comparison: RunComparison | None, options: dict[str, Any]
 ) -> None:
     least, most = options["min_ndcg"], options["max_drop"]
-    if least is not None and run.metrics[MAIN] < least:
-        raise CommandError(f"{MAIN} is {run.metrics[MAIN]:.3f}, below {least:g}.")
+    if least is not None and run.metrics[MAIN_MEASURE] < least:
+        raise CommandError(f"{MAIN_MEASURE} is {run.metrics[MAIN_MEASURE]:.3f}, below {least:g}.")
     if most is not None and comparison is not None and comparison.is_worse_by(most):
-        raise CommandError(f"{MAIN} fell by {-comparison.main.difference:.3f}, more than {most:g}.")
+        raise CommandError(
+            f"{MAIN_MEASURE} fell by {-comparison.main.difference:.3f}, more than {most:g}."
+        )

@@ -1,4 +1,4 @@
-"""Reindex runs of a store, including migrations to another embedding space."""
+"""Reindex runs of a store, including moves to another embedding space."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""MCP over HTTP: the protocol server."""
+"""MCP over HTTP: the protocol server; the tools that it serves are ``agents.chat.mcp``."""

@@ -18,7 +18,7 @@ from ninja import Router
 from agents import models as rows
 from agents.api.http.sse import localize_error, with_pings
 from agents.api.openai.errors import openai_error
-from agents.api.openai.schemas import ChatCompletionBody, EmbeddingsBody, ignored_parameters
+from agents.api.openai.schemas import ChatCompletionBody, EmbeddingsBody, check_parameters
 from agents.chat.answers.control import start_answer, subscribe
 from agents.chat.answers.worker import AnswerWorker
 from agents.chat.openai.answer import OpenAIAnswer
@@ -55,7 +55,7 @@ async def chat_completions(request: HttpRequest, body: ChatCompletionBody) -> An
     `citable` in the request chooses stores and asks for footnotes.
     """
     scope = require_caller(request, "read").scope
-    ignored = ignored_parameters(body.model_extra or {})
+    ignored = check_parameters(body.model_extra or {})
     asked, stops = body.asked(), body.stops
     started = await start_answer(order=partial(message_request, asked=asked, scope=scope))
     agent = started.order.agent
@@ -84,7 +84,7 @@ async def embeddings(request: HttpRequest, body: EmbeddingsBody) -> dict[str, An
     Up to 2,048 texts and 300,000 tokens.
     """
     scope = require_caller(request, "read").scope
-    ignored_parameters(body.model_extra or {}, _EMBEDDING_TUNING)
+    check_parameters(body.model_extra or {}, _EMBEDDING_TUNING)
     vectors, n_tokens = await run_external(
         embed_texts,
         model=body.model,

@@ -217,7 +217,7 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
 }
 
 
-def ignored_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -> list[str]:
+def check_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -> list[str]:
     """Return the names of what has no effect; raise InvalidInputError for what cannot be done."""
     ignored = []
     for name, value in given.items():

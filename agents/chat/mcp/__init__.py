@@ -1,1 +1,1 @@
-"""MCP without HTTP: the tools and their catalogue."""
+"""MCP without HTTP: the tools and their catalogue; ``agents.api.mcp`` is the server."""

@@ -1,1 +1,4 @@
-"""OpenAI's protocol without HTTP: models, conversations, answers."""
+"""OpenAI's protocol without HTTP: agents as models, a client's turns as a session, answer texts.
+
+Routes, request schemas and error bodies are ``agents.api.openai``.
+"""

@@ -26,7 +26,8 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import OverviewAdmin, ReadOnlyAdmin, ScopedAdmin, row_ids, scope_for
 from rag.core.errors import ForbiddenError, RAGError
-from rag.services.evaluation import MAIN, cancel_evaluation, start_evaluation
+from rag.evals.metrics import MAIN_MEASURE
+from rag.services.evaluation import cancel_evaluation, start_evaluation
 
 N_IN_CHART = 60
 MAX_SHOWN = 300
@@ -115,7 +116,7 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
     def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         """Return metrics, results by question, and the runs to compare with."""
         others = models.EvaluationRun.objects.done().filter(store=obj.store_id).exclude(pk=obj.pk)
-        results = sorted(obj.results.all(), key=lambda row: (row.metrics[MAIN], row.pk))
+        results = sorted(obj.results.all(), key=lambda row: (row.metrics[MAIN_MEASURE], row.pk))
         return {
             "run": obj,
             "is_busy": obj.state in models.EvaluationRun.BUSY,
@@ -139,9 +140,9 @@ class EvaluationRunAdmin(ReadOnlyAdmin, OverviewAdmin):
     @admin.display(description="nDCG@10")
     def ndcg(self, row: models.EvaluationRun) -> SafeString:
         """Return nDCG@10, the main metric."""
-        if MAIN not in row.metrics:
+        if MAIN_MEASURE not in row.metrics:
             return SafeString("–")
-        value = float(row.metrics[MAIN])
+        value = float(row.metrics[MAIN_MEASURE])
         return label(f"{value:.3f}", "good" if value >= 0.8 else "warn" if value >= 0.5 else "bad")
 
     recall = column("R@5", lambda row: _metric(row, "R@5"))
@@ -154,5 +155,7 @@ def _metric(run: models.EvaluationRun, name: str) -> str:
 
 def _metrics_chart(runs: list[models.EvaluationRun]) -> dict[str, Any]:
     labels = [f"{timezone.localtime(run.created_at):%m-%d %H:%M}" for run in runs]
-    series = {name: [run.metrics.get(name) for run in runs] for name in (MAIN, "R@10", "MRR@10")}
+    series = {
+        name: [run.metrics.get(name) for run in runs] for name in (MAIN_MEASURE, "R@10", "MRR@10")
+    }
     return line_chart(_("Figures over time"), labels, series, top=1.0)

@@ -33,7 +33,7 @@ from rag.services.reindex import (
 
 
 class ReindexRunForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """A store, the part of its index to rebuild, and the model to migrate to."""
+    """A store, the part of its index to rebuild, and the model to move to."""
 
     is_forced = forms.BooleanField(
         label=_("swap whatever the quality gate says"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag.services.evaluation.answers import evaluate_answers
-from rag.services.evaluation.compare import MAIN, RunComparison, compare_runs
+from rag.services.evaluation.compare import RunComparison, compare_runs
 from rag.services.evaluation.datasets import (
     MODES,
     Evaluation,

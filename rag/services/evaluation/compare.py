@@ -8,10 +8,8 @@ from typing import Any
 
 from rag import models
 from rag.core.errors import InvalidInputError
-from rag.evals.metrics import MEASURES
+from rag.evals.metrics import MAIN_MEASURE, MEASURES
 from rag.evals.paired import PairedComparison, compare_paired
-
-MAIN = "nDCG@10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class QuestionChange:
     @property
     def difference(self) -> float:
         """Return by how much nDCG@10 changed."""
-        return round(self.after[MAIN] - self.before[MAIN], 6)
+        return round(self.after[MAIN_MEASURE] - self.before[MAIN_MEASURE], 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class RunComparison:
     @property
     def main(self) -> PairedComparison:
         """Return the comparison of nDCG@10, by which gates decide."""
-        return self.measures[MAIN]
+        return self.measures[MAIN_MEASURE]
 
     def is_worse_by(self, margin: float) -> bool:
         """Return whether the mean nDCG@10 fell by more than ``margin`` (0 to 1)."""

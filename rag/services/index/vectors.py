@@ -1,6 +1,6 @@
 """Embedding spaces: partition and HNSW indexes, and the resumable backfill of missing vectors.
 
-While a store migrates, every change also reaches its other (shadow) spaces.
+While a store moves to another model, every change also reaches its other (shadow) spaces.
 """
 
 from __future__ import annotations

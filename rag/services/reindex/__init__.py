@@ -1,9 +1,9 @@
-"""Reindex: rebuild a store's files, terms or vectors, or migrate it to another embedding model."""
+"""Reindex: rebuild a store's files, terms or vectors, or move it to another embedding model."""
 
 from __future__ import annotations
 
 from rag.services.reindex.estimate import IN_TURN, estimate_reindex
-from rag.services.reindex.migrate import (
+from rag.services.reindex.move import (
     cancel_reindex,
     drop_old_space,
     drop_old_space_when_due,

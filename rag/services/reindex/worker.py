@@ -7,7 +7,7 @@ from django.utils import timezone
 from rag import models
 from rag.core.errors import CancelledError, RAGError
 from rag.providers.postgres.vectors.backfill import reindex_lock
-from rag.services.reindex.migrate import migrate_store
+from rag.services.reindex.move import move_store
 from rag.services.reindex.rebuild import reembed_store, reindex_files, reindex_terms
 from rag.services.reindex.runs import OnProgress, ignore_progress
 
@@ -33,7 +33,7 @@ def run_reindex(*, run_id: int, on_progress: OnProgress = ignore_progress) -> bo
         started.update(state=run.state, started_at=run.started_at, error=None)
         try:
             if run.target_id is not None:
-                migrate_store(run=run, on_progress=on_progress)
+                move_store(run=run, on_progress=on_progress)
                 return False
             step = _STEPS.get(run.what, reindex_files)
             if step(run=run, on_progress=on_progress):

@@ -25,7 +25,7 @@ from rag.stages.ranking.postprocess import (
     merge_neighbours,
     widen_top_k,
 )
-from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS, MAX_TEXTS
+from rag.stages.ranking.rerank_prompt import MAX_TEXTS
 
 # All texts between neighbours by one statement, whichever files they are in.
 _READ = """
@@ -105,6 +105,9 @@ def _read(runs: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
 
 
 TIMEOUT_S = 15.0
+# What a reranker is sent of a text: some four chunks of default length, as merged neighbours are.
+# Cross-encoders read 512 tokens and cut the rest; the listwise prompt cuts to its own bound.
+RERANKED_CHARACTERS = 3600
 MODEL_WEIGHT = 0.5
 
 
@@ -123,7 +126,7 @@ def rerank_hits(
     release_db()
     name = _reranker_of(method)
     reranker = wiring.reranker(name, {"model": model} if name == "llm" else {})
-    texts = [hit.text[: 4 * MAX_CHARACTERS] for hit in hits[:MAX_TEXTS]]
+    texts = [hit.text[:RERANKED_CHARACTERS] for hit in hits[:MAX_TEXTS]]
     scores = reranker.rerank(query, texts, timeout_s=timeout_s)
     if len(scores) != len(texts):
         raise ProviderError("The reranker “{name}” gave no score for each text.", name=name)

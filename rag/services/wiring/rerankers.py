@@ -1,4 +1,8 @@
-"""Rerankers that ship: a chat model that scores a list, and an HTTP endpoint."""
+"""Rerankers that ship: a chat model that scores a list, and an HTTP endpoint.
+
+The first stands here and not among the providers, since it takes its chat model from the registry;
+its prompt is ``rag.stages.ranking.rerank_prompt``, the endpoint's client ``providers.rerank_http``.
+"""
 
 from __future__ import annotations
 

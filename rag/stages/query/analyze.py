@@ -106,10 +106,15 @@ def _masked(query: str, mentions: Sequence[Mention]) -> str:
     return _SPACE.sub(" ", folded.replace("’", "'")).strip()
 
 
+def strip_politeness(text: str) -> str:
+    """Return a question without the polite words before it; those alone stay."""
+    while (shorter := POLITE.sub("", text, count=1)) != text and shorter:
+        text = shorter
+    return text
+
+
 def _intent(cues: str, mentions: Sequence[Mention]) -> str:
-    wish = cues
-    while (shorter := POLITE.sub("", wish, count=1)) != wish and shorter:
-        wish = shorter
+    wish = strip_politeness(cues)
     if CHAT.fullmatch(wish):
         return "general"
     has_code = any(mention.type == "identifier" for mention in mentions)

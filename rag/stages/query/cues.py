@@ -28,10 +28,12 @@ _ORDER = (
 INTENT_CUES = tuple(
     (intent, re.compile(f"{zh.CUES[kind]}|{en.CUES[kind]}")) for kind, intent in _ORDER
 )
-# What polite people say first; it says nothing about what they want.
+# Polite openings, the one list of them: without them the intent is found, and what is asked about
+# the files of a store (``store_question``). Words that bring no hit: STOP_WORDS of ``text.terms``.
 POLITE = re.compile(
     r"^(?:(?:你好|您好|嗨|hi|hello|hey|excuse me|sorry)(?:\s+(?:there|all))?[\s,，!！.。~～]+(?=\S)"
-    rf"|{zh.POLITE}|{en.POLITE})[\s,，:：]*"
+    rf"|{zh.POLITE}|{en.POLITE})[\s,，:：]*",
+    re.I,
 )
 CHAT = re.compile(rf"(?:{zh.CHAT}|{en.CHAT})[\s.!?。！？~～…]*")
 # Asked what a code is, one wants the place where it stands.

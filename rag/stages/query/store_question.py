@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rag.stages.query.analyze import strip_politeness
+
 # Parts of the patterns below, by name.
 _PARTS = {
     "zh_files": "(?:文件|文档|资料|文章|档案)",
@@ -48,9 +50,6 @@ _SPOKEN = (
     ("list", "(?:which|what) <en_files> <en_have><en_here>"),
     ("list", "list (?:all |the |your )*<en_files><en_here>"),
 )
-_POLITE = re.compile(
-    "^(?:请问|请|麻烦|帮我|告诉我|我想知道|could you |can you |please |tell me )+", re.I
-)
 _END = re.compile(r"[\s。？！.?!吗呢啊呀]+$")
 
 
@@ -73,7 +72,7 @@ def parse_store_question(text: str) -> StoreQuestion | None:
     """Return what a question asks about the files, None for one about their contents."""
     if len(text) > 200:
         return None
-    bare = " ".join(_POLITE.sub("", _END.sub("", text.strip())).split())
+    bare = " ".join(strip_politeness(_END.sub("", text.strip())).split())
     for kind, pattern in _PATTERNS:
         if match := pattern.fullmatch(bare):
             topic = match.groupdict().get("topic") or ""

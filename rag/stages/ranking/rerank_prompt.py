@@ -13,6 +13,8 @@ from xml.sax.saxutils import escape
 from rag.stages.text.terms import is_han
 
 MAX_TEXTS = 20
+# What a chat model sees of each text; what rerankers are sent: RERANKED_CHARACTERS of
+# ``rag.services.search.postprocessing``.
 MAX_CHARACTERS = 900
 BEST = 10
 _RULES = {

@@ -16,7 +16,9 @@ from itertools import chain
 
 from Stemmer import Stemmer
 
-# Stop words of both languages: they ask, join and point, and say nothing of a subject.
+# Stop words of both languages, the one list of them: they ask, join and point, and say nothing of a
+# subject. Neither do they bring a hit, nor count in its confidence or among a query's keywords, nor
+# are they highlighted. Polite openings of a question are POLITE of ``rag.stages.query.cues``.
 _WORDS = (
     "的 了 是 在 和 与 及 或 之 也 于 以 而 被 把 将 对 从 到 由 就 都 又 还 并 很 更 最 不 有 这"
     " 那 一 个 中 上 下 等 所 吗 呢"

@@ -17,7 +17,7 @@ from rag.core.access import Scope
 from rag.core.errors import CancelledError
 from rag.services.files.requeue import requeue_files
 from rag.services.reindex import runs as reindex_progress
-from rag.services.reindex.migrate import cancel_reindex
+from rag.services.reindex.move import cancel_reindex
 from rag.services.reindex.runs import ProgressRecorder, ReindexOptions, start_reindex
 from rag.services.reindex.worker import run_reindex
 from tests.factories import FileFactory, StoreFactory, publish

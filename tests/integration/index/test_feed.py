@@ -204,8 +204,8 @@ def test_a_store_moves_only_when_milvus_has_the_new_space(
         waited.append(outbox_state().n_waiting)
         models.OutboxRow.objects.all().delete()
 
-    monkeypatch.setattr("rag.services.reindex.migrate.flush_outbox", watched)
-    monkeypatch.setattr("rag.services.reindex.migrate.flush_outbox", watched)
+    monkeypatch.setattr("rag.services.reindex.move.flush_outbox", watched)
+    monkeypatch.setattr("rag.services.reindex.move.flush_outbox", watched)
     assert search_providers.is_milvus()
     moved = move(store, is_forced=True)
     assert (moved.state, waited) == ("swapped", [0, 0])

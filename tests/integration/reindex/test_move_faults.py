@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import OperationalError, connection, connections
 
 from rag import models
-from rag.services.reindex.migrate import cancel_reindex, force_swap, purge_space, roll_back_space
+from rag.services.reindex.move import cancel_reindex, force_swap, purge_space, roll_back_space
 from rag.services.reindex.worker import resume_reindex, run_reindex
 from tests.integration.index_desk import ask
 from tests.integration.move_world import (

@@ -22,7 +22,7 @@ from rag.services.chunks.edit import edit_chunk
 from rag.services.files.edit import set_chunks_enabled
 from rag.services.ingest.indexing import index_file
 from rag.services.ingest.staged_revision import stage_revision
-from rag.services.reindex.migrate import (
+from rag.services.reindex.move import (
     GRACE_S,
     cancel_reindex,
     drop_old_space,

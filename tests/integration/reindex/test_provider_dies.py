@@ -14,7 +14,7 @@ from rag.providers.openai_compatible.embedder import EmbedderOptions, OpenAIComp
 from rag.providers.remote.batches import BatchLimits
 from rag.providers.remote.retry import RetryPolicy
 from rag.services.ingest.indexing import index_file
-from rag.services.reindex.migrate import force_swap
+from rag.services.reindex.move import force_swap
 from rag.services.reindex.worker import resume_reindex, run_reindex
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply, _Handler, _Server
 from tests.fakes.model_plugins import use_provider

@@ -21,6 +21,7 @@ from rag.services.search import postprocessing as rerank_module
 from rag.services.search.confidence import filter_by_threshold, lexical_overlap
 from rag.services.search.postprocessing import rerank_hits
 from rag.services.search.retrieval import retrieve
+from rag.stages.ranking.rerank_prompt import MAX_CHARACTERS
 from tests.factories import FileFactory, publish
 from tests.fakes.loopback import Call, Fault, LoopbackServer, Reply
 from tests.integration.agent_world import AgentWorld, world
@@ -147,6 +148,24 @@ def test_a_model_an_endpoint_or_both_decide(
     endpoint.scores = [0.5] * 20
     assert order(rerank_hits(query="q", hits=many, method="endpoint")) == order(many)
     assert rerank_module.MAX_TEXTS == 20
+
+
+@pytest.mark.django_db
+def test_a_long_text_is_sent_to_a_bound_and_less_of_it_to_a_chat_model(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, endpoint: RerankServer
+) -> None:
+    from rag.services.wiring import registry as wiring
+    from tests.integration.agent_world import Heard
+
+    long = [Hit(text="x" * 5000, rank=1), Hit(text="x" * 5000, rank=2)]
+    settings.RAG = {**settings.RAG, "RERANK_URL": f"{endpoint.origin}/v1"}
+    rerank_hits(query="q", hits=long, method="endpoint")
+    assert [len(text) for text in endpoint.calls[-1].json["documents"]] == [3600, 3600]
+    ranking = {"ranking": [{"id": 1, "score": 1}, {"id": 2, "score": 9}]}
+    chat = Heard(lambda request: json.dumps(ranking))
+    monkeypatch.setattr(wiring, "chat_model", lambda name="": chat)
+    rerank_hits(query="q", hits=long, method="llm")
+    assert chat.requests[-1].messages[1].content.count("x") == 2 * MAX_CHARACTERS == 1800
 
 
 def test_settings_know_only_ways_that_are_there() -> None:

@@ -165,6 +165,10 @@ def test_a_question_is_no_small_talk(text: str) -> None:
         ("Which document was added last?", "newest", ""),
         ("知识库里有哪些文件？", "list", ""),
         ("list all files", "list", ""),
+        ("你好，能否告诉我知识库里有哪些文件？", "list", ""),
+        ("麻烦您帮我列出所有文件", "list", ""),
+        ("Hello, would you please list all the files?", "list", ""),
+        ("Could you tell me how many documents on HX-400 are there?", "count", "HX-400"),
     ],
 )
 def test_questions_about_files_are_understood(text: str, kind: str, topic: str) -> None:
@@ -180,6 +184,8 @@ def test_questions_about_files_are_understood(text: str, kind: str, topic: str) 
         "how many files can I upload?",
         "申请签证要多少份文件才行",
         "What does the newest law say?",
+        "请",
+        "Could you tell me about the files of the court?",
         "x" * 500,
     ],
 )

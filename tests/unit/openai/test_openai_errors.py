@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.api.openai.errors import openai_error, retry_headers
-from agents.api.openai.schemas import ignored_parameters
+from agents.api.openai.schemas import check_parameters
 from rag.core.errors import InvalidInputError
 
 
@@ -85,9 +85,9 @@ def test_tuning_is_named_and_neutral_values_pass() -> None:
         "top_k": 5,
         "modalities": ["text"],
     }
-    assert ignored_parameters(given) == ["seed", "top_k", "top_p"]
+    assert check_parameters(given) == ["seed", "top_k", "top_p"]
     idle = {"tools": [{"type": "function"}], "tool_choice": "none"}
-    assert ignored_parameters(idle) == ["tool_choice"]
+    assert check_parameters(idle) == ["tool_choice"]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_tuning_is_named_and_neutral_values_pass() -> None:
 )
 def test_what_cannot_be_done_is_refused_by_name(name: str, value: Any, code: str) -> None:
     with pytest.raises(InvalidInputError) as error:
-        ignored_parameters({name: value})
+        check_parameters({name: value})
     assert error.value.params == {"param": name, "code": code}
     assert name in str(error.value)

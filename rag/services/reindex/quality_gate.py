@@ -1,4 +1,4 @@
-"""Migration gate: recall of the index and paired nDCG@10 of both spaces, with a verdict.
+"""Quality gate of a move: recall of the index and paired nDCG@10 of both spaces, with a verdict.
 
 Judged on the store's golden questions and on a BEIR-like folder where one is named.
 """
@@ -13,7 +13,7 @@ from rag import models
 from rag.core.errors import ConfigurationError, RAGError
 from rag.core.ports import StoreTarget
 from rag.evals.datasets import Dataset, read_dataset
-from rag.evals.metrics import score_each
+from rag.evals.metrics import MAIN_MEASURE, score_each
 from rag.evals.paired import PairedComparison, compare_paired
 from rag.providers.postgres.search.recall import sample_recall
 from rag.providers.postgres.vectors.spaces import index_name, valid_indexes
@@ -25,7 +25,7 @@ from rag.services.evaluation import (
     rank_documents,
 )
 
-MAIN, TOP_K = "nDCG@10", 10
+TOP_K = 10
 # Below it the index, not the model, loses hits.
 MIN_RECALL = 0.95
 
@@ -37,7 +37,9 @@ def compare_models(*, folder: Path, before: str, after: str) -> PairedComparison
     """
     dataset = read_dataset(folder)
     first, second = _scores(dataset, before), _scores(dataset, after)
-    return compare_paired([first[key][MAIN] for key in first], [second[key][MAIN] for key in first])
+    return compare_paired(
+        [first[key][MAIN_MEASURE] for key in first], [second[key][MAIN_MEASURE] for key in first]
+    )
 
 
 def _scores(dataset: Dataset, model: str) -> dict[str, dict[str, float]]:
@@ -76,7 +78,7 @@ def run_gate(*, run: models.ReindexRun) -> dict[str, Any]:
         )
     report["compared"] = {name: asdict(paired) for name, paired in judged.items()}
     reasons += [
-        f"nDCG@10 of {name} fell by {-paired.difference:.4f}, more than {margin}"
+        f"{MAIN_MEASURE} of {name} fell by {-paired.difference:.4f}, more than {margin}"
         for name, paired in judged.items()
         if paired.difference < -margin
     ]

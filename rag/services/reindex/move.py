@@ -1,4 +1,4 @@
-"""Migration to another embedding model: backfill, indexes, gate, swap, roll back, drop, cancel.
+"""Move of a store to another embedding model: backfill, indexes, quality gate, swap, retirement.
 
 Each step finds what is left, so that it resumes after a crash. The live space serves throughout.
 """
@@ -27,7 +27,7 @@ from rag.services.index import (
     flush_outbox,
     stores_in_space,
 )
-from rag.services.reindex.migration_gate import gate_refusal, run_gate
+from rag.services.reindex.quality_gate import gate_refusal, run_gate
 from rag.services.reindex.rebuild import cancel_waiting_files
 from rag.services.reindex.runs import OnProgress, ProgressRecorder, ignore_progress
 
@@ -98,7 +98,7 @@ def _update_space_states(old: models.EmbeddingSpace, new: models.EmbeddingSpace)
         models.EmbeddingSpace.objects.filter(pk=old.pk).update(state=names.RETIRED)
 
 
-def migrate_store(*, run: models.ReindexRun, on_progress: OnProgress = ignore_progress) -> None:
+def move_store(*, run: models.ReindexRun, on_progress: OnProgress = ignore_progress) -> None:
     """Bring the run to ``swapped``, ``ready`` or ``refused``; the live space serves throughout.
 
     Raises CancelledError when somebody cancels it, ProviderError where the model fails.
