@@ -13,20 +13,25 @@ KINDS = ("pdf", "doc", "docx", "pptx", "xlsx", "html", "epub", "eml", "md", "csv
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page, slide or sheet: ``text[start:end]`` of the canonical text."""
+    """One page, slide or sheet: ``text[start:end]`` of the canonical text.
+
+    ``margin`` holds its running head and foot, which the text leaves out.
+    """
 
     number: int
     label: str
     start: int
     end: int
     has_text_layer: bool = True
+    margin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A heading, paragraph, table, list or code block: ``text[start:end]``.
 
-    ``level`` is 1-6 for headings and 0 for all others.
+    ``level`` is 1-6 for headings, for tables the number of header rows where there are several, and
+    0 for all others.
     """
 
     kind: str

@@ -135,7 +135,7 @@ Whats = models.ReindexRun.What
 FileStatus = models.File.Status
 # What the parsers of this version call themselves; a test holds it against them.
 PARSERS = frozenset(
-    {"epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/3", "xberg/3"}
+    {"epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/4", "xberg/3"}
 )
 
 

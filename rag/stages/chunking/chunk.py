@@ -64,7 +64,7 @@ DRIFT = 2
 MAX_CHARS_PER_TOKEN = 24
 # Past this share of the room a chunk ends before a heading rather than after its first lines.
 HEADING_SHARE = 0.5
-CONTEXT_SHARE = 0.25
+CONTEXT_SHARE = 0.5
 
 
 def chunk_document(
@@ -160,11 +160,13 @@ class SentenceSplitter:
 class _Window:
     """A stretch of text with the starts of its tokens and the ends of its sentences."""
 
-    def __init__(self, text: str, start: int, end: int, tokenizer: Tokenizer) -> None:
+    def __init__(self, text: str, start: int, end: int, packer: _Packer) -> None:
         self.start, self.end = start, end
+        tokenizer, outline = packer.tokenizer, packer.outline
         self.tokens = [start + first for first, _ in tokenizer.offsets(text[start:end])]
         self.tokens.sort()
-        self.ends = list(sentence_ends(text, start, end))
+        # A row of a table is one sentence, whatever its cells hold.
+        self.ends = [at for at in sentence_ends(text, start, end) if not outline.is_in_row(at)]
 
     def n_tokens(self, start: int, end: int) -> int:
         return bisect_left(self.tokens, end) - bisect_left(self.tokens, start)
@@ -214,7 +216,7 @@ class _Packer:
         end = min(self.high, start + size)
         if end < self.high:
             end = character_boundary(self.text, end, start)
-        return _Window(self.text, start, end, self.tokenizer)
+        return _Window(self.text, start, end, self)
 
     def _next(self, window: _Window, own: int) -> ChunkSpan:
         """Return the chunk that begins with ``own``, shrunk until it holds the bound."""
@@ -292,8 +294,20 @@ class _Packer:
             start = self._later(window, start, own, excess)
         return start
 
+    def _out_of_table(self, first: int, own: int) -> int:
+        """Return where the overlap may begin: with a row of the same table, or behind another."""
+        table = self.outline.table_at(own)
+        if table is not None and table.start < own:
+            if first <= table.start or self.text[first - 1] in "\n\f":
+                return max(first, table.start)
+            row = self.text.find("\n", first, own)
+            return own if row < 0 else row + 1
+        last = self.outline.table_at(self._trim(first, own) - 1) if first < own else None
+        return first if last is None else max(first, min(last.end, own))
+
     def _snap(self, window: _Window, first: int, own: int) -> int:
         """Return the first good start in ``[first, own]``: of a sentence, else of a word."""
+        first = self._out_of_table(first, own)
         at = bisect_left(window.ends, first)
         while at < len(window.ends) and window.ends[at] < own:
             start = self._skip(window.ends[at], own)
@@ -319,7 +333,7 @@ class _Packer:
         table = self.outline.table_at(own)
         if table is None:
             return "", 0
-        start, end = self.outline.first_row(table)
+        start, end = self.outline.header(table)
         if own < end or end - start > self.max * MAX_CHARS_PER_TOKEN:
             return "", 0
         if self._context[0] != start:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rag.core.documents import Block, ParsedDocument
 
 _MAX_TITLE = 200
+_ROW = re.compile(r"[^\n\f]+")
+_ROW_END = re.compile(r"[\n\f]\s*$")
+_MAX_GAP = 20
 # A title page or line before the first heading says too little to stand alone.
 _MAX_PREFACE = 80
 
@@ -95,10 +100,20 @@ class Outline:
         is_table = block is not None and block.kind == "table" and position < block.end
         return block if is_table else None
 
-    def first_row(self, table: Block) -> tuple[int, int]:
-        """Return the span of the table's first row."""
-        end = self._text.find("\n", table.start, table.end)
-        return table.start, table.end if end < 0 else end
+    def header(self, table: Block) -> tuple[int, int]:
+        """Return the span of the table's header: its first row, or as many as its level says."""
+        end = table.start
+        for row in islice(_ROW.finditer(self._text, table.start, table.end), max(1, table.level)):
+            end = row.end()
+        return table.start, end
+
+    def is_in_row(self, position: int) -> bool:
+        """Return whether ``position`` parts a table's row."""
+        table = self.table_at(position - 1)
+        if table is None or position >= table.end:
+            return False
+        before = self._text[max(table.start, position - _MAX_GAP) : position]
+        return not _ROW_END.search(before)
 
     def kinds(self, start: int, end: int) -> tuple[str, ...]:
         """Return the kinds of the blocks in ``[start, end)``, each once, in order."""

@@ -1,4 +1,4 @@
-"""Parser for PDF through pdfium: text by page, lines joined to paragraphs, bookmarks as headings.
+"""Parser for PDF through pdfium: pages laid out as paragraphs and tables, bookmarks as headings.
 
 pdfium is not safe in threads: this runs in a process of its own.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +28,19 @@ from rag.stages.detect.file_errors import (
 )
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.headings import numbered_headings
+from rag.stages.parse.pdf_layout.assemble import PdfText, merge_blocks
+from rag.stages.parse.pdf_layout.page import Layer, lay_out, read_layers
+from rag.stages.parse.pdf_layout.paragraphs import Line, Paragraph
+from rag.stages.parse.pdf_layout.running import (
+    AROUND,
+    NO_EDGES,
+    Edges,
+    page_edges,
+    running_rows,
+    take_rows,
+)
+from rag.stages.parse.pdf_layout.tables import Table
+from rag.stages.parse.pdf_layout.words import MAX_GLYPHS
 from rag.stages.text.normalize import occurrences
 
 _DEPTH = re.compile(r"\d{1,2}((?:\.\d{1,2})+)(?!\d)")
@@ -35,17 +50,12 @@ _NUMBER = re.compile(
     r"|[A-Z]\w+ \d{1,3}[.:]?)?\s*"
 )
 _NOTHING = re.compile(r"[^\S\n]*(?:\n|\Z)")
-# A narrower line may be a list's, a table's or a title's own.
-MIN_WIDTH = 30
-_ENDED = re.compile(r"[。！？；：.!?:;][”’」』）\"')\]]*$")
-_STARTS = re.compile(r"\s*(?:[-•·*●■–▪◦]|[(（]?\d{1,3}[.)）、]|\d+(?:\.\d+)+\s|第.{1,5}[章节条])")
-# A short line that begins with a number is a title or an item.
-_NUMBERED = re.compile(r"\s*\d{1,2}(?:\.\d{1,2})*\.?\s+\S")
 MAX_PAGES = 20_000
 MIN_LETTERS = 20
 # Drawn letters take many strokes; a rule or a frame takes few.
 MANY_SHAPES = 100
 N_LISTED = 20
+MAX_MARGIN = 1000
 MAX_BOOKMARKS = 5_000
 _ATTACHED = Notice("Attachments are not read; upload them as files of their own.")
 _REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
@@ -122,32 +132,6 @@ def _squeeze(text: str) -> tuple[str, list[int]]:
     return "".join(out), places
 
 
-def reflow_lines(text: str) -> str:
-    """Return the text with lines joined that the width of the page alone has broken."""
-    lines = [line.rstrip() for line in text.split("\n")]
-    widths = sorted(map(_width, filter(None, lines)))
-    if len(widths) < 3:
-        return "\n".join(lines)
-    full = max(MIN_WIDTH, 0.72 * widths[int(0.9 * (len(widths) - 1))])
-    out = [lines[0]]
-    last = lines[0]
-    for line in lines[1:]:
-        is_broken = last and line and _width(last) >= full and not _ENDED.search(last)
-        is_title = _NUMBERED.match(line) and _width(line) < full
-        if is_broken and not is_title and not _STARTS.match(line):
-            is_wide = ord(last[-1]) > 0x2E7F and ord(line.lstrip()[0]) > 0x2E7F
-            out[-1] += ("" if is_wide else " ") + line.lstrip()
-        else:
-            out.append(line)
-        last = line
-    return "\n".join(out)
-
-
-def _width(line: str) -> int:
-    """Return the width in columns; Han characters take two."""
-    return sum(2 if ord(character) > 0x2E7F else 1 for character in line)
-
-
 def parse_pdf(path: Path, name: str) -> ParsedDocument:
     """Return the text of every page; raise DocumentError for what cannot be read."""
     document, is_repaired = _open(path, name)
@@ -163,32 +147,26 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
     has_form = document.get_formtype() != raw.FORMTYPE_NONE
     if has_form:
         document.init_forms()
-    texts: list[str] = []
-    pages: list[Page] = []
+    written = PdfText()
     states: dict[str, list[int]] = {state: [] for state in _STATES}
-    position = 0
-    for number in range(n_pages):
-        text, state = _page_text(document, number, has_form)
-        states[state].append(number + 1)
-        end = position + len(text)
-        has_text = state in ("full", "blank")
-        pages.append(Page(number + 1, _label(document, number), position, end, has_text))
-        texts.append(text)
-        position = end + 1
-        if position > MAX_CHARS:
+    for number, page in enumerate(_pages(document, has_form)):
+        states[page.state].append(number + 1)
+        has_text = page.state in ("full", "blank")
+        written.add_page(page.items, _label(document, number), page.margin, has_text)
+        if written.length >= MAX_CHARS:
             break
     if not states["full"]:
         _refuse(states, name)
         if is_repaired or states["broken"] or _has_errors(path):
             raise damaged_file(name)
-    joined = "\f".join(texts)
-    blocks = place_bookmarks(_toc(document), pages, joined)
+    text, pages = written.text, tuple(written.pages)
+    headings = place_bookmarks(_toc(document), pages, text)
     return ParsedDocument(
         "pdf",
-        joined,
-        "pypdfium2/3",
-        tuple(pages),
-        blocks,
+        text,
+        "pypdfium2/4",
+        pages,
+        merge_blocks(headings, written.tables),
         "",
         _title(document),
         (
@@ -226,25 +204,68 @@ def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
         raise damaged_file(name) from error
 
 
-def _page_text(document: pdfium.PdfDocument, number: int, has_form: bool) -> tuple[str, str]:
-    """Return a page's text and its state: full, scan, garbled, broken or blank."""
+@dataclass(slots=True)
+class _ReadPage:
+    """A page's state, full, scan, garbled, broken or blank, and its words by their turn."""
+
+    state: str
+    layers: list[Layer]
+    edges: Edges
+    items: list[Paragraph | Table] = field(default_factory=list)
+    margin: str = ""
+
+
+def _pages(document: pdfium.PdfDocument, has_form: bool) -> Iterator[_ReadPage]:
+    """Yield the pages laid out; some pages ahead are read, to know what runs through them."""
+    edges: deque[Edges] = deque(maxlen=2 * AROUND + 1)
+    waiting: deque[_ReadPage] = deque()
+    n_pages = len(document)
+    for number in range(n_pages + AROUND):
+        if number < n_pages:
+            page = _read_page(document, number, has_form)
+            edges.append(page.edges)
+            waiting.append(page)
+        if waiting and (number >= AROUND or number >= n_pages):
+            page = waiting.popleft()
+            _lay_out(page, list(edges), len(edges) - len(waiting) - 1)
+            yield page
+
+
+def _lay_out(page: _ReadPage, edges: Sequence[Edges], at: int) -> None:
+    """Part a page's running heads and feet from its text, and order the rest."""
+    n_top, n_bottom, turns = running_rows(edges, at)
+    margin = take_rows(page.layers, n_top, n_bottom)
+    for layer in page.layers:
+        if layer.turn in turns:
+            margin.append(" ".join(piece.text for piece in layer.pieces))
+        else:
+            page.items += lay_out(layer)
+    page.layers = []
+    page.margin = clean_text("\n".join(margin))[:MAX_MARGIN]
+
+
+def _read_page(document: pdfium.PdfDocument, number: int, has_form: bool) -> _ReadPage:
     try:
         with (
             closing(_load(document, number, has_form)) as page,
             closing(page.get_textpage()) as text_page,
         ):
-            # Many fonts call their hyphen a soft one; what a page holds is drawn.
-            drawn = text_page.get_text_bounded().replace("\xad", "-")
-            text = clean_text(drawn).replace("\f", "\n")
+            if text_page.count_chars() > MAX_GLYPHS:
+                layers, text = [], text_page.get_text_range()
+            else:
+                layers = read_layers(page, text_page)
+                text = "\n".join(layer.text for layer in layers)
             n_letters = sum(character.isalnum() for character in text)
             is_bare = n_letters < MIN_LETTERS and _is_picture(page, is_blank=not n_letters)
     except pdfium.PdfiumError:
-        return "", "broken"
+        return _ReadPage("broken", [], NO_EDGES)
     if is_garbled(text):
-        return "", "garbled"
-    if is_bare:
-        return reflow_lines(text), "scan"
-    return reflow_lines(text), "full" if n_letters else "blank"
+        return _ReadPage("garbled", [], NO_EDGES)
+    state = "scan" if is_bare else "full" if n_letters else "blank"
+    if not layers and text.strip():
+        line = Line(text, 0, 0, 0, 0, 0)
+        return _ReadPage(state, [], NO_EDGES, [Paragraph(text, line, line)])
+    return _ReadPage(state, layers, page_edges(layers))
 
 
 def _load(document: pdfium.PdfDocument, number: int, has_form: bool) -> pdfium.PdfPage:

@@ -12,7 +12,7 @@ import pytest
 from rag.core.documents import Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document, pdf
-from rag.stages.parse.pdf import place_bookmarks, reflow_lines
+from rag.stages.parse.pdf import place_bookmarks
 from tests import hostile_files
 
 SENTENCE = "A pump moves water from a low place to a high place."
@@ -86,32 +86,6 @@ def test_without_bookmarks_numbered_lines_are_headings() -> None:
         ("1.1 小节", 2),
         ("1.2 再", 2),
     ]
-
-
-def test_lines_that_the_page_has_broken_are_joined() -> None:
-    text = (
-        "Pump manual\nThe pump moves water from a low place to a high place and it does so every\n"
-        "hour of the day, twelve times, until the tank is full.\n"
-        "1 Next title\n水泵把水从低处送到高处，每小时循环十二次，直到顶层的水箱装满为止，然后再逐层地流\n"
-        "回底部水箱。\n- an item of a list that is long enough to reach the margin of the very page\n"
-        "- another item"
-    )
-    assert reflow_lines(text).split("\n") == [
-        "Pump manual",
-        "The pump moves water from a low place to a high place and it does so every hour of the day, "
-        "twelve times, until the tank is full.",
-        "1 Next title",
-        "水泵把水从低处送到高处，每小时循环十二次，直到顶层的水箱装满为止，然后再逐层地流回底部水箱。",
-        "- an item of a list that is long enough to reach the margin of the very page",
-        "- another item",
-    ]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "one", "1 Foo 2\n2 Bar 2\n3 Baz 2\n4 Foo 2", "名称 数量\n水泵 3\n滤网 22\n灯管 9"]
-)
-def test_short_lines_stay_lines(text: str) -> None:
-    assert reflow_lines(text) == text
 
 
 def test_pages_are_exact_spans_joined_by_form_feeds(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""PDF layout: words with boxes become lines, paragraphs and tables in reading order."""
