@@ -35,6 +35,32 @@ def test_what_a_map_names_is_there(name: str) -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
+def places() -> list[tuple[str, str, str]]:
+    """Return the rows of “Where is ...”: what is looked for, where it is, where its tests are."""
+    table = text_of("ARCHITECTURE.md").partition("## Where is")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
+    return [row for row in rows[1:] if row[1].strip(" -")]
+
+
+@pytest.mark.parametrize(("wanted", "place", "tests"), places())
+def test_the_tests_of_a_place_know_it(wanted: str, place: str, tests: str) -> None:
+    names = [one.replace("/", ".") for one in re.findall(r"`([\w./]+)`", place)]
+    paths = [ROOT / one for one in re.findall(r"`(tests/[\w./]+)`", tests)]
+    assert paths, f"where are the tests of {wanted}?"
+    for path in paths:
+        files = [path] if path.is_file() else sorted(path.glob("test_*.py"))
+        told = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        # Edges are asked over HTTP or in a browser; what they run is not imported.
+        is_outside = path.is_relative_to(ROOT / "tests/edges") or path.name == "browser"
+        assert files and (is_outside or any(name in told for name in names)), (wanted, path)
+
+
+def test_the_chat_pages_scripts_are_all_told() -> None:
+    (row,) = (place for wanted, place, _ in places() if wanted == "the chat page")
+    scripts = {path.stem for path in (ROOT / "agents/static/agents/chat").glob("*.js")}
+    assert scripts <= set(re.findall(r"`(\w+)`", row))
+
+
 def test_fifteen_kinds_of_change_have_a_row() -> None:
     assert len(list(changes())) >= 15
 

@@ -35,7 +35,7 @@ REPAIR_TIME_SHARE = 0.9
 
 
 class AnswerStream:
-    """An answer of the answer pipeline, told as it comes: its text and its checked citations."""
+    """An agent's answer, told as it comes: its text and its citations, checked by AnswerWriter."""
 
     def __init__(
         self, run: PipelineRun, passages: Sequence[Passage] = (), *, is_cited: bool = True

@@ -1,7 +1,9 @@
-"""Answer pipeline: prepare, context, generate, verify; the one way of every answer.
+"""Answer pipeline: prepare, context, generate, verify, for ask, file search, files and Gemini.
 
 A job is prepared with the database and driven whole (``run_job``) or piece by piece
-(``stream_job``). Whichever model writes, what is shown and cited is said by its ``AnswerWriter``.
+(``stream_job``). An agent has steps of its own, and ``AnswerStream`` of ``agents.chat.pipelines``
+instead of a job. Retrieval, context and ``AnswerWriter``, which says what is shown and cited, are
+the same for both.
 """
 
 from __future__ import annotations

@@ -199,6 +199,7 @@ _SPOKEN = (
         "(?:rephrase|reword|paraphrase|in other words|come again|once more|once again)<en_end>",
     ),
 )
+# More than POLITE of ``cues``: what carries a conversation on, and 能不能 before any verb.
 _POLITE = re.compile(
     r"^(?:(?:请问?你?|麻烦你?|能不能|能否|可以|可不可以|你?能|帮我|帮忙|劳驾|那么?|好的?|谢谢)[,，]?"
     r"|(?:could|can|would|will) you(?: please| kindly)? |please |now |ok(?:ay)?,? |thanks,? |and "

@@ -28,8 +28,9 @@ _ORDER = (
 INTENT_CUES = tuple(
     (intent, re.compile(f"{zh.CUES[kind]}|{en.CUES[kind]}")) for kind, intent in _ORDER
 )
-# Polite openings, the one list of them: without them the intent is found, and what is asked about
-# the files of a store (``store_question``). Words that bring no hit: STOP_WORDS of ``text.terms``.
+# Polite openings: without them the intent is found, and what is asked about the files of a store.
+# ``conversation_request`` drops more (ok, so, 能不能), ``condense`` all but a subject. Words that
+# bring no hit are STOP_WORDS of ``text.terms``.
 POLITE = re.compile(
     r"^(?:(?:你好|您好|嗨|hi|hello|hey|excuse me|sorry)(?:\s+(?:there|all))?[\s,，!！.。~～]+(?=\S)"
     rf"|{zh.POLITE}|{en.POLITE})[\s,，:：]*",

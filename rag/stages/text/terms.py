@@ -16,9 +16,10 @@ from itertools import chain
 
 from Stemmer import Stemmer
 
-# Stop words of both languages, the one list of them: they ask, join and point, and say nothing of a
-# subject. Neither do they bring a hit, nor count in its confidence or among a query's keywords, nor
-# are they highlighted. Polite openings of a question are POLITE of ``rag.stages.query.cues``.
+# Stop words of both languages: they ask, join and point, and say nothing of a subject. They bring
+# no hit, count neither in its confidence nor among a query's keywords, and are not highlighted.
+# Polite openings are POLITE of ``rag.stages.query.cues``; what else is no subject of a follow-up
+# is in ``rag.stages.query.subject_words``.
 _WORDS = (
     "的 了 是 在 和 与 及 或 之 也 于 以 而 被 把 将 对 从 到 由 就 都 又 还 并 很 更 最 不 有 这"
     " 那 一 个 中 上 下 等 所 吗 呢"

@@ -1,9 +1,9 @@
 /* Chat page controller: sessions, sending questions, showing answers. */
 
-import { closeQuote, fill, make } from "./quotes.js";
-import { keepPlace } from "./place.js";
-import { Turn } from "./turns.js";
-import { call, events, Problem, useTexts } from "./wire.js";
+import { closeQuote, fill, make } from "./citation_panel.js";
+import { keepPlace } from "./focus.js";
+import { Turn } from "./messages.js";
+import { call, events, Problem, useTexts } from "./api_client.js";
 
 const get = (id) => document.getElementById(id);
 const data = JSON.parse(get("chat-data").textContent);

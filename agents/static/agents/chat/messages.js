@@ -1,7 +1,7 @@
 /* Message rendering: one turn of a conversation, as the API returns it, as an <article>. */
 
 import { render } from "./markdown.js";
-import { fill, make, openQuote } from "./quotes.js";
+import { fill, make, openQuote } from "./citation_panel.js";
 
 /** A user message, or an answer while it streams and after; `act` holds the button handlers. */
 export class Turn {

@@ -1,6 +1,6 @@
 /* Citation panel: the page of a quote or source as text and, for PDFs, as an image. */
 
-import { call, Problem } from "./wire.js";
+import { call, Problem } from "./api_client.js";
 
 const get = (id) => document.getElementById(id);
 let opener = null, latest = 0;
