@@ -33,6 +33,7 @@ STEP_LABELS = {
     "rerank": _("ranking again"),
     "look": _("searching"),
     "generate": _("writing"),
+    "converse": _("answering from the conversation"),
     "plan": _("planning"),
     "ask": _("asking others"),
     "merge": _("putting together"),

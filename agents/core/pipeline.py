@@ -34,11 +34,12 @@ log = logging.getLogger(__name__)
 class PipelineState(TypedDict, total=False):
     """What flows through the pipeline; a step returns the fields that it changes.
 
-    ``route`` says how the question is answered: retrieve, small_talk or about_store. ``outcome``
-    says what came of it: answered, partial (a limit was met), unknown, unavailable, small_talk,
-    about_store or remembered (from what the person told). ``memories`` and ``page_context`` are
-    texts that go into the prompt as data, ``page_hits`` what the page sends along to be cited;
-    ``has_history``, ``has_memory`` and ``has_page`` say whether there is any to be read.
+    ``route`` says how the question is answered: retrieve, small_talk, about_store or
+    about_conversation (from the answers before). ``outcome`` says what came of it: answered,
+    partial (a limit was met), unknown, unavailable, small_talk, about_store or remembered (from
+    what the person told). ``memories`` and ``page_context`` are texts that go into the prompt as
+    data, ``page_hits`` what the page sends along to be cited; ``has_history``, ``has_memory`` and
+    ``has_page`` say whether there is any to be read.
 
     In a loop of tools ``agent_scratchpad`` is what the model has been told and said, ``wanted``
     the calls that it waits for, ``tool_calls`` those that were made, ``passages`` what they found,
@@ -101,6 +102,23 @@ class RerankedHits:
     confidence: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CitedQuote:
+    """A quote of an earlier answer that its source holds, with that source as it is now."""
+
+    hit: Hit
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAnswer:
+    """An answer of the same conversation, its question, and what it rests on."""
+
+    question: str
+    text: str
+    quotes: Sequence[CitedQuote] = ()
+
+
 class PipelineRun(Protocol):
     """Context of one pipeline run, as its steps use it."""
 
@@ -132,6 +150,9 @@ class PipelineRun(Protocol):
 
     async def load_history(self) -> tuple[list[Turn], str]:
         """Return the turns before this question, oldest first, and a summary of what was before."""
+
+    async def earlier_answers(self, n: int) -> Sequence[EarlierAnswer]:
+        """Return the last ``n`` answers with their quotes, none where no rows hold them."""
 
     async def search(self, query: str, top_k: int) -> FoundHits:
         """Search with the rights of who asks; raise RAGError."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import math
 import re
 from collections import Counter
@@ -14,6 +13,7 @@ from itertools import islice, pairwise
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.stages.citing.locate import locate_quote
+from rag.stages.citing.quote_marker import quote_marker
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
 from rag.stages.text.terms import index_terms, is_han, query_terms
@@ -36,9 +36,6 @@ NOTICES = {
 }
 NOTHING = {True: "没有找到相关内容。", False: "Nothing relevant was found."}
 _DOC_ID = re.compile(r"doc_\d+")
-# A source's own markers are none of the answer's.
-_TAG = re.compile(r"<(?=/?cite\b)", re.I)
-_NUMBERS = re.compile(r"[\[［【](\s*\d{1,3}(?:\s*[,，、]\s*\d{1,3})*\s*)[\]］】]")
 
 Score = Callable[[str, list[str]], Sequence[float]]
 
@@ -94,7 +91,7 @@ class ExtractiveChatModel:
         chosen = self._chosen(request.question, candidates)
         if not chosen:
             return [NOTHING[is_han(request.question)]]
-        return [_cited(candidate) for candidate in chosen]
+        return [quote_marker(candidate.doc_id, candidate.text) for candidate in chosen]
 
     def _chosen(self, question: str, candidates: list[_Candidate]) -> list[_Candidate]:
         shared = _shared(question, candidates)
@@ -166,8 +163,3 @@ def _stands_whole(candidate: _Candidate) -> bool:
     """Return whether the checker of citations will find the sentence as it stands."""
     quote = normalize_quote(candidate.text).text
     return locate_quote(quote, normalize_quote(candidate.passage), is_exact=True) is not None
-
-
-def _cited(candidate: _Candidate) -> str:
-    claim = _NUMBERS.sub(r"(\1)", _TAG.sub("‹", " ".join(candidate.text.split())))
-    return f'<cite doc_id="{candidate.doc_id}" quote="{html.escape(candidate.text)}">{claim}</cite>'

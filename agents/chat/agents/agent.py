@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from agents import models
-from agents.chat.agents.answer_context import AnswerContext
+from agents.chat.agents.answer_context import AnswerContext, Earlier
 from agents.chat.agents.tools import SEARCH, AgentTools
 from agents.chat.engine.plain import PlainEngine
 from agents.core.agent import Emit, History, Member, RAGAnswer
@@ -187,6 +187,7 @@ class RAGAgent:
         self._team = AgentTeam((), scope, path)
         self.run: AnswerContext | None = None
         self.page: PageContext | PageRead = PageContext()
+        self.earlier: Earlier | None = None
         self.person = scope
 
     @property
@@ -222,6 +223,7 @@ class RAGAgent:
             stores=self._stores,
             emit=emit,
             history=read,
+            earlier=self.earlier,
             temperature=self._agent.temperature,
             prompt=self._agent.prompt,
             max_iterations=self._agent.max_iterations,

@@ -13,7 +13,7 @@ from agents.chat.memory.agent_memory import RAGAgentMemory
 from agents.core.agent import Emit, Team
 from agents.core.agent_config import AgentConfig
 from agents.core.page_context import PageContext, PageRead
-from agents.core.pipeline import FoundHits, PipelineState, RerankedHits
+from agents.core.pipeline import EarlierAnswer, FoundHits, PipelineState, RerankedHits
 from agents.core.react import Tools
 from agents.core.recalled_memory import RecalledMemory
 from agents.core.state import Turn
@@ -149,6 +149,7 @@ def _models_of(stores: Sequence[Any], spaces: Set[int]) -> dict[int, str] | None
 
 
 History = Callable[[], tuple[list[Turn], str]]
+Earlier = Callable[..., Sequence[EarlierAnswer]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,6 +165,7 @@ class AnswerContext(MeteredModel):
     stores: Sequence[Any]
     emit: Emit
     history: History | None = None
+    earlier: Earlier | None = None
     temperature: float = 0.7
     prompt: str = ""
     max_iterations: int = 1
@@ -200,6 +202,10 @@ class AnswerContext(MeteredModel):
         turns, summary = await run_db(self.history) if self.history else ([], "")
         self.n_before = None if summary else len(turns)
         return turns, summary
+
+    async def earlier_answers(self, n: int) -> Sequence[EarlierAnswer]:
+        """Return the last answers of the session; none for a conversation that is not kept."""
+        return await run_db(self.earlier, n=n) if self.earlier else ()
 
     async def recall(self, query: str) -> Sequence[RecalledMemory]:
         """Return memories of who asks, in the agent's project."""

@@ -14,6 +14,7 @@ from agents.chat.agents.agent import agent_for
 from agents.chat.answers.create import StartedAnswer
 from agents.chat.answers.event_log import AnswerEventLog, close_answer, stored_answer_events
 from agents.chat.answers.post_process import post_process
+from agents.chat.history.earlier_answers import earlier_answers
 from agents.chat.history.history import history_before
 from agents.core.agent import History
 from agents.core.chat_events import LAST_KINDS, ChatEvent
@@ -38,6 +39,9 @@ class AnswerWorker(Worker[ChatEvent]):
         self.chat, self.log = chat, AnswerEventLog(chat.answer.pk)
         self._agent = agent_for(agent=chat.order.agent, scope=chat.order.scope, stores=chat.stores)
         self._agent.page = chat.context
+        self._agent.earlier = partial(
+            earlier_answers, message=chat.question, scope=chat.order.scope
+        )
         self._is_answered = False
         super().__init__(chat.answer, chat.order.scope.key_id)
 

@@ -22,6 +22,16 @@ _TEXTS = {
         "zh": "我不知道：写出的回答没有一句能在资料中得到证实。",
         "en": "I do not know: no sentence of the answer that was written could be verified.",
     },
+    "nothing cited": {
+        "zh": "前面的回答没有引用可以再核对的资料，请就具体内容再问一次。",
+        "en": "The answers before cite nothing that can be checked again. Please ask about the "
+        "matter itself.",
+    },
+    "needs model": {
+        "zh": "未配置能撰写文字的模型，无法翻译或改写；上一个回答所依据的原文是：\n",
+        "en": "No model that writes is configured, so nothing can be translated or put in other "
+        "words. The answer before rests on this:\n",
+    },
     "no agent": {
         "zh": "没有可以回答这个问题的智能体。",
         "en": "There is no agent that could answer this.",
@@ -42,7 +52,8 @@ MAX_NAMES = 5
 
 def canned_text(name: str, query: str) -> str:
     """Return what is said when the search is ``unavailable``, when no sentence of an answer held
-    (``dropped``), when there is ``no agent`` to ask, or as a ``greeting``."""
+    (``dropped``), when there is ``no agent`` to ask, as a ``greeting``, or to a request about the
+    conversation where ``nothing cited`` can be shown or it ``needs model``."""
     return _TEXTS[name][language_of(query)]
 
 

@@ -1,4 +1,4 @@
-"""RAG agent pipeline: LoadHistory, Route, Rewrite, Search, Rerank, Generate.
+"""RAG agent pipeline: LoadHistory, Route, Rewrite, Search, Rerank, Generate; or Converse.
 
 A step more is one line: ``rag_pipeline().with_step(Step("glossary", glossary), after="search")``;
 parallel steps and branches likewise. See ``agents.core.pipeline``.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agents.chat.pipelines.conversation import converse_step, is_about_conversation
 from agents.chat.pipelines.generate_answer import generate_step
 from agents.core.pipeline import Branch, Fallback, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.prompts import language_of
@@ -61,11 +62,22 @@ def opening_stages() -> tuple[tuple[Step, ...], ...]:
 
 
 def with_routing(pipeline: Pipeline) -> Pipeline:
-    """Return the pipeline with the way from route: on to rewrite, or straight to generate."""
-    return pipeline.with_branch("route", Branch(_way, ("rewrite", "generate")))
+    """Return the pipeline with the ways from route: to rewrite, straight to generate, to converse.
+
+    Converse stands at the end and answers what is asked of the answers before.
+    """
+    converse = Step("converse", converse_step, "generate_timeout_s", is_on=_is_conversation)
+    whole = pipeline.with_step(converse, after="generate")
+    return whole.with_branch("route", Branch(_way, ("rewrite", "generate", "converse")))
+
+
+def _is_conversation(state: PipelineState) -> bool:
+    return state.get("route") == "about_conversation"
 
 
 def _way(state: PipelineState) -> str:
+    if _is_conversation(state):
+        return "converse"
     return "rewrite" if state.get("route", "retrieve") == "retrieve" else "generate"
 
 
@@ -120,6 +132,8 @@ async def route_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     query = state["query"]
     if is_small_talk(query):
         return {"route": "small_talk"}
+    if is_about_conversation(query, state.get("history") or []):
+        return {"route": "about_conversation"}
     facts = await run.store_facts(query)
     return {"route": "about_store", "facts": facts} if facts else {"route": "retrieve"}
 

@@ -253,9 +253,12 @@ def test_the_rag_pipeline_is_drawn_as_it_runs() -> None:
         "search",
         "rerank",
         "generate",
+        "converse",
     ]
-    assert {"source": "route", "target": "generate", "kind": "conditional"} in drawn["edges"]
-    assert {"source": "generate", "target": "END", "kind": "always"} in drawn["edges"]
+    for name in ("generate", "converse"):
+        assert {"source": "route", "target": name, "kind": "conditional"} in drawn["edges"]
+    assert {"source": "generate", "target": "END", "kind": "conditional"} in drawn["edges"]
+    assert {"source": "converse", "target": "END", "kind": "always"} in drawn["edges"]
     for name in ("load_history", "route"):
         assert {"source": "START", "target": name, "kind": "conditional"} in drawn["edges"]
     assert {"source": "route", "target": "search", "kind": "conditional"} in drawn["edges"]
