@@ -40,6 +40,7 @@ class PipelineState(TypedDict, total=False):
     what the person told). ``memories`` and ``page_context`` are texts that go into the prompt as
     data, ``page_hits`` what the page sends along to be cited; ``has_history``, ``has_memory`` and
     ``has_page`` say whether there is any to be read.
+    ``is_lookup``: the results are those of a document, page or section that the question names.
 
     In a loop of tools ``agent_scratchpad`` is what the model has been told and said, ``wanted``
     the calls that it waits for, ``tool_calls`` those that were made, ``passages`` what they found,
@@ -61,6 +62,7 @@ class PipelineState(TypedDict, total=False):
     route: str
     search_error: dict[str, Any] | None
     confidence: float | None
+    is_lookup: bool
     facts: str
     outcome: str
     citations: list[dict[str, Any]]

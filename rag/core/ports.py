@@ -59,12 +59,14 @@ class Embedder(Protocol):
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """What a chat model is asked. ``passages`` are the numbered texts that the prompt cites,
-    for models that answer from them without a language model. ``tools`` may be called instead of
-    an answer, where the model ``has_tools``."""
+    for models that answer from them without a language model; of a document that is asked for
+    as a whole ``headings`` are the titles of the sections that they begin in. ``tools`` may be
+    called instead of an answer, where the model ``has_tools``."""
 
     messages: Sequence[Message]
     question: str = ""
     passages: Sequence[tuple[str, str]] = ()
+    headings: Sequence[str] = ()
     temperature: float = 0.2
     max_tokens: int = 2048
     timeout_s: float = 60.0

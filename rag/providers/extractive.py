@@ -7,13 +7,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
 from rag.stages.citing.locate import locate_quote
-from rag.stages.citing.quote_marker import quote_marker
+from rag.stages.citing.quote_marker import quote_marker, unmarked
+from rag.stages.query.file_question import parse_document_question
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
 from rag.stages.text.terms import index_terms, is_han, query_terms
@@ -87,6 +88,9 @@ class ExtractiveChatModel:
         )
 
     def _answer(self, request: ChatRequest) -> list[str]:
+        asked = parse_document_question(request.question)
+        if request.headings and asked and asked.is_whole and (outline := _outline(request)):
+            return outline
         candidates = _candidates(request.passages)
         chosen = self._chosen(request.question, candidates)
         if not chosen:
@@ -123,6 +127,58 @@ class ExtractiveChatModel:
         compared = order[:MAX_COMPARED]
         values = self._score(question, [candidates[i].text for i in compared])
         return dict(zip(compared, values, strict=True))
+
+
+MAX_OUTLINE, MAX_TITLE = 40, 80
+_ENDED = re.compile(r"[。！？.!?；;：:,，]$")
+
+
+def _outline(request: ChatRequest) -> list[str]:
+    """Return the title of each section with its first sentence, cited: what a document says."""
+    lines: dict[str, str] = {}
+    pairs = zip(request.passages, request.headings, strict=True)
+    for rank, ((name, text), heading) in enumerate(pairs):
+        doc_id = name if _DOC_ID.fullmatch(name) else f"doc_{rank + 1:02d}"
+        for title, body in _sections(text, heading):
+            first = next((one for one in _candidates([(doc_id, body)]) if _is_in(one, text)), None)
+            if first is not None and len(lines) < MAX_OUTLINE:
+                marker = quote_marker(doc_id, first.text)
+                lead = f"{unmarked(title)}：" if is_han(title) else f"{unmarked(title)}: "
+                lines.setdefault(first.text, f"- {lead if title else ''}{marker}")
+    return list(lines.values())
+
+
+def _sections(text: str, heading: str) -> list[tuple[str, str]]:
+    """Return the titles of a passage, each with the text below it; ``heading`` is of the first."""
+    found: list[tuple[str, str]] = []
+    title, body = heading, list[str]()
+    for line in text.splitlines():
+        bare = line.strip().lstrip("#").strip()
+        is_title = line.lstrip().startswith("#") or bare == heading
+        if bare and len(bare) <= MAX_TITLE and (is_title or _is_numbered(bare)):
+            found.append((title, "\n".join(body)))
+            title, body = bare, []
+        else:
+            body.append(line)
+    found.append((title, "\n".join(body)))
+    # What stands before the passage's own heading is the end of the section before.
+    is_overlap = bool(heading) and any(title == heading for title, _ in found[1:])
+    return found[1:] if is_overlap else found
+
+
+_NUMBERED = re.compile(
+    r"(?:\d{1,2}(?:\.\d{1,2})*[.、．]?\s+|第[\d一二三四五六七八九十百]{1,4}[章节條条篇]|[一二三四五六七八九十]{1,3}、"
+    r"|(?:chapter|section|appendix)\s+[\dA-Z])",
+    re.I,
+)
+
+
+def _is_numbered(line: str) -> bool:
+    return bool(_NUMBERED.match(line)) and not _ENDED.search(line)
+
+
+def _is_in(candidate: _Candidate, passage: str) -> bool:
+    return candidate.text in passage and _stands_whole(replace(candidate, passage=passage))
 
 
 def _candidates(passages: Sequence[tuple[str, str]]) -> list[_Candidate]:

@@ -25,6 +25,7 @@ from rag.core.types import ChatReply, Message
 from rag.services.answers import answer_store_question
 from rag.services.search import (
     apply_ranking_answer,
+    document_notice,
     filter_by_threshold,
     ranking_request,
     ranks_without_chat,
@@ -34,7 +35,7 @@ from rag.services.search import (
 from rag.services.threads import run_blocking, run_db, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import can_write
-from rag.stages.query.store_question import parse_store_question
+from rag.stages.query.file_question import parse_store_question
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,8 +129,16 @@ def search_agent_stores(
         rerank="none",
         vector_threshold=0.0,
         bm25_threshold=0.0,
+        context_tokens=config.context_tokens,
     )
     found = retrieve(query=query, scope=scope, stores=stores, settings=settings)
+    documents = found.metadata.get("documents") or {}
+    if documents and (notice := document_notice(documents=documents, query=query)):
+        documents = {**documents, "notice": notice}
+    if documents.get("is_found"):
+        # What a question names is not compared with it.
+        metadata = {**found.metadata, "documents": documents}
+        return FoundHits(found.hits, found.confidence or 0.0, metadata)
     judged = filter_by_threshold(
         query=query,
         hits=found.hits,
@@ -137,7 +146,7 @@ def search_agent_stores(
         vector_threshold=config.vector_threshold,
         bm25_threshold=config.bm25_threshold,
     )
-    metadata = {**found.metadata, "below_thresholds": judged.n_below}
+    metadata = {**found.metadata, "below_thresholds": judged.n_below, "documents": documents}
     return FoundHits(judged.hits, judged.confidence, metadata)
 
 

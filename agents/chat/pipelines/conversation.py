@@ -34,12 +34,6 @@ _TABLE = {"zh": "| 内容 | 问题 |\n| --- | --- |", "en": "| Content | Questio
 _NEEDS_WRITER = ("translate", "simpler", "repeat")
 
 
-def is_about_conversation(query: str, history: Sequence[Turn]) -> bool:
-    """Return whether a message asks something of answers that there are."""
-    has_answer = any(turn["role"] == "assistant" and turn["content"].strip() for turn in history)
-    return has_answer and parse_conversation_request(query) is not None
-
-
 async def converse_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return ``final_answer``, ``citations`` and ``outcome``; raise ProviderError."""
     query, history = state["query"], state.get("history") or []

@@ -203,6 +203,8 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     messages = agent_messages("answer", state, context.text, run)
     asked = state.get("rewritten_query") or query
     request = agent_request(messages, asked, context.passages, run)
+    if state.get("is_lookup"):
+        request = replace(request, headings=context.headings)
     await answer_stream.write(request)
     return await answer_stream.conclude(request, query)
 

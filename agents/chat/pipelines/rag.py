@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.chat.pipelines.conversation import converse_step, is_about_conversation
+from agents.chat.pipelines.conversation import converse_step
 from agents.chat.pipelines.generate_answer import generate_step
 from agents.core.pipeline import Branch, Fallback, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.prompts import language_of
@@ -132,10 +132,15 @@ async def route_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     query = state["query"]
     if is_small_talk(query):
         return {"route": "small_talk"}
-    if is_about_conversation(query, state.get("history") or []):
+    if _asks_of_answers(query, state.get("history") or []):
         return {"route": "about_conversation"}
     facts = await run.store_facts(query)
     return {"route": "about_store", "facts": facts} if facts else {"route": "retrieve"}
+
+
+def _asks_of_answers(query: str, history: Sequence[Turn]) -> bool:
+    has_answer = any(turn["role"] == "assistant" and turn["content"].strip() for turn in history)
+    return has_answer and parse_conversation_request(query) is not None
 
 
 def is_small_talk(text: str) -> bool:
@@ -240,7 +245,11 @@ async def search_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     if state.get("enable_rerank") and run.can_rank:
         top_k = max(top_k, min(MAX_CANDIDATES, CANDIDATES_PER_HIT * run.config.rerank_top_k))
     found = await run.search(state.get("rewritten_query") or state["query"], top_k)
+    documents = found.metadata.get("documents") or {}
+    if notice := documents.get("notice"):
+        await run.emit("notice", {"step": "search", "text": notice})
     return {
+        "is_lookup": bool(documents.get("is_found")),
         "search_results": list(found.hits),
         "confidence": found.confidence,
         "search_error": None,
@@ -264,6 +273,9 @@ async def rerank_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     an endpoint. Raises RAGError when that one fails.
     """
     hits = state.get("search_results") or []
+    if state.get("is_lookup"):
+        # A document's passages in its own order.
+        return {"reranked_results": list(hits)}
     if not state.get("enable_rerank") or len(hits) <= MIN_RERANKED or not run.can_rank:
         return {"reranked_results": _kept(hits, _n_kept(state, run))}
     query = state.get("rewritten_query") or state["query"]

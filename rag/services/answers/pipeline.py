@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,7 +32,7 @@ from rag.core.types import (
     SearchResult,
 )
 from rag.providers.postgres.db.connections import release_db
-from rag.services.search import log_query
+from rag.services.search import document_notice, log_query
 from rag.services.wiring import registry
 from rag.stages.citing.verify import AnswerWriter, Marks, Part, VerifiedAnswer
 from rag.stages.prompting.context import Context, build_context
@@ -91,13 +91,25 @@ class AnswerJob(ABC):
             citations=self.verified.citations,
             result=self.result,
             model=self.last.model,
-            notice=self.last.notice,
+            notice=self._notice(),
             timings_ms={
                 **self.result.timings_ms,
                 "model": (self.answered - self.started) * 1e3,
                 "cite": (self.cited - self.answered) * 1e3,
             },
         )
+
+    @property
+    def _documents(self) -> Mapping[str, Any]:
+        """Return which documents the question named, as the search tells it."""
+        return (self.result.metadata.get("documents") if self.result else None) or {}
+
+    def _notice(self) -> str:
+        """Return what the model says beside its answer, and which documents the search was for."""
+        query = self.result.query if self.result else ""
+        known = self._documents
+        told = document_notice(documents=known, query=query) if known else ""
+        return " ".join(filter(None, (told, self.last.notice)))
 
 
 Prepare = Callable[[], AnswerJob]
@@ -221,6 +233,7 @@ class ChatJob(AnswerJob):
             [Message(role, text) for role, text in answer_prompt(self.question, self.context)],
             question=self.question,
             passages=self.context.shown,
+            headings=self.context.headings if self._documents.get("is_found") else (),
             **limits,
         )
 

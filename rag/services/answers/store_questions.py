@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from rag import models
 from rag.core.access import Scope
 from rag.services.chunks import find_chunks
-from rag.stages.query.store_question import parse_store_question
+from rag.stages.query.file_question import parse_store_question
 from rag.stages.text.terms import is_han
 
 MAX_NAMES = 10

@@ -10,6 +10,7 @@ from rag.services.search.confidence import (
     filter_by_threshold,
     lexical_overlap,
 )
+from rag.services.search.document_lookup import document_notice
 from rag.services.search.engine import (
     files_matching_metadata,
     override_space,

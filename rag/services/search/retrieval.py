@@ -19,6 +19,7 @@ from rag.core.errors import InvalidInputError
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.search.confidence import search_confidence
+from rag.services.search.document_lookup import NamedDocuments, lookup_documents
 from rag.services.search.engine import Candidates, StageTimer, run_search, validated_query
 from rag.services.search.postprocessing import (
     PostprocessedHits,
@@ -34,6 +35,7 @@ from rag.services.search.query_analysis import (
 from rag.services.search.query_log import log_query
 from rag.services.search.result_cache import fetch_result, normalize_query, retrieval_key
 from rag.services.stores import stores_with_vocabulary
+from rag.stages.query.file_question import parse_document_question
 
 MAX_CANDIDATES = 200
 SearchEngine = Callable[..., Candidates]
@@ -123,6 +125,12 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
     timer, query, settings = StageTimer(), request.query, request.settings
     known = stores_with_vocabulary(stores=request.stores, scope=request.scope)
     analysis = QueryAnalyzer().analyze(query, vocabulary=merged_vocabulary(stores=known))
+    named = _named_documents(request)
+    if named is not None:
+        request = replace(request, files=named.file_filter)
+        if named.hits:
+            timer.end("lookup")
+            return _looked_up(request, named, analysis, timer)
     types = settings.content_types or content_types_for_entities(
         analysis=analysis, stores=known, scope=request.scope
     )
@@ -149,7 +157,47 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
         rerank=reranker,
         confidence=confidence,
         store_ids=tuple(search.found.models_of),
-        metadata=_metadata(analysis, search, post, len(hits), reranker),
+        metadata={
+            **_metadata(analysis, search, post, len(hits), reranker),
+            "documents": None if named is None else named.as_dict(),
+        },
+    )
+
+
+def _named_documents(request: RetrievalRequest) -> NamedDocuments | None:
+    if request.files is not None:
+        return None  # who asks has said already where to look
+    asked = parse_document_question(request.query)
+    return asked and lookup_documents(
+        asked=asked,
+        scope=request.scope,
+        stores=request.stores,
+        settings=request.settings,
+    )
+
+
+def _looked_up(
+    request: RetrievalRequest, named: NamedDocuments, analysis: QueryAnalysis, timer: StageTimer
+) -> SearchResult:
+    """Return the passages that a question names: nothing is compared with it."""
+    return SearchResult(
+        request.query,
+        named.hits,
+        "lookup",
+        len(named.hits),
+        request.settings.hash,
+        {},
+        timings_ms=timer.elapsed_ms(),
+        analysis=analysis,
+        confidence=1.0,
+        store_ids=tuple(dict.fromkeys(hit.store_id for hit in named.hits if hit.store_id)),
+        metadata={
+            **analysis.as_dict(),
+            "mode": "lookup",
+            "query_intent": analysis.intent,
+            "returned": len(named.hits),
+            "documents": named.as_dict(),
+        },
     )
 
 

@@ -106,6 +106,11 @@ class Context:
         """Return each passage's id and whole text, for models that answer by quoting."""
         return [(passage.doc_id, passage.hit.text) for passage in self.passages]
 
+    @property
+    def headings(self) -> list[str]:
+        """Return the title of the section that each passage begins in, empty where it has none."""
+        return [next(iter(passage.hit.heading_path[-1:]), "") for passage in self.passages]
+
 
 def build_context(
     hits: Sequence[Hit],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rag.stages.prompting.templates import META
+from rag.stages.query.file_question import parse_document_question
 from rag.stages.query.subject import Phrase, Token, content_phrases, leading_nouns, tokens_of
 from rag.stages.text.terms import is_han
 
@@ -228,6 +229,9 @@ _LONG_NOUN = 3
 
 def _stands_alone(query: str, topic: _Topic) -> bool:
     """Return whether a question brings a subject of its own."""
+    named = parse_document_question(query)
+    if named is not None and named.names and (named.is_sure or named.kind == "named"):
+        return True
     phrases = content_phrases(query)
     known = " ".join((*topic.phrases, topic.question)).casefold()
     fresh = [phrase for phrase in phrases if phrase.text.casefold() not in known]

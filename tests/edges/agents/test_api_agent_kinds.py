@@ -131,7 +131,7 @@ def test_each_type_is_drawn_and_tells_its_config(world: AgentWorld) -> None:
         with pytest.raises(UnknownNameError):
             agent.export_graph("png")
     assert {"search", "rerank"} <= {*drawn["rag"]} and "think" in drawn["react"]
-    assert drawn["supervisor"][-4:] == ["plan", "ask", "merge", "generate"]
+    assert drawn["supervisor"][-5:] == ["plan", "ask", "merge", "generate", "converse"]
 
 
 def test_the_graph_is_that_of_the_agent_s_type(client: Any) -> None:

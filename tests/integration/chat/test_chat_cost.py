@@ -24,7 +24,7 @@ from rag import models as rag_models
 from rag.core.request_context import UsageAccount
 from rag.services.usage.ledger import ModelCall
 from rag.services.wiring import registry as wiring
-from rag.stages.query.store_question import parse_store_question
+from rag.stages.query.file_question import parse_store_question
 from tests.integration.agent_world import CITED, AgentWorld, world
 
 __all__ = ["world"]

@@ -15,7 +15,7 @@ from agents.core.query_rewriting import (
 )
 from agents.core.state import Turn
 from rag.stages.query.condense import condense_question
-from rag.stages.query.store_question import parse_store_question
+from rag.stages.query.file_question import parse_store_question
 
 HISTORY: list[Turn] = [
     {"role": "user", "content": "HX-400 的保修期是多久？"},
