@@ -22,6 +22,7 @@ MODE_LABELS = {
     "semantic": _("by meaning"),
     "keyword": _("by words"),
     "hybrid": _("by meaning and words"),
+    "lookup": _("by name"),
 }
 _FUSION_NAMES = {"weighted": _("weighted scores"), "rrf": _("ranks (RRF)")}
 _RERANK_NAMES = {

@@ -48,6 +48,7 @@ class NamedDocuments:
     files: tuple[tuple[int, str, int], ...] = ()
     missing: tuple[str, ...] = ()
     hits: tuple[Hit, ...] = ()
+    content_types: tuple[str, ...] = ()
 
     @property
     def file_filter(self) -> FileFilter | None:
@@ -90,7 +91,8 @@ def lookup_documents(
     if not found:
         told = asked.names if asked.is_sure else ()
         return NamedDocuments(asked, missing=tuple(told)) if told else None
-    named = NamedDocuments(asked, tuple(found), tuple(missing))
+    types = tuple(settings.content_types)
+    named = NamedDocuments(asked, tuple(found), tuple(missing), content_types=types)
     if missing and asked.kind == "compare":
         return named
     return replace(named, hits=_hits(named, scope, settings.context_tokens))
@@ -173,10 +175,10 @@ def _titled(words: Sequence[str], files: QuerySet[models.File]) -> list[Row]:
     if files.count() > MAX_SCANNED:
         return []
     first = models.Chunk.objects.live().filter(file__in=files, enabled=True, ordinal=0)
-    first = first.annotate(beginning=Left("text", _BEGINNING))
-    for word in words:
-        first = first.filter(beginning__icontains=word)
-    ids = first.values_list("file_id", flat=True)[:MAX_FILES]
+    titled = first.annotate(beginning=Left("text", _BEGINNING)).filter(
+        *(Q(beginning__icontains=word) for word in words)
+    )
+    ids = titled.values_list("file_id", flat=True)[:MAX_FILES]
     return list(files.filter(pk__in=list(ids)).values_list("pk", "name", "n_chunks"))
 
 
@@ -270,7 +272,7 @@ def _leads_of(facts: Sequence[Fact], tokens: int) -> list[int]:
         chosen = _firsts(facts, [page for _, _, _, page, _ in facts])
     if len(chosen) < 2:
         chosen = list(facts)
-    kept, spent = [], 0
+    kept, spent = list[int](), 0
     for fact in chosen:
         spent += fact[4] + _FRAME_TOKENS
         if kept and spent > tokens:

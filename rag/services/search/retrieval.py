@@ -125,17 +125,18 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
     timer, query, settings = StageTimer(), request.query, request.settings
     known = stores_with_vocabulary(stores=request.stores, scope=request.scope)
     analysis = QueryAnalyzer().analyze(query, vocabulary=merged_vocabulary(stores=known))
-    named = _named_documents(request)
-    if named is not None:
-        request = replace(request, files=named.file_filter)
-        if named.hits:
-            timer.end("lookup")
-            return _looked_up(request, named, analysis, timer)
-    types = settings.content_types or content_types_for_entities(
-        analysis=analysis, stores=known, scope=request.scope
+    types = tuple(
+        settings.content_types
+        or content_types_for_entities(analysis=analysis, stores=known, scope=request.scope)
     )
     timer.end("analyze")
-    search = _search(request, analysis, tuple(types))
+    named = _named_documents(request, types)
+    if named is not None:
+        timer.end("lookup")
+        request = replace(request, files=named.file_filter)
+        if named.hits:
+            return _looked_up(request, named, analysis, timer)
+    search = _search(request, analysis, types)
     timer.end("search")
     top_k = settings.top_k or analysis.top_k
     post = postprocess_hits(query=query, hits=search.found.hits, top_k=top_k, settings=settings)
@@ -164,38 +165,43 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
     )
 
 
-def _named_documents(request: RetrievalRequest) -> NamedDocuments | None:
+def _named_documents(request: RetrievalRequest, types: tuple[str, ...]) -> NamedDocuments | None:
     if request.files is not None:
         return None  # who asks has said already where to look
     asked = parse_document_question(request.query)
-    return asked and lookup_documents(
-        asked=asked,
-        scope=request.scope,
-        stores=request.stores,
-        settings=request.settings,
-    )
+    if asked is None:
+        return None
+    look = partial(lookup_documents, asked=asked, scope=request.scope, stores=request.stores)
+    named = look(settings=request.settings.but(content_types=types))
+    if types != request.settings.content_types and not (named and named.files):
+        named = look(settings=request.settings)
+    return named
 
 
 def _looked_up(
     request: RetrievalRequest, named: NamedDocuments, analysis: QueryAnalysis, timer: StageTimer
 ) -> SearchResult:
     """Return the passages that a question names: nothing is compared with it."""
+    n = len(named.hits)
+    search = _Search(
+        request.settings.but(mode="keyword", content_types=named.content_types),
+        Candidates(named.hits),
+    )
+    post = PostprocessedHits(named.hits, n, 0, 0)
     return SearchResult(
         request.query,
         named.hits,
         "lookup",
-        len(named.hits),
+        n,
         request.settings.hash,
         {},
         timings_ms=timer.elapsed_ms(),
         analysis=analysis,
         confidence=1.0,
-        store_ids=tuple(dict.fromkeys(hit.store_id for hit in named.hits if hit.store_id)),
+        store_ids=tuple({hit.store_id: None for hit in named.hits if hit.store_id}),
         metadata={
-            **analysis.as_dict(),
+            **_metadata(analysis, search, post, n, ""),
             "mode": "lookup",
-            "query_intent": analysis.intent,
-            "returned": len(named.hits),
             "documents": named.as_dict(),
         },
     )

@@ -223,7 +223,7 @@ def _place(text: str) -> DocumentQuestion | None:
         text[: match.start()]
     )
     name = _name(owner["x"]) if owner and not named else ""
-    if name and (_HAN.search(name) or _is_paper(name) or owner.re is _OWNER_EN):
+    if owner and name and (_HAN.search(name) or _is_paper(name) or owner.re is _OWNER_EN):
         named = (name,)
     whole = bool(_WHAT.search(text))
     is_sure = bool(named) and (bool(_named(text)) or _is_paper(named[0]))

@@ -84,9 +84,9 @@ def test_the_first_question_stands_alone() -> None:
 
 def test_a_long_conversation_is_read_in_bounded_time() -> None:
     said = [f"第{n}台水泵多少钱？ {'x' * 4000}" for n in range(2000)]
-    started = time.perf_counter()
+    started = time.process_time()
     text = condense_question("怎么安装？", said).text
-    assert time.perf_counter() - started < 1 and len(text) < 600
+    assert time.process_time() - started < 1 and len(text) < 600
     assert condense_question("怎么安装？", said[-MAX_EARLIER:]).text == text
 
 

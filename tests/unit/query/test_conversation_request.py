@@ -109,6 +109,6 @@ def test_a_question_of_its_own_is_none(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["的", "把", "a ", "我们", "say it ", "翻译"])
 def test_no_text_takes_long(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse_conversation_request((text * MAX_CHARACTERS)[:MAX_CHARACTERS])
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5

@@ -111,6 +111,6 @@ def test_any_text_is_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["和", "的", "a and ", "compare ", "第一", "page "])
 def test_no_text_takes_long(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse_document_question((text * 300)[:300])
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
