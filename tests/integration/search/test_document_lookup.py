@@ -13,6 +13,7 @@ from rag.core.types import Answer, SearchResult
 from rag.services.access import scope_of
 from rag.services.answers import ask
 from rag.services.search import retrieve
+from rag.services.search.document_lookup import MAX_HITS
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 
@@ -169,6 +170,6 @@ def test_a_long_document_is_held_by_the_budget(store: Any) -> None:
     add(store, "long guide.pdf", texts)
     found = search("summarize the long guide", store)
     spent = sum(hit.token_count for hit in found.hits)
-    assert 2 <= len(found.hits) <= 60
+    assert 2 <= len(found.hits) <= MAX_HITS
     assert spent <= store.retrieval_settings.context_tokens
     assert found.hits[0].text == texts[0]
