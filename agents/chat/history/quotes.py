@@ -92,6 +92,7 @@ def quote_image(
         page=page.page,
         quote=page.on_page,
         omitted=cited.get("omitted") or (),
+        around=(page.text[: page.start or 0], page.text[page.end or 0 :]),
         scope=scope,
     )
 

@@ -31,6 +31,7 @@ class PageRenderer:
         page: int,
         quote: str = "",
         omitted: Sequence[Sequence[int]] = (),
+        around: tuple[str, str] = ("", ""),
     ) -> PageImage:
         """Return the page; raise DocumentError, also when the process was killed."""
         with child_folder() as folder:
@@ -40,6 +41,7 @@ class PageRenderer:
                 "page": page,
                 "quote": quote,
                 "omitted": [list(span) for span in omitted],
+                "around": around,
                 "cpu_s": self.cpu_s,
                 "memory_bytes": self.memory_bytes,
             }

@@ -21,7 +21,8 @@ def main(folder: Path) -> int:
     job = json.loads((folder / "job").read_text(encoding="utf-8"))
     limit_process(job)
     try:
-        drawn = draw_page(Path(job["path"]), job["name"], job["page"], job["quote"], job["omitted"])
+        marked = {name: job[name] for name in ("quote", "omitted", "around")}
+        drawn = draw_page(Path(job["path"]), job["name"], job["page"], **marked)
         (folder / "png").write_bytes(drawn.png)
         size = {"width": drawn.width, "height": drawn.height}
         write_facts(folder, {**size, "boxes": [list(box) for box in drawn.boxes]})

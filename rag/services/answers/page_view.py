@@ -39,9 +39,11 @@ def page_image(
     scope: Scope,
     quote: str = "",
     omitted: Sequence[Sequence[int]] = (),
+    around: tuple[str, str] = ("", ""),
 ) -> PageImage:
     """Return page ``page`` of a PDF; boxes are where ``quote`` without ``omitted`` stands on it.
 
+    ``around`` is the text before and behind it, which tells equal words apart.
     Raises NotFoundError for a file that may not be read or whose bytes are gone, InvalidInputError
     for one that has no pages to draw, DocumentError for a page that cannot be drawn, LimitError
     when too many are being drawn.
@@ -58,14 +60,16 @@ def page_image(
             name=file.name,
         )
     path, name = Path(default_storage.path(str(file.content.name))), file.name
-    marked = json.dumps([quote, [list(span) for span in omitted]])
+    marked = json.dumps([quote, [list(span) for span in omitted], around])
     digest = hashlib.sha256(marked.encode()).hexdigest()
     key = f"{file.sha256}:{page}:{digest}"
     release_db()
 
     def draw() -> bytes:
         with _room():
-            drawn = PageRenderer().render(path, name, page=page, quote=quote, omitted=omitted)
+            drawn = PageRenderer().render(
+                path, name, page=page, quote=quote, omitted=omitted, around=around
+            )
         packed = _packed(drawn)
         _KEPT.set(key, packed, KEPT_S)
         return packed

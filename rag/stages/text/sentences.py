@@ -132,7 +132,9 @@ def _is_wrapped(text: str, low: int, at: int, stop: int, end: int) -> bool:
     if _BULLET.match(following) or line.lstrip().startswith(("#", ">")):
         return False
     if "\f" in text[at:stop]:
-        return after.islower() or (before > "\u2e7f" and after > "\u2e7f" and after.isalnum())
+        # A page ends where it is full: only a line too short for prose ends with it.
+        is_prose = after.isalnum() and _columns(line) >= _MIN_WRAP_COLUMNS
+        return after.islower() or is_prose or (before > "\u2e7f" < after and after.isalnum())
     first = following.split(" ", 1)[0] if after < "\u2e7f" else after
     columns = _columns(line)
     room = max(columns, _columns(following)) - columns

@@ -236,6 +236,16 @@ def test_a_page_without_a_text_layer_is_marked(client: Client, store: Any) -> No
     assert page(client, "rag_file_text", file.pk).count("no text layer") == 1
 
 
+def test_what_runs_through_the_pages_is_shown_beside_its_page(client: Client, store: Any) -> None:
+    file = FileFactory(store=store)
+    publish(file, "first words", "second words")
+    pages = [{**entry, "margin": f"ACME page {entry['number']}"} for entry in file.pages]
+    models.File.objects.filter(pk=file.pk).update(pages=pages)
+    text = page(client, "rag_file_text", file.pk)
+    assert text.index("in no chunk: ACME page 1") < text.index("first words")
+    assert text.index("in no chunk: ACME page 2") < text.index("second words")
+
+
 def test_a_long_text_is_shown_window_by_window(
     client: Client, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,3 +109,41 @@ def test_what_is_no_pdf_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"not a pdf")
     with pytest.raises(DocumentError, match="Page 1 of “b.pdf” cannot be drawn"):
         draw_page(path, "b.pdf", 1, "")
+
+
+def test_words_that_stand_several_times_are_marked_where_they_were_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "c.pdf"
+    lines = [f"{part} is serviced every 30 days." for part in ("Pump", "Valve", "Filter", "Seal")]
+    path.write_bytes(hostile_files.text_pdf([lines]))
+    quote = "is serviced every 30 days."
+    tops = []
+    for number, line in enumerate(lines):
+        text = "\n".join(lines)
+        at = text.index(line) + line.index(quote)
+        around = text[:at], text[at + len(quote) :]
+        ((_, top, _, _),) = draw_page(path, "c.pdf", 1, quote, around=around).boxes
+        tops.append(top)
+        assert number == 0 or top > tops[-2]
+
+
+def test_equal_rows_are_told_apart_by_how_far_down_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "d.pdf"
+    path.write_bytes(hostile_files.text_pdf([["No. 1 yes"] * 9]))
+    text = "\n".join(["No. 1 yes"] * 9)
+    tops = [
+        draw_page(path, "d.pdf", 1, "yes", around=(text[: 10 * n + 6], text[10 * n + 9 :])).boxes
+        for n in range(9)
+    ]
+    assert len(tops) == len(set(tops)) == 9
+
+
+@pytest.mark.parametrize(
+    ("page", "n_boxes"), [(1, 1), (2, 1)], ids=["where it begins", "where it ends"]
+)
+def test_a_quote_over_pages_is_marked_on_both(tmp_path: Path, page: int, n_boxes: int) -> None:
+    path = tmp_path / "e.pdf"
+    path.write_bytes(
+        hostile_files.text_pdf([["The seal of the valve is re-"], ["placed when it drips."]])
+    )
+    quote = "The seal of the valve is replaced\fwhen it drips."
+    assert len(draw_page(path, "e.pdf", page, quote).boxes) == n_boxes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
-from statistics import median
 
 from rag.core.documents import Block, Page
 from rag.stages.detect.clean import clean_text
@@ -187,11 +187,14 @@ def goes_on_with(last: Table, table: Table) -> bool:
 
 def _notes_first(items: list[Paragraph | Table]) -> list[Paragraph | Table]:
     """Return the items with the notes at a page's foot before the sentence that it breaks off."""
-    sizes = [item.last.size for item in items if isinstance(item, Paragraph)]
-    if len(sizes) < 2:
+    n_letters: Counter[float] = Counter()
+    for item in items:
+        if isinstance(item, Paragraph):
+            n_letters[round(item.last.size, 1)] += len(item.text)
+    if not n_letters:
         return items
     at = len(items)
-    usual = median(sizes)
+    usual = max(n_letters, key=lambda size: n_letters[size])
     while at > 0:
         item = items[at - 1]
         if not isinstance(item, Paragraph) or item.last.size > _SMALL * usual:

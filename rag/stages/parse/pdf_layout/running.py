@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rag.stages.parse.pdf_layout.lines import Piece, to_rows
 from rag.stages.parse.pdf_layout.page import Layer
@@ -16,7 +17,7 @@ from rag.stages.parse.pdf_layout.page import Layer
 AROUND, N_ROWS = 8, 4
 _FEW_PAGES = 3
 # Of the height of a row: how far its place may differ, and how far from the text it is at least.
-_SHIFT, _APART = 0.8, 1.3
+_SHIFT, _APART, _WIDE, _OTHER = 0.8, 1.25, 3, 0.08
 _DIGITS = re.compile(r"\d+")
 _ROMAN = re.compile(r"[-–— ]*([ivxlc]{1,7}|[IVXLC]{1,7})[-–— .]*$")
 _ROMAN_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
@@ -56,9 +57,16 @@ def page_edges(layers: Sequence[Layer]) -> Edges:
         return Edges((), (), 0, ())
     rows = to_rows(main.pieces)
     down, up = rows[: N_ROWS + 1], rows[: -N_ROWS - 2 : -1]
+    # Wider steps are not those from line to line.
+    steps = sorted(
+        step
+        for a, b in pairwise(rows)
+        if (step := b[0].middle - a[0].middle) < _WIDE * max(a[0].size, b[0].size)
+    )
+    apart = _APART * steps[len(steps) // 2] if steps else 0.0
     return Edges(
-        _edge_rows(main, down),
-        _edge_rows(main, up),
+        _edge_rows(main, down, apart),
+        _edge_rows(main, up, apart),
         len(rows) + sum(len(table.rows) for table in main.tables),
         tuple((layer.turn, _words(layer.pieces)) for layer in layers if layer is not main),
     )
@@ -69,7 +77,7 @@ def main_layer(layers: Sequence[Layer]) -> Layer | None:
     return max(layers, key=lambda one: len(one.pieces) + 9 * len(one.tables), default=None)
 
 
-def _edge_rows(layer: Layer, rows: Sequence[Sequence[Piece]]) -> tuple[EdgeRow, ...]:
+def _edge_rows(layer: Layer, rows: Sequence[Sequence[Piece]], apart: float) -> tuple[EdgeRow, ...]:
     found: list[EdgeRow] = []
     for at, row in enumerate(rows[:N_ROWS]):
         size = max(piece.size for piece in row)
@@ -86,11 +94,17 @@ def _edge_rows(layer: Layer, rows: Sequence[Sequence[Piece]]) -> tuple[EdgeRow, 
                 middle,
                 size,
                 tuple(_pattern(_words([piece])) for piece in row),
-                step > _APART * size,
+                _is_apart(step, apart, size, max(p.size for p in following) if following else 0),
                 is_head and _are_cells(row, following or ()),
             )
         )
     return tuple(found)
+
+
+def _is_apart(step: float, apart: float, size: float, beside: float) -> bool:
+    """Return whether a row is further from the next than lines are, or set in another size."""
+    is_other = abs(size - beside) > _OTHER * max(size, beside)
+    return step > _APART * size and (step > apart or is_other)
 
 
 def _is_between(layer: Layer, one: float, other: float) -> bool:
@@ -167,11 +181,26 @@ def _n_running(pages: Sequence[tuple[EdgeRow, ...]], at: int) -> int:
         if row.is_head_of_cells or not _is_running(row, pages, at):
             break
         n_running = depth + 1
-    if len(pages) <= _FEW_PAGES:
-        # Few pages prove little: what runs stands apart from the text.
-        while n_running and not pages[at][n_running - 1].is_apart:
-            n_running -= 1
-    return n_running
+    # What runs stands apart from the text, or text that comes again would run.
+    while n_running and not pages[at][n_running - 1].is_apart:
+        n_running -= 1
+    return n_running or int(len(pages) > _FEW_PAGES and _is_numbered(pages, at))
+
+
+def _is_numbered(pages: Sequence[tuple[EdgeRow, ...]], at: int) -> bool:
+    """Return whether the outermost row of a page says its number, as those around it do."""
+    if not pages[at] or not pages[at][0].numbers or pages[at][0].is_head_of_cells:
+        return False
+    row = pages[at][0]
+    same = [
+        number
+        for number, rows in enumerate(pages)
+        if rows
+        and rows[0].words == row.words
+        and _counts_on(row.numbers, rows[0].numbers, number - at)
+        and (number == at or rows[0].numbers != row.numbers)
+    ]
+    return len(same) >= _FEW_PAGES
 
 
 def _is_running(row: EdgeRow, pages: Sequence[tuple[EdgeRow, ...]], at: int) -> bool:
