@@ -1,7 +1,8 @@
 """Citation markers: read from an answer as a model writes it, whole or streamed.
 
-Two are understood: ``<cite doc_id="doc_01" quote="…">claim</cite>`` and a bare ``[n]``, also
-written ``[doc_01]``, ``【1】`` or ``[1, 2]``.
+Two are understood: ``<cite doc_id="doc_01" quote="…">claim</cite>``, unclosed and escaped ones
+too, and a number in brackets: ``[1]``, ``[doc_01, doc_02]``, ``【1†source】``, ``[Source 1]``,
+``（资料1）``. What a model copies of a form in place of words (``...``) is left out.
 """
 
 from __future__ import annotations
@@ -41,22 +42,69 @@ def read_attributes(text: str) -> dict[str, str]:
 MAX_TAG = 4000
 MAX_DEPTH = 8
 _MAX_SENTENCE = 1000
-_START = re.compile(r"[<\[【［]")
-_TAG = re.compile(r"<cite(?=[\s/>])|</cite\s{0,20}>", re.I)
-_TAG_BEGUN = re.compile(r"<(?:c(?:i(?:te?)?)?|/(?:c(?:i(?:t(?:e\s{0,20})?)?)?)?)?", re.I)
-_ITEM = r"\s{0,3}\^?(?:doc[_-]?)?\d{1,3}"
+_START = re.compile(r"[<&\[【［(（]")
+_TAG_NAMES = ("cite", "citation", "ref")
+_NAMES = "|".join(_TAG_NAMES)
+_TAG = re.compile(
+    rf"(?:<|&lt;)(?:(?:{_NAMES})(?=[\s/>]|&gt;)|/(?:{_NAMES})\s{{0,20}}(?:>|&gt;))", re.I
+)
+# Every beginning of a tag, since a streamed text may end anywhere.
+_TAG_BEGUN = frozenset(
+    f"{sign}{slash}{name}"[:length]
+    for sign in ("<", "&lt;")
+    for slash in ("", "/")
+    for name in _TAG_NAMES
+    for length in range(1, len(sign + slash + name) + 1)
+)
+_END_BEGUN = re.compile(rf"(?:<|&lt;)/?(?:{_NAMES})(?:(?<=\w)\s{{0,20}})?(?:&(?:g(?:t)?)?)?", re.I)
+_WORDS = re.findall(
+    r"\w+",
+    "references reference citations citation documents document passages passage sources source "
+    "cites cite docs doc refs ref 参考资料 参考 来源 资料 文档 文献 引用 出处 片段",
+)
+_WORD = rf"(?:{'|'.join(_WORDS)})"
+_WORD_BEGUN = "|".join(sorted({re.escape(w[:n]) for w in _WORDS for n in range(1, len(w) + 1)}))
+_SIGN = r"\s{0,3}[:：#№_-]?\s{0,3}"
+_ID = r"\^?(?:doc[_-]?)?\d{1,3}"
+_ITEM = rf"\s{{0,3}}(?:{_WORD}{_SIGN}){{0,2}}{_ID}"
+_AND = r"\s{0,3}(?:[,，、;；&]|and|和|与)"
+_NOTE = r"(?:†[^\[\]【】\n]{0,40})?"
+# In round brackets a bare number is no marker.
 _NUMBERS = re.compile(
-    rf"[\[【［]({_ITEM}(?:\s{{0,3}}[,，、]{_ITEM}){{0,19}})\s{{0,3}}[\]】］](?!\()", re.I
+    rf"(?:[\[【［]|(?P<round>[(（])(?=\s{{0,3}}{_WORD}))"
+    rf"(?P<items>{_ITEM}(?:{_AND}{_ITEM}){{0,19}}){_NOTE}\s{{0,3}}"
+    r"(?(round)[)）]|[\]】］])(?!\()",
+    re.I,
 )
 _NUMBERS_BEGUN = re.compile(
-    rf"[\[【［](?:{_ITEM}\s{{0,3}}[,，、]){{0,19}}\s{{0,3}}\^?(?:d|do|doc|doc[_-])?"
-    r"(?:(?<!\d)\d{1,3}\s{0,3}[\]】］]?)?",
+    rf"[\[【［(（](?:{_ITEM}{_AND}){{0,19}}\s{{0,3}}(?:{_WORD}{_SIGN}){{0,2}}"
+    rf"(?:{_WORD_BEGUN}|\^?(?:d|do|doc[_-]?)?"
+    rf"|{_ID}\s{{0,3}}(?:a|an|and|†[^\[\]【】\n]{{0,40}}\s{{0,3}})?[\]】］)）]?)",
     re.I,
 )
 _NUMBER = re.compile(r"(?:doc[_-]?)?\d+", re.I)
-_NEXT_TAG = re.compile(r"</?cite", re.I)
+_NEXT_TAG = re.compile(rf"(?:<|&lt;)/?(?:{_NAMES})", re.I)
 # A tag ends with the first ``>`` behind a quotation mark; a quote may hold others.
-_MARKED_END = re.compile("[\"'“”‘’「」『』＂][ \t\n/]{0,7}>")
+_MARKED_END = re.compile(
+    "(?:[\"'“”‘’「」『』＂]|&(?:quot|#34|#39|apos);)[ \t\n/]{0,7}(>|&gt;)", re.I
+)
+_PLAIN_END = re.compile(">|&gt;")
+# Without its ``>`` it ends with its attributes.
+_ATTRIBUTES = re.compile(
+    r"(?:\s{1,9}\w{1,20}\s?[=＝]\s?(?:\"[^\"<>]*\"|'[^'<>]*'|“[^”<>]*”|doc[_-]?\d{1,3}))+(?:\s{0,3}/)?"
+)
+# In place of a claim: an id, or the dots of a form.
+_NO_CLAIM = re.compile(
+    rf"\s{{0,3}}(?:[.…]{{1,6}}|[\[【]?\s?({_ID})\s?[\]】]?)\s{{0,3}}(?=(?:<|&lt;)/(?:{_NAMES}))",
+    re.I,
+)
+_NO_CLAIM_BEGUN = re.compile(
+    r"\s{0,3}(?:[.…]{1,6}|[\[【]?\s?\^?(?:d|do|doc[_-]?)?\d{0,3}\s?[\]】]?)?\s{0,3}"
+    r"(?:(?:<|&(?:l(?:t;?)?)?)/?\w{0,8})?",
+    re.I,
+)
+_DOC_ID_NAMES = ("doc_id", "docid", "id", "doc", "document", "source", "src", "ref")
+_QUOTE_NAMES = ("quote", "text", "content", "quotation")
 _BULLET = re.compile(r"\A(?:[-*•>#]+\s+|\d{1,2}(?:[.)]\s+|、))+")
 # Models send what neither a database nor a browser can take: NUL and halves of characters.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -94,6 +142,7 @@ class MarkerReader:
         self._parts: list[str | Marker] = []
         self._run: list[str] = []
         self._opened: list[tuple[str, list[str]]] = []
+        self._is_opening = False
 
     def feed(self, piece: str, *, is_last: bool = False) -> list[str | Marker]:
         """Return what ``piece`` completes: texts to show and markers, in order."""
@@ -112,6 +161,11 @@ class MarkerReader:
 
     def _scan(self, is_last: bool) -> None:
         text, position = self._buffer, 0
+        if self._is_opening:
+            claimed = self._no_claim(text, 0, is_last)
+            if claimed is None:
+                return
+            position = claimed
         while match := _START.search(text, position):
             self._read(text[position : match.start()])
             end = self._token(text, match.start(), is_last)
@@ -119,32 +173,54 @@ class MarkerReader:
                 self._buffer = text[match.start() :]
                 return
             position = end
+            if self._opened and not self._opened[-1][1]:
+                claimed = self._no_claim(text, position, is_last)
+                if claimed is None:
+                    self._buffer, self._is_opening = text[position:], True
+                    return
+                position = claimed
         self._read(text[position:])
         self._buffer = ""
 
     def _token(self, text: str, at: int, is_last: bool) -> int | None:
         """Read what begins at ``at`` and return where it ends; None while that is open."""
-        if text[at] != "<":
+        if text[at] not in "<&":
             return self._numbers(text, at, is_last)
         match = _TAG.match(text, at)
         if match is None:
-            return None if not is_last and _TAG_BEGUN.fullmatch(text, at) else self._sign(text, at)
+            return None if not is_last and _is_tag_begun(text, at) else self._sign(text, at)
         start = match.end()
-        if text[at + 1] == "/":
+        if match[0].lower().startswith(("</", "&lt;/")):
             self._close()
             return start
-        end = _tag_end(text, start, is_last)
-        if end is None:
+        span = _tag_end(text, start, is_last)
+        if span is None:
             return None
-        if end >= 0:
+        if span:
+            end, after, has_claim = span
             self._open(text[start:end])
-            if text[end - 1] == "/":
+            if text[end - 1] == "/" or not has_claim:
                 self._close()
-            return end + 1
+            return after
         if is_last and _is_broken_off(text, start):
             return len(text)
         self._read(match.group())
         return start
+
+    def _no_claim(self, text: str, at: int, is_last: bool) -> int | None:
+        """Return where the claim of the tag just opened begins; None while that is open."""
+        self._is_opening = False
+        if match := _NO_CLAIM.match(text, at):
+            attributes, texts = self._opened[-1]
+            self._opened[-1] = (
+                f"{attributes} doc_id={match[1]}" if match[1] else attributes,
+                texts,
+            )
+            return match.end()
+        if not is_last and _NO_CLAIM_BEGUN.fullmatch(text, at):
+            self._is_opening = True
+            return None
+        return at
 
     def _numbers(self, text: str, at: int, is_last: bool) -> int | None:
         # Whether it is the text of a link shows with the next character.
@@ -155,7 +231,7 @@ class MarkerReader:
             return self._sign(text, at)
         self._flush()
         claim = self._sentence()
-        self._parts += [Marker(number, "", claim) for number in _NUMBER.findall(match[1])]
+        self._parts += [Marker(number, "", claim) for number in _NUMBER.findall(match["items"])]
         return match.end()
 
     def _sign(self, text: str, at: int) -> int:
@@ -184,10 +260,13 @@ class MarkerReader:
         if not self._opened:
             return
         attributes, texts = self._opened.pop()
-        found = read_attributes(attributes)
-        doc_id = found.get("doc_id") or found.get("docid") or found.get("id") or ""
+        found = {name: said for name, said in read_attributes(attributes).items() if _says(said)}
+        bare = _NUMBER.search(attributes) if not found else None
+        doc_id = next((found[name] for name in _DOC_ID_NAMES if name in found), bare and bare[0])
+        quote = next((found[name] for name in _QUOTE_NAMES if name in found), "")
         claim = "".join(texts).strip() or self._sentence()
-        self._parts.append(Marker(doc_id.strip(), found.get("quote", "").strip(), claim))
+        if doc_id or quote or claim:
+            self._parts.append(Marker((doc_id or "").strip(), quote.strip(), claim))
 
     def _sentence(self) -> str:
         """Return the last sentence of the text, without the bullet of its line."""
@@ -197,16 +276,37 @@ class MarkerReader:
         return _BULLET.sub("", sentence.strip(), count=1)
 
 
-def _tag_end(text: str, start: int, is_last: bool) -> int | None:
-    """Return where the ``>`` of a tag is, -1 if it has none, None while it may still come."""
+def _tag_end(text: str, start: int, is_last: bool) -> tuple[int, int, bool] | tuple[()] | None:
+    """Return where the attributes of a tag end, where it does, and whether a claim may follow.
+
+    Nothing where it has no end; None while it may still come.
+    """
     limit = start + MAX_TAG
     following = _NEXT_TAG.search(text, start, limit)
     stop = following.start() if following else limit
     if marked := _MARKED_END.search(text, start, stop):
-        return marked.end() - 1
-    if following or is_last or len(text) > limit:
-        return text.find(">", start, stop)
-    return None
+        return marked.start(1), marked.end(), True
+    if not (following or is_last or len(text) > limit):
+        return None
+    unended = _ATTRIBUTES.match(text, start, stop)
+    if (
+        unended
+        and not _PLAIN_END.match(text, unended.end())
+        and not (is_last and text[unended.end() :].strip() and _is_broken_off(text, start))
+    ):
+        is_closed_later = following is not None and "/" in following[0]
+        return unended.end(), unended.end(), is_closed_later
+    plain = _PLAIN_END.search(text, start, stop)
+    return (*plain.span(), True) if plain else ()
+
+
+def _is_tag_begun(text: str, at: int) -> bool:
+    begun = text[at : at + 32].lower()
+    return begun in _TAG_BEGUN or bool(len(text) - at < 32 and _END_BEGUN.fullmatch(begun))
+
+
+def _says(value: str) -> bool:
+    return bool(value.strip(".… "))
 
 
 def _is_broken_off(text: str, start: int) -> bool:

@@ -71,7 +71,10 @@ class CitationChecker:
             if not is_whole:
                 place, is_whole = self._find_abridged(parts, other)
             if place and is_whole:
-                return _located(citation, other, place, "wrong_document")
+                # Where no document was named, none was named wrongly.
+                verdict: Verdict = "abridged" if place.omitted else "verified"
+                verdict = "wrong_document" if marker.doc_id else verdict
+                return _located(citation, other, place, verdict)
         if named and (place := cut or closest_quote(words, self._fold(named))):
             return _located(citation, named, place, "altered")
         return citation

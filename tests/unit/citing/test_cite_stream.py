@@ -31,6 +31,10 @@ ANSWERS = [
     "<cite without end\n\n then text </cite> <citeX> </ci <c < [ [1 【 [1, 2] [doc_02]",
     "Smile \ud83d\ude00 and \ud83d half \0 [1].",
     '<CITE DOC_ID="1" QUOTE="The pump stops."/>',
+    'So <cite doc_id="doc_01" quote="The pump stops."</cite> it is (doc_01), [Source 1] 停机（资料1）。',
+    "&lt;cite doc_id=&quot;doc_01&quot; quote=&quot;The pump stops.&quot;&gt;it stops&lt;/cite&gt;",
+    '<cite doc_id="..." quote="...">...</cite> <cite>doc_01</cite> <ref id=1>it</ref> [cite: 1, 2]',
+    'It stops. <cite doc_id="doc_01" quote="The pump stops."\n\nAnd so on 【1†L1-L3】',
     '<cite doc_id=\\"doc_01\\" quote=\\"The pump stops.\\">x</cite>',
 ]
 
@@ -101,6 +105,15 @@ PIECES = [
     '\\"',
     "水",
     ">",
+    "(",
+    ")",
+    "Source ",
+    "资料",
+    "&lt;",
+    "&gt;",
+    "citation",
+    "...",
+    "†",
 ]
 
 
@@ -146,7 +159,9 @@ def test_text_is_shown_at_once_and_a_citation_when_its_tag_closes() -> None:
     assert reader.finish() == []
 
 
-@pytest.mark.parametrize("text", ["a < b", "<b>bold", "<p", "[x", "[2024", "【资料", "<citation"])
+@pytest.mark.parametrize(
+    "text", ["a < b", "<b>bold", "<p", "[x", "[2024", "【材料", "<cited", "(see doc", "A & B"]
+)
 def test_what_begins_no_marker_is_shown_without_delay(text: str) -> None:
     reader = AnswerWriter(PASSAGES)
     assert "".join(str(part) for character in text for part in reader.feed(character)) == text

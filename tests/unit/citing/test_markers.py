@@ -96,6 +96,72 @@ def test_a_tag_is_read_however_it_is_written(name: str) -> None:
     assert plain(text) == "x"
 
 
+UNUSUAL = {
+    "without its end": (
+        'It <cite doc_id="doc_01" quote="red"</cite>.',
+        "It .",
+        ("doc_01", "red", "It"),
+    ),
+    "without its end, before the claim": (
+        '<cite doc_id="doc_01" quote="red" It is red</cite>.',
+        " It is red.",
+        ("doc_01", "red", "It is red"),
+    ),
+    "never ended": (
+        'It is red. <cite doc_id="doc_01" quote="red"\n\nAnd more.',
+        "It is red. \n\nAnd more.",
+        ("doc_01", "red", "It is red."),
+    ),
+    "citation": ('<citation doc_id="doc_01" quote="red">x</citation>', "x", ("doc_01", "red", "x")),
+    "escaped": (
+        "&lt;cite doc_id=&quot;doc_01&quot; quote=&quot;a &amp;gt; b&quot;&gt;x&lt;/cite&gt;",
+        "x",
+        ("doc_01", "a > b", "x"),
+    ),
+    "escaped brackets": (
+        '&lt;cite doc_id="doc_01" quote="red"&gt;x&lt;/cite&gt;',
+        "x",
+        ("doc_01", "red", "x"),
+    ),
+    "without words": ('It <cite doc_id="doc_01" quote="red"/>.', "It .", ("doc_01", "red", "It")),
+    "other names": ('<cite source="doc_01" text="red">x</cite>', "x", ("doc_01", "red", "x")),
+    "an id alone": ("<cite doc_01>x</cite>", "x", ("doc_01", "", "x")),
+    "an id for a claim": (
+        "It stops <cite>doc_01</cite>.",
+        "It stops .",
+        ("doc_01", "", "It stops"),
+    ),
+    "a number for a claim": (
+        'It stops <cite quote="red">[1]</cite>.',
+        "It stops .",
+        ("1", "red", "It stops"),
+    ),
+    "a form": (
+        'It stops <cite doc_id="..." quote="...">...</cite>.',
+        "It stops .",
+        ("", "", "It stops"),
+    ),
+    "round": ("It stops (doc_01).", "It stops .", ("doc_01", "", "It stops")),
+    "source": ("It stops [Source 1].", "It stops .", ("1", "", "It stops")),
+    "source with a colon": ("It stops (Source: doc_01).", "It stops .", ("doc_01", "", "It stops")),
+    "cite with a colon": ("It stops [cite: 1].", "It stops .", ("1", "", "It stops")),
+    "chinese source": ("停机[来源1]。", "停机。", ("1", "", "停机")),
+    "chinese round": ("停机（资料 1）。", "停机。", ("1", "", "停机")),
+    "with a note": ("It stops 【1†source】.", "It stops .", ("1", "", "It stops")),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_odd_markers_are_read_and_never_shown(name: str) -> None:
+    text, shown, marker = UNUSUAL[name]
+    assert plain(text) == shown
+    assert markers(text) == [Marker(*marker)]
+
+
+def test_a_form_without_anything_to_prove_is_left_out() -> None:
+    assert read_markers('<cite doc_id="..." quote="...">...</cite>') == []
+
+
 def test_a_tag_without_quote_has_its_claim() -> None:
     assert markers('<cite doc_id="doc_02">the claim</cite>') == [Marker("doc_02", "", "the claim")]
     assert markers("<cite>the claim</cite>") == [Marker("", "", "the claim")]
@@ -130,6 +196,11 @@ def test_what_is_no_tag_stays() -> None:
         "[2024]",
         "[1](http://x)",
         "【资料】",
+        "(1) first, (2) second",
+        "[0, 5) and (1, 2)",
+        "（见资料1的附件）",
+        "a (see document 3 of them)",
+        "AT&T &lt;b&gt; &amp; <reference",
         "[]",
     ):
         assert read_markers(text) == [text]
@@ -183,13 +254,27 @@ def test_no_answer_raises(pieces: list[str]) -> None:
     assert all(isinstance(part, str | Marker) for part in parts)
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="<[【［\0"), max_size=200))
+@given(st.text(st.characters(codec="utf-8", exclude_characters="<[【［(（&\0"), max_size=200))
 def test_text_without_markers_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
 
 
 @pytest.mark.parametrize(
-    "piece", ["<cite ", '<cite a="', "[1]", "<cite>", '<cite a="b=">', "a=\"'"]
+    "piece",
+    [
+        "<cite ",
+        '<cite a="',
+        "[1]",
+        "<cite>",
+        '<cite a="b=">',
+        "a=\"'",
+        "(source ",
+        "[1, ",
+        "&lt;cite ",
+        "<cite>...",
+        '<cite doc_id="a"',
+        "<cite>  doc_",
+    ],
 )
 def test_hostile_repetition_is_read_in_time(piece: str) -> None:
     text = piece * (60_000 // len(piece))
