@@ -1,14 +1,14 @@
 """Steps Think and Answer: the next tool calls, or an answer that is grounded.
 
 A turn's calls are native, or written as JSON; the first words of an answer are passed on at once,
-save those that may become JSON.
+save those that may become a call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,10 +23,10 @@ from agents.chat.pipelines.generate_answer import (
     serialize_sources,
 )
 from agents.core.model_options import model_options
-from agents.core.parse_output import find_json_objects
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import language_of, prompt_file
 from agents.core.react import CALLINGS
+from agents.core.tool_calls import begins_call, parse_tool_calls, tag_start
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
@@ -120,9 +120,9 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
     )
     request = agent_request(messages, state.get("rewritten_query") or query, passages, run)
-    # A model that only wants to call more has nothing to say.
-    await answer_stream.write(request, may_be_empty=True)
-    has_answer = bool(answer_stream.writer.raw.strip())
+    # A model that only wants to call more has nothing to say, in whatever form it says so.
+    turn = await _heard(request, "text", answer_stream, run, may_be_empty=True)
+    has_answer = turn.calls is None and bool(turn.text.strip())
     is_kept = has_answer and is_grounded(answer_stream, state, run)
     end = await answer_stream.conclude(request, query, is_grounded=is_kept)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
@@ -155,32 +155,6 @@ def _asked_again(messages: Sequence[Message], text: str) -> list[Message]:
     return [*messages, Message("user", text)]
 
 
-MAX_CALLS = 16
-# What JSON begins with, bare or in a fence.
-OPENINGS = ("{", "`")
-
-
-def parse_tool_calls(
-    text: str, names: Collection[str], *, is_lenient: bool
-) -> tuple[ToolUse, ...] | None:
-    """Return the calls of an answer that is nothing else; none of them: the answer may follow.
-
-    None means that it is no call. ``is_lenient`` takes one that stands at the end of other text,
-    for models that were asked to write calls; for others that would be a document quoted.
-    """
-    bare = text.strip()
-    if not bare.startswith(OPENINGS) and not (is_lenient and bare.endswith(("}", "`"))):
-        return None
-    for found in find_json_objects(bare):
-        if found.keys() == {"calls"} and isinstance(found["calls"], list):
-            calls = [_call(one, number) for number, one in enumerate(found["calls"], 1)]
-            if all(calls):
-                return tuple(call for call in calls[:MAX_CALLS] if call)
-        if found.get("tool") in names and (call := _call(found, 1)):
-            return (call,)
-    return None
-
-
 def calls_schema(kind: str, names: Sequence[str], **values: str) -> dict[str, Any]:
     """Return the JSON schema of an answer that calls some of ``names``, with further values."""
     types = {name: {"type": given} for name, given in values.items()}
@@ -202,18 +176,6 @@ def tools_prompt(specs: Sequence[ToolSpec]) -> str:
         f"- {spec.name}: {spec.description} {json.dumps(spec.parameters, ensure_ascii=False)}"
         for spec in specs
     )
-
-
-def _call(found: Any, number: int) -> ToolUse | None:
-    # An unknown name is a call all the same: the model is told which ones there are.
-    if not isinstance(found, Mapping) or not found.keys() <= {"tool", "arguments"}:
-        return None
-    name, arguments = found.get("tool"), found.get("arguments", {})
-    if not isinstance(name, str) or not name:
-        return None
-    if not isinstance(arguments, dict):
-        return ToolUse(f"call_{number}", name, fault="The arguments are no JSON object.")
-    return ToolUse(f"call_{number}", name, arguments)
 
 
 # What a server answers with that does not take tools, or a form.
@@ -273,7 +235,12 @@ def _offering(request: ChatRequest, way: str, run: PipelineRun) -> ChatRequest:
 
 
 async def _heard(
-    request: ChatRequest, way: str, answer_stream: AnswerStream, run: PipelineRun
+    request: ChatRequest,
+    way: str,
+    answer_stream: AnswerStream,
+    run: PipelineRun,
+    *,
+    may_be_empty: bool = False,
 ) -> ModelTurn:
     held, n_tokens = "", list[int]()
     calls: tuple[ToolUse, ...] = ()
@@ -283,10 +250,11 @@ async def _heard(
             held += piece.text
             calls += piece.tool_calls
             n_tokens += [n for n in (piece.input_tokens, piece.output_tokens) if n is not None]
-            is_open = is_open or (bool(held.strip()) and not held.lstrip().startswith(OPENINGS))
+            is_open = is_open or not begins_call(held)
             if is_open:
-                await answer_stream.feed(held)
-                held = ""
+                shown = tag_start(held)
+                await answer_stream.feed(held[:shown])
+                held = held[shown:]
             if piece.notice:
                 await run.emit("notice", {"step": "think", "text": piece.notice})
     text = answer_stream.writer.raw + held
@@ -300,7 +268,7 @@ async def _heard(
         await answer_stream.retract()
         return ModelTurn(text, written, False, tokens)
     await answer_stream.feed(held)
-    await answer_stream.finish()
+    await answer_stream.finish(may_be_empty=may_be_empty)
     return ModelTurn(text, None, False, tokens)
 
 

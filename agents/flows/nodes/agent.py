@@ -12,10 +12,11 @@ from django.utils.translation import gettext_noop
 
 from agents.core.model_options import ModelConfig, model_options
 from agents.core.nodes import NodeRun, register_node
-from agents.core.parse_output import ModelOutput, find_json_objects, parse_output, schema_error
+from agents.core.parse_output import ModelOutput, parse_output, schema_error
 from agents.core.prompts import fill_prompt, placeholders, prompt_file
 from agents.core.source_configs import SourceToolConfig
 from agents.core.state import FIELDS
+from agents.core.tool_calls import parse_tool_calls
 from agents.flows.definition.node_configs import AgentNodeConfig
 from agents.flows.definition.source_results import format_results, shape_results
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
@@ -27,10 +28,11 @@ from rag.core.errors import (
     NotFoundError,
     ProviderError,
     RAGError,
+    UnknownNameError,
 )
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
-from rag.core.types import Message
+from rag.core.types import Message, ToolUse
 
 MAX_RESULT_CHARACTERS = 20_000
 _QUESTION: Mapping[str, Any] = {
@@ -62,17 +64,19 @@ class Toolbox:
             lines.append(f"- {spec.name}: {spec.description} {schema}")
         return prompt_file("use_tools") + "\n".join(lines)
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+    async def call(self, asked: ToolUse) -> str:
         """Return a tool's answer as a text for the model; what failed is an answer too.
 
         Raises ConfigurationError, and ProviderError of a source with ``on_error: fail``.
         """
-        source = self._sources.get(name)
+        name, source = asked.name, self._sources.get(asked.name)
         try:
+            if name not in self.names or asked.fault:
+                raise UnknownNameError("tool", asked.fault or name, self.names)
             if source:
-                result = await self._ask(source, arguments)
+                result = await self._ask(source, asked.arguments)
             else:
-                result = await self._run.call_tool(name, arguments)
+                result = await self._run.call_tool(name, asked.arguments)
         except ConfigurationError:
             raise
         except RAGError as error:
@@ -134,11 +138,11 @@ async def run_tool_loop(
         request = _without_form(request)
     for _ in range(MAX_CALLS + 1):
         asked = await ask_model_once(name, request, run)
-        call = _tool_call(asked.text, tools.names)
-        if call is None:
+        calls = parse_tool_calls(asked.text, tools.names, is_lenient=True) if tools.names else None
+        if not calls:
             return asked
-        result = await tools.call(*call)
-        turns = [Message("assistant", asked.text), Message("user", result)]
+        results = [await tools.call(call) for call in calls]
+        turns = [Message("assistant", asked.text), Message("user", "\n".join(results))]
         request = replace(asked.request, messages=[*asked.request.messages, *turns])
     raise LimitError(
         "The node “{name}” called tools {n} times without an answer.",
@@ -165,16 +169,6 @@ def _without_form(request: ChatRequest) -> ChatRequest:
     return replace(
         request, options={key: one for key, one in request.options.items() if key not in _FORM}
     )
-
-
-def _tool_call(text: str, tools: Sequence[str]) -> tuple[str, Mapping[str, Any]] | None:
-    if not tools:
-        return None
-    for found in find_json_objects(text):
-        arguments = found.get("arguments", {})
-        if found.keys() <= {"tool", "arguments"} and found.get("tool") in tools:
-            return found["tool"], arguments if isinstance(arguments, dict) else {}
-    return None
 
 
 # A prompt that shows or names JSON wants it.

@@ -122,6 +122,41 @@ def test_a_call_amid_words_counts_only_where_calls_are_written(react: AgentWorld
     assert "I will search." in react.ask(ASKED).text
 
 
+SEARCH = '{"name": "vector_retrieve", "arguments": {"query": "filter", "top_k": 1}}'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        f"<tool_call>\n{SEARCH}\n</tool_call>",
+        f"I look it up.\n<tool_call>\n{SEARCH}\n</tool_call>",
+        f"[TOOL_CALLS][{SEARCH}]",
+    ],
+)
+def test_a_call_that_a_server_left_in_the_answer_is_made_and_never_shown(
+    react: AgentWorld, written: str
+) -> None:
+    react.use(Calling(written, YEARLY))
+    told = react.ask(ASKED)
+    assert told.text == "Once a year.[1]" and len(told.of("tool_call")) == 1
+    assert all("tool_call" not in one["text"].lower() for one in told.of("delta"))
+
+
+def test_a_call_that_cannot_be_read_is_answered_with_the_known_tools(react: AgentWorld) -> None:
+    chat = react.use(Calling("<tool_call>vector_retrieve(filter)</tool_call>", CITED))
+    assert react.ask(ASKED).text == "Every 30 days.[1]"
+    assert "vector_retrieve" in chat.requests[1].messages[-1].content
+
+
+def test_a_call_after_the_last_one_that_is_allowed_is_no_answer(react: AgentWorld) -> None:
+    react.set(max_tool_calls=1)
+    react.use(Calling(f"<tool_call>{SEARCH}</tool_call>"))
+    told = react.ask(ASKED)
+    assert "tool_call" not in told.text and "vector_retrieve" not in told.text
+    assert all("tool_call" not in one["text"] for one in told.of("delta"))
+    assert told.row.outcome == "unknown"
+
+
 def test_a_source_is_a_tool_with_options_that_the_model_cannot_change(
     react: AgentWorld, tmp_path: Path, settings: Any
 ) -> None:

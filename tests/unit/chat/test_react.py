@@ -16,18 +16,14 @@ from agents.chat.agents.tools import tool_result
 from agents.chat.pipelines.canned_texts import limit_text
 from agents.chat.pipelines.generate_answer import number_documents, serialize_sources
 from agents.chat.pipelines.react import _text, react_pipeline
-from agents.chat.pipelines.react_think import (
-    MAX_CALLS,
-    calls_schema,
-    parse_tool_calls,
-    tools_prompt,
-)
+from agents.chat.pipelines.react_think import calls_schema, tools_prompt
 from agents.chat.pipelines.supervisor import supervisor_pipeline
 from agents.core.agent_config import AgentConfig
 from agents.core.draw_pipeline import pipeline_mermaid
 from agents.core.extend_pipeline import extend_pipeline, remove_extension, with_extensions
 from agents.core.pipeline import Pipeline, PipelineState, Step
 from agents.core.react import ToolResult, call_key
+from agents.core.tool_calls import MAX_CALLS, begins_call, parse_tool_calls, tag_start
 from rag.core.errors import ProviderError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.tools import ToolSpec
@@ -58,8 +54,12 @@ JSON = st.recursive(
             '{"calls": [{"tool": "search", "arguments": "x"}]}',
             (ToolUse("call_1", "search", fault="The arguments are no JSON object."),),
         ),
-        ('{"tool": "nobody", "arguments": {}}', None),
-        ('{"calls": [{"tool": "search", "why": 1}]}', None),
+        ('{"tool": "nobody", "arguments": {}}', (ToolUse("call_1", "nobody"),)),
+        ('{"calls": [{"tool": "search", "why": 1}]}', (ToolUse("call_1", "search"),)),
+        ('{"response_content": "It stops.", "name": "search"}', None),
+        ('{"name": "Li", "age": 7}', None),
+        ('[{"name": "Li"}, 7]', None),
+        ("[1] and [2]", None),
         ('{"calls": [{"tool": 7}]}', None),
         ('{"calls": 7}', None),
         ('{"answer": 42}', None),
@@ -72,6 +72,79 @@ JSON = st.recursive(
 )
 def test_calls_are_read_where_an_answer_is_nothing_else(text: str, expected: Any) -> None:
     assert parse_tool_calls(text, NAMES, is_lenient=False) == expected
+
+
+CALL = '{"name": "search", "arguments": {"query": "pump"}}'
+QUERY = '{"query": "pump"}'
+DIALECTS = [
+    f"<tool_call>\n{CALL}\n</tool_call>",
+    f"I look it up.\n\n<tool_call>\n{CALL}\n</tool_call>",
+    f"<tool_call>{CALL}",
+    f"<|tool_call|>{CALL}<|im_end|>",
+    f"<tool_call>{CALL}</tool_call>\n<tool_response>made up</tool_response>",
+    "<tool_call><function=search><parameter=query>\npump\n</parameter></function></tool_call>",
+    '{"name": "search", "parameters": {"query": "pump"}}',
+    '<|python_tag|>{"name": "search", "parameters": {"query": "pump"}}<|eom_id|>',
+    f"<function=search>{QUERY}</function>",
+    f"[TOOL_CALLS][{CALL}]",
+    f"[TOOL_CALLS] [{CALL}]</s>",
+    f"[TOOL_CALLS]search{QUERY}",
+    f"[TOOL_CALLS]search[ARGS]{QUERY}",
+    f"[{CALL}]",
+    f"```json\n[{CALL}]\n```",
+    json.dumps(
+        {
+            "tool_calls": [
+                {"id": "x", "type": "function", "function": {"name": "search", "arguments": QUERY}}
+            ]
+        }
+    ),
+    json.dumps(
+        {"type": "function", "function": {"name": "search", "arguments": {"query": "pump"}}}
+    ),
+    json.dumps({"function_call": {"name": "search", "arguments": QUERY}}),
+    '{"thought": "I need it", "tool": "search", "arguments": {"query": "pump"}}',
+    '{"tool": "Search", "args": {"query": "pump"}}',
+    '{"name": "functions.search", "arguments": {"query": "pump"}}',
+]
+
+
+@pytest.mark.parametrize("is_lenient", [False, True])
+@pytest.mark.parametrize("text", DIALECTS)
+def test_calls_in_the_dialects_of_models_are_read(text: str, is_lenient: bool) -> None:
+    assert parse_tool_calls(text, NAMES, is_lenient=is_lenient) == (USE,)
+    assert begins_call(text) or tag_start(text) < len(text)
+
+
+def test_several_calls_of_a_dialect_are_all_read() -> None:
+    other = '{"name": "adder", "arguments": {"a": 1}}'
+    both = (USE, ToolUse("call_2", "adder", {"a": 1}))
+    for text in (
+        f"<tool_call>{CALL}</tool_call>\n<tool_call>{other}</tool_call>",
+        f"[TOOL_CALLS][{CALL}, {other}]",
+        f"{CALL}\n{other}",
+    ):
+        assert parse_tool_calls(text, NAMES, is_lenient=False) == both
+
+
+@pytest.mark.parametrize(
+    "text", ["<tool_call>{broken", "<tool_call>search pump</tool_call>", "[TOOL_CALLS]"]
+)
+def test_a_tagged_call_that_cannot_be_read_is_told_which_tools_there_are(text: str) -> None:
+    (call,) = parse_tool_calls(text, NAMES, is_lenient=False) or ()
+    assert "adder, search" in call.fault
+
+
+def test_a_document_that_tells_of_calls_is_none() -> None:
+    text = f"Hermes writes <tool_call>{CALL}</tool_call> and waits for the result."
+    assert parse_tool_calls(text, NAMES, is_lenient=False) is None
+
+
+def test_a_tag_is_held_back_from_where_it_may_begin() -> None:
+    assert [
+        tag_start(text) for text in ("a <tool", "a <tool_call>{", "a < b", "a [TOOL", "a [1]", "")
+    ] == [2, 2, 5, 2, 5, 0]
+    assert not begins_call("<cite doc") and not begins_call("[1] says") and begins_call("<tool_c")
 
 
 def test_models_that_write_calls_may_think_aloud_before_them() -> None:

@@ -188,9 +188,25 @@ def test_a_tool_that_fails_is_told_to_the_model() -> None:
     assert run.texts[1][-1] == ("user", 'pressure: {"error": "900 days are too many."}')
 
 
-def test_a_tool_that_the_node_does_not_have_is_no_call() -> None:
-    run = NotedRun('{"tool": "delete_all", "arguments": {}}', tools={"pressure": lambda _: {}})
-    assert ask(run, tools=["pressure"])["edges_var"]["tool"] == "delete_all"
+def test_a_tool_that_the_node_does_not_have_is_answered_with_those_it_has() -> None:
+    run = NotedRun(
+        '{"tool": "delete_all", "arguments": {}}',
+        '{"intent": "none"}',
+        tools={"pressure": lambda _: {}, "delete_all": lambda _: {"is_deleted": True}},
+    )
+    assert ask(run, tools=["pressure"])["edges_var"]["intent"] == "none"
+    told = run.texts[1][-1][1]
+    assert "pressure" in told and "is_deleted" not in told
+
+
+def test_calls_in_a_model_s_own_dialect_are_made() -> None:
+    run = NotedRun(
+        '<tool_call>{"name": "pressure", "arguments": {"days": 2}}</tool_call>',
+        '{"intent": "qa"}',
+        tools={"pressure": lambda arguments: {"bar": arguments["days"]}},
+    )
+    assert ask(run, tools=["pressure"])["edges_var"]["intent"] == "qa"
+    assert run.texts[1][-1] == ("user", 'pressure: {"bar": 2}')
 
 
 def test_calls_without_end_are_ended() -> None:
