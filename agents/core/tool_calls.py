@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from agents.core.parse_output import find_json_objects
+from rag.core.tools import ToolSpec
 from rag.core.types import ToolUse
 
 MAX_CALLS = 16
@@ -35,6 +36,20 @@ _FENCE = re.compile(r"\A```[\w-]*[ \t]*\n(?P<inside>.*?)\n?[ \t]*```\Z", re.S)
 _NAMES = ("tool", "name", "function", "tool_name", "function_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "kwargs")
 _LISTS = ("calls", "tool_calls")
+
+
+def example_call(spec: ToolSpec) -> str:
+    """Return a call of a tool as JSON, for a prompt: its required arguments with a value each."""
+    shapes, wanted = spec.parameters.get("properties") or {}, spec.parameters.get("required") or ()
+    given = {name: _example(shapes.get(name) or {}) for name in wanted}
+    return json.dumps({"tool": spec.name, "arguments": given}, ensure_ascii=False)
+
+
+def _example(shape: Mapping[str, Any]) -> Any:
+    if allowed := shape.get("enum"):
+        return allowed[0]
+    values = {"integer": 3, "number": 0.5, "boolean": True, "array": [], "object": {}}
+    return values.get(str(shape.get("type")), "days of leave a year")
 
 
 def begins_call(text: str) -> bool:

@@ -61,7 +61,8 @@ class ChatRequest:
     """What a chat model is asked. ``passages`` are the numbered texts that the prompt cites,
     for models that answer from them without a language model; of a document that is asked for
     as a whole ``headings`` are the titles of the sections that they begin in. ``tools`` may be
-    called instead of an answer, where the model ``has_tools``."""
+    called instead of an answer, where the model ``has_tools``. ``schema`` is the JSON schema of
+    the answer: sent to services that take one, so that a reader must not rely on it."""
 
     messages: Sequence[Message]
     question: str = ""
@@ -72,6 +73,7 @@ class ChatRequest:
     timeout_s: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[ToolSpec] = ()
+    schema: Mapping[str, Any] | None = None
 
 
 class ChatModel(Protocol):

@@ -91,7 +91,7 @@ class MeteredModel:
         *,
         max_tokens: int = 1024,
         timeout_s: float = 60.0,
-        options: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> str:
         """Return what the model says to two texts, as steadily as it can; else as ``ask``."""
         messages = [Message("system", system), Message("user", user)]
@@ -100,7 +100,7 @@ class MeteredModel:
             temperature=0.0,
             max_tokens=max_tokens,
             timeout_s=timeout_s,
-            options=options or {},
+            schema=schema,
         )
         return (await self.ask(request)).text
 

@@ -18,7 +18,6 @@ from agents.chat.answers.create import MAX_TITLE
 from agents.chat.history.history import BranchTurn, branch_turns
 from agents.chat.memory.agent_memory import RAGAgentMemory, SummaryBudget, roll_summary
 from agents.chat.memory.facts import HAN, SCHEMA
-from agents.core.model_options import model_options
 from agents.core.prompts import prompt_file
 from rag.core.errors import RAGError
 from rag.core.hits import hit_chunk_ids
@@ -137,12 +136,11 @@ async def store_memories(*, message: models.Message, run: AnswerContext) -> None
     shown = [one for one in row.sources if one.get("doc_id")]
     chunk_ids = [pk for one in shown for pk in hit_chunk_ids(one)]
     is_kept = row.outcome == "answered" and shown and all(one.get("chunk_id") for one in shown)
-    options = model_options(run.model_id, None, SCHEMA)
     memory = RAGAgentMemory(
         run.scope,
         row.session.agent.project if row.session.agent else "",
         message=row,
-        ask=partial(run.complete, options=options) if run.can_write else None,
+        ask=partial(run.complete, schema=SCHEMA) if run.can_write else None,
     )
     await memory.store_interaction(
         row.parent.content, row.content if is_kept else "", chunk_ids=chunk_ids

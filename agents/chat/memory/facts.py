@@ -131,6 +131,7 @@ def _sentences(text: str) -> list[str]:
 
 
 MAX_SAID = 4000
+_WRITTEN = re.compile(r"\s*\d{1,4}\s*", re.ASCII)
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _FACT_FORM = {
     "type": "object",
@@ -185,7 +186,9 @@ def _fact(one: Any, n_known: int) -> Fact | None:
 def _numbers(values: Any, limit: int) -> tuple[int, ...]:
     if not isinstance(values, list):
         return ()
-    return tuple(n for n in values if type(n) is int and 1 <= n <= limit)
+    # Some models write numbers as texts.
+    read = [int(n) if isinstance(n, str) and _WRITTEN.fullmatch(n) else n for n in values]
+    return tuple(n for n in read if type(n) is int and 1 <= n <= limit)
 
 
 MAX_QUESTION, MAX_ANSWER = 1000, 1500

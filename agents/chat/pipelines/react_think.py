@@ -24,9 +24,9 @@ from agents.chat.pipelines.generate_answer import (
 )
 from agents.core.model_options import model_options
 from agents.core.pipeline import PipelineRun, PipelineState
-from agents.core.prompts import language_of, prompt_file
+from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.react import CALLINGS
-from agents.core.tool_calls import begins_call, parse_tool_calls, tag_start
+from agents.core.tool_calls import begins_call, example_call, parse_tool_calls, tag_start
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
@@ -228,7 +228,8 @@ def _offering(request: ChatRequest, way: str, run: PipelineRun) -> ChatRequest:
     if way == "native":
         return replace(request, tools=tuple(specs))
     first, *rest = request.messages
-    told = f"{first.content}{prompt_file('react_tools')}{tools_prompt(specs)}"
+    rules = fill_prompt(prompt_file("react_tools"), {"example": example_call(specs[0])})
+    told = f"{first.content}{rules}{tools_prompt(specs)}"
     schema = calls_schema("tool", [spec.name for spec in specs], arguments="object")
     form = model_options(run.model_id, None, schema) if way == "form" else {}
     return replace(request, messages=[Message("system", told), *rest], options=form)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from agents.core.agent import Member
 from agents.core.model_options import model_options
 from agents.core.parse_output import find_json_objects
 from agents.core.pipeline import END, Branch, Pipeline, PipelineRun, PipelineState, Step
-from agents.core.prompts import language_of, prompt_file
+from agents.core.prompts import fill_prompt, language_of, prompt_file
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, Message
@@ -153,7 +154,8 @@ def _messages(state: PipelineState, free: Sequence[Member]) -> list[Message]:
     parts.append(
         f"<question>{escape_data(state.get('rewritten_query') or state['query'])}</question>"
     )
-    system = prompt_file(f"supervisor_{language_of(state['query'])}")
+    rules = prompt_file(f"supervisor_{language_of(state['query'])}")
+    system = fill_prompt(rules, {"agent": json.dumps(free[0].name, ensure_ascii=False)})
     return [Message("system", system), Message("user", "\n".join(parts))]
 
 

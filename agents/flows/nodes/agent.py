@@ -16,7 +16,7 @@ from agents.core.parse_output import ModelOutput, parse_output, schema_error
 from agents.core.prompts import fill_prompt, placeholders, prompt_file
 from agents.core.source_configs import SourceToolConfig
 from agents.core.state import FIELDS
-from agents.core.tool_calls import parse_tool_calls
+from agents.core.tool_calls import example_call, parse_tool_calls
 from agents.flows.definition.node_configs import AgentNodeConfig
 from agents.flows.definition.source_results import format_results, shape_results
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
@@ -62,7 +62,8 @@ class Toolbox:
             spec = self._spec(name)
             schema = json.dumps(spec.parameters, ensure_ascii=False)
             lines.append(f"- {spec.name}: {spec.description} {schema}")
-        return prompt_file("use_tools") + "\n".join(lines)
+        rules = {"example": example_call(self._spec(self.names[0]))}
+        return fill_prompt(prompt_file("use_tools"), rules) + "\n".join(lines)
 
     async def call(self, asked: ToolUse) -> str:
         """Return a tool's answer as a text for the model; what failed is an answer too.

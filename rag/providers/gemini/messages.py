@@ -110,6 +110,11 @@ def generation_config(
     from pydantic import ValidationError
 
     options = {**defaults, **request.options}
+    if request.schema is not None:
+        options |= {
+            "response_mime_type": "application/json",
+            "response_json_schema": dict(request.schema),
+        }
     for name in RESERVED & options.keys():
         raise InvalidInputError(
             "“{name}” cannot be set as an option of a model.",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply, ToolUse
 from rag.providers.openai_compatible.client import DEFAULT_URL, OpenAIEndpoint, openai_failure
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 # What OpenAI's reasoning models refuse, and the name they want instead (None: leave it out).
 DIALECT = {"max_tokens": "max_completion_tokens", "temperature": None}
 
+# What a server answers with that knows no schema of an answer.
+_REFUSED = (400, 404, 422, 501)
+
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +53,8 @@ class OpenAICompatibleChatModel:
 
     ``timeout_s`` of a request bounds ``generate`` as a whole, tries included, and in ``stream``
     the wait for the first and each next piece. The options of a request go to the server as they
-    are; thinking never gets into the text.
+    are; thinking never gets into the text. A server that refuses the schema of an answer is asked
+    without it, now and, where it answers then, from now on.
     """
 
     has_tools = True
@@ -64,6 +70,7 @@ class OpenAICompatibleChatModel:
         self.id = f"openai_compatible:{model}"
         self._model = model
         self._options = options or ChatOptions()
+        self._takes_schema = True
         self._endpoint = OpenAIEndpoint.checked(base_url, api_key)
         self._service = self._endpoint.service(model)
         # OpenAI itself takes the new name for all models; others know only the old one.
@@ -74,10 +81,13 @@ class OpenAICompatibleChatModel:
 
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return the whole answer; raise ProviderError or ProviderTimeoutError."""
-        answer = call_with_retry(
-            self._options.retry.within(request.timeout_s),
-            lambda left_s: self._complete(request, left_s),
-        )
+        request, began = self._known_form(request), time.monotonic()
+        try:
+            answer = self._answer(request)
+        except ProviderError as error:
+            plain = _without_schema(request, error, began)
+            answer = self._answer(plain)
+            self._takes_schema = False
         try:
             body = json.loads(answer)
             piece = read_delta(body)
@@ -92,15 +102,24 @@ class OpenAICompatibleChatModel:
             check_answer(self._service, text, piece.finish_reason, refusal=piece.refusal)
         return self._reply(text, piece, calls)
 
+    def _answer(self, request: ChatRequest) -> str:
+        return call_with_retry(
+            self._options.retry.within(request.timeout_s),
+            lambda left_s: self._complete(request, left_s),
+        )
+
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield pieces as they come; the last one carries finish_reason and token counts.
 
         Closing or cancelling the iteration closes the connection, so that the server stops.
         """
-        stream = await await_with_retry(
-            self._options.retry.within(request.timeout_s),
-            lambda left_s: self._open(request, left_s),
-        )
+        request, began = self._known_form(request), time.monotonic()
+        try:
+            stream = await self._opened(request)
+        except ProviderError as error:
+            request = _without_schema(request, error, began)
+            stream = await self._opened(request)
+            self._takes_schema = False
         try:
             thoughts = ReasoningFilter(is_thinking=self._options.is_thinking_first)
             heard, asked = ChatDelta(), ToolCallCollector()
@@ -120,6 +139,15 @@ class OpenAICompatibleChatModel:
             yield self._reply(rest, heard, calls)
         finally:
             await stream.close()
+
+    async def _opened(self, request: ChatRequest) -> AsyncStream[Any]:
+        return await await_with_retry(
+            self._options.retry.within(request.timeout_s),
+            lambda left_s: self._open(request, left_s),
+        )
+
+    def _known_form(self, request: ChatRequest) -> ChatRequest:
+        return request if self._takes_schema else replace(request, schema=None)
 
     def _arguments(self, request: ChatRequest, timeout_s: float) -> dict[str, Any]:
         # All in extra_body: what one server knows, the SDK's own parameters do not.
@@ -208,6 +236,14 @@ class OpenAICompatibleChatModel:
             output_tokens=piece.output_tokens,
             tool_calls=calls,
         )
+
+
+def _without_schema(request: ChatRequest, error: ProviderError, began: float) -> ChatRequest:
+    """Return the request without its schema in the time that is left; raise what is no refusal."""
+    if request.schema is None or error.params.get("status") not in _REFUSED:
+        raise error
+    left_s = max(0.01, request.timeout_s - (time.monotonic() - began))
+    return replace(request, schema=None, timeout_s=left_s)
 
 
 def _joined(heard: ChatDelta, piece: ChatDelta) -> ChatDelta:

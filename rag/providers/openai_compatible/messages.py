@@ -122,6 +122,11 @@ def request_body(
     """
     body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.max_tokens}
     body |= wire_tools(request.tools)
+    if request.schema is not None:
+        # Strict where the schema is one that OpenAI takes so.
+        is_strict = request.schema.get("additionalProperties") is False
+        shape = {"name": "answer", "strict": is_strict, "schema": dict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": shape}
     for options in (defaults, request.options):
         flat = {name: value for name, value in options.items() if name != "extra_body"}
         flat |= options.get("extra_body") or {}

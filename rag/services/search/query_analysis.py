@@ -16,8 +16,8 @@ from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.analysis import CONTENT_TYPES, QueryAnalysis
 from rag.core.deadline import Deadline
-from rag.core.errors import ProviderError, ProviderTimeoutError
-from rag.core.ports import ChatModel, ChatRequest
+from rag.core.errors import ProviderTimeoutError
+from rag.core.ports import ChatRequest
 from rag.core.request_context import use_account
 from rag.core.types import Message
 from rag.services.threads import release_db, start_detached
@@ -32,8 +32,6 @@ PAUSE_S = 30.0
 
 log = logging.getLogger(__name__)
 _paused_until: dict[str, float] = {}
-# Models whose service knows no schema for its answers, found out by its refusal.
-_without_schema: set[str] = set()
 
 
 class QueryAnalyzer:
@@ -78,29 +76,15 @@ class QueryAnalyzer:
         chat = wiring.chat_model(self._model)
         messages = [Message(role, text) for role, text in analysis_prompt(query, types)]
 
-        def ask(options: Mapping[str, Any]) -> str:
-            left_s = max(0.01, self._deadline_s - (time.monotonic() - started))
-            request = ChatRequest(
-                messages,
-                question=query,
-                temperature=0.0,
-                max_tokens=512,
-                timeout_s=left_s,
-                options=options,
-            )
-            return chat.generate(request).text
-
-        options = {} if self._model in _without_schema else _schema_options(chat)
-        try:
-            return ask(options)
-        except ProviderTimeoutError:
-            raise
-        except ProviderError:
-            if not options:
-                raise
-        answer = ask({})
-        _without_schema.add(self._model)
-        return answer
+        request = ChatRequest(
+            messages,
+            question=query,
+            temperature=0.0,
+            max_tokens=512,
+            timeout_s=max(0.01, self._deadline_s - (time.monotonic() - started)),
+            schema=SCHEMA,
+        )
+        return chat.generate(request).text
 
 
 def merged_vocabulary(*, stores: Sequence[models.Store]) -> dict[str, Any]:
@@ -112,17 +96,6 @@ def merged_vocabulary(*, stores: Sequence[models.Store]) -> dict[str, Any]:
             if isinstance(names, list) and not kind.startswith(CONTENT_TYPES):
                 merged.setdefault(kind, []).extend(n for n in names if isinstance(n, str))
     return {kind: list(dict.fromkeys(names)) for kind, names in merged.items()}
-
-
-def _schema_options(chat: ChatModel) -> dict[str, Any]:
-    """Return how the model's provider is told the shape of the answer."""
-    provider = chat.id.partition(":")[0]
-    if provider == "gemini":
-        return {"response_mime_type": "application/json", "response_json_schema": SCHEMA}
-    if provider == "openai_compatible":
-        schema = {"name": "query_analysis", "strict": True, "schema": SCHEMA}
-        return {"response_format": {"type": "json_schema", "json_schema": schema}}
-    return {}
 
 
 DEFAULT_CONTENT_TYPES = {

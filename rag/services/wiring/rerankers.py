@@ -20,7 +20,7 @@ from rag.core.request_context import use_account
 from rag.core.types import Message
 from rag.providers.rerank_http import HttpReranker
 from rag.services.wiring import registry as wiring
-from rag.stages.ranking.rerank_prompt import ranking_prompt, read_ranking
+from rag.stages.ranking.rerank_prompt import SCHEMA, ranking_prompt, read_ranking
 
 
 @register("reranker")
@@ -81,6 +81,7 @@ def listwise_request(
         temperature=0.0,
         max_tokens=1024,
         timeout_s=timeout_s,
+        schema=SCHEMA,
     )
 
 

@@ -48,6 +48,37 @@ class TestContract(ChatModelContract):
         return chat(server, key=KEY)
 
 
+SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def test_the_schema_of_an_answer_is_sent_until_a_server_refuses_it(server: OpenAIServer) -> None:
+    asked, model = replace(ASK, schema=SCHEMA), chat(server)
+    assert model.generate(asked).text
+    sent = server.calls[0].json["response_format"]["json_schema"]
+    assert (sent["schema"], sent["strict"]) == (SCHEMA, True)
+    server.faults = [Fault(status=400, body={"error": {"message": "no response_format"}})]
+    assert model.generate(asked).text
+    assert asyncio.run(collected(model.stream(asked)))[-1].finish_reason
+    forms = ["response_format" in call.json for call in server.calls]
+    assert forms == [True, True, False, False]
+
+
+def test_a_stream_is_begun_again_without_a_schema_that_is_refused(server: OpenAIServer) -> None:
+    server.faults = [Fault(status=422, body={"error": {"message": "unknown"}})]
+    asked = replace(ASK, schema={"type": "object"})
+    assert asyncio.run(collected(chat(server).stream(asked)))[-1].finish_reason
+    assert ["response_format" in call.json for call in server.calls] == [True, False]
+
+
+def test_another_refusal_than_of_the_schema_is_told_and_forgotten(server: OpenAIServer) -> None:
+    server.faults = [Fault(status=400, times=2, body={"error": {"message": "too long"}})]
+    asked, model = replace(ASK, schema=SCHEMA), chat(server)
+    with pytest.raises(ProviderError):
+        model.generate(asked)
+    model.generate(asked)
+    assert "response_format" in server.calls[-1].json
+
+
 def test_an_answer_has_text_reason_and_tokens(server: OpenAIServer) -> None:
     reply = chat(server).generate(ASK)
     assert reply == ChatReply(ANSWER, "openai_compatible:qwen3", "stop", 11, 3)

@@ -131,6 +131,7 @@ def test_a_model_an_endpoint_or_both_decide(
     monkeypatch.setattr(wiring, "chat_model", lambda name="": chat)
     found = rerank_hits(query="q", hits=hits(0.9, 0.5, 0.1), method="llm")
     assert order(found) == ["text 2", "text 3", "text 1"]
+    assert chat.requests[0].schema is not None and "ranking" in chat.requests[0].schema["required"]
     assert [(hit.rank, hit.score) for hit in found] == [(1, 0.9), (2, 0.5), (3, 0.1)]
     mixed = rerank_hits(query="q", hits=hits(0.9, 0.5, 0.1), method="mixed")
     assert order(mixed) == ["text 2", "text 1", "text 3"]

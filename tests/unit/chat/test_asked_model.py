@@ -39,9 +39,9 @@ async def test_two_texts_are_asked_without_chance_and_counted() -> None:
     assert request.messages == [Message("system", "Sum it up."), Message("user", "<turn>hi</turn>")]
     assert (request.temperature, request.max_tokens, request.timeout_s) == (0.0, 1024, 60.0)
     assert request.options == {} and model.usage == {"input_tokens": 7, "output_tokens": 2}
-    await model.complete("a", "b", max_tokens=256, timeout_s=30.0, options={"json": True})
+    await model.complete("a", "b", max_tokens=256, timeout_s=30.0, schema={"type": "object"})
     last = chat.asked[-1]
-    assert (last.max_tokens, last.timeout_s, last.options) == (256, 30.0, {"json": True})
+    assert (last.max_tokens, last.timeout_s, last.schema) == (256, 30.0, {"type": "object"})
     assert model.usage == {"input_tokens": 14, "output_tokens": 4}
 
 

@@ -95,6 +95,9 @@ def test_a_models_facts_are_checked_one_by_one() -> None:
         ("no subject here", "No subject here.", ()),
     ]
     assert outdated == (2,)
+    written = '{"facts": [{"text": "It is red.", "replaces": ["1", "x"]}], "outdated": ["2"]}'
+    ((fact,), outdated) = parse_facts(written, 2) or ((), ())
+    assert (fact.replaces, outdated) == ((1,), (2,))
     for wrong in ("", "no", "[]", '{"facts": {}}', '{"fact": []}'):
         assert parse_facts(wrong, 2) is None
     assert parse_facts('{"facts": [], "outdated": "all"}', 2) == ([], ())

@@ -28,6 +28,11 @@ def test_a_ranking_gives_each_text_its_score(order: list[int], scores: list[int]
     assert read_ranking(told, 5) == [score / 10 for score in scores]
 
 
+def test_numbers_may_be_written_as_texts() -> None:
+    rows = [{"id": "2", "score": "8"}, {"id": "doc_1", "score": "2.5"}, {"id": " 3 ", "score": 0}]
+    assert read_ranking(json.dumps({"ranking": rows}), 3) == [0.25, 0.8, 0.0]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
