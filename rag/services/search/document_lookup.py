@@ -150,6 +150,8 @@ def _find(asked: DocumentQuestion, files: QuerySet[models.File]) -> tuple[list[R
     missing = []
     for name in asked.names:
         rows = _named(name, files, is_sure=asked.is_sure or asked.kind in ("place", "named"))
+        if not rows and asked.is_sure:
+            rows = _titled(_words(name), files)
         found |= {row[0]: row for row in rows}
         missing += [] if rows else [name]
     return list(found.values()), missing
@@ -165,14 +167,12 @@ def _named(name: str, files: QuerySet[models.File], *, is_sure: bool) -> list[Ro
         holds &= Q(name__icontains=word)
     rows = list(files.filter(holds).values_list("pk", "name", "n_chunks")[:200])
     exact = [row for row in rows if _plain(row[1]) == _plain(name)]
-    if exact or not is_sure:
-        return exact[:MAX_FILES]
-    return rows[:MAX_FILES] or _titled(words, files)
+    return (exact or (rows if is_sure else []))[:MAX_FILES]
 
 
 def _titled(words: Sequence[str], files: QuerySet[models.File]) -> list[Row]:
     """Return the files whose text begins with all the words: that is their title."""
-    if files.count() > MAX_SCANNED:
+    if not words or files.count() > MAX_SCANNED:
         return []
     first = models.Chunk.objects.live().filter(file__in=files, enabled=True, ordinal=0)
     titled = first.annotate(beginning=Left("text", _BEGINNING)).filter(

@@ -225,7 +225,9 @@ def _place(text: str) -> DocumentQuestion | None:
     name = _name(owner["x"]) if owner and not named else ""
     if owner and name and (_HAN.search(name) or _is_paper(name) or owner.re is _OWNER_EN):
         named = (name,)
-    whole = bool(_WHAT.search(text))
+    whole = bool(_WHAT.search(text)) or match.group().strip() == text
+    if not (named or whole):
+        return None  # the fourth quarter of a game is a 第四节 too
     is_sure = bool(named) and (bool(_named(text)) or _is_paper(named[0]))
     number = _number(next(filter(None, page.groups()))) if page else None
     words = "" if page or not section else next(filter(None, (section[name] for name in "abcd")))

@@ -108,6 +108,11 @@ def test_a_named_file_is_where_to_search(store: Any) -> None:
     assert "notes.txt" in names(search("月卡多少钱？", store))
 
 
+def test_a_title_that_is_only_mentioned_is_no_file_that_begins_with_it(store: Any) -> None:
+    add(store, "a.txt", ("《圣经》研究\n月卡多少钱，圣经没有说。",))
+    assert "停车场说明.pdf" in names(search("《圣经》里月卡多少钱？", store))
+
+
 def test_two_documents_are_compared(store: Any) -> None:
     found = search("compare the safety manual and 停车场说明", store)
     assert names(found) == {"safety-manual.pdf", "停车场说明.pdf"}

@@ -49,6 +49,7 @@ def test_documents_are_named(text: str, kind: str, names: tuple[str, ...]) -> No
         ("What is in section 3.2?", (), None, "section 3.2"),
         ("what is in section 3.2 of the handbook", ("handbook",), None, "section 3.2"),
         ("第三章讲了什么", (), None, "第三章"),
+        ("第4页", (), 4, ""),
         ("《租约》3.2节写了什么", ("租约",), None, "3.2"),
     ],
 )
@@ -68,6 +69,7 @@ def test_pages_and_sections_are_named(
         "总结一下",
         "summarize this document",
         "version 3.2 的新功能",
+        "在第四节中，触地得分的球员姓什么？",
         "Python 3.11 有什么新特性",
         "",
         "x" * 1000,
