@@ -1,4 +1,4 @@
-"""Citations benchmark: precision and recall of verification and attribution, and their cost.
+"""Citations benchmark: precision and recall of the verification of quotes, and its cost.
 
 Run ``python -m benchmarks.citations [--data DIR] [--tune] [--show KIND]``. The halves of even
 articles were tuned on (``--tune`` prints them, and keeps nothing); the row is about the odd ones.
@@ -10,21 +10,12 @@ import argparse
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.citation_answers import (
-    ALTERED_KINDS,
-    FOREIGN_KINDS,
-    INVENTED_KIND,
-    Labelled,
-    LabelledAnswer,
-    labelled_answers,
-)
 from benchmarks.citation_changes import ALTERED, CUT_ANYWHERE, HONEST, Change, says_the_same
-from benchmarks.citation_claims import free_claims
 from benchmarks.citation_quotes import (
     LANGUAGES,
     PER_ARTICLE,
@@ -34,8 +25,6 @@ from benchmarks.citation_quotes import (
     read_halves,
 )
 from benchmarks.record import Report
-from rag.core.types import Citation
-from rag.stages.citing.attribute import attribute_claims
 from rag.stages.citing.verify import verify_answer
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_spans
@@ -158,68 +147,6 @@ def timed_check(answer: str, passages: Sequence[Passage]) -> float:
     return (time.perf_counter() - begun) * 1e3
 
 
-def measure_attribution(report: Report, half: Half) -> None:
-    """Print how well sentences without markers find their sources, and how fast."""
-    count, kinds = Counter[str](), Counter[str]()
-    times: list[float] = []
-    for answer in labelled_answers(half, SEED):
-        _count_answer(answer, count, kinds, times)
-    language = half.language
-    supported, right, wrong = count["supported"], count["right"], count["wrong"]
-    report.add(f"{language}: attribution, precision", right / (right + wrong), least=0.98)
-    report.add(f"{language}: attribution, recall", right / supported, least=0.98)
-    for kind in sorted({name for name, _ in _pairs(kinds)}):
-        n, named, verified = (kinds[f"{kind}/{what}"] for what in ("n", "named", "verified"))
-        report.add(f"{language}: {kind}: given a source", named / n, is_kept=False)
-        report.add(f"{language}: {kind}: verified", verified / n, is_kept=False)
-    n = sum(kinds[f"{kind}/n"] for kind in ALTERED_KINDS)
-    verified = sum(kinds[f"{kind}/verified"] for kind in ALTERED_KINDS)
-    report.add(f"{language}: numbers and denials verified", verified / n, most=0.02)
-    report.add(f"{language}: attribution, p95 ms", float(np.percentile(times, 95)))
-
-
-def _pairs(kinds: Counter[str]) -> list[tuple[str, str]]:
-    return [(name.rsplit("/", 1)[0], name.rsplit("/", 1)[1]) for name in kinds]
-
-
-def _count_answer(
-    answer: LabelledAnswer, count: Counter[str], kinds: Counter[str], times: list[float]
-) -> None:
-    text = "\n".join(" ".join(sentence.text.split()) for sentence in answer.sentences)
-    begun = time.perf_counter()
-    attribute_claims(text, answer.passages)
-    times.append((time.perf_counter() - begun) * 1e3)
-    for sentence in answer.sentences:
-        # One by one, for a line break within the sentence would make two of it.
-        found = attribute_claims(" ".join(sentence.text.split()), answer.passages).citations
-        if sentence.kind != INVENTED_KIND:
-            count["supported"] += sentence.kind not in FOREIGN_KINDS
-            count["right" if _is_right(found, sentence) else "wrong"] += bool(found)
-        kinds[f"{sentence.kind}/n"] += 1
-        kinds[f"{sentence.kind}/named"] += bool(found)
-        kinds[f"{sentence.kind}/verified"] += bool(found) and found[0].verdict == "verified"
-
-
-def _is_right(found: Sequence[Citation], sentence: Labelled) -> bool:
-    origin = "".join(sentence.origin.split())
-    spans = ["".join(citation.found.split()) for citation in found]
-    is_there = any(span in origin or origin in span for span in spans)
-    return is_there and found[0].doc_id == sentence.passage
-
-
-def measure_free_claims(report: Report, folder: Path, is_tuning: bool) -> None:
-    """Print how freely worded claims of SciFact find the abstract that they were made from."""
-    count = Counter[str]()
-    for text, passages, right in free_claims(folder, is_tuning=is_tuning, seed=SEED):
-        found = attribute_claims(text, passages).citations
-        count["supported"] += bool(right)
-        if found:
-            count["right" if right and found[0].doc_id == right else "wrong"] += 1
-    named = max(1, count["right"] + count["wrong"])
-    report.add("scifact: attribution, precision", count["right"] / named)
-    report.add("scifact: attribution, recall", count["right"] / count["supported"])
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Measure everything and keep the row, unless only the halves to tune on are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -228,14 +155,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--show", default="", metavar="KIND", help="print that kind's failures")
     chosen = parser.parse_args(arguments)
     report = Report("citations")
-    steps: list[Callable[[Report, Half], None]] = [measure_speed, measure_attribution]
     for language in LANGUAGES:
         tuned_on, held_out = read_halves(chosen.data / f"xquad-{language}", language)
         half = tuned_on if chosen.tune else held_out
         measure_quotes(report, half, chosen.show)
-        for step in steps:
-            step(report, half)
-    measure_free_claims(report, chosen.data / "scifact", chosen.tune)
+        measure_speed(report, half)
     if not chosen.tune:
         report.save()
 

@@ -143,6 +143,7 @@ class MessageAdmin(ReadOnlyAdmin):
             evidence = shown[message.pk]
             message.content = evidence.content
             message.sources, message.citations = evidence.sources, evidence.citations
+            message.grounding = evidence.grounding
         return message
 
     text = column(_("content"), lambda message: Truncator(message.content).chars(100) or "–")

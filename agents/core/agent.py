@@ -17,7 +17,10 @@ History = Sequence[Turn] | Callable[[], tuple[list[Turn], str]]
 
 @dataclass(slots=True)
 class RAGAnswer:
-    """A whole answer and how it came about; ``outcome`` says what came of it."""
+    """A whole answer and how it came about; ``outcome`` says what came of it.
+
+    ``grounding`` is what ``Groundedness.as_dict`` tells: the verdict of each statement.
+    """
 
     text: str
     citations: Sequence[Mapping[str, Any]]
@@ -26,6 +29,7 @@ class RAGAnswer:
     confidence: float | None = None
     usage: Mapping[str, int] = field(default_factory=dict)
     model: str = ""
+    grounding: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

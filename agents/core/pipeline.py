@@ -44,8 +44,9 @@ class PipelineState(TypedDict, total=False):
 
     In a loop of tools ``agent_scratchpad`` is what the model has been told and said, ``wanted``
     the calls that it waits for, ``tool_calls`` those that were made, ``passages`` what they found,
-    by document id, and ``limit`` the one that was met. A supervisor has in ``orders`` which agents
-    are asked next, and in ``answers`` what they said.
+    by document id, ``tool_passages`` what they worked out without finding any, and ``limit`` the
+    one that was met. A supervisor has in ``orders`` which agents are asked next, and in
+    ``answers`` what they said. ``grounding`` is what the sources say of the answer's statements.
     """
 
     query: str
@@ -66,6 +67,7 @@ class PipelineState(TypedDict, total=False):
     facts: str
     outcome: str
     citations: list[dict[str, Any]]
+    grounding: dict[str, Any]
     memories: str
     page_context: str
     page_hits: list[Hit]
@@ -77,6 +79,7 @@ class PipelineState(TypedDict, total=False):
     wanted: list[ToolUse]
     tool_calls: list[dict[str, Any]]
     passages: list[Passage]
+    tool_passages: list[Passage]
     should_continue: bool
     n_iterations: int
     spent_tokens: int

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rag.core.errors import InvalidInputError
+from rag.core.types import Groundedness
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -97,6 +98,7 @@ class GroundedAnswer:
     input_tokens: int | None = None
     output_tokens: int | None = None
     notice: str = ""
+    groundedness: Groundedness = field(default_factory=Groundedness)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,10 @@ from rag.core.errors import InvalidInputError
 MAX_SCORE = sys.float_info.max
 
 
+# ``Hit.source`` of what a tool worked out without a document.
+TOOL = "tool"
+
+
 @dataclass(frozen=True, slots=True)
 class Leg:
     """A hit's place in one leg of the search; both None when the leg did not score it."""

@@ -201,6 +201,8 @@ class ChatReply:
 Verdict = Literal["verified", "abridged", "altered", "wrong_document", "unknown"]
 # Those of a quote whose words stand in the document that was named.
 VERIFIED = frozenset({"verified", "abridged"})
+# A quote of another document than was named is set right, and so it holds.
+HOLDING_VERDICTS = VERIFIED | {"wrong_document"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +231,76 @@ class Citation:
     omitted: tuple[tuple[int, int], ...] = ()
 
 
+# What the sources say of a sentence of an answer, and of the whole.
+StatementVerdict = Literal["cited", "attributed", "contradicted", "unsupported"]
+GroundednessVerdict = Literal["grounded", "partly", "ungrounded", "not_found"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence of an answer that claims something: ``text[start:end]`` of what is shown.
+
+    ``citations`` are the numbers of those that stand by it. ``reason`` says why it does not hold:
+    a contradiction in a number, denial, opposite or name, or ``missing`` words or names. ``doc_id``
+    is the document that speaks of the same where none is cited.
+    """
+
+    start: int
+    end: int
+    verdict: StatementVerdict
+    citations: tuple[int, ...] = ()
+    reason: str = ""
+    doc_id: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Return whether a source says it."""
+        return self.verdict in ("cited", "attributed")
+
+
+@dataclass(frozen=True, slots=True)
+class Groundedness:
+    """How far an answer is held by its sources: its statements, each with a verdict.
+
+    ``is_refusal`` tells an answer that says of something that it was not found.
+    """
+
+    statements: tuple[Statement, ...] = ()
+    is_refusal: bool = False
+
+    @property
+    def n_found(self) -> int:
+        """Return how many statements a source says."""
+        return sum(one.holds for one in self.statements)
+
+    @property
+    def verdict(self) -> GroundednessVerdict:
+        """Return what holds of the whole; an answer that claims nothing found nothing."""
+        if not self.statements:
+            return "not_found"
+        if not self.n_found:
+            return "ungrounded"
+        is_whole = self.n_found == len(self.statements) and not self.is_refusal
+        return "grounded" if is_whole else "partly"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return verdict, counts and statements, JSON-safe."""
+        return {
+            "verdict": self.verdict,
+            "n_statements": len(self.statements),
+            "n_found": self.n_found,
+            "statements": [
+                {**asdict(one), "citations": list(one.citations)} for one in self.statements
+            ],
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer whose citations were looked up in the pinned texts of its hits.
 
-    ``text`` holds ``[n]`` where citation ``n`` was made.
+    ``text`` holds ``[n]`` where citation ``n`` was made. ``confidence``, 0 to 1, is that of the
+    search as far as the answer is held by its sources; None where the search tells none.
     """
 
     question: str
@@ -243,3 +310,6 @@ class Answer:
     model: str
     notice: str = ""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    outcome: str = "answered"
+    confidence: float | None = None
+    groundedness: Groundedness = field(default_factory=Groundedness)

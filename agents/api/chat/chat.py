@@ -105,8 +105,10 @@ class ChatBody(Schema):
 
 
 class Chatted(Schema):
-    """A whole answer. `outcome`: answered, partial (a limit was met), unknown, unavailable,
-    small_talk, about_store or remembered (told by the person earlier; without citations)."""
+    """A whole answer. `outcome`: answered (its sources say all of it), partial (they say some of
+    it, or a limit was met), ungrounded (they say none of it), not_found, unavailable, small_talk,
+    about_store, remembered (told by the person earlier; without citations) or uncited (by an agent
+    that looks nothing up). `grounding` has the verdict of each statement."""
 
     message: str
     session: str
@@ -114,6 +116,7 @@ class Chatted(Schema):
     answer: str
     outcome: str
     confidence: float | None
+    grounding: dict[str, Any]
     query: str
     citations: list[dict[str, Any]]
     sources: list[dict[str, Any]]
@@ -220,6 +223,7 @@ def _serialize(message: models.Message) -> dict[str, Any]:
         "answer": message.content,
         "outcome": message.outcome,
         "confidence": message.confidence,
+        "grounding": message.grounding,
         "query": message.query,
         "citations": message.citations,
         "sources": message.sources,

@@ -5,6 +5,7 @@ Nothing is saved here: the views hand the values to services.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.utils.translation import get_language, gettext
@@ -124,6 +125,7 @@ class MessageBody(StrictModelSerializer):
             "query",
             "outcome",
             "confidence",
+            "grounding",
             "citations",
             "sources",
             "notices",
@@ -146,8 +148,7 @@ class MessageBody(StrictModelSerializer):
             messages=[row], scope=self.context["caller"].scope
         )
         shown = evidence[row.pk]
-        told = {"content": shown.content, "sources": shown.sources, "citations": shown.citations}
-        return {**data, **told}
+        return {**data, **asdict(shown)}
 
     def get_error(self, row: models.Message) -> dict[str, Any] | None:
         """Return why an answer failed, in the reader's language."""

@@ -165,6 +165,15 @@ def _pipeline(kind: str) -> Pipeline:
     return made[kind]()
 
 
+def answer_ending(end: PipelineState) -> dict[str, Any]:
+    """Return what is told at the end of an answer, beside its text and citations."""
+    return {
+        "outcome": end.get("outcome", ""),
+        "confidence": end.get("confidence"),
+        "grounding": end.get("grounding") or {},
+    }
+
+
 class RAGAgent:
     """An agent of any type for one person; nothing is stored here.
 
@@ -254,6 +263,7 @@ class RAGAgent:
             end.get("confidence"),
             dict(self.usage),
             self.model_id,
+            end.get("grounding") or {},
         )
 
     async def stream(self, query: str, history: Sequence[Turn] = ()) -> AsyncIterator[ChatEvent]:
@@ -269,8 +279,7 @@ class RAGAgent:
             except RAGError as error:
                 await emit("error", {"code": error.code, "error": error.as_dict()})
             else:
-                last = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
-                await emit("done", {**last, "text": end.get("final_answer", "")})
+                await emit("done", {**answer_ending(end), "text": end.get("final_answer", "")})
 
         task = asyncio.create_task(work())
         task.add_done_callback(lambda _: told.put_nowait(None))

@@ -31,7 +31,7 @@ WRITE_S = 0.1
 MAX_AHEAD = 400
 # Above every number that was published and not stored when the process died.
 GAP = 1000
-_COPIED = ("content", "citations", "sources", "notices")
+_COPIED = ("content", "citations", "sources", "notices", "grounding")
 _STATUS = models.Message.Status
 log = logging.getLogger(__name__)
 
@@ -265,7 +265,7 @@ def stored_answer_events(message_id: int, after: int) -> tuple[bool, list[ChatEv
     is_running = models.Message.objects.filter(pk=message_id, status=_STATUS.RUNNING).exists()
     told = models.Message.objects.select_related("session__user").filter(pk=message_id)
     ended = None if is_running else told.first()
-    evidence = Evidence("", [], [])
+    evidence = Evidence()
     if ended is not None:
         scope = owner_scope(session=ended.session)
         evidence = redact_unreadable(messages=[ended], scope=scope)[ended.pk]
@@ -281,7 +281,11 @@ def stored_answer_events(message_id: int, after: int) -> tuple[bool, list[ChatEv
 
 def _last_of(message: models.Message | None, evidence: Evidence, seq: int) -> ChatEvent:
     """Return how an answer ended whose last event is not there, is hidden, or was seen before."""
-    data: dict[str, Any] = {"text": evidence.content, "citations": evidence.citations}
+    data: dict[str, Any] = {
+        "text": evidence.content,
+        "citations": evidence.citations,
+        "grounding": evidence.grounding,
+    }
     if message is None:
         # Its session was deleted meanwhile: nothing of it is told any more.
         return ChatEvent(seq, _STATUS.STOPPED, data)

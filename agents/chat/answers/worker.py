@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext_noop
 
 from agents import models
-from agents.chat.agents.agent import agent_for
+from agents.chat.agents.agent import agent_for, answer_ending
 from agents.chat.answers.create import StartedAnswer
 from agents.chat.answers.event_log import AnswerEventLog, close_answer, stored_answer_events
 from agents.chat.answers.post_process import post_process
@@ -59,10 +59,10 @@ class AnswerWorker(Worker[ChatEvent]):
         started = time.perf_counter()
         end = await self._agent.answer(question.content, history, self.log.append)
         spent_ms = round((time.perf_counter() - started) * 1e3, 1)
-        outcome = {"outcome": end.get("outcome", ""), "confidence": end.get("confidence")}
+        outcome = answer_ending(end)
         run = self._agent.run
-        ending = {**(run.usage_details if run else {}), "duration_ms": spent_ms}
-        await self.log.append("usage", {**self._agent.usage, **ending})
+        details = {**(run.usage_details if run else {}), "duration_ms": spent_ms}
+        await self.log.append("usage", {**self._agent.usage, **details})
         self._is_answered = True
         self.chat.answer.citations = self.log.transcript.citations
         await self._end(

@@ -6,8 +6,8 @@ from agents import models
 from agents.chat.history.evidence import cited_hit, redact_unreadable
 from agents.core.pipeline import CitedQuote, EarlierAnswer
 from rag.core.access import Scope
+from rag.core.types import HOLDING_VERDICTS
 from rag.services.answers import pin_hits
-from rag.stages.citing.verify import HOLDING_VERDICTS
 
 # So many messages are looked through for answers: others failed or were stopped.
 _LOOKED_THROUGH = 4

@@ -5,8 +5,9 @@ The text of a passage goes with the right to read it, and so does what an answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from django.db import transaction
@@ -21,9 +22,10 @@ from rag.services.answers import own_file_path
 
 # In place of what an answer said from a passage.
 GONE = "[…]"
+_MARK = re.compile(r"\[\d{1,4}\]")
 BATCH = 200
 _ANSWER = models.Message.Status
-_WORDS = ("content", "sources", "citations")
+_WORDS = ("content", "sources", "citations", "grounding")
 _READ = (*_WORDS, "session_id")
 _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "sources": {"content": "", "highlights": [], "is_gone": True},
@@ -33,11 +35,12 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """An answer's words, what was looked at for it, and what it cites."""
+    """An answer's words, what was looked at for it, what it cites, and what holds of each word."""
 
-    content: str
-    sources: list[dict[str, Any]]
-    citations: list[dict[str, Any]]
+    content: str = ""
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    citations: list[dict[str, Any]] = field(default_factory=list)
+    grounding: dict[str, Any] = field(default_factory=dict)
 
 
 def redact_unreadable(*, messages: Sequence[models.Message], scope: Scope) -> dict[int, Evidence]:
@@ -108,7 +111,41 @@ def _evidence(message: models.Message, readable: frozenset[int], scope: Scope) -
         return [{**one, **(_EMPTY[kind] if is_gone(one) else {})} for one in getattr(message, kind)]
 
     lost = [one for one in message.citations if is_gone(one)]
-    return Evidence(_without(message.content, lost), shown("sources"), shown("citations"))
+    gone |= {one.get("doc_id") for one in message.sources if is_gone(one)}
+    content, grounding = message.content, dict(message.grounding)
+    if statements := grounding.get("statements"):
+        content, kept = _without_statements(content, statements, lost, gone)
+        grounding["statements"] = kept
+    elif lost:
+        content = _without(content, lost)
+    return Evidence(content, shown("sources"), shown("citations"), grounding)
+
+
+def _without_statements(
+    text: str,
+    statements: Sequence[Mapping[str, Any]],
+    lost: Sequence[Mapping[str, Any]],
+    gone: Collection[Any],
+) -> tuple[str, list[dict[str, Any]]]:
+    """Return an answer without the statements that rest on what is gone, and its statements anew.
+
+    What no source was found for may rest on it as well.
+    """
+    numbers = {one.get("number") for one in lost}
+    kept, out, at = [], "", 0
+    for one in statements:
+        is_held = one["verdict"] in ("cited", "attributed")
+        rests_on_it = (
+            not numbers.isdisjoint(one["citations"])
+            or one["doc_id"] in gone
+            or (bool(gone) and not is_held)
+        )
+        out += text[at : one["start"]]
+        words, start = text[one["start"] : one["end"]], len(out)
+        out += "".join([GONE, *_MARK.findall(words)]) if rests_on_it else words
+        kept.append({**one, "start": start, "end": len(out)})
+        at = one["end"]
+    return out + text[at:], kept
 
 
 def _without(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
@@ -141,6 +178,7 @@ def redact_deleted() -> int:
                 row.content = shown.content
                 row.sources = [_without_chunk(one) for one in shown.sources]
                 row.citations = [_without_chunk(one) for one in shown.citations]
+                row.grounding = shown.grounding
             models.Message.objects.bulk_update(gone, _WORDS)
             _clear_summaries(gone)
             models.MessageEvent.objects.filter(message__in=gone).delete()

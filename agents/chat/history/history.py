@@ -63,7 +63,14 @@ def session_path(
 
 
 _FIELDS = ("pk", "role", "content", "summary")
-_RESTS_ON = ("content", "sources", "citations", "session__user", "session__only_store_ids")
+_RESTS_ON = (
+    "content",
+    "sources",
+    "citations",
+    "grounding",
+    "session__user",
+    "session__only_store_ids",
+)
 _ANSWER = models.Message.Role.ASSISTANT
 
 

@@ -54,7 +54,7 @@ class AskTool:
 
 
 async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
-    """Return ``answer`` with footnotes, ``citations``, ``outcome``, ``confidence``, ``session``.
+    """Return ``answer`` with footnotes, ``citations``, ``outcome``, ``grounding``, ``session``.
 
     Who cancels stops the answer, unless ``AGENT_FINISHES_ALONE`` is set. Raises RAGError.
     """
@@ -67,7 +67,7 @@ async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, 
         raise error_from_event(answer.error)
     answer.finish()
     about = answer.about(())
-    kept = ("outcome", "confidence", "session", "message", "sources")
+    kept = ("outcome", "confidence", "grounding", "session", "message", "sources")
     return {
         "answer": answer.shown,
         "citations": answer.citations,

@@ -9,6 +9,7 @@ from typing import Any
 
 from agents.core.chat_events import ChatEvent, Transcript
 from rag.services.tokens import count_tokens
+from rag.stages.text.terms import is_han
 
 
 class StopSequences:
@@ -47,13 +48,49 @@ def _begun(text: str, stop: str) -> int:
 
 
 _RULE = "\n\n---\n"
-_BLOCK = re.compile(rf"{_RULE}(?:\[\d+\] [^\n]*(?:\n|\Z))+\Z")
+_BLOCK = re.compile(rf"{_RULE}(?:(?:\[\d+\]|⚠) [^\n]*(?:\n|\Z))+\Z")
+_SHARE = {
+    True: "资料中找到了 {all} 条陈述中的 {n} 条。",
+    False: "{n} of {all} statements found in the sources.",
+}
+_UNHELD = {
+    ("unsupported", True): "资料中没有找到：“{text}”",
+    ("unsupported", False): "Not found in the sources: “{text}”",
+    ("contradicted", True): "与资料不符：“{text}”",
+    ("contradicted", False): "The source says otherwise: “{text}”",
+}
+_MARKS = re.compile(r"\[\d{1,4}\]")
 
 
-def footnotes(*, citations: Sequence[Mapping[str, Any]], text: str) -> str:
-    """Return the lines of those citations that ``text`` has a mark of, below a rule; or nothing."""
-    lines = [_line(one) for one in citations if f"[{one['number']}]" in text]
+def footnotes(
+    *,
+    citations: Sequence[Mapping[str, Any]],
+    text: str,
+    grounding: Mapping[str, Any] | None = None,
+) -> str:
+    """Return what stands below a rule: statements that no source says, and the citations.
+
+    Those are told that ``text`` holds, or has a mark of; nothing where there are none.
+    """
+    lines = [
+        *_unheld_lines(grounding or {}, text),
+        *(_line(one) for one in citations if f"[{one['number']}]" in text),
+    ]
     return _RULE + "\n".join(lines) if lines else ""
+
+
+def _unheld_lines(grounding: Mapping[str, Any], text: str) -> list[str]:
+    language = is_han(text)
+    unheld = [
+        (one["verdict"], " ".join(_MARKS.sub("", text[one["start"] : one["end"]]).split()))
+        for one in grounding.get("statements", ())
+        if one["verdict"] in ("unsupported", "contradicted") and one["end"] <= len(text)
+    ]
+    if not unheld:
+        return []
+    share = _SHARE[language].format(n=grounding["n_found"], all=grounding["n_statements"])
+    told = [_UNHELD[verdict, language].format(text=words) for verdict, words in unheld]
+    return [f"⚠ {line}" for line in (share, *told)]
 
 
 def strip_footnotes(*, text: str) -> str:
@@ -133,7 +170,9 @@ class OpenAIAnswer:
         shown = self._show(rest)
         if not self.has_footnotes:
             return shown
-        return shown + self._show(footnotes(citations=self.citations, text=self.shown))
+        grounding = self.finished.get("grounding")
+        below = footnotes(citations=self.citations, text=self.shown, grounding=grounding)
+        return shown + self._show(below)
 
     @property
     def citations(self) -> list[dict[str, Any]]:
@@ -164,6 +203,7 @@ class OpenAIAnswer:
             "session": self.started.get("session"),
             "outcome": self.finished.get("outcome"),
             "confidence": self.finished.get("confidence"),
+            "grounding": self.finished.get("grounding") or {},
             "sources": [_serialize_source(one) for one in self.transcript.sources],
             "notices": self.transcript.notices,
             "ignored": list(ignored),

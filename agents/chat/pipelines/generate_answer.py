@@ -20,8 +20,8 @@ from agents.core.state import Turn
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
-from rag.core.types import Citation, Message
-from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer
+from rag.core.types import Citation, Message, Statement
+from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer, answer_confidence
 from rag.stages.prompting.context import (
     Context,
     Passage,
@@ -38,22 +38,29 @@ class AnswerStream:
     """An agent's answer, told as it comes: its text and its citations, checked by AnswerWriter."""
 
     def __init__(
-        self, run: PipelineRun, passages: Sequence[Passage] = (), *, is_cited: bool = True
+        self,
+        run: PipelineRun,
+        passages: Sequence[Passage] = (),
+        *,
+        is_cited: bool = True,
+        confidence: float | None = None,
     ) -> None:
         self.writer = AnswerWriter(
             passages,
             marks="numbered" if is_cited and run.config.enable_source_citation else "hidden",
             drops_failed=run.config.citation_failure == "drop",
         )
-        self._started, self._run = time.monotonic(), run
+        self._started, self._run, self._confidence = time.monotonic(), run, confidence
 
     async def say(self, text: str) -> None:
         """Show words of our own."""
         await self._emit([self.writer.say(text)])
 
-    async def adopt(self, text: str, citations: Sequence[Citation]) -> None:
+    async def adopt(
+        self, text: str, citations: Sequence[Citation], statements: Sequence[Statement]
+    ) -> None:
         """Show an answer that another agent gave, which was checked there."""
-        self.writer.adopt(text, citations)
+        self.writer.adopt(text, citations, statements)
         await self._emit([text, *citations])
 
     async def feed(self, text: str) -> None:
@@ -86,11 +93,22 @@ class AnswerStream:
         """Say that it is not known, and what was looked at, the passages if nothing else."""
         looked_at = [passage.hit for passage in self.writer.passages] if hits is None else hits
         await self.say(unknown_text(query, looked_at))
-        return self.state("unknown")
+        return self.state("not_found")
 
-    def state(self, outcome: str = "answered") -> PipelineState:
-        """Return the state of the answer as it was shown."""
-        return _state_of(self.writer.result(outcome))
+    def state(self, outcome: str = "") -> PipelineState:
+        """Return the state of the answer as it was shown; its grounds say what came of it else."""
+        return self._state_of(self.writer.result(outcome))
+
+    def _state_of(self, answer: VerifiedAnswer) -> PipelineState:
+        state: PipelineState = {
+            "final_answer": answer.text,
+            "outcome": answer.outcome,
+            "citations": [asdict(citation) for citation in answer.citations],
+            "grounding": answer.groundedness.as_dict(),
+        }
+        if self._confidence is not None:
+            state["confidence"] = answer_confidence(self._confidence, answer)
+        return state
 
     async def conclude(
         self,
@@ -113,13 +131,20 @@ class AnswerStream:
             await run.emit("notice", {"step": "generate", "dropped_sentences": writer.n_dropped})
             if writer.is_empty:
                 await self.say(canned_text("dropped", query))
-                return self.state("unknown")
-        if not (writer.failed and run.config.citation_failure == "repair" and run.can_write):
+                return self.state("not_found")
+        if not (
+            (writer.failed or writer.unheld)
+            and run.config.citation_failure == "repair"
+            and run.can_write
+        ):
             return self.state()
         if left_s is None:
             spent_s = time.monotonic() - self._started
             left_s = max(0.0, REPAIR_TIME_SHARE * (asked.timeout_s - spent_s))
-        again = repair_messages(asked.messages, writer.raw, writer.failed, language_of(query))
+        unheld = [writer.text[one.start : one.end] for one in writer.unheld]
+        again = repair_messages(
+            asked.messages, writer.raw, (writer.failed, unheld), language_of(query)
+        )
         # Without the question no model answers by quoting.
         request = replace(
             asked, messages=again, question="", tools=(), options={}, timeout_s=left_s
@@ -137,7 +162,7 @@ class AnswerStream:
         if after is None:
             await self._run.emit("notice", {"step": "repair", "kept": "original"})
             return self.state()
-        state = _state_of(after)
+        state = self._state_of(after)
         told = {"text": after.text, "citations": state["citations"]}
         await self._run.emit("replace", told)
         return state
@@ -148,14 +173,6 @@ class AnswerStream:
                 await self._run.emit("delta", {"text": part})
             else:
                 await self._run.emit("citation", asdict(part))
-
-
-def _state_of(answer: VerifiedAnswer) -> PipelineState:
-    return {
-        "final_answer": answer.text,
-        "outcome": answer.outcome,
-        "citations": [asdict(citation) for citation in answer.citations],
-    }
 
 
 async def emit_answer(text: str, outcome: str, run: PipelineRun) -> PipelineState:
@@ -194,7 +211,7 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     room = run.config.context_tokens + (run.config.page_tokens if page else 0)
     context = build_context(hits, room, run.count_tokens, context_type="xml", language_of=query)
     await run.emit("sources", {"sources": _sources(context, hits)})
-    answer_stream = AnswerStream(run, context.passages)
+    answer_stream = AnswerStream(run, context.passages, confidence=state.get("confidence"))
     if (is_unsure and not page) or not context.passages:
         if is_answered_by_memory(state, run):
             messages = agent_messages("remembered", state, "", run)
@@ -287,15 +304,20 @@ def _history_messages(state: PipelineState, run: PipelineRun) -> list[Message]:
 
 
 def repair_messages(
-    asked: Sequence[Message], answer: str, failed: Sequence[Citation], language: str
+    asked: Sequence[Message],
+    answer: str,
+    failed: tuple[Sequence[Citation], Sequence[str]],
+    language: str,
 ) -> list[Message]:
-    """Return the request for the same answer with quotes that hold."""
-    listed = "\n".join(
+    """Return the request for the same answer with quotes and statements that hold."""
+    citations, statements = failed
+    lines = [
         f"- doc_id={quote_attribute(one.doc_id)} quote={quote_attribute(one.quote)}"
         + (f" → {escape_data(one.found)}" if one.found else "")
-        for one in failed
-    )
-    text = fill_prompt(prompt_file(f"repair_citations_{language}"), {"failed": listed})
+        for one in citations
+    ]
+    lines += [f"- {escape_data(statement)}" for statement in statements]
+    text = fill_prompt(prompt_file(f"repair_citations_{language}"), {"failed": "\n".join(lines)})
     return [*asked, Message("assistant", answer), Message("user", text)]
 
 

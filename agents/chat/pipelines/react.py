@@ -29,8 +29,9 @@ from agents.core.gather import gather_or_cancel
 from agents.core.pipeline import END, Branch, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.react import ToolResult, call_key
 from rag.core.errors import ConflictError, InvalidInputError, LimitError, RAGError
+from rag.core.hits import TOOL, Hit
 from rag.core.types import Message, ToolUse
-from rag.stages.prompting.context import escape_data, quote_attribute
+from rag.stages.prompting.context import Passage, escape_data, quote_attribute
 
 # Steps that end with the run's deadline by themselves, and then tell what they have: a limit of
 # their own at the same moment would take that with it. It is for what does not heed the deadline.
@@ -108,11 +109,14 @@ async def act_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         for number, (call, refusal) in enumerate(zip(wanted, refusals, strict=True), start=1)
     )
     passages, told = list(state["passages"]), list[str]()
+    tool_passages = list(state.get("tool_passages") or [])
     n_before = len(passages)
     for number, (call, result) in enumerate(zip(wanted, results, strict=True), start=1):
         known = len(passages)
         passages, documents = number_documents(passages, result.hits, run, state["query"])
         told.append(_text(call, result, documents))
+        if is_worked_out(result):
+            tool_passages.append(_tool_passage(call, result, len(tool_passages) + 1))
         names = [passage.doc_id for passage in passages[known:]]
         made.append(_record(call, result, f"{state['n_iterations']}.{number}", names))
         await run.emit("tool_result", made[-1])
@@ -122,6 +126,7 @@ async def act_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         "agent_scratchpad": [*state["agent_scratchpad"], *_turns(state, told)],
         "tool_calls": made,
         "passages": passages,
+        "tool_passages": tool_passages,
         "wanted": [],
         "limit": _limit(made, refusals, run.config.max_tool_calls),
     }
@@ -183,6 +188,18 @@ def _turns(state: PipelineState, told: Sequence[str]) -> list[Message]:
         pairs = zip(state["wanted"], told, strict=True)
         return [Message("tool", text, (call,)) for call, text in pairs]
     return [Message("user", "\n".join(told))]
+
+
+def is_worked_out(result: ToolResult) -> bool:
+    """Return whether a tool gave an answer of its own instead of documents."""
+    finds = bool(result.hits) or "results" in result.answer
+    return result.error is None and bool(result.answer) and not finds
+
+
+def _tool_passage(call: ToolUse, result: ToolResult, number: int) -> Passage:
+    text = json.dumps(dict(result.answer), ensure_ascii=False, default=str)
+    hit = Hit(text=text[:MAX_RESULT_CHARACTERS], rank=number, source=TOOL, file_name=call.name)
+    return Passage(f"tool_{number}", hit, hit.text)
 
 
 def _record(call: ToolUse, result: ToolResult, id: str, documents: list[str]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     }
     if limit := _limit_met(state, run):
         return {**begun, "limit": limit}
-    answer_stream = AnswerStream(run, state["passages"])
+    answer_stream = _answer_stream(state, run)
     asked = state.get("rewritten_query") or state["query"]
     request = agent_request(state["agent_scratchpad"], asked, state["passages"], run)
     try:
@@ -99,7 +99,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
             is_grounded=is_grounded(answer_stream, state, run),
             left_s=min(request.timeout_s, run.tools.deadline.remaining_s),
         )
-        return {**begun, **counted, **end}
+        return {**begun, **counted, **_named_outcome(end, state, run)}
     if turn.calls:
         said = Message("assistant", turn.text, turn.calls if turn.is_native else ())
         begun["agent_scratchpad"] = [*state["agent_scratchpad"], said]
@@ -109,7 +109,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
 async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return an answer from what was found so far; one that a limit cut short says so."""
     query, limit, passages = state["query"], state.get("limit") or "", state["passages"]
-    answer_stream = AnswerStream(run, passages)
+    answer_stream = _answer_stream(state, run)
     if limit:
         await run.emit("notice", {"step": "answer", "limit": limit})
         await answer_stream.say(limit_text(query, limit))
@@ -125,7 +125,23 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     has_answer = turn.calls is None and bool(turn.text.strip())
     is_kept = has_answer and is_grounded(answer_stream, state, run)
     end = await answer_stream.conclude(request, query, is_grounded=is_kept)
+    end = _named_outcome(end, state, run)
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
+
+
+def _answer_stream(state: PipelineState, run: PipelineRun) -> AnswerStream:
+    """Return the stream of an answer from what was found and from what tools worked out."""
+    sources = [*state["passages"], *(state.get("tool_passages") or [])]
+    return AnswerStream(run, sources, confidence=state.get("confidence"))
+
+
+def _named_outcome(end: PipelineState, state: PipelineState, run: PipelineRun) -> PipelineState:
+    """Return the end of an answer that no document holds, by what else it rests on."""
+    if end["outcome"] == "ungrounded" and is_answered_by_memory(state, run):
+        return {**end, "outcome": "remembered", "grounding": {}}
+    if not _looks_up(run) and not _has_worked_out(state):
+        return {**end, "outcome": "uncited", "grounding": {}}
+    return end
 
 
 async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -24,18 +24,19 @@ from agents.chat.pipelines.generate_answer import (
     passage_key,
     serialize_sources,
 )
+from agents.core.agent import RAGAnswer
 from agents.core.gather import gather_or_cancel
 from agents.core.page_context import PageRead
 from agents.core.pipeline import PipelineRun, PipelineState
 from rag.core.errors import ProviderError, ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
-from rag.core.types import Citation
+from rag.core.types import Citation, Statement
 from rag.stages.prompting.context import Passage, escape_data, quote_attribute
 
 # Of the time that is left several agents have so much: one answer is made of theirs in the rest.
 SHARE_OF_SEVERAL = 0.75
 # Outcomes after which nobody else needs to be asked.
-ANSWERED = frozenset({"answered", "partial", "remembered", "small_talk", "about_store"})
+ANSWERED = frozenset({"answered", "partial", "remembered", "small_talk", "about_store", "uncited"})
 # What of one agent's events is told as the supervisor's own when nobody else is asked.
 _PASSED_ON = frozenset({"delta", "citation", "replace", "sources"})
 _TOLD = frozenset({"tool_call", "tool_result", "agent_call", "agent_result", "notice"})
@@ -59,6 +60,7 @@ async def ask_agents_step(state: PipelineState, run: PipelineRun) -> PipelineSta
             "citations": list(one["citations"]),
             "outcome": one["outcome"],
             "confidence": one["confidence"],
+            "grounding": one["grounding"],
         }
     if is_alone and found[0]["has_told"]:
         # What was passed on was no answer: others are asked, or it is said in the end.
@@ -86,20 +88,12 @@ async def _answer(
             await run.emit(kind, {**data, "by": data.get("by") or name})
 
     await run.emit("agent_call", {"id": id, "agent": name, "question": order["question"]})
-    answer: dict[str, Any] = {"text": "", "citations": [], "sources": [], "confidence": None}
-    outcome = "failed"
+    reply = RAGAnswer("", [], [], "failed")
     share = SHARE_OF_SEVERAL if len(state["orders"]) > 1 else 1.0
     try:
         async with asyncio.timeout(share * run.tools.deadline.remaining_s):
             history, page = state.get("history") or [], _page_of(state)
             reply = await run.team.ask(name, order["question"], history, page, pass_on)
-        outcome = reply.outcome
-        answer = {
-            "text": reply.text,
-            "citations": reply.citations,
-            "sources": reply.sources,
-            "confidence": reply.confidence,
-        }
     except TimeoutError:
         error = ProviderTimeoutError(
             "The agent “{name}” did not answer in time.",
@@ -111,16 +105,18 @@ async def _answer(
     told: dict[str, Any] = {
         "id": id,
         "agent": name,
-        "outcome": outcome,
+        "outcome": reply.outcome,
         "is_error": error is not None,
-        "text": answer["text"][:_SUMMARY_CHARACTERS],
-        "n_citations": len(answer["citations"]),
+        "text": reply.text[:_SUMMARY_CHARACTERS],
+        "n_citations": len(reply.citations),
         "duration_ms": round((time.perf_counter() - started) * 1e3, 1),
     }
     await run.emit("agent_result", told | ({"error": error.as_dict()} if error else {}))
-    return {**order, **answer, "outcome": outcome, "has_told": has_told, "error": error}
+    answer = {name: getattr(reply, name) for name in _TOLD_FIELDS}
+    return {**order, **answer, "has_told": has_told, "error": error}
 
 
+_TOLD_FIELDS = ("text", "citations", "sources", "outcome", "confidence", "grounding")
 _MARK = re.compile(r"\[(\d{1,3})\]")
 _FIELDS = tuple(field.name for field in fields(Citation))
 
@@ -182,14 +178,14 @@ async def _without_answer(
             "There was no time left to ask an agent.", hint="Allow more by run_timeout_s."
         )
     if not answers:
-        return await emit_answer(canned_text("no agent", query), "unknown", run)
+        return await emit_answer(canned_text("no agent", query), "not_found", run)
     errors = [one["error"] for one in answers if one["error"] is not None]
     if len(errors) == len(answers):
         # Nobody could so much as look: that is a failure, and no answer.
         raise errors[-1]
     looked_at = [Hit.from_dict(one) for answer in answers for one in answer["sources"]]
-    if looked_at or any(one["outcome"] == "unknown" for one in answers):
-        return await emit_answer(unknown_text(query, looked_at), "unknown", run)
+    if looked_at or any(one["outcome"] == "not_found" for one in answers):
+        return await emit_answer(unknown_text(query, looked_at), "not_found", run)
     return await emit_answer(canned_text("unavailable", query), "unavailable", run)
 
 
@@ -236,29 +232,64 @@ def _numbered(
             number = numbers.get(int(mark[1]))
             return mark[0] if number is None else f"[{number}]"
 
-        text = _MARK.sub(renumbered, answer["text"])
+        text, statements = _remarked(answer, renumbered, numbers)
         kept = {name: answer[name] for name in ("agent", "outcome", "confidence")}
-        found.append({**kept, "text": text, "citations": citations})
+        found.append({**kept, "text": text, "citations": citations, "statements": statements})
     return found
+
+
+def _remarked(
+    answer: Mapping[str, Any], mark: Callable[[re.Match[str]], str], numbers: Mapping[int, int]
+) -> tuple[str, list[Statement]]:
+    """Return an answer's text with other marks, and its statements where they now stand."""
+    statements = [
+        Statement(**{**one, "citations": tuple(one["citations"])})
+        for one in answer["grounding"].get("statements", ())
+    ]
+    # How far what stands behind a mark has moved.
+    text, at, moved = "", 0, list[tuple[int, int]]()
+    for match in _MARK.finditer(answer["text"]):
+        text += answer["text"][at : match.start()] + mark(match)
+        at = match.end()
+        moved.append((at, len(text) - at))
+    text += answer["text"][at:]
+
+    def place(position: int) -> int:
+        return position + next((by for end, by in reversed(moved) if end <= position), 0)
+
+    return text, [
+        replace(
+            one,
+            start=place(one.start),
+            end=place(one.end),
+            citations=tuple(numbers.get(number, number) for number in one.citations),
+        )
+        for one in statements
+    ]
 
 
 async def _in_a_row(answers: Sequence[Mapping[str, Any]], run: PipelineRun) -> PipelineState:
     """Tell the answers one after another, each as its agent gave it."""
     answer_stream = AnswerStream(run)
     for number, answer in enumerate(answers):
-        text = answer["text"].strip()
+        head = "\n\n" if number else ""
         if len(answers) > 1:
-            text = f"**{answer['agent']}**\n\n{text}"
+            head += f"**{answer['agent']}**\n\n"
+        text = answer["text"].lstrip()
+        by = len(head) - (len(answer["text"]) - len(text))
         given = [
             Citation(**{name: one[name] for name in _FIELDS if name in one})
             for one in answer["citations"]
         ]
-        await answer_stream.adopt(f"\n\n{text}" if number else text, given)
+        statements = [
+            replace(one, start=one.start + by, end=one.end + by) for one in answer["statements"]
+        ]
+        await answer_stream.adopt(f"{head}{text.rstrip()}", given, statements)
     if len(answers) == 1:
         (one,) = answers
         return {**answer_stream.state(one["outcome"]), "confidence": one["confidence"]}
-    is_partial = any(answer["outcome"] == "partial" for answer in answers)
-    return answer_stream.state("partial" if is_partial else "answered")
+    outcomes = {answer["outcome"] for answer in answers}
+    return answer_stream.state("partial" if "partial" in outcomes else "answered")
 
 
 def _with_ids(answer: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ def _joined(state: Mapping[str, Any], *groups: str) -> dict[str, Any]:
 
 
 START = "start"
-# What a workflow builder calls the node where a person says something.
+# What a builder calls the node where a person says something.
 START_LABEL = "用户输入"
 META = "_meta"
 

@@ -1,6 +1,6 @@
 """File RAG node: answers from a store of files, or from files by their addresses.
 
-It is the RAG node of workflow builders (``rag.core.rag_node``), with the same field names.
+It is the RAG node of the graph builder, fileSearch and multimodal, with the same field names.
 """
 
 from __future__ import annotations

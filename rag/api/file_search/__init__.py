@@ -1,1 +1,1 @@
-"""File search API: the Gemini-shaped routes: stores, uploads, answers, workflow builders' nodes."""
+"""File search API: the Gemini-shaped routes of stores, uploads, answers and builder nodes."""

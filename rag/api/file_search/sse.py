@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, StreamingHttpResponse
@@ -72,10 +73,7 @@ async def _events(
 
 
 def _ending(text: str, last: GroundedAnswer, mode: str) -> list[tuple[str, dict[str, Any]]]:
-    whole = GroundedAnswer(
-        text, last.groundings, last.documents, last.model, last.finish_reason, notice=last.notice
-    )
-    wire = serialize_answer(whole, mode)
+    wire = serialize_answer(replace(last, text=text), mode)
     citations = {"documents": wire["documents"], "citations": wire.get("citations", [])}
     usage = {"inputTokens": last.input_tokens, "outputTokens": last.output_tokens}
     done = {**wire, "mode": mode, "model": last.model, "usage": usage}

@@ -63,14 +63,19 @@ def retrieve_context(request: HttpRequest, body: RetrieveBody) -> dict[str, Any]
 def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     """Return an answer whose `[n]` marks are its citations, each looked up in its source.
 
-    `verdict` is verified, abridged, altered, wrong_document or unknown. `notice` is for the reader,
-    such as that no chat model is configured.
+    `grounding` has the verdict of each statement: cited, attributed, contradicted or unsupported;
+    `outcome` follows from it: answered, partial, ungrounded or not_found.
+    `verdict` of a citation is verified, abridged, altered, wrong_document or unknown. `notice` is
+    for the reader, such as that no chat model is configured.
     """
     scope = require_caller(request, "read").scope
     stores = find_stores(names=body.stores, scope=scope)
     answer = ask(question=body.query, scope=scope, stores=stores, settings=_settings(stores, body))
     return {
         "answer": answer.text,
+        "outcome": answer.outcome,
+        "confidence": answer.confidence,
+        "grounding": answer.groundedness.as_dict(),
         "citations": [asdict(citation) for citation in answer.citations],
         "hits": [hit.as_dict() for hit in answer.result.hits],
         "model": answer.model,

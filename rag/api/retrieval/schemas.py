@@ -134,6 +134,9 @@ class Answered(Schema):
     """An answer with its citations and the hits that they point to."""
 
     answer: str
+    outcome: str
+    confidence: float | None
+    grounding: dict[str, Any]
     citations: list[dict[str, Any]]
     hits: list[dict[str, Any]]
     model: str

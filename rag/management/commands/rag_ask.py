@@ -68,9 +68,19 @@ class Command(RagCommand):
 
 
 def print_answer(command: RagCommand, answer: Answer, *, with_text: bool = True) -> None:
-    """Print an answer with its citations: file, page, quote, verdict."""
+    """Print an answer, how much of it its sources say, and its citations with their verdicts."""
+    told = answer.groundedness
+    if told.statements:
+        style = command.style.SUCCESS if told.verdict == "grounded" else command.style.WARNING
+        share = f"{told.n_found} of {len(told.statements)} statements found in the sources"
+        command.stdout.write(style(share))
     if with_text:
         command.stdout.write(answer.text)
+    for one in told.statements:
+        if not one.holds:
+            what = {"contradicted": "The source says otherwise"}.get(one.verdict, "Not found")
+            statement = answer.text[one.start : one.end]
+            command.stdout.write(command.style.WARNING(f"  {what}: “{statement}”"))
     for citation in answer.citations:
         place = citation.file_name + (f", p. {citation.page}" if citation.page else "")
         verdict = command.style.SUCCESS if citation.verdict in VERIFIED else command.style.WARNING

@@ -5,6 +5,7 @@ Hits that a caller hands in are replaced by what the database holds of their chu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -17,10 +18,9 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import Citation
-from rag.stages.citing.attribute import attribute_claims
 from rag.stages.citing.citation_markers import Marker, read_markers
 from rag.stages.citing.list_sources import list_sources
-from rag.stages.citing.verify import AnswerWriter, verify_answer
+from rag.stages.citing.verify import VerifiedAnswer, verify_answer
 from rag.stages.prompting.context import Passage
 from rag.stages.ranking.postprocess import merge_neighbours
 
@@ -129,6 +129,9 @@ def _read(hit: Hit, row: Mapping[str, Any]) -> Hit:
     )
 
 
+_MARK = re.compile(r"\s*\[\d{1,4}\]")
+
+
 class CitationManager:
     """Says which of its sources a text rests on, and lists them."""
 
@@ -142,36 +145,29 @@ class CitationManager:
     ) -> dict[str, Any]:
         """Return ``text`` with ``[n]`` for each citation, ``citations`` and ``citation_count``.
 
-        The model's own markers are used when there are any (``method`` markers); otherwise each
-        sentence is attributed by its words (attribution). ``unsupported`` are the claims that no
-        result supports. Results are cited as ``doc_01`` and so on in their order, or by their
-        ``doc_id``. With a ``scope`` our chunks are read anew, in their pinned revision and if the
-        scope may; without it the given contents are the truth. ``is_strict`` accepts only whole
-        sentences as quotes. Raises InvalidInputError for a result without content.
+        The model's own markers are used where there are any (``method`` markers, else
+        attribution); a sentence without one is attributed by its words. ``grounding`` holds the
+        verdict of each statement, ``unsupported`` are those that no result says. Results are cited
+        as ``doc_01`` and so on in their order, or by their ``doc_id``. With a ``scope`` our chunks
+        are read anew, in their pinned revision and if the scope may; without it the given contents
+        are the truth. ``is_strict`` accepts only whole sentences as quotes. Raises
+        InvalidInputError for a result without content.
         """
         passages = _passages(rag_results, scope)
         has_markers = any(isinstance(part, Marker) for part in read_markers(generated_text))
-        if has_markers:
-            verified = verify_answer(generated_text, passages, is_strict=is_strict)
-            likeness = [_likeness(citation) for citation in verified.citations]
-            unknown = [one for one in verified.citations if one.verdict == "unknown"]
-            unsupported = [one.claim or one.quote for one in unknown]
-        else:
-            found = attribute_claims(generated_text, passages)
-            writer = AnswerWriter(passages)
-            writer.adopt(found.text, found.citations)
-            verified = writer.result()
-            likeness, unsupported = list(found.scores), list(found.unsupported)
+        verified = verify_answer(generated_text, passages, is_strict=is_strict)
+        told = verified.groundedness
         by_id = {passage.doc_id: passage.hit for passage in passages}
         entries = [
-            _entry(citation, by_id.get(citation.doc_id), like, is_pinned=scope is not None)
-            for citation, like in zip(verified.citations, likeness, strict=True)
+            _entry(citation, by_id.get(citation.doc_id), is_pinned=scope is not None)
+            for citation in verified.citations
         ]
         return {
             "text": verified.text,
             "citations": entries,
             "citation_count": len(entries),
-            "unsupported": unsupported,
+            "unsupported": _unsupported(verified),
+            "grounding": told.as_dict(),
             "method": "markers" if has_markers else "attribution",
         }
 
@@ -183,6 +179,15 @@ class CitationManager:
         verified what is wrong with it.
         """
         return list_sources(citations)
+
+
+def _unsupported(verified: VerifiedAnswer) -> list[str]:
+    """Return the statements that nothing holds, and what else was cited to no avail."""
+    unheld = [one for one in verified.groundedness.statements if not one.holds]
+    told = [_MARK.sub("", verified.text[one.start : one.end]).strip() for one in unheld]
+    numbers = {number for one in unheld for number in one.citations}
+    unknown = [one for one in verified.citations if one.verdict == "unknown"]
+    return told + [one.claim or one.quote for one in unknown if one.number not in numbers]
 
 
 def _passages(results: Sequence[Mapping[str, Any]], scope: Scope | None) -> list[Passage]:
@@ -205,9 +210,7 @@ def _likeness(citation: Citation) -> float:
     return round(max(0.0, 1 - citation.distance / longest), 4)
 
 
-def _entry(
-    citation: Citation, hit: Hit | None, likeness: float, *, is_pinned: bool
-) -> dict[str, Any]:
+def _entry(citation: Citation, hit: Hit | None, *, is_pinned: bool) -> dict[str, Any]:
     values = asdict(citation)
     is_known = hit is not None and bool(hit.text)
     source = {"type": "", "name": citation.doc_id, "id": ""}
@@ -217,7 +220,7 @@ def _entry(
         "id": values.pop("number"),
         "source": source,
         "relevance": (hit.score or 0.0) if hit is not None and is_known else 0.0,
-        "likeness": likeness,
+        "likeness": _likeness(citation),
         "is_pinned": is_pinned and citation.chunk_id is not None,
         **values,
         "omitted": [list(span) for span in citation.omitted],

@@ -47,6 +47,8 @@ def serialize_answer(answer: GroundedAnswer, mode: str) -> dict[str, Any]:
     places = dict.fromkeys((one.source, one.chunk) for one in answer.groundings)
     if places:
         wire["citations"] = [{"source": source, "chunk": chunk} for source, chunk in places]
+    if answer.groundedness.statements:
+        wire["grounding"] = answer.groundedness.as_dict()
     if answer.notice:
         wire["notice"] = answer.notice
     return wire

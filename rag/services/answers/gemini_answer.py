@@ -71,7 +71,7 @@ class GeminiJob(AnswerJob):
     def finish(self) -> list[Part]:
         """Return the citations: Gemini names its sources at the end, too late for marks."""
         self.answered = self.cited = time.perf_counter()
-        answer = self.grounded()
+        answer = replace(self.last, text=self.text)
         hits = remote_hits(answer)
         self.result = SearchResult(
             query=self.question.text,
@@ -101,7 +101,8 @@ class GeminiJob(AnswerJob):
 
     def grounded(self) -> GroundedAnswer:
         """Return the answer with Gemini's own groundings."""
-        answer: GroundedAnswer = replace(self.last, text=self.text)
+        told = self.verified.groundedness
+        answer: GroundedAnswer = replace(self.last, text=self.text, groundedness=told)
         return answer
 
     @property

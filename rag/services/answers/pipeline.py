@@ -34,7 +34,13 @@ from rag.core.types import (
 from rag.providers.postgres.db.connections import release_db
 from rag.services.search import document_notice, log_query
 from rag.services.wiring import registry
-from rag.stages.citing.verify import AnswerWriter, Marks, Part, VerifiedAnswer
+from rag.stages.citing.verify import (
+    AnswerWriter,
+    Marks,
+    Part,
+    VerifiedAnswer,
+    answer_confidence,
+)
 from rag.stages.prompting.context import Context, build_context
 from rag.stages.prompting.prompt import answer_prompt
 
@@ -92,6 +98,9 @@ class AnswerJob(ABC):
             result=self.result,
             model=self.last.model,
             notice=self._notice(),
+            outcome=self.verified.outcome,
+            confidence=answer_confidence(self.result.confidence, self.verified),
+            groundedness=self.verified.groundedness,
             timings_ms={
                 **self.result.timings_ms,
                 "model": (self.answered - self.started) * 1e3,
@@ -204,6 +213,7 @@ class ChatJob(AnswerJob):
             input_tokens=self.last.input_tokens,
             output_tokens=self.last.output_tokens,
             notice=self.last.notice,
+            groundedness=self.verified.groundedness,
         )
 
     def _grounding(self, citation: Citation, span: tuple[int, int], hit: Hit) -> Grounding:

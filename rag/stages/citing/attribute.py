@@ -1,35 +1,25 @@
-"""Attribution: source sentences for an answer that cites none.
+"""Attribution: the source sentences that say what a sentence of an answer says.
 
-A sentence goes to the source sentences that hold most of its token n-grams: words and their pairs
-for Latin script, pairs of characters where words are not parted by spaces.
+A sentence goes to the source sentences that hold most of its token n-grams, weighted by rarity:
+words and their pairs for Latin script, pairs of characters where words are not parted by spaces.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
 
-from rapidfuzz.distance import Levenshtein
 from Stemmer import Stemmer
 
-from rag.core.types import Citation
-from rag.stages.citing.verify import locate_citation
 from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
 
-# The share of a sentence's n-grams, weighted by rarity, that its source must hold. Measured with
-# benchmarks/citations.py on the halves to tune on: in XQuAD sentences of other texts reach 0.20; at
-# 0.3 nearly every freely worded claim of SciFact that is given a source is given the right one.
-THRESHOLD = 0.3
-# Lightly reworded sentences hold more in 95 of 100 cases, half invented ones less in 85.
-FAITHFUL = 0.65
 # One more sentence of the source must explain so much more of the claim.
 _GAIN = 0.08
 _MAX_SENTENCES = 3
@@ -38,167 +28,114 @@ _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fff
 _TOKEN = re.compile(
     rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:(?:[.,'’-]|(?<=[０-９])[，．])(?:(?![{_CJK}])[^\W_])+)*"
 )
-_FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.S)
 _THOUSANDS = re.compile(r",(?=\d{3})")
-_CLAUSE_BREAK = re.compile(r"[，；：。！？,;:.!?](?!\d)")
 
 Gram = str | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """An answer with ``[n]`` behind each sentence that has a source.
+    """Where a claim is said: ``text[start:end]`` of a passage's hit, whole sentences.
 
-    ``citations`` quote the source; altered are those whose claim says more than it: much in words
-    of its own, a number or a denial. ``scores`` are the shares of n-grams found, 0 to 1.
-    ``unsupported`` are the sentences without a source, in order.
+    ``score`` is the share of the claim's n-grams found there, 0 to 1.
     """
 
-    text: str
-    citations: tuple[Citation, ...]
-    scores: tuple[float, ...]
-    unsupported: tuple[str, ...]
+    passage: Passage
+    start: int
+    end: int
+    score: float
+
+    @property
+    def text(self) -> str:
+        """Return the sentences."""
+        return self.passage.hit.text[self.start : self.end]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    passage: int
+    passage: Passage
     start: int
     end: int
     grams: frozenset[Gram]
 
 
-def attribute_claims(
-    text: str, passages: Sequence[Passage], *, threshold: float = THRESHOLD
-) -> Attribution:
-    """Return the answer with a citation for each sentence that a passage supports.
+class SourceIndex:
+    """The sentences of all passages by their n-grams; each passage is read once."""
 
-    Headings and code make no claims. Each passage is split into sentences and n-grams once.
-    """
-    claims = list(_claims(text))
-    wanted = [_grams(text[start:end]) for start, end in claims]
-    index = _Index(passages, frozenset().union(*wanted) if wanted else frozenset())
-    out: list[str] = []
-    citations: list[Citation] = []
-    scores: list[float] = []
-    unsupported: list[str] = []
-    position = 0
-    for (start, end), grams in zip(claims, wanted, strict=True):
-        found = index.best(grams)
-        if found is None or found[1] < threshold:
-            unsupported.append(text[start:end])
-            continue
-        citation = index.cite(text[start:end], grams, *found)
-        citations.append(replace(citation, number=len(citations) + 1))
-        scores.append(round(found[1], 4))
-        out.append(f"{text[position:end]}[{len(citations)}]")
-        position = end
-    out.append(text[position:])
-    return Attribution("".join(out), tuple(citations), tuple(scores), tuple(unsupported))
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._sentences = [
+            _Sentence(passage, start, end, claim_grams(passage.hit.text[start:end]))
+            for passage in passages
+            for start, end in passage_sentences(passage.hit.text)
+        ]
 
+    def best(self, claim: str, within: Passage | None = None) -> Attribution | None:
+        """Return the run of sentences that holds most of a claim, ``within`` one passage or any.
 
-class _Index:
-    """The sentences of all passages, by those of their n-grams that the answer has too."""
-
-    def __init__(self, passages: Sequence[Passage], wanted: frozenset[Gram]) -> None:
-        self._passages = passages
-        self._sentences: list[_Sentence] = []
-        self._holders: dict[Gram, list[int]] = {}
-        for number, passage in enumerate(passages):
-            source = passage.hit.text
-            for start, end in sentence_spans(source):
-                grams = frozenset(_grams(source[start:end]) & wanted)
-                for gram in grams:
-                    self._holders.setdefault(gram, []).append(len(self._sentences))
-                self._sentences.append(_Sentence(number, start, end, grams))
-
-    def best(self, grams: frozenset[Gram]) -> tuple[list[_Sentence], float] | None:
-        """Return the run of sentences that holds most of ``grams``, and the share it holds."""
-        weights = {gram: self._weight(gram) for gram in grams}
-        total = sum(weights.values())
-        held: dict[int, float] = {}
-        shared: Counter[int] = Counter()
-        for gram, weight in weights.items():
-            for number in self._holders.get(gram, ()):
-                held[number] = held.get(number, 0.0) + weight
-                shared[number] += 1
-        if not held or not total:
+        None where nothing holds two of its n-grams.
+        """
+        grams = claim_grams(claim)
+        shared = [grams & one.grams for one in self._sentences]
+        n_holders = Counter(chain.from_iterable(shared))
+        n = len(shared)
+        weights = {gram: math.log(1 + (n + 1) / (n_holders[gram] + 0.5)) for gram in grams}
+        held = {
+            place: sum(weights[gram] for gram in found)
+            for place, found in enumerate(shared)
+            if found and (within is None or self._sentences[place].passage is within)
+        }
+        if not held:
             return None
-        best = max(held, key=lambda number: (held[number], -number))
-        if shared[best] < _MIN_SHARED:
+        best = max(held, key=lambda place: (held[place], -place))
+        if len(shared[best]) < min(_MIN_SHARED, len(grams)):
             return None
-        return self._grown(best, weights, total)
+        return self._grown(best, shared, weights)
+
+    def share(self, claim: str) -> float:
+        """Return which share of a claim's n-grams the passages hold anywhere, 0 to 1."""
+        grams = claim_grams(claim)
+        return len(grams & self._all) / len(grams) if grams else 1.0
+
+    @cached_property
+    def _all(self) -> frozenset[Gram]:
+        return frozenset[Gram]().union(*(one.grams for one in self._sentences))
 
     def _grown(
-        self, best: int, weights: dict[Gram, float], total: float
-    ) -> tuple[list[_Sentence], float]:
-        first = last = best
-        have = set(self._sentences[best].grams & weights.keys())
+        self, best: int, shared: Sequence[frozenset[Gram]], weights: Mapping[Gram, float]
+    ) -> Attribution:
+        first, last, have, total = best, best, shared[best], sum(weights.values())
         while last - first + 1 < _MAX_SENTENCES:
             gains = [
-                (sum(weights[gram] for gram in (near.grams & weights.keys()) - have), number)
-                for number in (first - 1, last + 1)
-                if (near := self._neighbour(number, best)) is not None
+                (sum(weights[gram] for gram in shared[place] - have), place)
+                for place in (first - 1, last + 1)
+                if self._is_beside(place, best)
             ]
-            gain, number = max(gains, default=(0.0, 0))
+            gain, place = max(gains, default=(0.0, 0))
             if gain < _GAIN * total:
                 break
-            have |= self._sentences[number].grams & weights.keys()
-            first, last = min(first, number), max(last, number)
+            have |= shared[place]
+            first, last = min(first, place), max(last, place)
         score = sum(weights[gram] for gram in have) / total
-        return self._sentences[first : last + 1], score
+        start, end = self._sentences[first].start, self._sentences[last].end
+        return Attribution(self._sentences[best].passage, start, end, score)
 
-    def _neighbour(self, number: int, of: int) -> _Sentence | None:
-        if not 0 <= number < len(self._sentences):
-            return None
-        near = self._sentences[number]
-        return near if near.passage == self._sentences[of].passage else None
-
-    def _weight(self, gram: Gram) -> float:
-        n = len(self._sentences)
-        return math.log(1 + (n + 1) / (len(self._holders.get(gram, ())) + 0.5))
-
-    def cite(
-        self, claim: str, grams: frozenset[Gram], run: list[_Sentence], score: float
-    ) -> Citation:
-        """Return the citation of a run of sentences for a claim."""
-        passage = self._passages[run[0].passage]
-        source = passage.hit.text
-        start, end = run[0].start, run[-1].end
-        quote = source[start:end]
-        citation = Citation(0, passage.doc_id, quote, "verified", claim=claim)
-        citation = locate_citation(citation, passage, start, end)
-        if score >= FAITHFUL and not contradicts(claim, _region(quote, grams), quote):
-            return citation
-        distance = Levenshtein.distance(normalize_quote(claim).text, normalize_quote(quote).text)
-        return replace(citation, verdict="altered", distance=max(1, distance))
+    def _is_beside(self, place: int, of: int) -> bool:
+        is_there = 0 <= place < len(self._sentences)
+        return is_there and self._sentences[place].passage is self._sentences[of].passage
 
 
-def _claims(text: str) -> Iterator[tuple[int, int]]:
-    fences = [match.span() for match in _FENCE.finditer(text)]
-    for start, end in sentence_spans(text):
-        is_code = any(low <= start < high for low, high in fences)
-        if not is_code and text[start] != "#" and any(map(str.isalnum, text[start:end])):
-            yield start, end
+@lru_cache(maxsize=64)
+def passage_sentences(text: str) -> list[tuple[int, int]]:
+    """Return where the sentences of a passage stand."""
+    return sentence_spans(text)
 
 
-def _grams(text: str) -> frozenset[Gram]:
+@lru_cache(maxsize=4096)
+def claim_grams(text: str) -> frozenset[Gram]:
+    """Return the n-grams by which a claim and its source are compared."""
     tokens = [_stem(token) for token in _TOKEN.findall(text)]
     words = {token for token in tokens if len(token) > 2 or token.isdigit()}
     return frozenset(words.union(pairwise(tokens)))
-
-
-def _region(quote: str, grams: frozenset[Gram]) -> str:
-    """Return the clauses of the quote from the first to the last that share a pair of tokens."""
-    tokens = [(match.start(), match.end(), _stem(match[0])) for match in _TOKEN.finditer(quote)]
-    pairs = pairwise(tokens)
-    held = [(left[0], right[1]) for left, right in pairs if (left[2], right[2]) in grams]
-    if not held:
-        return quote
-    breaks = [match.start() for match in _CLAUSE_BREAK.finditer(quote)]
-    start = max((at + 1 for at in breaks if at < held[0][0]), default=0)
-    end = min((at for at in breaks if at >= held[-1][1]), default=len(quote))
-    return quote[start:end]
 
 
 @lru_cache(maxsize=65536)
@@ -211,89 +148,3 @@ def _stem(token: str) -> str:
     # Stemmer objects keep state between calls and are not safe to share between threads.
     stem: str = Stemmer("english", 0).stemWord(folded)
     return stem
-
-
-_NUMBER = re.compile(
-    r"\d+(?:[.,:]\d+)*|第?[一二三四五六七八九十百千万亿两零〇]{2,}|第[一二三四五六七八九十]"
-)
-# Words with a sign of denial in them that deny nothing.
-_NO_DENIAL = re.compile(
-    r"不仅|不但|不断|不同|不久|不过|不少|不禁|不论|不管|不止|不只|无论|无线|无数|无疑|无非|未来|非常|非洲|是否|"
-    r"能否|not only|no doubt|no\. ?\d|no less"
-)
-_DENIAL = re.compile(
-    r"[不没未无非勿莫否]|禁止|严禁|缺乏|拒绝"
-    r"|\b(?:not|never|no|cannot|without|neither|nor|none|nobody|nothing)\b|n['’]t\b"
-)
-_OPPOSITES = (
-    ("以上", "以下"),
-    ("之前", "之后"),
-    ("以前", "以后"),
-    ("增加", "减少"),
-    ("上升", "下降"),
-    ("最大", "最小"),
-    ("最多", "最少"),
-    ("最高", "最低"),
-    ("允许", "禁止"),
-    ("大于", "小于"),
-    ("高于", "低于"),
-    ("多于", "少于"),
-    ("before", "after"),
-    ("more", "less"),
-    ("more", "fewer"),
-    ("above", "below"),
-    ("must", "may"),
-    ("increase", "decrease"),
-    ("increased", "decreased"),
-    ("increases", "decreases"),
-    ("higher", "lower"),
-    ("maximum", "minimum"),
-    ("most", "least"),
-    ("always", "never"),
-    ("all", "none"),
-    ("open", "close"),
-    ("allowed", "forbidden"),
-    ("largest", "smallest"),
-    ("first", "last"),
-    ("highest", "lowest"),
-    ("oldest", "youngest"),
-    ("best", "worst"),
-)
-
-
-def contradicts(claim: str, region: str, around: str) -> bool:
-    """Return whether ``claim`` has numbers, denials or opposites that its source does not have.
-
-    ``region`` is the part of the source that the claim takes up, ``around`` the whole of what it
-    was found in. A denial of ``region`` that the claim leaves out is one too.
-    """
-    said, part, whole = map(_plain, (claim, region, around))
-    if _numbers(said) - _numbers(whole):
-        return True
-    denials = _denials(said)
-    if denials > _denials(whole) or denials < _denials(part):
-        return True
-    return any(
-        _has(said, one) and not _has(said, other) and _has(part, other) and not _has(whole, one)
-        for pair in _OPPOSITES
-        for one, other in (pair, pair[::-1])
-    )
-
-
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _numbers(text: str) -> Counter[str]:
-    # 1,000 and 1000 are the same, 1.5 and 15 are not.
-    return Counter(re.sub(r",(?=\d{3})", "", number) for number in _NUMBER.findall(text))
-
-
-def _denials(text: str) -> int:
-    return len(_DENIAL.findall(_NO_DENIAL.sub(" ", text)))
-
-
-def _has(text: str, word: str) -> bool:
-    if word.isascii():
-        return bool(re.search(rf"\b{word}\b", text))
-    return word in text

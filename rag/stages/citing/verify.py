@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rag.core.types import VERIFIED, Citation, Verdict
+from rag.core.types import HOLDING_VERDICTS, Citation, Groundedness, Statement, Verdict
+from rag.stages.citing.attribute import Attribution
 from rag.stages.citing.citation_markers import Marker, MarkerReader
 from rag.stages.citing.locate import (
     QuotePlace,
@@ -22,13 +22,15 @@ from rag.stages.citing.locate import (
     quoted_parts,
     quoted_words,
 )
+from rag.stages.citing.statements import (
+    Judgement,
+    StatementJudge,
+    first_sentence_end,
+)
 from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import NormalizedText, normalize_quote, normalize_quotes
-from rag.stages.text.sentences import sentence_ends
 
 _DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
-# A quote of another document than was named is set right, and so it holds.
-HOLDING_VERDICTS = VERIFIED | {"wrong_document"}
 Marks = Literal["numbered", "spans", "hidden"]
 Part = str | Citation
 
@@ -36,7 +38,10 @@ Part = str | Citation
 class CitationChecker:
     """The passages of one answer, each folded once and only when it is looked into."""
 
-    def __init__(self, passages: Sequence[Passage], *, is_strict: bool = False) -> None:
+    def __init__(
+        self, passages: Sequence[Passage], judge: StatementJudge, *, is_strict: bool = False
+    ) -> None:
+        self._judge = judge
         self._passages = {passage.doc_id: passage for passage in passages}
         self._folded: dict[str, NormalizedText] = {}
         self._is_strict = is_strict
@@ -63,6 +68,9 @@ class CitationChecker:
             if abridged and is_whole:
                 return _located(citation, named, abridged, "abridged")
             cut = place or abridged
+        if named and not marker.quote and (source := self._judge.attribute(quote, named)):
+            # A bare mark names a document and quotes nothing: its words are found for it.
+            return _sourced(citation, source)
         self._fold_all()
         for other in self._passages.values():
             if other is named:
@@ -78,6 +86,12 @@ class CitationChecker:
         if named and (place := cut or closest_quote(words, self._fold(named))):
             return _located(citation, named, place, "altered")
         return citation
+
+    def attributed(self, claim: str, source: Attribution) -> Citation:
+        """Return the next numbered citation, of a claim that was written without one."""
+        self._n += 1
+        citation = Citation(self._n, source.passage.doc_id, "", "verified", claim=claim)
+        return _sourced(citation, source)
 
     def _find(self, words: str, passage: Passage) -> tuple[QuotePlace | None, bool]:
         return find_quote(words, self._fold(passage), is_strict=self._is_strict)
@@ -137,6 +151,11 @@ def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: V
     return replace(located, verdict=verdict, distance=place.distance, omitted=omitted)
 
 
+def _sourced(citation: Citation, source: Attribution) -> Citation:
+    located = locate_citation(citation, source.passage, source.start, source.end)
+    return replace(located, quote=source.text, verdict="verified")
+
+
 def failed_citations(citations: Iterable[Citation]) -> list[Citation]:
     """Return the citations whose quote no source holds as it stands."""
     return [citation for citation in citations if citation.verdict not in HOLDING_VERDICTS]
@@ -144,20 +163,48 @@ def failed_citations(citations: Iterable[Citation]) -> list[Citation]:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedAnswer:
-    """An answer as it is shown, its citations with their verdicts, and what came of it."""
+    """An answer as it is shown, its citations with their verdicts, and what came of it.
+
+    ``outcome`` answered: its sources say all of it; partial: they say some of it, or a limit was
+    met; ungrounded: they say nothing of it; not_found: it says itself that nothing was found.
+    """
 
     text: str
     citations: tuple[Citation, ...] = ()
-    outcome: str = "answered"
+    outcome: str = "not_found"
+    groundedness: Groundedness = field(default_factory=Groundedness)
+
+
+# Of answers that rest on no source nothing is told of sources.
+_JUDGED = frozenset({"answered", "partial", "ungrounded", "not_found"})
+_OUTCOMES = {"grounded": "answered", "partly": "partial"}
+# Without a quote that holds no answer is surer than this.
+_DOUBTFUL = 0.5
+
+
+def answer_confidence(confidence: float | None, answer: VerifiedAnswer) -> float | None:
+    """Return how sure an answer is: the search's confidence by the share that its sources hold.
+
+    Statements and quotes count alike: each that fails lowers it, and without a quote that holds
+    it is 0.5 at most. None where the search tells none.
+    """
+    if confidence is None:
+        return None
+    n_failed = len(failed_citations(answer.citations))
+    n_all = len(answer.groundedness.statements) + n_failed
+    sure = confidence * answer.groundedness.n_found / n_all if n_all else confidence
+    has_quote = n_failed < len(answer.citations)
+    return round(sure if has_quote else min(sure, _DOUBTFUL), 3)
 
 
 class AnswerWriter:
-    """An answer while it is written: what is shown, what it cites, what came of it.
+    """An answer while it is written: what is shown, what it cites, what its sources say of it.
 
-    ``marks`` numbered: each citation is shown as ``[n]``; spans: they are taken out, and ``spans``
-    says where in the text each claim stands, in code points; hidden: they are taken out with their
-    citations. ``drops_failed`` holds numbered text back sentence by sentence and leaves out those
-    with a quote that its source does not hold: ``n_dropped`` counts them. ``is_strict`` takes a
+    Each sentence is judged when it ends; one that a passage says without being cited is given its
+    citation. ``marks`` numbered: each citation is shown as ``[n]``; spans: they are taken out, and
+    ``spans`` says where in the text each claim stands, in code points; hidden: they are taken out
+    with their citations. ``drops_failed`` holds numbered text back sentence by sentence and leaves
+    out those that their sources do not hold: ``n_dropped`` counts them. ``is_strict`` takes a
     quote that is cut within its sentence for altered, even where a clause ends.
 
     ``own`` are words of ours, ``raw`` those of the model with its markers. Whatever the pieces, the
@@ -175,12 +222,16 @@ class AnswerWriter:
         self.passages, self.text, self.own, self.raw = passages, "", "", ""
         self.citations: list[Citation] = []
         self.spans: list[tuple[int, int]] = []
+        self.statements: list[Statement] = []
         self.n_dropped = 0
-        self._checker = CitationChecker(passages, is_strict=is_strict)
+        self._judge = StatementJudge(passages)
+        self._checker = CitationChecker(passages, self._judge, is_strict=is_strict)
         self._reader = MarkerReader()
         self._marks, self._drops = marks, drops_failed and marks == "numbered"
-        # What is held back, and where in it each citation stands.
-        self._held, self._cited = "", list[tuple[int, Citation]]()
+        # The open sentence, how much of it is shown, where it begins in the text, and where in it
+        # each of its citations stands.
+        self._open, self._n_shown, self._start = "", 0, 0
+        self._cited = list[tuple[int, Citation]]()
 
     @property
     def is_empty(self) -> bool:
@@ -197,25 +248,43 @@ class AnswerWriter:
         """Return whether a quote holds."""
         return len(self.failed) < len(self.citations)
 
+    @property
+    def unheld(self) -> list[Statement]:
+        """Return the statements that no source says."""
+        return [one for one in self.statements if not one.holds]
+
+    @property
+    def groundedness(self) -> Groundedness:
+        """Return the verdicts of what was written so far."""
+        return Groundedness(tuple(self.statements), self._judge.is_refusal)
+
     def feed(self, piece: str) -> list[Part]:
         """Take a piece of what the model writes; return what it lets go, in order."""
         self.raw += piece
-        return self._read(piece, is_last=False)
+        return self._read(self._reader.feed(piece))
 
     def finish(self) -> list[Part]:
         """Return what is left when the model ends; a tag left open ends with it."""
-        return self._read("", is_last=True)
+        shown = self._read(self._reader.feed("", is_last=True))
+        return shown + self._close(len(self._open))
 
     def say(self, text: str) -> str:
         """Show words of our own."""
         self.own += text
         self.text += text
+        self._start = len(self.text)
         return text
 
-    def adopt(self, text: str, citations: Iterable[Citation]) -> None:
-        """Show a text with marks whose citations have their verdicts already."""
+    def adopt(
+        self, text: str, citations: Iterable[Citation], statements: Iterable[Statement] = ()
+    ) -> None:
+        """Show a text with marks whose citations and statements have their verdicts already."""
+        begun = len(self.text)
         self.text += text
         self.citations += citations
+        self.statements += [
+            replace(one, start=begun + one.start, end=begun + one.end) for one in statements
+        ]
 
     def ground(self, text: str, claims: Iterable[tuple[int, int, Passage]]) -> list[Part]:
         """Return a text without markers, of which ``start`` to ``end`` is said to be of a passage.
@@ -229,85 +298,129 @@ class AnswerWriter:
             name = found.file_name or passage.hit.file_name
             parts += [text[shown:end], replace(found, file_name=name)]
             shown = end
-        return self._show([*parts, text[shown:]])
+        out = self._take([*parts, text[shown:]])
+        return out + self._close(len(self._open))
 
     def retract(self) -> bool:
         """Take back what was shown; return whether there was anything."""
-        had, self.text, self.citations = bool(self.text), "", []
+        had, self.text, self.citations, self.statements = bool(self.text), "", [], []
+        self._judge.is_refusal, self._start = False, 0
         return had
 
     def repaired(self, raw: str) -> VerifiedAnswer | None:
-        """Return the answer as it was written once more, None unless more of its quotes hold."""
+        """Return the answer as it was written once more, None unless more of it holds."""
         again = AnswerWriter(self.passages)
         again.say(self.own)
         again.feed(raw)
         again.finish()
-        is_better = len(again.failed) < len(self.failed)
+        n_before, n_after = (len(one.failed) + len(one.unheld) for one in (self, again))
+        is_better = n_after < n_before
         return again.result() if is_better and again.citations and not again.is_empty else None
 
-    def result(self, outcome: str = "answered") -> VerifiedAnswer:
-        """Return the answer as it is shown."""
-        return VerifiedAnswer(self.text, tuple(self.citations), outcome)
+    def result(self, outcome: str = "") -> VerifiedAnswer:
+        """Return the answer as it is shown; ``outcome`` is said by its groundedness else."""
+        told = outcome or _OUTCOMES.get(self.groundedness.verdict, self.groundedness.verdict)
+        if told == "answered" and self.failed:
+            told = "partial"
+        is_judged = told in _JUDGED
+        judged = self.groundedness if is_judged else Groundedness()
+        return VerifiedAnswer(self.text, tuple(self.citations), told, judged)
 
-    def _read(self, piece: str, *, is_last: bool) -> list[Part]:
-        parts: list[Part] = [
-            part if isinstance(part, str) else self._checker.check(part)
-            for part in self._reader.feed(piece, is_last=is_last)
-        ]
-        return self._show(self._whole_sentences(parts, is_last=is_last) if self._drops else parts)
+    def _read(self, markers: Iterable[str | Marker]) -> list[Part]:
+        return self._take(
+            part if isinstance(part, str) else self._checker.check(part) for part in markers
+        )
 
-    def _show(self, parts: Iterable[Part]) -> list[Part]:
+    def _take(self, parts: Iterable[Part]) -> list[Part]:
+        """Add to the open sentence; return what is shown by it, sentence by sentence."""
         shown: list[Part] = []
         for part in parts:
             if isinstance(part, Citation):
-                if self._marks == "hidden":
-                    continue
-                if self._marks == "numbered":
-                    mark = f"[{part.number}]"
-                    self.text += mark
-                    shown.append(mark)
-                else:
-                    self.spans.append(self._span(part.claim.strip()))
-                self.citations.append(part)
-                shown.append(part)
+                shown += self._let_go(len(self._open))
+                self._cited.append((len(self._open), part))
+                shown += [] if self._drops else self._mark(part)
             elif part:
-                self.text += part
-                shown.append(part)
+                if self._ends_behind_mark() and not part[0].isspace():
+                    shown += self._close(len(self._open))
+                self._open += part
+                while (end := first_sentence_end(self._open)) is not None:
+                    shown += self._close(end)
+                # The blank behind a sentence waits for the mark that it may get.
+                shown += self._let_go(len(self._open.rstrip()))
         return shown
+
+    def _ends_behind_mark(self) -> bool:
+        """Return whether a citation stands last, behind the stop of its sentence."""
+        if not self._cited or self._cited[-1][0] < len(self._open):
+            return False
+        whole = self._open.rstrip() + " "
+        return first_sentence_end(f"{whole}A") == len(whole)
+
+    def _let_go(self, end: int) -> list[Part]:
+        """Show the open sentence up to ``end``, unless it is held back to be dropped."""
+        return [] if self._drops else self._show(end)
+
+    def _show(self, end: int) -> list[Part]:
+        text = self._open[self._n_shown : end]
+        self._n_shown = max(end, self._n_shown)
+        self.text += text
+        return [text] if text else []
+
+    def _mark(self, citation: Citation, *, has_place: bool = True) -> list[Part]:
+        """Show a citation where the text has come to; without a place it has no mark."""
+        if self._marks == "hidden":
+            return []
+        self.citations.append(citation)
+        if self._marks == "spans":
+            self.spans.append(self._span(citation.claim.strip()))
+            return [citation]
+        if not has_place:
+            return [citation]
+        mark = f"[{citation.number}]"
+        self.text += mark
+        return [mark, citation]
 
     def _span(self, claim: str) -> tuple[int, int]:
         # A claim ends where its mark was, but for some blanks.
         end = len(self.text.rstrip())
         return (end - len(claim) if self.text.endswith(claim, 0, end) else end), end
 
-    def _whole_sentences(self, parts: Iterable[Part], *, is_last: bool) -> list[Part]:
-        for part in parts:
-            if isinstance(part, str):
-                self._held += part
-            else:
-                self._cited.append((len(self._held), part))
-        ends = list(sentence_ends(self._held)) if self._held else []
-        # Behind the last end more of the same sentence, or its mark, may come.
-        out: list[Part] = []
-        for start, end in pairwise([0, *ends[:-1]]):
-            out += self._sentence(end - start)
-        return out + self._sentence(len(self._held)) if is_last else out
-
-    def _sentence(self, end: int) -> list[Part]:
-        """Take the held text up to ``end``; return what is shown of it."""
-        cited = [(at, one) for at, one in self._cited if at <= end]
-        parts: list[Part] = []
-        start = 0
-        for at, citation in cited:
-            parts += [self._held[start:at], citation]
-            start = at
-        parts.append(self._held[start:end])
-        self._held = self._held[end:]
-        self._cited = [(at - end, one) for at, one in self._cited if at > end]
-        if failed_citations(one for _, one in cited):
+    def _close(self, end: int) -> list[Part]:
+        """End the sentence ``open[:end]``: judge it; return what is shown by that."""
+        sentence, cited = self._open[:end], [(at, one) for at, one in self._cited if at <= end]
+        citations = [one for _, one in cited]
+        judged = self._judge.judge(
+            sentence, citations, tail=sentence[cited[-1][0] :] if cited else ""
+        )
+        shown: list[Part] = []
+        if self._drops and (failed_citations(citations) or (judged and not judged.holds)):
             self.n_dropped += 1
-            return []
-        return parts
+        else:
+            for at, citation in cited if self._drops else ():
+                shown += self._show(at) + self._mark(citation)
+            shown += self._show(len(sentence.rstrip()))
+            if judged and judged.source and judged.verdict == "attributed" and not cited:
+                citations = [self._checker.attributed(sentence.strip(), judged.source)]
+                shown += self._mark(citations[0], has_place=self._judge.takes_mark)
+            if judged:
+                self._state(sentence, judged, citations)
+            shown += self._show(end)
+        self._open, self._n_shown = self._open[end:], 0
+        self._cited = [(at - end, one) for at, one in self._cited if at > end]
+        self._start = len(self.text)
+        return shown
+
+    def _state(self, sentence: str, judged: Judgement, citations: Sequence[Citation]) -> None:
+        self.statements.append(
+            Statement(
+                self._start + len(sentence) - len(sentence.lstrip()),
+                len(self.text.rstrip()),
+                judged.verdict,
+                tuple(one.number for one in citations if self._marks != "hidden"),
+                judged.reason,
+                judged.source.passage.doc_id if judged.source and not citations else "",
+            )
+        )
 
 
 def verify_answer(

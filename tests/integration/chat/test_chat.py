@@ -110,7 +110,7 @@ def test_what_is_not_sure_is_said_to_be_unknown(world: AgentWorld) -> None:
     world.set(min_confidence_score=0.99)
     chat = world.use(CITED)
     told = world.ask("Who is the mayor of the pump town?")
-    assert told.row.outcome == "unknown" and chat.requests == []
+    assert told.row.outcome == "not_found" and chat.requests == []
     assert "I do not know" in told.text and "pump manual.txt" in told.text
     assert told.of("sources")[0]["sources"]
 
@@ -198,7 +198,7 @@ def test_an_answer_whose_every_sentence_is_dropped_is_unknown(world: AgentWorld)
     world.set(citation_failure="drop")
     world.use('<cite doc_id="doc_01" quote="never said">Never.</cite>')
     told = world.ask("How often is the pump serviced?")
-    assert told.row.outcome == "unknown" and "could be verified" in told.text
+    assert told.row.outcome == "not_found" and "could be verified" in told.text
 
 
 def test_a_repair_that_is_no_better_changes_nothing(world: AgentWorld) -> None:

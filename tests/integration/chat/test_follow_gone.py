@@ -91,4 +91,7 @@ def test_a_session_that_is_gone_tells_nothing(world: AgentWorld) -> None:
     row = answered(world)
     row.session.delete()
     (last,) = follow(row)
-    assert (last.kind, last.data) == ("stopped", {"text": "", "citations": []})
+    assert (last.kind, last.data) == (
+        "stopped",
+        {"text": "", "citations": [], "grounding": {}},
+    )

@@ -152,7 +152,7 @@ def test_nothing_is_remembered_unless_agent_and_person_want_it(world: AgentWorld
 def test_answers_from_nothing_are_not_remembered(world: AgentWorld) -> None:
     world.set(enable_memory=True, min_confidence_score=0.99)
     answering(world)
-    assert world.ask("Who is the mayor of the pump town?").row.outcome == "unknown"
+    assert world.ask("Who is the mayor of the pump town?").row.outcome == "not_found"
     world.ask("Hello!")
     assert remembered(world, "episodic") == []
 
@@ -239,7 +239,7 @@ def test_what_documents_do_not_know_of_a_person_memory_may(world: AgentWorld) ->
     world.ask("My pump is an HX-400!")
     models.Memory.objects.filter(kind="semantic").delete()
     told = world.ask("Which valve do I own?")
-    assert told.row.outcome == "unknown", "nothing is remembered"
+    assert told.row.outcome == "not_found", "nothing is remembered"
     models.Memory.objects.create(
         user=world.user,
         project="desk",
@@ -254,7 +254,7 @@ def test_what_documents_do_not_know_of_a_person_memory_may(world: AgentWorld) ->
         "- Known: Their pump: &lt;/memories&gt;" in asked[-1].content
         and "<documents>" not in asked[-1].content
     )
-    assert world.ask("Which pump is the best?").row.outcome == "unknown"
+    assert world.ask("Which pump is the best?").row.outcome == "not_found"
 
 
 def test_many_who_remember_at_once_leave_one_fact(world: AgentWorld) -> None:

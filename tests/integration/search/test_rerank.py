@@ -240,7 +240,7 @@ def test_an_agent_ranks_more_than_three_and_keeps_the_best(world: AgentWorld) ->
         return json.dumps({"ranking": [{"id": i, "score": 0} for i in range(1, n + 1)]})
 
     world.use(nothing_useful)
-    assert world.ask("pump").row.outcome == "unknown", "the ranking model found none useful"
+    assert world.ask("pump").row.outcome == "not_found", "the ranking model found none useful"
     world.use(lambda request: "no ranking")
     told = world.ask("pump")
     assert told.of("notice")[0]["step"] == "rerank" and told.last.kind == "done"

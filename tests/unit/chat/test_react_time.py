@@ -75,7 +75,7 @@ def ended(run: Loop, step: str) -> tuple[PipelineState, float]:
 def test_a_repair_that_hangs_costs_no_answer(step: str, config: Any) -> None:
     run = Loop(**config)
     end, spent_s = ended(run, step)
-    assert end["final_answer"] == run.text == "Yearly[1]." and end["outcome"] == "answered"
+    assert end["final_answer"] == run.text == "Yearly[1]." and end["outcome"] == "ungrounded"
     assert [one["verdict"] for one in end["citations"]] != ["verified"]
     (notice,) = run.of("notice")
     assert notice["step"] == "repair" and spent_s < 1.0
@@ -85,7 +85,7 @@ def test_a_thought_cut_by_the_runs_time_is_followed_by_an_answer() -> None:
     run = Loop(run_timeout_s=0.1, citation_failure="mark")
     run.turns = [None, WRONG]
     end, spent_s = ended(run, "think")
-    assert end["final_answer"].startswith("(The time is used up") and end["outcome"] == "partial"
+    assert end["final_answer"].startswith("(The time is used up") and end["outcome"] == "ungrounded"
     assert spent_s < 1.0
 
 
@@ -105,5 +105,5 @@ def test_a_repair_that_hangs_costs_no_rag_answer() -> None:
     }
     last = Pipeline(whole.stages[whole.stage_of("generate") :])
     end = asyncio.run(PlainEngine(last).run(state, run))
-    assert end["final_answer"] == run.text == "Yearly[1]." and end["outcome"] == "answered"
+    assert end["final_answer"] == run.text == "Yearly[1]." and end["outcome"] == "ungrounded"
     assert [notice["step"] for notice in run.of("notice")] == ["repair"]

@@ -200,7 +200,7 @@ def test_a_repair_that_hangs_costs_no_answer() -> None:
         {"pumps": PUMP, "plants": SEEDS}, merged=merged, config={"citation_failure": "repair"}
     )
     end = state_of(run, within_s=1.0)
-    assert end["final_answer"].startswith("Never[1]") and end["outcome"] == "answered"
+    assert end["final_answer"].startswith("Never[1]") and end["outcome"] == "ungrounded"
     assert run.of("notice")[-1]["step"] == "repair"
 
 
@@ -215,7 +215,7 @@ def test_a_run_without_time_says_so_and_not_that_there_is_nobody() -> None:
 
 def test_one_answer_of_several_keeps_what_came_of_it() -> None:
     remembered = answer_of("pumps", "Yours is an HX.", 11, outcome="remembered", confidence=None)
-    nothing = answer_of("plants", "I do not know.", 22, outcome="unknown")
+    nothing = answer_of("plants", "I do not know.", 22, outcome="not_found")
     end = state_of(run_of({"pumps": remembered, "plants": nothing}), 1.0)
     assert (end["outcome"], end["confidence"]) == ("remembered", None)
 

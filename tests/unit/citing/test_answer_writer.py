@@ -25,7 +25,7 @@ def written(*pieces: str, drops: bool = False) -> AnswerWriter:
 def test_the_result_is_what_was_shown() -> None:
     writer = written(f"{GOOD[:9]}", f"{GOOD[9:]}. ", f"{BAD}.")
     answer = writer.result()
-    assert (answer.text, answer.outcome) == ("Yearly[1]. Never[2].", "answered")
+    assert (answer.text, answer.outcome) == ("Yearly[1]. Never[2].", "partial")
     assert [one.verdict for one in answer.citations] == ["verified", "altered"]
     assert writer.is_verified and [one.number for one in writer.failed] == [2]
     assert writer.raw == f"{GOOD}. {BAD}."
@@ -38,15 +38,15 @@ def test_words_of_ours_are_shown_and_are_no_answer() -> None:
     writer.finish()
     assert writer.is_empty and writer.n_dropped == 1
     writer.say("I do not know.")
-    assert writer.result("unknown") == VerifiedAnswer(
-        "(Cut short.) I do not know.", outcome="unknown"
+    assert writer.result("not_found") == VerifiedAnswer(
+        "(Cut short.) I do not know.", outcome="not_found"
     )
 
 
 def test_what_was_shown_can_be_taken_back() -> None:
     writer = written(f"{GOOD}.")
     assert writer.retract() and not writer.retract()
-    assert writer.result("unknown") == VerifiedAnswer("", outcome="unknown")
+    assert writer.result("not_found") == VerifiedAnswer("", outcome="not_found")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,8 @@ def test_what_was_shown_can_be_taken_back() -> None:
     [
         (f"{GOOD}.", "Yearly[1]."),
         (f"{BAD}.", None),
-        ("Yearly.", None),
+        ("The pump is serviced yearly.", "The pump is serviced yearly.[1]"),
+        ("Weekly.", None),
         ("", None),
         (GOOD.replace(">Yearly<", "> <"), " [1]"),
     ],

@@ -147,10 +147,10 @@ def test_tags_about_as_long_as_the_limit_are_read_alike(n: int, end: str) -> Non
 
 def test_text_is_shown_at_once_and_a_citation_when_its_tag_closes() -> None:
     reader = AnswerWriter(PASSAGES)
-    assert reader.feed("The answer: ") == ["The answer: "]
+    assert reader.feed("The answer: ") == ["The answer:"]
     assert reader.feed('<cite doc_id="doc_01" quo') == []
-    assert reader.feed('te="The pump stops.">it ') == ["it "]
-    assert reader.feed("stops") == ["stops"]
+    assert reader.feed('te="The pump stops.">it ') == [" it"]
+    assert reader.feed("stops") == [" stops"]
     number, citation = reader.feed("</cite>")
     assert number == "[1]"
     assert isinstance(citation, Citation)

@@ -3,15 +3,19 @@
 import { render } from "./markdown.js";
 import { fill, make, openQuote } from "./citation_panel.js";
 
+// Marks of statements that no source says count from here, above every citation.
+const STATEMENT = 5000;
+
 /** A user message, or an answer while it streams and after; `act` holds the button handlers. */
 export class Turn {
   constructor(message, texts, act) {
     this.texts = texts;
     this.act = act;
     this.message = { citations: [], sources: [], notices: [], alternatives: [], content: "", ...message };
+    this.head = make("div", { class: "head" });
     this.body = make("div", { class: "body" });
     this.foot = make("div", { class: "foot" });
-    this.node = make("article", { class: `turn ${this.message.role}` }, this.body, this.foot);
+    this.node = make("article", { class: `turn ${this.message.role}` }, this.head, this.body, this.foot);
     this.draw();
   }
 
@@ -33,6 +37,7 @@ export class Turn {
       if (typeof data.text === "string" && kind !== "error") message.content = data.text;
       if (data.citations) message.citations = data.citations;
       if (data.outcome) message.outcome = data.outcome;
+      message.grounding = data.grounding ?? {};
       if (data.error) message.error = data.error;
     }
     this.soon();
@@ -52,7 +57,8 @@ export class Turn {
   renew(message) {
     const before = this.message;
     this.message = { ...before, ...message };
-    const isSame = before.content === message.content && before.citations.length === message.citations.length;
+    const isSame = before.content === message.content && before.citations.length === message.citations.length
+      && before.grounding?.verdict === message.grounding?.verdict;
     if (isSame) this.drawFoot();
     else this.draw();
   }
@@ -63,9 +69,35 @@ export class Turn {
     this.foot.replaceChildren(...(this.isAnswer ? this.answerFoot() : this.questionFoot()));
   }
 
+  get unheld() {
+    return (this.message.grounding?.statements ?? []).filter((one) => !["cited", "attributed"].includes(one.verdict));
+  }
+
+  /** The text with a mark behind each statement that no source says; code takes none. */
+  marked() {
+    const { content } = this.message;
+    const signs = this.unheld.length ? Array.from(content) : [];
+    let text = signs.length ? "" : content;
+    let at = 0;
+    this.unheld.forEach((one, index) => {
+      text += signs.slice(at, one.end).join("");
+      at = one.end;
+      if ((text.match(/^ {0,3}(?:```|~~~)/gm) ?? []).length % 2 === 0) text += ` [${STATEMENT + index}]`;
+    });
+    return text + signs.slice(at).join("");
+  }
+
+  /** How much of the answer its sources say, in words. */
+  groundingText() {
+    const { n_statements: all, n_found: n } = this.message.grounding ?? {};
+    return all ? fill(this.texts.grounding, { n, all }) : "";
+  }
+
   draw() {
     const message = this.message;
-    if (this.isAnswer) this.body.replaceChildren(render(message.content, (number) => this.mark(number)));
+    const told = this.isAnswer ? this.groundingText() : "";
+    this.head.replaceChildren(...(told ? [make("p", { class: `grounding ${message.grounding.verdict}` }, told)] : []));
+    if (this.isAnswer) this.body.replaceChildren(render(this.marked(), (number) => this.mark(number)));
     else this.body.replaceChildren(message.content);
     this.drawFoot();
   }
@@ -74,14 +106,16 @@ export class Turn {
   said() {
     const { texts, message } = this;
     // Not off the screen, where its last words may not stand yet.
-    const blocks = [...render(message.content, () => make("span")).childNodes].map((one) => one.textContent.trim());
+    const blocks = [...render(this.marked(), (number) => (number < STATEMENT ? make("span") : this.mark(number))).childNodes].map((one) => one.textContent.trim());
     const notices = message.notices.map((notice) => noticeText(notice, texts));
-    return [...blocks, ...notices, endText(message, texts)].filter(Boolean).join("\n");
+    return [this.groundingText(), ...blocks, ...notices, endText(message, texts)].filter(Boolean).join("\n");
   }
 
   cited(number) { return this.message.citations.find((one) => one.number === number); }
 
   mark(number) {
+    const statement = this.unheld[number - STATEMENT];
+    if (statement) return make("span", { class: `statement ${statement.verdict}` }, this.texts[statement.verdict]);
     const known = this.cited(number);
     if (!known) return null;
     const label = `${fill(this.texts.open_quote, { n: number })} (${this.texts[known.verdict] ?? known.verdict})`;

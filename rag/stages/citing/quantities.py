@@ -1,0 +1,348 @@
+"""Quantities: numbers with units and dates of a text, in one form for both languages.
+
+Values are exact (decimal) in the base unit of their dimension: seconds, metres, grams, litres, …;
+months and years are counted in months, for they have no fixed number of days.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from itertools import zip_longest
+
+_UNITS = {
+    "s": "1 s sec secs second seconds 秒 秒钟",
+    "s:60": "min mins minute minutes 分钟",
+    "s:3600": "h hr hrs hour hours 小时 个小时 钟头 个钟头",
+    "s:86400": "d day days 天 日 个工作日 工作日",
+    "s:604800": "week weeks 周 星期 个星期 礼拜",
+    "s:0.001": "ms millisecond milliseconds 毫秒",
+    "month": "month months 个月",
+    "month:12": "year years yr yrs 年",
+    "month:120": "decade decades",
+    "month:1200": "century centuries 世纪",
+    "m": "m metre metres meter meters 米",
+    "m:1000": "km kilometre kilometres kilometer kilometers 公里 千米",
+    "m:0.01": "cm centimetre centimetres centimeter centimeters 厘米",
+    "m:0.001": "mm millimetre millimetres millimeter millimeters 毫米",
+    "m:0.000001": "µm μm micrometre micrometres micrometer micrometers 微米",
+    "m:0.000000001": "nm nanometre nanometres nanometer nanometers 纳米",
+    "m:0.3048": "ft foot feet 英尺",
+    "m:0.0254": "inch inches 英寸",
+    "m:1609.344": "mile miles 英里",
+    "g": "g gram grams 克",
+    "g:1000": "kg kilo kilos kilogram kilograms 千克 公斤",
+    "g:0.001": "mg milligram milligrams 毫克",
+    "g:0.000001": "µg μg microgram micrograms 微克",
+    "g:1000000": "t ton tons tonne tonnes 吨",
+    "g:453.59237": "lb lbs pound pounds 磅",
+    "g:500": "斤",
+    "l": "l litre litres liter liters 升",
+    "l:0.001": "ml millilitre millilitres milliliter milliliters 毫升",
+    "m²": "m² m2 平方米",
+    "m²:1000000": "km² km2 平方公里 平方千米",
+    "m³": "m³ m3 立方米",
+    "%": "% percent per\u2009cent 个百分点 percentage",
+    "‰": "‰ per\u2009mille",
+    "°c": "°c ℃ 摄氏度 度",
+    "°f": "°f ℉ 华氏度",
+    "k": "kelvin 开尔文",
+    "v": "v volt volts 伏 伏特",
+    "v:1000": "kv 千伏",
+    "v:0.001": "mv 毫伏",
+    "a": "amp amps ampere amperes 安 安培",
+    "a:0.001": "ma 毫安",
+    "w": "w watt watts 瓦 瓦特",
+    "w:1000": "kw kilowatt kilowatts 千瓦",
+    "w:1000000": "mw megawatt megawatts 兆瓦",
+    "pa": "pa pascal 帕",
+    "pa:1000": "kpa 千帕",
+    "pa:1000000": "mpa 兆帕",
+    "pa:100000": "bar bars 巴",
+    "hz": "hz hertz 赫兹",
+    "hz:1000": "khz 千赫",
+    "hz:1000000": "mhz 兆赫",
+    "hz:1000000000": "ghz",
+    "db": "db decibel decibels 分贝",
+    "byte:1000": "kb",
+    "byte:1000000": "mb",
+    "byte:1000000000": "gb",
+    "byte:1000000000000": "tb",
+    "ppm": "ppm",
+    "rpm": "rpm 转/分 转",
+    "ph": "ph",
+    "yuan": "元 块 块钱 rmb cny yuan 人民币",
+    "usd": "usd dollar dollars 美元",
+    "eur": "eur euro euros 欧元",
+    "gbp": "gbp 英镑",
+    "jpy": "jpy yen 日元",
+    "person": "people person persons 人 名 位",
+    "time": "times 次 遍 回",
+    "fold": "fold 倍",
+}
+UNITS: dict[str, tuple[str, Decimal]] = {}
+for _base, _names in _UNITS.items():
+    _dimension, _, _factor = _base.partition(":")
+    for _name in _names.split():
+        UNITS[_name.replace("\u2009", " ")] = (_dimension, Decimal(_factor or 1))
+del UNITS["1"]
+_SIGNS = {"$": "usd", "¥": "yuan", "€": "eur", "£": "gbp"}
+_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "两": 2,
+    "壹": 1,
+    "贰": 2,
+    "叁": 3,
+    "肆": 4,
+    "伍": 5,
+    "陆": 6,
+    "柒": 7,
+    "捌": 8,
+    "玖": 9,
+}
+_STEPS = {"十": 10, "拾": 10, "百": 100, "佰": 100, "千": 1000, "仟": 1000}
+_MYRIADS = {"万": 10**4, "亿": 10**8}
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    " fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_WORDS = {name: value for value, name in enumerate(_SMALL.split())}
+_WORDS |= {name: 10 * value for value, name in enumerate(_TENS.split(), 2)}
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "dozen": 12}
+_ORDINAL_WORDS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+    " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+    " twenty-first"
+)
+_ORDINALS = {name: value for value, name in enumerate(_ORDINAL_WORDS.split(), 1)}
+_MONTH_NAMES = (
+    "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug"
+    "|september sept sep|october oct|november nov|december dec"
+)
+_MONTHS = {
+    name: number
+    for number, names in enumerate(_MONTH_NAMES.split("|"), 1)
+    for name in names.split()
+}
+# 1623-25, and 1623 to 1625.
+_SHORT_YEAR = re.compile(r"(?<!\d)([12]\d)(\d\d)\s?[-–]\s?([1-9]\d)(?!\d|\s?[-–/.年月]\s?\d)")
+_CENTURY_DECADE = re.compile(r"(?<!\d)(\d{1,2})\s?世纪\s?(\d0)\s?年代")
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DATE = re.compile(
+    r"(?<!\d)(?P<y1>\d{4})\s?[-/.]\s?(?P<m1>\d{1,2})\s?[-/.]\s?(?P<d1>\d{1,2})(?!\d)"
+    r"|(?P<y2>\d{4})\s?年\s?(?:(?P<m2>\d{1,2})\s?月\s?(?:(?P<d2>\d{1,2})\s?[日号])?)?(?!内|以|间|来|后|前|期)"
+    r"|(?<!\d)(?P<m3>\d{1,2})\s?月\s?(?P<d3>\d{1,2})\s?[日号]"
+    rf"|\b(?P<m4>{_MONTH})\.? (?P<d4>\d{{1,2}})(?:st|nd|rd|th)?(?:,? (?P<y4>\d{{4}}))?\b"
+    rf"|\b(?P<d5>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?(?P<m5>{_MONTH})\b\.?(?:,? (?P<y5>\d{{4}}))?"
+    rf"|\b(?P<m6>{_MONTH})\.?,? (?P<y6>\d{{4}})\b"
+    r"|(?<!\d)(?P<m8>\d{1,2})\s?月(?!内|间)"
+    r"|\b(?P<m9>january|february|april|june|july|august|september|october|november|december)\b"
+    r"|(?<![a-z0-9])(?P<y8>\d{3,4})s(?![a-z0-9])"
+    r"|\b(?:in|since|until|year) (?P<y7>1\d{3}|20\d{2})\b(?![.,]\d)"
+)
+_NUMERAL = (
+    r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?"
+    r"|[零一二三四五六七八九十百千万亿两〇壹贰叁肆伍陆柒捌玖拾佰仟]+"
+    rf"|(?:\b(?:{'|'.join([*_WORDS, *_SCALES])})\b[ -]?(?:and )?)+"
+)
+_ORDINAL = rf"\b(?P<ordinal>{'|'.join(sorted(_ORDINALS, key=len, reverse=True))})\b"
+_UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
+_QUANTITY = re.compile(
+    r"(?P<percent>百分之|千分之)?(?P<nth>第)?"
+    r"(?P<minus>(?<![\w)\]\s])[-−](?=\d)|(?<=\s)[-−](?=\d)|零下\s?|\bminus )?"
+    rf"(?P<sign>[$¥€£]\s?)?(?P<number>{_NUMERAL})"
+    r"(?P<times>\s?(?:万亿|[万亿]|million|billion|trillion|thousand)|(?<=\d)(?:mn?|bn|k)\b)?"
+    r"(?P<half>个半)?"
+    rf"(?:[\s-]?(?P<unit>{_UNIT})(?![a-z]))?|{_ORDINAL}"
+)
+_TIMES = {"万亿": 10**12, "万": 10**4, "亿": 10**8, "thousand": 10**3} | {
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+_SHORT_TIMES = {"m": 10**6, "mn": 10**6, "bn": 10**9, "k": 10**3}
+_TIMES |= _SHORT_TIMES
+# A letter or a hyphen beside digits makes a code of them: HX-400, A4, v2.1.
+_CODE = re.compile(
+    r"(?<![a-z0-9])(?=[a-z0-9._/-]*[a-z])(?=[a-z0-9._/-]*\d)[a-z0-9]+(?:[._/-][a-z0-9]+)*(?![a-z0-9])"
+)
+_JOINED = re.compile(r"(?<=\d)(?:-[a-z]{2,})+$")
+_CODE_IS_QUANTITY = re.compile(
+    rf"\d+(?:[.,]\d+)*(?:{_UNIT}|st|nd|rd|th|s)|\d+-(?:[a-z]+)(?:-[a-z]+)*"
+)
+# From 5 to 9 days: the unit counts for both.
+_RANGE = re.compile(r"\s?(?:to|and|or|-|–|—|~|～|至|到|或|和)\s?")
+_CLAIMLESS = frozenset({"一", "one", "千", "百", "万", "亿", "十", "zero", "零", "〇", "两"})
+_BULLET = re.compile(
+    r"(?m)^\s*(?:[-*•>#]+\s*)*(?:\(?\d{1,3}[.)、]\s|[（(]?[一二三四五六七八九十]{1,3}[、)）])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number as it was written (``raw``), and in the base unit of its dimension.
+
+    ``dimension`` is empty where no known unit stands beside it, ``date`` for the parts of a date:
+    ``raw`` is then year, month and day as in 20240305, with zeros for what was left out.
+    ``is_word`` tells one that is written in words.
+    """
+
+    raw: Decimal
+    dimension: str = ""
+    value: Decimal = Decimal(0)
+    is_word: bool = False
+
+    def agrees(self, other: Quantity) -> bool:
+        """Return whether both can mean the same: a missing unit or part of a date may be any."""
+        if "date" in (self.dimension, other.dimension):
+            return self._agrees_as_date(other)
+        if not self.dimension or not other.dimension:
+            return self.raw == other.raw
+        return self.dimension == other.dimension and self.value == other.value
+
+    def rivals(self, other: Quantity) -> bool:
+        """Return whether one may stand in the other's place: both can measure the same."""
+        kinds = {self.dimension, other.dimension}
+        return len(kinds) == 1 or ("" in kinds and "date" not in kinds)
+
+    def _agrees_as_date(self, other: Quantity) -> bool:
+        if self.dimension != other.dimension:
+            date, number = (self, other) if self.dimension == "date" else (other, self)
+            return not number.dimension and number.raw in [
+                part for part in _date_parts(date.raw) if part
+            ]
+        pairs = zip(_date_parts(self.raw), _date_parts(other.raw), strict=True)
+        return all(not left or not right or left == right for left, right in pairs)
+
+
+def _date_parts(raw: Decimal) -> tuple[int, int, int]:
+    whole = int(raw)
+    return whole // 10_000, whole // 100 % 100, whole % 100
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The quantities of a text in order, with where each stands, and its codes (HX-400)."""
+
+    quantities: Sequence[Quantity]
+    codes: frozenset[str]
+
+
+@lru_cache(maxsize=2048)
+def read_figures(text: str) -> Figures:
+    """Return the quantities and codes of a text; numbers of lists and a mere “one” are left out."""
+    plain = unicodedata.normalize("NFKC", text.replace("²", "2").replace("³", "3")).casefold()
+    plain = _BULLET.sub(lambda match: " " * len(match[0]), plain)
+    codes = set[str]()
+    for match in list(_CODE.finditer(plain)):
+        if not _CODE_IS_QUANTITY.fullmatch(match[0]):
+            # What is joined to a code by a hyphen is no part of it: HX-400-based.
+            codes.add(_JOINED.sub("", match[0]))
+            plain = plain[: match.start()] + " " * len(match[0]) + plain[match.end() :]
+    plain = _CENTURY_DECADE.sub(
+        lambda match: f"{100 * (int(match[1]) - 1) + int(match[2])}s", plain
+    )
+    plain = _SHORT_YEAR.sub(r"\1\2 - \1\3", plain)
+    dates: list[Quantity] = []
+    for match in list(_DATE.finditer(plain)):
+        if (date := _date(match)) is not None:
+            dates.append(date)
+            plain = plain[: match.start()] + " " * len(match[0]) + plain[match.end() :]
+    return Figures((*dates, *_numbers(plain)), frozenset(codes))
+
+
+def _date(match: re.Match[str]) -> Quantity | None:
+    parts = {name[0]: value for name, value in match.groupdict().items() if value}
+    month = parts.get("m", "0")
+    number = int(month) if month.isdigit() else _MONTHS[month]
+    year, day = int(parts.get("y", 0)), int(parts.get("d", 0))
+    if number > 12 or day > 31:
+        return None
+    return Quantity(Decimal(year * 10_000 + number * 100 + day), "date")
+
+
+def _numbers(plain: str) -> Iterator[Quantity]:
+    matches = list(_QUANTITY.finditer(plain))
+    for match, following in zip_longest(matches, matches[1:]):
+        if match["ordinal"]:
+            # “second” is a unit of time as well, and “first” often only an adverb.
+            if match["ordinal"] not in ("first", "second"):
+                yield _quantity(Decimal(_ORDINALS[match["ordinal"]]), "")
+            continue
+        word = match["number"].strip()
+        unit = match["unit"] or ""
+        if not unit and following and _RANGE.fullmatch(plain, match.end(), following.start()):
+            unit = following["unit"] or ""
+        if word in _CLAIMLESS and not (unit and unit in UNITS) and not match["times"]:
+            continue
+        value = _value(word)
+        if value is None:
+            continue
+        times = (match["times"] or "").strip()
+        if times in _SHORT_TIMES and not match["sign"]:
+            # Only of money is 30m thirty million.
+            times, unit = "", times
+        if times:
+            value *= _TIMES[times]
+        if match["half"]:
+            value += Decimal("0.5")
+        if match["minus"]:
+            value = -value
+        if match["percent"]:
+            unit = "%" if match["percent"] == "百分之" else "‰"
+        elif match["sign"]:
+            unit = {"usd": "usd", "yuan": "cny"}.get(_SIGNS[match["sign"].strip()], unit)
+        if word in _CLAIMLESS and unit in ("年", "月", "日", "天", "人", "名", "位", "次", "回"):
+            continue
+        yield _quantity(
+            value, "" if match["nth"] else unit, is_word=bool(match["nth"]) or not word[0].isdigit()
+        )
+
+
+def _quantity(value: Decimal, unit: str, *, is_word: bool = True) -> Quantity:
+    dimension, factor = UNITS.get(unit, ("", Decimal(1)))
+    return Quantity(value.normalize(), dimension, (value * factor).normalize(), is_word)
+
+
+def _value(word: str) -> Decimal | None:
+    if word[0].isdigit():
+        try:
+            return Decimal(word.replace(",", ""))
+        except InvalidOperation:
+            # Digits of other scripts that no decimal is made of.
+            return None
+    if word[0].isascii():
+        return _english(re.findall(r"[a-z]+", word))
+    return _chinese(word)
+
+
+def _english(words: Sequence[str]) -> Decimal:
+    total = part = 0
+    for word in words:
+        if word in _WORDS:
+            part += _WORDS[word]
+        elif word in ("hundred", "dozen"):
+            part = max(part, 1) * _SCALES[word]
+        elif word in _SCALES:
+            total, part = total + max(part, 1) * _SCALES[word], 0
+    return Decimal(total + part)
+
+
+def _chinese(word: str) -> Decimal:
+    if not any(sign in _STEPS or sign in _MYRIADS for sign in word):
+        # Digit by digit, as years are written.
+        return Decimal("".join(str(_DIGITS[sign]) for sign in word))
+    total = part = digit = 0
+    for sign in word:
+        if sign in _DIGITS:
+            digit = _DIGITS[sign]
+        elif sign in _STEPS:
+            part, digit = part + max(digit, 1) * _STEPS[sign], 0
+        else:
+            total, part, digit = (total + max(part + digit, 1)) * _MYRIADS[sign], 0, 0
+    return Decimal(total + part + digit)

@@ -1,0 +1,262 @@
+"""Statement verdicts: each sentence of an answer held against the passages it was written from.
+
+A sentence is cited (its quote holds and does not contradict it), attributed (no citation, but a
+passage says it), contradicted or unsupported. What claims nothing (greetings, headings, questions,
+refusals) has no verdict. Rules over words, no model: what a passage says of itself counts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rag.core.hits import TOOL
+from rag.core.types import HOLDING_VERDICTS, Citation, StatementVerdict
+from rag.stages.citing.attribute import Attribution, SourceIndex, claim_grams, passage_sentences
+from rag.stages.citing.contradict import contradiction
+from rag.stages.citing.quantities import read_figures
+from rag.stages.prompting.context import Passage
+from rag.stages.text.sentences import sentence_ends
+from rag.stages.text.terms import is_han
+
+# A longer sentence is judged in pieces: whoever writes without a stop costs no more than others.
+MAX_STATEMENT = 2000
+# The share of a sentence's n-grams, weighted by rarity, that its source must hold. Measured with
+# benchmarks/grounding on the halves to tune on.
+ATTRIBUTED = 0.4
+# From here on a sentence speaks of the same, so that another number contradicts.
+SPEAKS_OF = 0.35
+# Of each clause of a sentence the passages must hold so many of its n-grams anywhere, if it has
+# enough of them to tell.
+_LEAST_SHARE, _MIN_GRAMS = 0.15, 8
+
+_MARKUP = re.compile(
+    r"[*`~]+|(?<!\w)_+|_+(?!\w)|^\s*(?:[-+•>]\s+|#+\s*|\(?\d{1,3}[.)、]\s*)+", re.M
+)
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*\n]{1,80}\*\*\s*[:：]?\s*$)")
+_NUMBERING = re.compile(r"^\W*\d{1,2}(?:\.\d{1,2})*[.)、]?\s")
+_LEAD_IN = re.compile(
+    r"\b(?:following|below|here(?:'s| is| are)?|steps?|as follows|summary|answer|according to)\b"
+    r"|以下|如下|下面|步骤|回答|答案|总结|根据|包括",
+    re.I,
+)
+_COURTESY = re.compile(
+    r"(?:hello|hi|hey|sure|certainly|of course|okay|ok|yes|no|great|good|thanks?|thank you"
+    r"|welcome|you're welcome|i hope|hope this|let me know|feel free|please let|please feel"
+    r"|if you (?:have|need)|happy to help|glad to|i(?:'d| would) be (?:happy|glad)"
+    r"|is there anything|in (?:summary|short)|to (?:summarize|sum up)|overall"
+    r"|i am an? (?:ai|assistant)|as an ai"
+    r"|(?:可以的?|是的?|不是|对|不|没有)(?=[，,。.！!]|$)|你好|您好|好的|当然|谢谢|感谢|不客气|希望"
+    r"|如果您?还?有|如有|如需|请随时|欢迎|很高兴|总之|综上|没问题|收到|明白)(?![a-z])",
+    re.I,
+)
+_COURTEOUS_WORDS = 18
+_REFUSAL = re.compile(
+    r"\b(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am (?:un|not )able to)"
+    r" (?:\w+ )?(?:know|answer|find|determine|tell|say|confirm|provide|verify)"
+    r"|\b(?:do|does|did)(?: not|n['’]t) (?:\w+ )?(?:mention|say|state|contain|provide|specify"
+    r"|include|cover|address|describe|answer|give|tell|have (?:any )?information)"
+    r"|\b(?:is|are|was|were)(?: not|n['’]t) (?:\w+ )?(?:mentioned|stated|specified|provided"
+    r"|included|covered|described|found|available|given"
+    r"|in the (?:sources?|documents?|context|passages?))"
+    r"|\b(?:no|nothing) .{0,60}\b(?:found|mentioned|available|provided|given|stated)\b"
+    r"|\bnot enough information\b|\bunknown to me\b"
+    r"|\bno (?:relevant |specific )?(?:information|mention|answer|details?)\b"
+    r"|\b(?:could|can)(?: ?not|n['’]t) be (?:found|answered|determined|verified)\b"
+    r"|(?:我|我们)?(?:不知道|不清楚|不确定)"
+    r"|(?:没有|没|未能?|无法)(?:\w{0,6})(?:找到|提到|提及|提供|说明|给出|涉及|包含|查到|回答|确定"
+    r"|得知|确认|获取|记载)"
+    r"|(?:资料|文档|文件|上下文|来源|知识库|信息)(?:中|里|内)?(?:并?没有|未|无)"
+    r"|无(?:相关|此)\w{0,4}信息",
+    re.I,
+)
+_TURN = re.compile(r"[;；]|[,，]?\s*\b(?:but|however|instead)\b|[,，]?(?:但是?|不过|然而|而是)")
+_CLAUSE = re.compile(r"[,，]")
+_NAME = re.compile(r"(?<=[a-z,;:)] )[A-Z][a-z]{2,}(?:['’]s)?\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A sentence's verdict, why it fails, and what the passages say of it."""
+
+    verdict: StatementVerdict
+    reason: str = ""
+    source: Attribution | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Return whether a source says it."""
+        return self.verdict in ("cited", "attributed")
+
+
+def first_sentence_end(text: str) -> int | None:
+    """Return where the first sentence of a text ends that goes on; None while it is open.
+
+    More text moves no end. A line break always ends a sentence: models do not wrap lines.
+    """
+    window = text[: MAX_STATEMENT + 1]
+    line = window.find("\n") + 1
+    window = window[:line] if line else window
+    end = next(sentence_ends(window), len(window))
+    if end < len(window) or line:
+        return end
+    return MAX_STATEMENT if len(text) > MAX_STATEMENT else None
+
+
+def is_refusal(sentence: str) -> bool:
+    """Return whether a sentence says that something was not found, and claims nothing else."""
+    if not _REFUSAL.search(sentence):
+        return False
+    for part in _TURN.split(sentence):
+        if _REFUSAL.search(part):
+            others = [one for one in _CLAUSE.split(part) if not _REFUSAL.search(one)]
+            if any(character.isdigit() for one in others for character in one):
+                return False
+        elif len(claim_grams(part)) > 2:
+            return False
+    return True
+
+
+def claims_nothing(sentence: str) -> bool:
+    """Return whether a sentence greets, asks, leads in or is a heading."""
+    plain = _MARKUP.sub("", sentence).strip()
+    if not any(map(str.isalnum, plain)):
+        return True
+    has_number = any(map(str.isdigit, _NUMBERING.sub("", plain)))
+    if plain[-1] in "?？" or (_HEADING.match(sentence) and not has_number):
+        return True
+    if has_number:
+        return False
+    if plain[-1] in ":：" and (_LEAD_IN.search(plain) or len(claim_grams(plain)) <= 4):
+        return True
+    n_words = len(plain) / 2 if is_han(plain) else len(plain.split())
+    return n_words <= _COURTEOUS_WORDS and bool(_COURTESY.match(plain))
+
+
+class StatementJudge:
+    """Judges the sentences of one answer in their order; the passages are read once, if at all."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._passages = {passage.doc_id: passage for passage in passages}
+        self._is_in_table = self._is_in_code = False
+        self.is_refusal = False
+
+    @property
+    def takes_mark(self) -> bool:
+        """Return whether a mark behind the last sentence would not break a table or code."""
+        return not (self._is_in_table or self._is_in_code)
+
+    def judge(
+        self, sentence: str, citations: Sequence[Citation], tail: str = ""
+    ) -> Judgement | None:
+        """Return the verdict of a sentence with its citations; None where it claims nothing.
+
+        ``sentence`` has no marks in it; ``tail`` is what stands behind the last of them.
+        """
+        was_in_table, self._is_in_table = self._is_in_table, sentence.lstrip().startswith("|")
+        if _FENCE.match(sentence):
+            self._is_in_code = not self._is_in_code
+            return None
+        holding = [one for one in citations if one.verdict in HOLDING_VERDICTS]
+        claim = _MARKUP.sub("", sentence).strip()
+        if holding:
+            cited = self._cited(claim, holding)
+            rest = _MARKUP.sub("", tail).strip()
+            if cited.verdict != "cited" or len(claim_grams(rest)) < _MIN_GRAMS:
+                return cited
+            # Behind its last citation a sentence says more: that is held by itself.
+            more = self._uncited(rest)
+            return cited if more.verdict == "attributed" else more
+        if is_refusal(claim):
+            self.is_refusal = True
+            return None
+        is_header = self._is_in_table and not was_in_table
+        if not citations and (is_header or claims_nothing(sentence)):
+            return None
+        return self._uncited(claim)
+
+    def attribute(self, claim: str, passage: Passage) -> Attribution | None:
+        """Return where a passage says a claim, None where it does not or contradicts it."""
+        found = self.index.best(_MARKUP.sub("", claim).strip(), passage)
+        if found is None or found.score < ATTRIBUTED:
+            return None
+        return None if contradiction(claim, found.text, passage.hit.text) else found
+
+    @cached_property
+    def index(self) -> SourceIndex:
+        """Return the index of the passages' sentences."""
+        return SourceIndex(list(self._passages.values()))
+
+    @cached_property
+    def _letters(self) -> str:
+        hits = [passage.hit for passage in self._passages.values()]
+        named = [(hit.text, hit.file_name, *hit.heading_path) for hit in hits]
+        return "\n".join(text for texts in named for text in texts).casefold()
+
+    def _cited(self, claim: str, citations: Sequence[Citation]) -> Judgement:
+        if not claim:
+            return Judgement("cited")
+        source = "\n".join(dict.fromkeys(map(self._sentences, citations)))
+        around = "\n".join(
+            self._passages[one.doc_id].hit.text for one in citations if one.doc_id in self._passages
+        )
+        if "\n" in source or len(passage_sentences(source)) > 1:
+            # Of a long quote those sentences that the claim takes up.
+            found = self.index.best(claim, self._passages.get(citations[0].doc_id))
+            is_quoted = found is not None and found.text in source
+            source = found.text if found and is_quoted and found.score >= ATTRIBUTED else source
+        if reason := contradiction(claim, source, around):
+            return Judgement("contradicted", reason)
+        foreign = self._foreign(claim) if is_han(claim) == is_han(source) else ""
+        return Judgement("unsupported", foreign) if foreign else Judgement("cited")
+
+    def _uncited(self, claim: str) -> Judgement:
+        if result := self._worked_out(claim):
+            return Judgement("attributed", "", result)
+        found = self.index.best(claim)
+        if found is None or found.score < SPEAKS_OF:
+            return Judgement("unsupported", "missing")
+        if reason := contradiction(claim, found.text, found.passage.hit.text):
+            return Judgement("contradicted", reason, found)
+        if found.score < ATTRIBUTED:
+            return Judgement("unsupported", "missing", found)
+        if foreign := self._foreign(claim):
+            return Judgement("unsupported", foreign, found)
+        return Judgement("attributed", "", found)
+
+    def _worked_out(self, claim: str) -> Attribution | None:
+        """Return the result of a tool that has all numbers of a claim, if there are any."""
+        said = read_figures(claim).quantities
+        for passage in self._passages.values():
+            if said and passage.hit.source == TOOL:
+                told = read_figures(passage.hit.text).quantities
+                if all(any(one.agrees(other) for other in told) for one in said):
+                    return Attribution(passage, 0, len(passage.hit.text), 1.0)
+        return None
+
+    def _foreign(self, claim: str) -> str:
+        """Return what of a claim no passage knows: a ``name``, a clause (``missing``), nothing."""
+        names = (match[0].removesuffix("'s").removesuffix("’s") for match in _NAME.finditer(claim))
+        if any(name.casefold() not in self._letters for name in names):
+            return "name"
+        clauses = (one for one in _CLAUSE.split(claim) if len(claim_grams(one)) >= _MIN_GRAMS)
+        is_missing = any(self.index.share(clause) < _LEAST_SHARE for clause in clauses)
+        return "missing" if is_missing else ""
+
+    def _sentences(self, citation: Citation) -> str:
+        """Return the whole sentences of the source in which a citation's words stand."""
+        passage = self._passages.get(citation.doc_id)
+        if passage is None or not citation.found:
+            return citation.found or citation.quote
+        text = passage.hit.text
+        at = (citation.char_start or 0) - passage.hit.char_start
+        if text[at : at + len(citation.found)] != citation.found:
+            at = text.find(citation.found)
+        if at < 0:
+            return citation.found
+        end = at + len(citation.found)
+        touched = [span for span in passage_sentences(text) if span[0] < end and at < span[1]]
+        return text[touched[0][0] : touched[-1][1]] if touched else citation.found
