@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pypdfium2 as pdfium
 
@@ -21,6 +22,9 @@ from rag.stages.parse.pdf_layout.paragraphs import (
 from rag.stages.parse.pdf_layout.rules import Grid, Rect, find_beams, find_grids, read_rules
 from rag.stages.parse.pdf_layout.tables import Table
 from rag.stages.parse.pdf_layout.words import DIAGONAL, Word, read_page_words, turned
+
+# Of the lower of two items: more than lines that are set close, less than what stands beside.
+_OVERLAP = 0.4
 
 
 @dataclass(slots=True)
@@ -83,7 +87,19 @@ def lay_out(layer: Layer) -> list[Paragraph | Table]:
         if out and found and _is_broken_off(out[-1], found[0]):
             out[-1] = out[-1].joined(found.pop(0))  # type: ignore[union-attr, arg-type]
         out += found
-    return [*out, *waiting]
+    return _stacked([*out, *waiting])
+
+
+def _stacked(items: list[Paragraph | Table]) -> list[Paragraph | Table]:
+    """Return the items from top to bottom if all stand below each other, however they came."""
+    places = sorted(
+        ((item.top, item.bottom, at) for at, item in enumerate(items)), key=lambda place: place[0]
+    )
+    is_stack = all(
+        above[1] - below[0] < _OVERLAP * min(above[1] - above[0], below[1] - below[0])
+        for above, below in pairwise(places)
+    )
+    return [items[at] for _, _, at in places] if is_stack else items
 
 
 def _items(region: list[Piece], layer: Layer, waiting: deque[Table]) -> list[Paragraph | Table]:

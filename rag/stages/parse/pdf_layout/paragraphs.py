@@ -71,6 +71,16 @@ class Paragraph:
     first: Line
     last: Line
 
+    @property
+    def top(self) -> float:
+        """Return how far down it begins."""
+        return self.first.top
+
+    @property
+    def bottom(self) -> float:
+        """Return how far down it ends."""
+        return self.last.bottom
+
     def joined(self, after: Paragraph) -> Paragraph:
         """Return this paragraph going on with another."""
         text = self.text + joint(self.text, after.text) + after.text.lstrip()
