@@ -180,6 +180,7 @@ PROCRASTINATE_WORKER_DEFAULTS: dict[str, float] = {
 RAG: dict[str, Any] = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
     "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default="extractive:sentences"),
+    "QUOTE_SCHEMA": env.flag("RAG_QUOTE_SCHEMA", default=False),
     "ANALYSIS_MODEL": env.str("RAG_ANALYSIS_MODEL", default=""),
     "E5_PRECISION": env.choice("RAG_E5_PRECISION", default="int8", allowed=("int8", "fp32")),
     "EMBEDDING_THREADS": env.whole("RAG_EMBEDDING_THREADS", default=0),

@@ -18,6 +18,7 @@ class Conf:
 
     embedding_model: str
     chat_model: str
+    quote_schema: bool
     analysis_model: str
     e5_precision: str
     embedding_threads: int

@@ -20,6 +20,7 @@ from rag.core.splitters import Splitter
 from rag.providers.milvus.index import MilvusIndex
 from rag.providers.milvus.server import TOKEN_SETTING, URI_SETTING, MilvusServer
 from rag.providers.postgres.search.index import PostgresIndex
+from rag.providers.quoting import QuotingChatModel
 from rag.providers.sandbox.parser import SandboxedParser
 from rag.providers.scripted import Script, ScriptedChatModel
 from rag.services.plugins import configured_options, configured_plugin
@@ -114,11 +115,15 @@ def _chat_model(name: str) -> ChatModel:
         given = endpoints[provider]
         made = OpenAICompatibleChatModel(model, given.get("base_url", ""), given.get("api_key", ""))
         made.id = name
-        return MeteredChat(made)
+        return MeteredChat(_quoting(made))
     if provider not in (known := list(PLUGINS.names("chat"))):
         raise UnknownNameError("chat provider", provider, [*known, *endpoints])
     found = configured_plugin(kind="chat", name=provider)
-    return MeteredChat(_loaded("chat provider", found, model))
+    return MeteredChat(_quoting(_loaded("chat provider", found, model)))
+
+
+def _quoting(made: ChatModel) -> ChatModel:
+    return QuotingChatModel(made) if conf().quote_schema and can_write(model_id=made.id) else made
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,9 @@ from rag.core.errors import (
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.types import ChatReply, Message
 from rag.providers.openai_compatible.chat import ChatOptions, OpenAICompatibleChatModel
+from rag.providers.quoting import QuotingChatModel
 from rag.providers.remote.retry import RetryPolicy
+from rag.services.wiring import registry as wiring
 from tests.contract_chat import ChatModelContract, collected
 from tests.fakes.loopback import Fault
 from tests.fakes.openai_server import OpenAIServer, Script
@@ -61,6 +63,19 @@ def test_the_schema_of_an_answer_is_sent_until_a_server_refuses_it(server: OpenA
     assert asyncio.run(collected(model.stream(asked)))[-1].finish_reason
     forms = ["response_format" in call.json for call in server.calls]
     assert forms == [True, True, False, False]
+
+
+def test_the_setting_sends_the_sentences_that_may_be_quoted(
+    server: OpenAIServer, settings: Any, fresh_wiring: None
+) -> None:
+    for is_on in (False, True):
+        known = {"OPENAI_BASE_URL": server.url, "QUOTE_SCHEMA": is_on}
+        settings.RAG = {**settings.RAG, **known}
+        made: Any = wiring.chat_model(f"openai_compatible:m{is_on}")
+        made.model.generate(replace(ASK, passages=[("doc_01", "It lasts two years.")]))
+        assert ("It lasts two years." in str(server.calls[-1].json)) == is_on
+        extractive: Any = wiring.chat_model("extractive:sentences")
+        assert not isinstance(extractive.model, QuotingChatModel)
 
 
 def test_a_stream_is_begun_again_without_a_schema_that_is_refused(server: OpenAIServer) -> None:
