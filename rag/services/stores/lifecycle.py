@@ -6,10 +6,11 @@ import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from django.contrib.auth.models import Group
+from django.core.exceptions import EmptyResultSet
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.utils.text import slugify
@@ -26,6 +27,7 @@ from rag.core.errors import (
     UnknownNameError,
 )
 from rag.core.types import RetrievalSettings
+from rag.providers.postgres.db.connections import fetch_planned, model_columns, row_to_model
 from rag.providers.postgres.write.purge import purge_store_traces
 from rag.services.gemini import creating_remote_store, delete_remote_store
 from rag.services.index import ensure_space
@@ -81,20 +83,43 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
 
     Raises NotFoundError for the first that does not exist or may not be read.
     """
-    readable = models.Store.objects.readable(scope).select_related("space")
     # Postgres takes neither a NUL nor half of a character, and no store has such a name.
-    found = list(readable.named([name for name in names if not _UNSTORABLE.search(name)]))
+    found = _stores_named(tuple(name for name in names if not _UNSTORABLE.search(name)), scope)
     ordered = []
     for name in names:
         match = [s for s in found if name in (s.slug, s.name, s.resource_name)]
         match.sort(key=lambda store: name != store.slug)
         if not match:
-            known = ", ".join(readable.values_list("slug", flat=True)[:20]) or "none"
+            readable = models.Store.objects.readable(scope).values_list("slug", flat=True)
+            known = ", ".join(readable[:20]) or "none"
             raise NotFoundError(
                 "There is no store “{name}”.", hint="Known: {known}.", name=name, known=known
             )
         ordered.append(match[0])
     return list(dict.fromkeys(ordered))
+
+
+def _stores_named(names: tuple[str, ...], scope: Scope) -> list[models.Store]:
+    try:
+        statement = _named_statement(names, scope)
+    except EmptyResultSet:
+        # No name, or a scope that is limited to no store at all.
+        return []
+    found, n = [], len(models.Store._meta.concrete_fields)
+    for row in fetch_planned(*statement):
+        store = row_to_model(models.Store, row[:n])
+        if store.space_id is not None:
+            store.space = row_to_model(models.EmbeddingSpace, row[n:])
+        found.append(store)
+    return found
+
+
+# Each request names its stores; putting the statement together takes longer than running it.
+@lru_cache(maxsize=1024)
+def _named_statement(names: tuple[str, ...], scope: Scope) -> tuple[str, tuple[Any, ...]]:
+    columns = [*model_columns(models.Store), *model_columns(models.EmbeddingSpace, "space__")]
+    rows = models.Store.objects.readable(scope).named(names).values_list(*columns)
+    return rows.query.sql_with_params()
 
 
 def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:

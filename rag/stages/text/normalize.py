@@ -208,6 +208,8 @@ def _simplified() -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
     ):
         if len(plain) == 1 and plain <= "\uffff":
             table[ord(one)] = ord(plain)
+    for look, plain in _RADICALS.items():
+        table[ord(look)] = ord(plain)
     # Some stand for a character that has a simplified one itself.
     return table[table]
 
@@ -219,7 +221,7 @@ def fold_letters(text: str) -> str:
     folded = _decomposed(text)
     for character in _invisible_in(folded):
         folded = folded.replace(character, "")
-    return folded
+    return to_simplified(folded)
 
 
 def _invisible_in(folded: str) -> str:

@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
+from types import ModuleType
 
 from Stemmer import Stemmer
 
@@ -100,10 +101,16 @@ def is_han(text: str) -> bool:
 
 def segment_han(run: str, *, is_search: bool = False) -> list[str]:
     """Return the words of Chinese text; with ``is_search`` also the words inside longer ones."""
+    words: list[str] = _jieba().cut_for_search(run) if is_search else _jieba().cut(run)
+    return words
+
+
+@lru_cache(maxsize=1)
+def _jieba() -> ModuleType:
     # Reading its dictionary takes a tenth of a second of every command that needs no word.
     import rjieba
 
-    return rjieba.cut_for_search(run) if is_search else rjieba.cut(run)
+    return rjieba
 
 
 def index_terms(text: str) -> Counter[str]:

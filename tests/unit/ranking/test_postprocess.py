@@ -25,6 +25,8 @@ LONG = (
 )
 HAN = "更换滤芯之前必须先关闭水泵电源，并手动关闭上游阀门，直到压力表读数完全回落为止，然后才可以拆下外壳。"
 
+TRADITIONAL = "更換濾芯之前必須先關閉水泵電源，並手動關閉上游閥門，直到壓力表讀數完全回落爲止，然後才可以拆下外殼。"
+
 
 def make(text: str, rank: int = 1, **values: object) -> Hit:
     given: dict[str, object] = {
@@ -50,6 +52,7 @@ def texts(hits: list[Hit]) -> list[str]:
         (LONG, LONG.upper()),
         (LONG, LONG.replace(" ", "\n  ")),
         (HAN, HAN.replace("，", ",")),
+        (HAN, TRADITIONAL),
         (LONG, LONG + " Then go on."),
         (LONG, "Note. " + LONG),
         (LONG, "\u00ad".join(LONG)),

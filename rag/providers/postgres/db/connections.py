@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 
 Params = Sequence[Any] | Mapping[str, Any]
+M = TypeVar("M", bound=models.Model)
 
 
 def release_db() -> None:
@@ -64,6 +65,21 @@ def fetch_planned(statement: str, params: Params) -> list[tuple[Any, ...]]:
     raw.prepare_threshold = raw.prepare_threshold or 5
     with held.wrap_database_errors, psycopg.Cursor(raw) as planned:
         return planned.execute(statement, params, prepare=True).fetchall()
+
+
+def model_columns(model: type[models.Model], prefix: str = "") -> list[str]:
+    """Return what ``values_list`` takes to give whole rows to ``row_to_model``."""
+    return [prefix + field.attname for field in model._meta.concrete_fields]
+
+
+def row_to_model(model: type[M], values: Sequence[Any]) -> M:
+    """Return the object of the columns of ``model_columns``, as a planned statement gives them."""
+    fields, held = model._meta.concrete_fields, connections[DEFAULT_DB_ALIAS]
+    loaded = [
+        field.from_db_value(value, None, held) if hasattr(field, "from_db_value") else value
+        for field, value in zip(fields, values, strict=True)
+    ]
+    return model.from_db(DEFAULT_DB_ALIAS, [field.attname for field in fields], loaded)
 
 
 def _open_connection() -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from django.db import connection
 
-from rag.providers.postgres.db.connections import fetch_row
+from rag.providers.postgres.db.connections import fetch_planned
 
 WINDOW_S = 60
 _PRUNED = 100
@@ -52,8 +52,9 @@ def count_key_request(key_id: int) -> tuple[int, float]:
     The row also learns when the key was used, at most once a minute. A key that is gone counts
     nothing: (0, 0.0).
     """
-    row = fetch_row(_KEY, [key_id])
-    return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
+    for n_requests, left_s in fetch_planned(_KEY, [key_id]):
+        return int(n_requests), float(left_s)
+    return 0, 0.0
 
 
 def count_subject_request(subject: str) -> tuple[int, float]:

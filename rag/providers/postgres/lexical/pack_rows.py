@@ -6,8 +6,9 @@ It knows neither Django nor a connection.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -86,8 +87,8 @@ def pack_rows(job: PackJob) -> PackedRows:
     for chunk_id, (file, chunk, digest, indexed) in zip(job.ids, job.rows, strict=True):
         words = pack_text(job.store_id, indexed, job.avg_len)
         chunk_rows.append(_chunk_row(chunk_id, job.store_id, file, chunk, digest))
-        longs, ints = (chunk_id, file.file_id), (job.store_id, words.length)
-        head = _LEX_HEAD.pack(9, *_sized(8, longs), *_sized(4, ints), 1, True, 1, words.is_han)
+        ids = (8, chunk_id, 8, file.file_id, 4, job.store_id)
+        head = _LEX_HEAD.pack(9, *ids, 4, words.length, 1, True, 1, words.is_han)
         lex_rows += (head, file.index_fields, sparse_field(words.keys, words.weights))
         are_han.append(words.is_han)
         all_keys.append(words.keys)
@@ -106,10 +107,7 @@ def pack_vectors(
     """Return rows of rag_chunk_vec for chunks of one file; ``head`` is space and store."""
     n, dim = vectors.shape
     fields = file.index_fields
-    names = "n s0 space s1 store s2 chunk s3 file s4 enabled s5 han fields s6 dim unused vector"
-    kinds = f">i2 >i4 >i4 >i4 >i4 >i4 >i8 >i4 >i8 >i4 i1 >i4 i1 V{len(fields)} >i4 >i2 >i2"
-    formats = [*kinds.split(), f"({dim},)>f2"]
-    rows = np.zeros(n, dtype=np.dtype({"names": names.split(), "formats": formats}))
+    rows = np.zeros(n, dtype=_vector_row(len(fields), dim))
     rows["n"], rows["enabled"], rows["han"] = 9, 1, are_han
     rows["s0"] = rows["s1"] = 4
     rows["s2"] = rows["s3"] = 8
@@ -121,18 +119,18 @@ def pack_vectors(
     return rows.tobytes()
 
 
-def _sized(size: int, numbers: Sequence[int]) -> Iterator[int]:
-    """Yield each number behind its size, as a field of COPY begins."""
-    for number in numbers:
-        yield size
-        yield number
+@lru_cache(maxsize=64)
+def _vector_row(n_index_fields: int, dim: int) -> np.dtype[np.void]:
+    names = "n s0 space s1 store s2 chunk s3 file s4 enabled s5 han fields s6 dim unused vector"
+    kinds = f">i2 >i4 >i4 >i4 >i4 >i4 >i8 >i4 >i8 >i4 i1 >i4 i1 V{n_index_fields} >i4 >i2 >i2"
+    return np.dtype({"names": names.split(), "formats": [*kinds.split(), f"({dim},)>f2"]})
 
 
 def _chunk_row(chunk_id: int, store_id: int, file: FileFacts, chunk: Chunk, digest: str) -> bytes:
-    longs = (chunk_id, file.file_id, store_id)
-    span = (chunk.ordinal, chunk.char_start, chunk.char_end, chunk.own_start, chunk.token_count)
-    ints = (*span, 1, file.revision)
-    head = _CHUNK_HEAD.pack(20, *_sized(8, longs), *_sized(4, ints), 1, True, 1, True)
+    # Each behind its size, as a field of COPY begins.
+    ids = (8, chunk_id, 8, file.file_id, 8, store_id, 4, chunk.ordinal)
+    span = (4, chunk.char_start, 4, chunk.char_end, 4, chunk.own_start, 4, chunk.token_count)
+    head = _CHUNK_HEAD.pack(20, *ids, *span, 4, 1, 4, file.revision, 1, True, 1, True)
     tail = (
         json_field(chunk.heading_path),
         json_field(chunk.block_kinds),
