@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,6 +58,8 @@ MANY_SHAPES = 100
 N_LISTED = 20
 MAX_MARGIN = 1000
 MAX_BOOKMARKS = 5_000
+# Pages behind that much time are read without their layout, so that all are read.
+LAYOUT_S = 60.0
 _ATTACHED = Notice("Attachments are not read; upload them as files of their own.")
 _REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
 _STATES = ("full", "scan", "garbled", "broken", "blank")
@@ -149,8 +152,10 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         document.init_forms()
     written = PdfText()
     states: dict[str, list[int]] = {state: [] for state in _STATES}
+    plain: list[int] = []
     for number, page in enumerate(_pages(document, has_form)):
         states[page.state].append(number + 1)
+        plain += [number + 1] * page.is_plain
         has_text = page.state in ("full", "blank")
         written.add_page(page.items, _label(document, number), page.margin, has_text)
         if written.length >= MAX_CHARS:
@@ -172,6 +177,7 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
         (
             *([_REPAIRED] if is_repaired else []),
             *_warnings(states, len(pages), n_pages),
+            *([_plain_notice(plain)] if plain else []),
             *([_ATTACHED] if document.count_attachments() else []),
         ),
     )
@@ -213,6 +219,7 @@ class _ReadPage:
     edges: Edges
     items: list[Paragraph | Table] = field(default_factory=list)
     margin: str = ""
+    is_plain: bool = False
 
 
 def _pages(document: pdfium.PdfDocument, has_form: bool) -> Iterator[_ReadPage]:
@@ -220,9 +227,11 @@ def _pages(document: pdfium.PdfDocument, has_form: bool) -> Iterator[_ReadPage]:
     edges: deque[Edges] = deque(maxlen=2 * AROUND + 1)
     waiting: deque[_ReadPage] = deque()
     n_pages = len(document)
+    started = time.process_time()
     for number in range(n_pages + AROUND):
         if number < n_pages:
-            page = _read_page(document, number, has_form)
+            is_late = time.process_time() - started > LAYOUT_S
+            page = _read_page(document, number, has_form, is_plain=is_late)
             edges.append(page.edges)
             waiting.append(page)
         if waiting and (number >= AROUND or number >= n_pages):
@@ -244,13 +253,16 @@ def _lay_out(page: _ReadPage, edges: Sequence[Edges], at: int) -> None:
     page.margin = clean_text("\n".join(margin))[:MAX_MARGIN]
 
 
-def _read_page(document: pdfium.PdfDocument, number: int, has_form: bool) -> _ReadPage:
+def _read_page(
+    document: pdfium.PdfDocument, number: int, has_form: bool, *, is_plain: bool
+) -> _ReadPage:
     try:
         with (
             closing(_load(document, number, has_form)) as page,
             closing(page.get_textpage()) as text_page,
         ):
-            if text_page.count_chars() > MAX_GLYPHS:
+            is_plain = is_plain or text_page.count_chars() > MAX_GLYPHS
+            if is_plain:
                 layers, text = [], text_page.get_text_range()
             else:
                 layers = read_layers(page, text_page)
@@ -264,7 +276,7 @@ def _read_page(document: pdfium.PdfDocument, number: int, has_form: bool) -> _Re
     state = "scan" if is_bare else "full" if n_letters else "blank"
     if not layers and text.strip():
         line = Line(text, 0, 0, 0, 0, 0)
-        return _ReadPage(state, [], NO_EDGES, [Paragraph(text, line, line)])
+        return _ReadPage(state, [], NO_EDGES, [Paragraph(text, line, line)], is_plain=is_plain)
     return _ReadPage(state, layers, page_edges(layers))
 
 
@@ -335,6 +347,13 @@ def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> Iterat
         yield Notice("Damage on page {pages}: nothing of it is searchable.", pages=_listed(broken))
     if n_read < n_pages:
         yield Notice("Only the first {n} of {total} pages are kept.", n=n_read, total=n_pages)
+
+
+def _plain_notice(numbers: Sequence[int]) -> Notice:
+    return Notice(
+        "The layout of page {pages} is too much to read: tables and running heads are plain text.",
+        pages=_listed(numbers),
+    )
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from rag.core.documents import ChunkRule, ParsedDocument
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.citing.locate import locate_quote
-from rag.stages.parse import parse_document
+from rag.stages.parse import parse_document, pdf
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
 from tests.pdf_pages import Drawn, Text, cells, drawn_pdf, lines
@@ -197,6 +197,17 @@ def test_lines_are_joined_where_the_width_alone_breaks_them(tmp_path: Path) -> N
         "Another one",
         "- an item",
         "- another",
+    ]
+
+
+def test_pages_behind_the_time_for_layouts_are_plain_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdf, "LAYOUT_S", -1.0)
+    document = parsed(tmp_path, body(0), body(1))
+    assert document.text.count("stops when the tank is full") == 2
+    assert [*map(str, document.warnings)] == [
+        "The layout of page 1, 2 is too much to read: tables and running heads are plain text."
     ]
 
 

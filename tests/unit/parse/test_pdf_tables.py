@@ -142,6 +142,23 @@ def test_a_table_over_pages_is_one_with_its_header_once(
     )
 
 
+def test_a_column_that_is_empty_on_one_page_stays_a_column(tmp_path: Path) -> None:
+    def page(rows: list[list[str]]) -> list[Drawn]:
+        ys = tuple(761 - 16 * n for n in range(len(rows) + 1))
+        return grid((55, 150, 300, 360, 460), ys) + cells(rows, (60, 160, 310, 370), 750)
+
+    bare = [[row[0], row[1], "", row[3]] for row in ROWS[9:20]]
+    document = parsed(tmp_path, page([HEAD, *ROWS[:9]]), page(bare))
+    assert tables(document) == [[HEAD, *ROWS[:9], *bare]]
+
+
+def test_a_cell_over_columns_is_told_once_where_it_is_no_head(tmp_path: Path) -> None:
+    strokes = [s for s in grid((60, 140, 220), (750, 730, 710)) if s != Rule(140, 750, 140, 710)]
+    page = [*strokes, Rule(140, 750, 140, 730), Text(65, 735, "Part"), Text(145, 735, "Price")]
+    document = parsed(tmp_path, [*page, Text(65, 715, "All prices without tax")])
+    assert tables(document) == [[["Part", "Price"], ["All prices without tax", ""]]]
+
+
 def test_another_table_on_the_next_page_is_another(tmp_path: Path) -> None:
     other = [
         ["City", "Country", "People", "Area"],

@@ -39,22 +39,19 @@ def grid_table(grid: Grid, words: Sequence[Word], order: int) -> Table | None:
     if len(held) < 2 or len(held) < _LEAST_TEXT * n_cells:
         return None
     rows: list[list[str]] = []
-    n_head = 0
+    n_over = _n_over(cells)
     for number, places in enumerate(cells):
         if number and places == cells[number - 1]:
             # A stroke that means nothing: no cell begins below it.
             continue
         parts = _split_row(places, held) if n_rows <= _N_OPEN else None
-        rows += parts or [[_words_text(held.get(cell, ())) for cell in places]]
-        if number == n_head and len(set(places)) < len(places) and number + 1 < n_rows:
-            # Cells that reach over several columns are those of a head over a head.
-            n_head = number + 1
-    rows = _without_empty(rows)
+        rows += parts or [_row_texts(places, held, is_head=number < n_over)]
+    rows = _without_empty(rows, cells)
     if len(rows) == 0 or max(map(len, rows)) < 2:
         return None
     return Table(
         rows,
-        rows[: n_header_rows(rows, n_head)],
+        rows[: n_header_rows(rows, n_over)],
         tuple(pairwise(grid.xs)),
         grid.xs[0],
         grid.ys[0],
@@ -63,6 +60,23 @@ def grid_table(grid: Grid, words: Sequence[Word], order: int) -> Table | None:
         order,
         has_grid=True,
     )
+
+
+def _n_over(cells: Sequence[Sequence[int]]) -> int:
+    """Return how many rows are heads over heads: with cells over columns that a row below parts."""
+    n_columns = len(cells[0])
+    whole = next((at for at, row in enumerate(cells[:4]) if len(set(row)) == n_columns), 0)
+    return whole if whole < len(cells) - 1 else 0
+
+
+def _row_texts(places: Sequence[int], held: dict[int, list[Word]], *, is_head: bool) -> list[str]:
+    """Return a row's cells; what reaches over columns stands in each only as a head."""
+    return [
+        ""
+        if column and not is_head and places[column - 1] == cell
+        else _words_text(held.get(cell, ()))
+        for column, cell in enumerate(places)
+    ]
 
 
 def _cells(grid: Grid, n_rows: int, n_columns: int) -> list[list[int]]:
@@ -152,7 +166,9 @@ def _split_row(row: list[int], held: dict[int, list[Word]]) -> list[list[str]] |
     return cell_texts(merge_lines(placed, starts))
 
 
-def _without_empty(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows and columns that hold anything."""
-    kept = [at for at in range(len(rows[0])) if any(row[at] for row in rows)] if rows else []
-    return [[row[at] for at in kept] for row in rows if any(row)]
+def _without_empty(rows: list[list[str]], cells: Sequence[Sequence[int]]) -> list[list[str]]:
+    """Return the rows that hold anything, and the columns in which a cell begins."""
+    columns = [
+        at for at in range(len(cells[0])) if not at or any(row[at] != row[at - 1] for row in cells)
+    ]
+    return [[row[at] for at in columns] for row in rows if any(row)]
