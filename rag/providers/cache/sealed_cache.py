@@ -17,13 +17,15 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rag.core import metrics
 from rag.core.errors import ProviderError
 from rag.core.ports import Cache
 from rag.providers.cache.memory_cache import MemoryCache
-from rag.providers.cache.redis_cache import RedisCache
+
+if TYPE_CHECKING:
+    from rag.providers.cache.redis_cache import RedisCache
 
 T = TypeVar("T")
 MAX_VALUE = 4_000_000

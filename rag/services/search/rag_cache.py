@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
-from redis import Redis
 
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.search.generations import bump_generation, read_states
 from rag.services.search.result_cache import CacheKey, cache_region, search_cache_key
 from rag.services.stores import find_stores
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 Results = Sequence[Mapping[str, Any]]
 # What this task has asked last: its results belong to the state that was read then.

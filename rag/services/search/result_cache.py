@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings as django_settings
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from redis import Redis
 
 from rag import models
 from rag.conf import conf
@@ -28,11 +27,15 @@ from rag.core.access import Scope
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.providers.cache.memory_cache import MemoryCache
-from rag.providers.cache.redis_cache import RedisCache, connect
 from rag.providers.cache.sealed_cache import Seal, SealedCache
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.search.generations import StoreState, read_states
 from rag.stages.text.terms import VERSION
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from rag.providers.cache.redis_cache import RedisCache
 
 # Entries and bytes that one process keeps of each kind.
 CAPACITY = {"results": (10_000, 32_000_000), "vectors": (20_000, 32_000_000)}
@@ -44,6 +47,9 @@ def cache_region(kind: str, redis_client: Redis | None = None) -> SealedCache:
     """Return the cache of ``results`` or ``vectors``: in Redis where one is set up, and here."""
     secret = django_settings.SECRET_KEY
     if redis_client is not None:
+        # The client with its async half and its telemetry: only where a server is set up.
+        from rag.providers.cache.redis_cache import RedisCache
+
         return _make(kind, RedisCache(redis_client), secret)
     return _own(kind, conf().redis_url, secret)
 
@@ -55,6 +61,8 @@ def _own(kind: str, redis_url: str, secret: str) -> SealedCache:
 
 @lru_cache(maxsize=4)
 def _server(redis_url: str) -> RedisCache:
+    from rag.providers.cache.redis_cache import RedisCache, connect  # as above
+
     # One breaker for all kinds: a search that meets a frozen server waits once, not once a kind.
     return RedisCache(connect(redis_url))
 

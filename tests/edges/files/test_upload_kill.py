@@ -8,10 +8,7 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -24,6 +21,7 @@ import pytest
 
 from project.postgres import server as postgres
 from project.postgres.paths import USER, install_dir, socket_dir
+from tests.forked_commands import Commands, ForkedCommand
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 MB = 1024 * 1024
@@ -56,22 +54,14 @@ class Web:
             "DATABASE_URL": "",
             "LOG_LEVEL": "ERROR",
             "POSTGRES_OPTIONS": "fsync=off,shared_buffers=32MB",
-            "DJANGO_SETTINGS_MODULE": "project.settings",
+            "RAG_EMBEDDING_MODEL": "use:multilingual-v3",
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.commands = Commands(self.env, is_warm=True)
+        self.process: ForkedCommand | None = None
         self.store = self.books = self.leaflets = 0
 
     def manage(self, *command: str, stdin: str = "") -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *command],
-            cwd=BASE_DIR,
-            env=self.env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = self.commands.run(*command, stdin=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -80,20 +70,8 @@ class Web:
         self.books, self.leaflets = map(int, self.manage("shell", "-v0", stdin=PREPARE).split())
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "uvicorn",
-                "project.asgi:application",
-                "--port",
-                str(self.port),
-                "--log-level",
-                "error",
-            ],
-            cwd=BASE_DIR,
-            env=self.env,
-        )
+        words = ("--port", str(self.port), "--log-level", "error")
+        self.process = self.commands.start("-m", "uvicorn", "project.asgi:application", *words)
         deadline = time.monotonic() + 40
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
@@ -103,7 +81,7 @@ class Web:
 
     def kill(self) -> None:
         assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait(10)
 
     def log_in(self) -> None:
@@ -178,13 +156,12 @@ def web() -> Iterator[Web]:
     folder.chmod(0o711)
     made = Web(folder)
     try:
-        made.prepare()
-        made.start()
-        made.log_in()
-        yield made
+        with made.commands:
+            made.prepare()
+            made.start()
+            made.log_in()
+            yield made
     finally:
-        if made.process is not None and made.process.poll() is None:
-            made.kill()
         postgres.stop_postgres(install_dir(), folder / "postgres")
         shutil.rmtree(folder)
 

@@ -1,6 +1,6 @@
 """kill -9 of worker and Postgres at random moments: nothing lost, nothing twice.
 
-Eight times in the suite; CITABLE_KILLS says how many before a release, ten seconds each.
+Eight times in the suite; CITABLE_KILLS says how many before a release, five seconds each.
 
 Everything runs in processes of its own on a server of its own, as an operator would run it.
 """
@@ -27,6 +27,7 @@ import pytest
 from project.postgres import server as postgres
 from project.postgres.paths import USER, install_dir, socket_dir
 from tests.fakes.openai_server import OpenAIServer
+from tests.forked_commands import Commands
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
@@ -61,36 +62,23 @@ SAID_DF = f"SELECT key, df FROM rag_term_df {IN_STORE} AND df <> 0 ORDER BY key"
 class Installation:
     """A fresh installation with a fast model and a server of its own."""
 
-    def __init__(self, var: Path) -> None:
+    def __init__(self, var: Path, openai_url: str) -> None:
         self.var = var
         self.environment = os.environ | {
             "CITABLE_VAR": str(var),
             "DATABASE_URL": "",
             "LOG_LEVEL": "ERROR",
             "RAG_EMBEDDING_MODEL": "use:multilingual-v3",
+            "RAG_OPENAI_BASE_URL": openai_url,
             "WORKER_HEARTBEAT": "0.5",
             "WORKER_STALLED_AFTER": "2",
             "POSTGRES_OPTIONS": "shared_buffers=32MB",
         }
-
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "manage.py", *command],
-            cwd=BASE_DIR,
-            env=self.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self.commands = Commands(self.environment, is_warm=True)
+        self.start = self.commands.start
 
     def run(self, *command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *command],
-            cwd=BASE_DIR,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = self.commands.run(*command)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -119,7 +107,10 @@ class Installation:
 def installation() -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="citable-kill-", dir="/tmp"))
     folder.chmod(0o711)
-    yield Installation(folder)
+    with OpenAIServer() as model:
+        made = Installation(folder, model.url)
+        with made.commands:
+            yield made
     postgres.stop_postgres(install_dir(), folder / "postgres")
     shutil.rmtree(folder)
 
@@ -197,20 +188,18 @@ def test_kills_lose_nothing_and_double_nothing(installation: Installation, tmp_p
 def move_over_a_kill(installation: Installation) -> None:
     """Kill Postgres while a store moves to another model, and let the move go on."""
     ((live, n),) = installation.rows(STANDS, "Calm")
-    with OpenAIServer() as server:
-        installation.environment["RAG_OPENAI_BASE_URL"] = server.url
-        order = ("rag_reindex", "--store", "Calm", "--model", "openai_compatible:m", "--force")
-        moving = installation.start(*order, "--per-second", "200")
-        deadline = time.monotonic() + 60
-        while not (filled := sum(n for (n,) in installation.rows(FILLED))):
-            assert moving.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        installation.kill_postgres()
-        assert moving.wait(30) != 0
-        installation.start_postgres()
-        assert installation.rows(STANDS, "Calm") == [(live, n)]
-        assert 0 < filled < n
-        installation.run("rag_reindex", "--store", "Calm", "--resume")
+    order = ("rag_reindex", "--store", "Calm", "--model", "openai_compatible:m", "--force")
+    moving = installation.start(*order, "--per-second", "200")
+    deadline = time.monotonic() + 60
+    while not (filled := sum(n for (n,) in installation.rows(FILLED))):
+        assert moving.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    installation.kill_postgres()
+    assert moving.wait(30) != 0
+    installation.start_postgres()
+    assert installation.rows(STANDS, "Calm") == [(live, n)]
+    assert 0 < filled < n
+    installation.run("rag_reindex", "--store", "Calm", "--resume")
     ((now, _),) = installation.rows(STANDS, "Calm")
     assert now != live
     assert installation.rows(FILLED) == [(n,)]

@@ -11,7 +11,6 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from psycopg import sql
 
 from project.postgres.account import ServerAccount, server_account, usable_install
 from project.postgres.paths import install_dir
+from tests.forked_commands import Commands
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
@@ -125,28 +125,14 @@ def new_database(server: Server, name: str, *, has_extension: bool = False) -> s
     return name
 
 
-def manage(var: Path, url: str, *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    given = {
-        "CITABLE_VAR": str(var),
-        "DATABASE_URL": url,
-        "RAG_EMBEDDING_MODEL": "use:multilingual-v3",
-        "DJANGO_SETTINGS_MODULE": "project.settings",
-        "LOG_LEVEL": "ERROR",
-    }
-    return subprocess.run(
-        [sys.executable, "manage.py", *command],
-        cwd=BASE_DIR,
-        env=os.environ | given,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def commands(var: Path, url: str, *, is_warm: bool = False) -> Commands:
+    given = {"CITABLE_VAR": str(var), "DATABASE_URL": url, "LOG_LEVEL": "ERROR"}
+    model = {"RAG_EMBEDDING_MODEL": "use:multilingual-v3"}
+    return Commands(os.environ | given | model, is_warm=is_warm)
 
 
-def managed(var: Path, url: str, *command: str, stdin: str = "") -> str:
-    done = manage(var, url, *command, stdin=stdin)
+def managed(manage: Commands, *command: str, stdin: str = "") -> str:
+    done = manage.run(*command, stdin=stdin)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -155,6 +141,7 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stderr
     (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("Error: ")
     return line
 
 
@@ -162,20 +149,23 @@ def test_a_file_in_and_a_cited_answer_out_by_tcp_and_by_socket(
     server: Server, tmp_path: Path
 ) -> None:
     name = new_database(server, "books", has_extension=True)
-    tcp, local = server.tcp(name), server.socket(name)
-    managed(tmp_path, tcp, "migrate", "-v0")
-    taken = managed(tmp_path, tcp, "rag_ingest", str(DOCUMENTS), "--store", "books", "--create")
-    assert "10 files with " in taken
-    assert "No migrations to apply" in managed(tmp_path, local, "migrate")
-    again = managed(tmp_path, local, "rag_ingest", str(DOCUMENTS), "--store", "books")
-    assert again.count("the same bytes are already there") == 10
     question = "How long do you prime the line after alarm D2?"
-    for url in (tcp, local):
-        found = managed(tmp_path, url, "shell", "-v0", stdin=SEARCH.format(query=question))
-        assert found.splitlines()[0].split() == ["dosing-training.pptx", "1", "1"]
-        answer = managed(tmp_path, url, "rag_ask", question, "--store", "books")
-        assert "dosing-training.pptx" in answer
-        assert "verified" in answer
+    with (
+        commands(tmp_path, server.tcp(name), is_warm=True) as tcp,
+        commands(tmp_path, server.socket(name), is_warm=True) as local,
+    ):
+        managed(tcp, "migrate", "-v0")
+        taken = managed(tcp, "rag_ingest", str(DOCUMENTS), "--store", "books", "--create")
+        assert "10 files with " in taken
+        assert "No migrations to apply" in managed(local, "migrate")
+        again = managed(local, "rag_ingest", str(DOCUMENTS), "--store", "books")
+        assert again.count("the same bytes are already there") == 10
+        for manage in (tcp, local):
+            found = managed(manage, "shell", "-v0", stdin=SEARCH.format(query=question))
+            assert found.splitlines()[0].split() == ["dosing-training.pptx", "1", "1"]
+            answer = managed(manage, "rag_ask", question, "--store", "books")
+            assert "dosing-training.pptx" in answer
+            assert "verified" in answer
     # Everything lies on that server: no other one was started.
     assert not (tmp_path / "postgres").exists()
     with server.boss(name) as boss:
@@ -192,13 +182,17 @@ def test_a_role_that_may_not_create_the_extension_is_told_who_may_and_then_it_wo
     server: Server, tmp_path: Path
 ) -> None:
     name = new_database(server, "bare")
-    for url in (server.tcp(name), server.socket(name)):
-        told = sentence(manage(tmp_path, url, "migrate"))
-        assert "“bare” lacks the extension “vector”, and this role may not create it" in told
-        assert "Have a superuser run CREATE EXTENSION vector" in told
-    with server.boss(name) as boss:
-        boss.execute("CREATE EXTENSION vector")
-    assert "Applying rag.0002_index_tables... OK" in managed(tmp_path, server.tcp(name), "migrate")
+    with (
+        commands(tmp_path, server.tcp(name)) as tcp,
+        commands(tmp_path, server.socket(name)) as local,
+    ):
+        for manage in (tcp, local):
+            told = sentence(manage.run("migrate"))
+            assert "“bare” lacks the extension “vector”, and this role may not create it" in told
+            assert "Have a superuser run CREATE EXTENSION vector" in told
+        with server.boss(name) as boss:
+            boss.execute("CREATE EXTENSION vector")
+        assert "Applying rag.0002_index_tables... OK" in managed(tcp, "migrate")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +205,8 @@ def test_a_role_that_may_not_create_the_extension_is_told_who_may_and_then_it_wo
 def test_what_the_server_refuses_is_said_in_its_words(
     server: Server, tmp_path: Path, password: str, database: str, words: str
 ) -> None:
-    told = sentence(manage(tmp_path, server.tcp(database, password), "migrate"))
+    with commands(tmp_path, server.tcp(database, password)) as manage:
+        told = sentence(manage.run("migrate"))
     assert words in told
     assert told.endswith("Check DATABASE_URL and the server.")
     assert PASSWORD not in told
@@ -246,25 +241,34 @@ FAKES = {
 }
 
 
+@pytest.fixture(scope="module")
+def refused(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands on a database where a schema that comes and goes is asked first."""
+    name = new_database(server, "refused", has_extension=True)
+    url = server.tcp(name, options="-c search_path=fake,pg_catalog,public")
+    with commands(tmp_path_factory.mktemp("refused"), url) as manage:
+        yield manage
+
+
 @pytest.mark.parametrize("case", FAKES)
 def test_a_server_that_will_not_do_is_refused_before_anything_is_written(
-    server: Server, tmp_path: Path, case: str
+    server: Server, refused: Commands, case: str
 ) -> None:
     """The server is asked in its own words; a schema in front answers for an older one."""
     fake, what, advice = FAKES[case]
-    name = new_database(server, case, has_extension=True)
-    with server.boss(name) as boss:
+    with server.boss("refused") as boss:
+        boss.execute("DROP SCHEMA IF EXISTS fake CASCADE")
         boss.execute("CREATE SCHEMA fake")
         boss.execute(fake)
         boss.execute("GRANT USAGE ON SCHEMA fake TO PUBLIC")
         boss.execute("GRANT SELECT ON ALL TABLES IN SCHEMA fake TO PUBLIC")
-    path = "-c search_path=fake,pg_catalog,public"
-    for command in ("migrate", "rag_ingest", "rag_ask"):
-        rest = {"rag_ingest": [str(DOCUMENTS), "--store", "a"], "rag_ask": ["q", "--store", "a"]}
-        url = server.tcp(name, options=path)
-        told = sentence(manage(tmp_path, url, command, *rest.get(command, [])))
-        assert what in told
-        assert advice in told
-    with server.boss(name) as boss:
+        for command in ("migrate", "rag_ingest", "rag_ask"):
+            rest = {
+                "rag_ingest": [str(DOCUMENTS), "--store", "a"],
+                "rag_ask": ["q", "--store", "a"],
+            }
+            told = sentence(refused.run(command, *rest.get(command, [])))
+            assert what in told
+            assert advice in told
         tables = boss.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
         assert tables.fetchone() == (0,)
