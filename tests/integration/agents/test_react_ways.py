@@ -154,7 +154,7 @@ def test_a_call_after_the_last_one_that_is_allowed_is_no_answer(react: AgentWorl
     told = react.ask(ASKED)
     assert "tool_call" not in told.text and "vector_retrieve" not in told.text
     assert all("tool_call" not in one["text"] for one in told.of("delta"))
-    assert told.row.outcome == "unknown"
+    assert told.row.outcome == "not_found"
 
 
 def test_a_source_is_a_tool_with_options_that_the_model_cannot_change(
