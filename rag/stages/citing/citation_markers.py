@@ -210,8 +210,11 @@ class MarkerReader:
     def _no_claim(self, text: str, at: int, is_last: bool) -> int | None:
         """Return where the claim of the tag just opened begins; None while that is open."""
         self._is_opening = False
-        if match := _NO_CLAIM.match(text, at):
-            attributes, texts = self._opened[-1]
+        attributes, texts = self._opened[-1]
+        match = _NO_CLAIM.match(text, at)
+        has_id = not read_attributes(attributes).keys().isdisjoint(_DOC_ID_NAMES)
+        # Where the document is named a number alone is what is claimed.
+        if match and not (has_id and match[0].strip().isdigit()):
             self._opened[-1] = (
                 f"{attributes} doc_id={match[1]}" if match[1] else attributes,
                 texts,

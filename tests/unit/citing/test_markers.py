@@ -281,3 +281,8 @@ def test_hostile_repetition_is_read_in_time(piece: str) -> None:
     started = time.process_time()
     read_markers(text)
     assert time.process_time() - started < 3.0
+
+
+def test_a_number_is_a_claim_where_the_document_is_named() -> None:
+    tag = '<cite doc_id="doc_02" quote="Wait 50 minutes">50</cite>'
+    assert read_markers(tag) == ["50", Marker("doc_02", "Wait 50 minutes", "50")]
