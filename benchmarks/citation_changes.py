@@ -1,6 +1,7 @@
 """Citations benchmark, its altered quotes: one change of a sentence each.
 
-``ALTERED`` says something else than the source, ``HONEST`` differs in typography alone. Each takes
+``ALTERED`` says something else than the source, ``HONEST`` differs in typography alone,
+``ABRIDGED`` leaves words out at an ellipsis and ``HIDING`` such that turn what is said. Each takes
 (quote, language, rng) and returns the quote itself where it finds nothing to change.
 """
 
@@ -140,6 +141,54 @@ def _cut_turn(quote: str, language: str, rng: random.Random) -> str:
 def _turns(rest: str, language: str) -> bool:
     # What a semicolon parts stands for itself.
     return bool(_TURNS[language].search(re.split("[；;]", rest[1:])[0])) and rest[0] not in "；;"
+
+
+# What an ellipsis may not hide: more than a cut may not.
+_HIDDEN = {
+    "zh": re.compile(
+        r"但|除|如果|若(?!干)|只|仅|不|没|未|无|勿|非|否|然而|虽|直到|却|尽管|即使|反而|相反|可是|错|禁|拒|避免|停止|缺"
+        r"|当|时[，,]|[之以][前后]|例外|前提"
+    ),
+    "en": re.compile(
+        r"\b(?:not?|never|unless|except|excluding|if|only|but|although|though|until|without|however|"
+        r"provided|cannot|neither|nor|none|whereas|despite|instead|otherwise|rarely|hardly|seldom|few|"
+        r"little|when|while|before|after|since|fail\w*|unable|lack\w*|yet|rather|against|den\w+|refus\w+|"
+        r"doubt\w*|apart)\b|n['’]t\b",
+        re.I,
+    ),
+}
+_ELLIPSES = (" … ", "...", "……", " [...] ")
+
+
+def _left_out(quote: str, language: str, rng: random.Random, *, is_hiding: bool) -> str:
+    units = [match.span() for match in _UNIT[language].finditer(quote)]
+    spans = [
+        (units[i][1], units[j][0])
+        for i in range(1, len(units) - 4)
+        for j in range(i + 2, len(units) - 1)
+        # Numbers and words with marks inside would be cut, not left out.
+        if not re.search(r"\d", quote[units[i][1] - 2 : units[i][1] + 2])
+        and not re.search(r"\d", quote[units[j][0] - 2 : units[j][0] + 2])
+        and quote[units[i][1]].isspace() == (language == "en")
+    ]
+    turns = _TURNS if is_hiding else _HIDDEN
+    fit = [span for span in spans if bool(turns[language].search(quote[slice(*span)])) == is_hiding]
+    if not fit:
+        return quote
+    start, end = rng.choice(fit)
+    return quote[:start].rstrip() + rng.choice(_ELLIPSES) + quote[end:].lstrip()
+
+
+def _abridged(quote: str, language: str, rng: random.Random) -> str:
+    return _left_out(quote, language, rng, is_hiding=False)
+
+
+def _hiding(quote: str, language: str, rng: random.Random) -> str:
+    return _left_out(quote, language, rng, is_hiding=True)
+
+
+ABRIDGED: Change = _abridged
+HIDING: Change = _hiding
 
 
 def _cut_anywhere(quote: str, language: str, rng: random.Random) -> str:

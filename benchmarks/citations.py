@@ -10,12 +10,20 @@ import argparse
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.citation_changes import ALTERED, CUT_ANYWHERE, HONEST, Change, says_the_same
+from benchmarks.citation_changes import (
+    ABRIDGED,
+    ALTERED,
+    CUT_ANYWHERE,
+    HIDING,
+    HONEST,
+    Change,
+    says_the_same,
+)
 from benchmarks.citation_quotes import (
     LANGUAGES,
     PER_ARTICLE,
@@ -25,6 +33,7 @@ from benchmarks.citation_quotes import (
     read_halves,
 )
 from benchmarks.record import Report
+from rag.core.types import VERIFIED
 from rag.stages.citing.verify import verify_answer
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_spans
@@ -56,6 +65,12 @@ def measure_quotes(report: Report, half: Half, shown: str) -> None:
         report.add(f"{language}: {kind}, doubted", n_doubted / n, most=0.01, is_kept=False)
     share = honest["doubted"] / honest["n"]
     report.add(f"{language}: honest quotes doubted", share, most=0.01)
+    for name, change, least, most in (
+        ("abridged quotes accepted", ABRIDGED, 0.95, None),
+        ("abridged quotes that hide a turn accepted", HIDING, None, 0.0),
+    ):
+        n, n_doubted = doubted(half, change, shown=shown == name and "abridged", holds=VERIFIED)
+        report.add(f"{language}: {name}", 1 - n_doubted / n, least=least, most=most)
     n_doubted = sum(verdict(half, number, text) != "verified" for number, text in half.phrases)
     report.add(f"{language}: phrases picked by people doubted", n_doubted / len(half.phrases))
 
@@ -67,6 +82,7 @@ def doubted(
     is_honest: bool = False,
     is_strict: bool = False,
     shown: str | bool = False,
+    holds: Collection[str] = ("verified",),
 ) -> tuple[int, int]:
     """Return how many sentences ``change`` applies to, and how many of them are not verified."""
     rng = random.Random(SEED)
@@ -77,7 +93,7 @@ def doubted(
             continue
         found = verdict(half, number, quote, is_strict=is_strict)
         n += 1
-        n_doubted += found != "verified"
+        n_doubted += found not in holds
         if found == shown:
             print(f"    {found}: {quote!r} of {sentence!r}")
     return n, n_doubted

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.citation_answers import ALTERED_KINDS, FOREIGN_KINDS, labelled_answers
-from benchmarks.citation_changes import ALTERED, CUT_ANYWHERE, HONEST, says_the_same
+from benchmarks.citation_changes import (
+    ABRIDGED,
+    ALTERED,
+    CUT_ANYWHERE,
+    HIDING,
+    HONEST,
+    says_the_same,
+)
 from benchmarks.citation_claims import free_claims
 from benchmarks.citation_quotes import as_passages, as_tag, read_halves
 from tests.unit.passages import verify_citations
@@ -36,6 +43,18 @@ def test_an_alteration_says_something_else(kind: str, language: str) -> None:
 def test_an_honest_change_says_the_same(kind: str, language: str) -> None:
     quote = SENTENCES[language]
     assert says_the_same(HONEST[kind](quote, language, random.Random(1)), quote)
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_an_ellipsis_leaves_out_what_it_is_named_after(language: str) -> None:
+    quote = SENTENCES[language]
+    for change, turn in ((ABRIDGED, False), (HIDING, True)):
+        for seed in range(10):
+            changed = change(quote, language, random.Random(seed))
+            head = changed.split("…")[0].split("...")[0].rstrip(" [")
+            assert changed != quote and quote.startswith(head)
+            is_whole = all(word in changed for word in ("unless", "除外") if word in quote)
+            assert is_whole or turn
 
 
 @pytest.mark.parametrize("language", SENTENCES)
