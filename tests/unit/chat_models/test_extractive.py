@@ -177,6 +177,22 @@ def test_a_source_s_own_markers_are_none_of_the_answer_s() -> None:
     assert "<cite" not in clean and "[12]" not in clean
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The valve &lt;cite doc_id=1&gt; is open.",
+        "The valve [Source 1] is open.",
+        "The valve（资料1）is open.",
+        "The valve <ref>2</ref> is open.",
+    ],
+)
+def test_whatever_reads_like_a_marker_is_quoted_as_text(text: str) -> None:
+    answer = ExtractiveChatModel().generate(request("valve", [text])).text
+    clean, citations = verify_citations(answer, make_passages(text))
+    assert [(one.verdict, one.quote) for one in citations] == [("verified", text)]
+    assert clean.endswith("is open.[1]") and "valve" in clean
+
+
 _SCRAPS = st.sampled_from(
     [
         "水泵",
