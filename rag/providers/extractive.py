@@ -12,8 +12,8 @@ from itertools import islice, pairwise
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
+from rag.stages.citing.citation_markers import quote_marker, unmarked
 from rag.stages.citing.locate import locate_quote
-from rag.stages.citing.quote_marker import quote_marker, unmarked
 from rag.stages.query.file_question import parse_document_question
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans

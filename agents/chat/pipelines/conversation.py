@@ -21,7 +21,7 @@ from agents.core.prompts import language_of
 from agents.core.state import Turn
 from rag.core.hits import Hit
 from rag.core.types import Message
-from rag.stages.citing.quote_marker import quote_marker, unmarked
+from rag.stages.citing.citation_markers import quote_marker, unmarked
 from rag.stages.prompting.context import Passage, build_context, escape_data
 from rag.stages.query.condense import condense_question
 from rag.stages.query.conversation_request import parse_conversation_request
