@@ -165,7 +165,6 @@ class SearchIndexContract:
             assert {hit.content_type for hit in types} <= {"manual"}
             tagged = self.ask(index, query, world.stores, metadata={"lang": "zh"})
             assert {hit.file_id for hit in tagged} <= {file.pk for file in world.chinese}
-            self.ask(index, query, world.stores, vector_threshold=0.3, bm25_threshold=1.0)
         assert self.ask(index, "pump", world.stores, metadata={"lang": "fr"}) == []
 
     def test_restricted_files_are_found_by_their_groups_alone(

@@ -45,10 +45,15 @@ class AgentConfig:
         5, help="How many results are kept after ranking again.", minimum=1, maximum=50
     )
     vector_threshold: float = option(
-        0.7, help="A result found by meaning alone needs this likeness.", minimum=0, maximum=1
+        0.7, help="A result needs this similarity, or enough words.", minimum=0, maximum=1
     )
     bm25_threshold: float = option(
         0.3, help="A result found by words needs this BM25 score.", minimum=0, maximum=1000
+    )
+    unanswerable: Literal["answer", "warn", "refuse"] = option(
+        "warn",
+        help="Where the results may not hold the answer: answer anyway, warn, or refuse. What they "
+        "are not about at all is refused, but for answer.",
     )
     citation_failure: Literal["mark", "drop", "repair"] = option(
         "mark",

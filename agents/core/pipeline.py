@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agents.core.page_context import PageRead
     from agents.core.react import Tools
     from agents.core.recalled_memory import RecalledMemory
+    from rag.core.answerability import Answerability
     from rag.core.hits import Hit
     from rag.core.ports import ChatRequest
     from rag.core.types import ChatReply, Message, ToolUse
@@ -36,10 +37,11 @@ class PipelineState(TypedDict, total=False):
 
     ``route`` says how the question is answered: retrieve, small_talk, about_store or
     about_conversation (from the answers before). ``outcome`` says what came of it: answered,
-    partial (a limit was met), unknown, unavailable, small_talk, about_store or remembered (from
-    what the person told). ``memories`` and ``page_context`` are texts that go into the prompt as
-    data, ``page_hits`` what the page sends along to be cited; ``has_history``, ``has_memory`` and
-    ``has_page`` say whether there is any to be read.
+    partial (a limit was met), not_found (nothing sure, or nothing about it), unavailable,
+    small_talk, about_store or remembered (from what the person told). ``memories`` and
+    ``page_context`` are texts that go into the prompt as data, ``page_hits`` what the page sends
+    along to be cited; ``has_history``, ``has_memory`` and ``has_page`` say whether there is any to
+    be read.
     ``is_lookup``: the results are those of a document, page or section that the question names.
 
     In a loop of tools ``agent_scratchpad`` is what the model has been told and said, ``wanted``
@@ -64,6 +66,7 @@ class PipelineState(TypedDict, total=False):
     search_error: dict[str, Any] | None
     confidence: float | None
     is_lookup: bool
+    answerability: Answerability | None
     facts: str
     outcome: str
     citations: list[dict[str, Any]]
@@ -91,11 +94,15 @@ class PipelineState(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class FoundHits:
-    """What a search brought: hits above the thresholds, how sure it is (0 to 1), decisions."""
+    """What a search brought: hits above the thresholds, how sure it is (0 to 1), decisions.
+
+    ``answerability`` says whether the hits can answer the question, None where nothing can be told.
+    """
 
     hits: Sequence[Hit]
     confidence: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    answerability: Answerability | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from rag.core.hits import Hit
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.tools import ToolCall
-from rag.services.search import filter_by_threshold
 from rag.services.stores import readable_stores
+from rag.stages.prompting.abstention import doubt_notice
 
 
 @register("tool")
@@ -40,7 +40,10 @@ class VectorRetrieve:
         )
 
     def run(self, call: ToolCall) -> dict[str, Any]:
-        """Return ``results``, each in the shape of a hit too, and ``confidence`` (0 to 1)."""
+        """Return ``results``, each in the shape of a hit too, and ``confidence`` (0 to 1).
+
+        A ``notice`` says that they may not hold the answer, and what of it no document mentions.
+        """
         asked = call.arguments
         names = asked.stores or [store.slug for store in readable_stores(scope=call.scope)]
         if not names:
@@ -48,8 +51,12 @@ class VectorRetrieve:
         changes = {"mode": asked.mode, "top_k": asked.top_k}
         found = call.ports.search(asked.query, scope=call.scope, stores=names, changes=changes)
         call.deadline.check()
-        judged = filter_by_threshold(query=asked.query, hits=found.hits)
-        return {"results": [_told(hit) for hit in found.hits], "confidence": judged.confidence}
+        told = {
+            "results": [_told(hit) for hit in found.hits],
+            "confidence": found.confidence or 0.0,
+        }
+        notice = doubt_notice(asked.query, found.answerability)
+        return {**told, "notice": notice} if notice else told
 
 
 def _told(hit: Hit) -> dict[str, Any]:

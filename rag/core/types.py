@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 from rag.core.analysis import QueryAnalysis
+from rag.core.answerability import UNANSWERABLE_WAYS, Answerability
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
@@ -28,8 +29,10 @@ def rerank_methods() -> tuple[str, ...]:
 class RetrievalSettings:
     """Everything that decides what a query finds; its hash is carried by logs, caches and runs.
 
-    ``top_k`` None lets the query analysis decide. Thresholds are on the cosine and on the BM25
-    score; 0 keeps all. The first ``rerank_top_k`` hits are ranked again as ``rerank`` says.
+    ``top_k`` None lets the query analysis decide. ``vector_threshold`` is a calibrated similarity,
+    whatever the embedding model, ``bm25_threshold`` a BM25 score; 0 keeps all. The first
+    ``rerank_top_k`` hits are ranked again as ``rerank`` says. ``unanswerable`` is what an answer
+    does where the hits may not hold it: answer anyway, warn, refuse.
     """
 
     mode: str = "auto"
@@ -45,6 +48,7 @@ class RetrievalSettings:
     context_tokens: int = 4000
     content_types: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    unanswerable: str = "warn"
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -55,6 +59,8 @@ class RetrievalSettings:
             raise UnknownNameError("way of ranking again", self.rerank, rerank_methods())
         if self.context_type not in CONTEXT_TYPES:
             raise UnknownNameError("context type", self.context_type, CONTEXT_TYPES)
+        if self.unanswerable not in UNANSWERABLE_WAYS:
+            raise UnknownNameError("way with doubt", self.unanswerable, UNANSWERABLE_WAYS)
         _check_whole("top_k", 1 if self.top_k is None else self.top_k, 200)
         _check("vector_weight", self.vector_weight, 0, 1)
         _check("bm25_weight", self.bm25_weight, 0, 1)
@@ -136,6 +142,8 @@ class SearchResult:
     empty for nobody, ``failed`` when it was asked for and the order is that of the index.
     ``confidence``, 0 to 1, is how sure the search is of the best hits; None where there are none.
     ``store_ids`` are the stores that were searched: those asked for that the caller may read.
+    ``answerability`` says whether the hits can answer the query; None where nobody asked, or
+    nothing can be told.
     """
 
     query: str
@@ -150,6 +158,7 @@ class SearchResult:
     confidence: float | None = None
     store_ids: tuple[int, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    answerability: Answerability | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,6 @@ from rag.services.answers import answer_store_question
 from rag.services.search import (
     apply_ranking_answer,
     document_notice,
-    filter_by_threshold,
     ranking_request,
     ranks_without_chat,
     rerank_hits,
@@ -121,40 +120,24 @@ def search_agent_stores(
 ) -> FoundHits:
     """Return what the agent is shown, and how sure the search is of it.
 
-    The stores' own weights and fusion are used; mode, number and thresholds are the agent's.
+    The stores' own weights and fusion are used; mode, number, thresholds and what is done with
+    doubt are the agent's.
     """
     settings = stores[0].retrieval_settings.but(
         mode=config.search_mode,
         top_k=top_k,
         rerank="none",
-        vector_threshold=0.0,
-        bm25_threshold=0.0,
+        vector_threshold=config.vector_threshold,
+        bm25_threshold=config.bm25_threshold,
+        unanswerable=config.unanswerable,
         context_tokens=config.context_tokens,
     )
     found = retrieve(query=query, scope=scope, stores=stores, settings=settings)
     documents = found.metadata.get("documents") or {}
     if documents and (notice := document_notice(documents=documents, query=query)):
         documents = {**documents, "notice": notice}
-    if documents.get("is_found"):
-        # What a question names is not compared with it.
-        metadata = {**found.metadata, "documents": documents}
-        return FoundHits(found.hits, found.confidence or 0.0, metadata)
-    judged = filter_by_threshold(
-        query=query,
-        hits=found.hits,
-        models_of=_models_of(stores, found.routes.keys()),
-        vector_threshold=config.vector_threshold,
-        bm25_threshold=config.bm25_threshold,
-    )
-    metadata = {**found.metadata, "below_thresholds": judged.n_below, "documents": documents}
-    return FoundHits(judged.hits, judged.confidence, metadata)
-
-
-def _models_of(stores: Sequence[Any], spaces: Set[int]) -> dict[int, str] | None:
-    """Return the models by store; None where a store has been moved since it was read."""
-    if not spaces <= {store.space_id for store in stores}:
-        return None
-    return {store.pk: store.space.model for store in stores}
+    metadata = {**found.metadata, "documents": documents}
+    return FoundHits(found.hits, found.confidence or 0.0, metadata, found.answerability)
 
 
 History = Callable[[], tuple[list[Turn], str]]

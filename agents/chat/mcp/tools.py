@@ -31,6 +31,7 @@ from rag.services.search import retrieve
 from rag.services.sources import SourceContext
 from rag.services.stores import find_stores, readable_stores
 from rag.services.threads import run_until
+from rag.stages.prompting.abstention import doubt_notice
 
 
 class AskTool:
@@ -56,6 +57,8 @@ class AskTool:
 async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
     """Return ``answer`` with footnotes, ``citations``, ``outcome``, ``grounding``, ``session``.
 
+    ``notices`` are for the reader, such as that no document mentions a code of the question.
+
     Who cancels stops the answer, unless ``AGENT_FINISHES_ALONE`` is set. Raises RAGError.
     """
     started = await start_answer(order=partial(_order, arguments, scope))
@@ -67,7 +70,7 @@ async def ask_agent(*, arguments: Mapping[str, Any], scope: Scope) -> dict[str, 
         raise error_from_event(answer.error)
     answer.finish()
     about = answer.about(())
-    kept = ("outcome", "confidence", "grounding", "session", "message", "sources")
+    kept = ("outcome", "confidence", "grounding", "session", "message", "sources", "notices")
     return {
         "answer": answer.shown,
         "citations": answer.citations,
@@ -111,7 +114,10 @@ class SearchTool:
         )
 
     def run(self, call: ToolCall) -> dict[str, Any]:
-        """Return ``results``, best first, and ``mode``, as it was searched."""
+        """Return ``results``, best first, and ``mode``, as it was searched.
+
+        A ``notice`` says that they may not hold the answer, and what of it no document mentions.
+        """
         asked, scope = call.arguments, call.scope
         if asked.stores:
             stores = find_stores(names=asked.stores, scope=scope)
@@ -127,7 +133,9 @@ class SearchTool:
         call.deadline.check()
         slugs = {store.pk: store.slug for store in stores}
         results = [_serialize_hit(hit, slugs.get(hit.store_id or 0, "")) for hit in found.hits]
-        return {"results": results, "mode": found.metadata["mode"]}
+        told = {"results": results, "mode": found.metadata["mode"]}
+        notice = doubt_notice(asked.query, found.answerability)
+        return {**told, "notice": notice} if notice else told
 
 
 def _serialize_hit(hit: Hit, store: str) -> dict[str, Any]:

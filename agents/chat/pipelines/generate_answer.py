@@ -17,11 +17,13 @@ from agents.chat.pipelines.canned_texts import canned_text, unknown_text
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.state import Turn
+from rag.core.answerability import Answerability
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.types import Citation, Message, Statement
 from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer, answer_confidence
+from rag.stages.prompting.abstention import doubt_notice, missing_text
 from rag.stages.prompting.context import (
     Context,
     Passage,
@@ -89,10 +91,19 @@ class AnswerStream:
         if self.writer.retract():
             await self._run.emit("replace", {"text": "", "citations": []})
 
-    async def give_up(self, query: str, hits: Sequence[Hit] | None = None) -> PipelineState:
-        """Say that it is not known, and what was looked at, the passages if nothing else."""
+    async def give_up(
+        self,
+        query: str,
+        hits: Sequence[Hit] | None = None,
+        judged: Answerability | None = None,
+    ) -> PipelineState:
+        """Say that it is not known, what of it nobody mentions, and what was looked at.
+
+        That is the passages if nothing else.
+        """
         looked_at = [passage.hit for passage in self.writer.passages] if hits is None else hits
-        await self.say(unknown_text(query, looked_at))
+        told = [unknown_text(query, looked_at), missing_text(query, judged)]
+        await self.say("\n\n".join(filter(None, told)))
         return self.state("not_found")
 
     def state(self, outcome: str = "") -> PipelineState:
@@ -212,11 +223,14 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     context = build_context(hits, room, run.count_tokens, context_type="xml", language_of=query)
     await run.emit("sources", {"sources": _sources(context, hits)})
     answer_stream = AnswerStream(run, context.passages, confidence=state.get("confidence"))
-    if (is_unsure and not page) or not context.passages:
+    judged = None if page else state.get("answerability")
+    is_refused = judged is not None and judged.is_refused(run.config.unanswerable)
+    if (is_unsure and not page) or is_refused or not context.passages:
         if is_answered_by_memory(state, run):
             messages = agent_messages("remembered", state, "", run)
             return await _answer_uncited(messages, state, "remembered", run)
-        return await answer_stream.give_up(query, hits)
+        return await answer_stream.give_up(query, hits, judged)
+    await tell_doubt(judged, query, run)
     messages = agent_messages("answer", state, context.text, run)
     asked = state.get("rewritten_query") or query
     request = agent_request(messages, asked, context.passages, run)
@@ -224,6 +238,12 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
         request = replace(request, headings=context.headings)
     await answer_stream.write(request)
     return await answer_stream.conclude(request, query)
+
+
+async def tell_doubt(judged: Answerability | None, query: str, run: PipelineRun) -> None:
+    """Tell that an answer may not stand in its sources, where the config wants to know."""
+    if judged and run.config.unanswerable != "answer" and (text := doubt_notice(query, judged)):
+        await run.emit("notice", {"step": "generate", "text": text})
 
 
 async def _answer_uncited(

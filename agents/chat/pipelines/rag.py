@@ -240,7 +240,10 @@ CANDIDATES_PER_HIT, MAX_CANDIDATES = 4, 20
 
 
 async def search_step(state: PipelineState, run: PipelineRun) -> PipelineState:
-    """Return ``search_results``, ``confidence``, ``complexity``; raise what the search raises."""
+    """Return ``search_results``, ``confidence``, ``answerability``, ``complexity``.
+
+    Raises what the search raises.
+    """
     top_k = state.get("top_k") or run.config.default_top_k
     if state.get("enable_rerank") and run.can_rank:
         top_k = max(top_k, min(MAX_CANDIDATES, CANDIDATES_PER_HIT * run.config.rerank_top_k))
@@ -252,6 +255,7 @@ async def search_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         "is_lookup": bool(documents.get("is_found")),
         "search_results": list(found.hits),
         "confidence": found.confidence,
+        "answerability": found.answerability,
         "search_error": None,
         "complexity": str(found.metadata.get("complexity") or ""),
     }
@@ -282,7 +286,9 @@ async def rerank_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     ranked = await run.rerank(query, hits)
     update: PipelineState = {"reranked_results": _kept(ranked.hits, run.config.rerank_top_k)}
     if ranked.confidence is not None:
-        update["confidence"] = ranked.confidence
+        judged = state.get("answerability")
+        most = judged.most_confidence if judged else 1.0
+        update["confidence"] = min(ranked.confidence, most)
     return update
 
 

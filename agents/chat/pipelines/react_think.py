@@ -21,16 +21,19 @@ from agents.chat.pipelines.generate_answer import (
     is_answered_by_memory,
     number_documents,
     serialize_sources,
+    tell_doubt,
 )
 from agents.core.model_options import model_options
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.react import CALLINGS
 from agents.core.tool_calls import begins_call, example_call, parse_tool_calls, tag_start
+from rag.core.answerability import Answerability
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import Message, ToolUse
+from rag.stages.query.references import find_references, missing_references
 
 
 def has_grounds(state: PipelineState, run: PipelineRun) -> bool:
@@ -92,6 +95,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         "spent_tokens": state.get("spent_tokens", 0) + turn.tokens,
     }
     if turn.calls is None:
+        await tell_doubt(_left_doubt(state), state["query"], run)
         # A repair has what is left of the time; what was written stands without it.
         end = await answer_stream.conclude(
             request,
@@ -115,6 +119,7 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
         await answer_stream.say(limit_text(query, limit))
     if not has_grounds(state, run):
         return await answer_stream.give_up(query)
+    await tell_doubt(_left_doubt(state), query, run)
     language = language_of(query)
     messages = _asked_again(
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
@@ -142,6 +147,17 @@ def _named_outcome(end: PipelineState, state: PipelineState, run: PipelineRun) -
     if not _looks_up(run) and not _has_worked_out(state):
         return {**end, "outcome": "uncited", "grounding": {}}
     return end
+
+
+def _left_doubt(state: PipelineState) -> Answerability | None:
+    """Return the doubt of the first search, as far as what tools found has not settled it."""
+    judged = state.get("answerability")
+    if judged is None or not state.get("tool_calls"):
+        return judged
+    hits = [passage.hit for passage in state.get("passages") or []]
+    left = {one.text for one in missing_references(find_references(state["query"]), hits)}
+    missing = tuple(one for one in judged.missing if one.text in left)
+    return replace(judged, missing=missing) if missing else None
 
 
 async def _opened(state: PipelineState, run: PipelineRun) -> PipelineState:

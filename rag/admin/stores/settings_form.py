@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag.admin.ui.messages import error_sentence
+from rag.core.answerability import UNANSWERABLE_WAYS
 from rag.core.errors import RAGError
 from rag.core.types import FUSIONS, MODES, RetrievalSettings, rerank_methods
 from rag.services.plugins import list_plugins
@@ -37,17 +38,23 @@ _CONTEXT_NAMES = {
     "summary": _("summary"),
     "xml": _("XML"),
 }
+UNANSWERABLE_LABELS = {
+    "answer": _("answer anyway"),
+    "warn": _("warn"),
+    "refuse": _("refuse"),
+}
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "mode": (_("Search"), MODES, MODE_LABELS),
     "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
     "rerank": (_("Ranked again by"), rerank_methods, _RERANK_NAMES),
     "context_type": (_("Layout of the context"), tuple(_CONTEXT_NAMES), _CONTEXT_NAMES),
+    "unanswerable": (_("Without an answer in the hits"), UNANSWERABLE_WAYS, UNANSWERABLE_LABELS),
 }
 _NUMBERS: dict[str, tuple[Any, float, float]] = {
     "top_k": (_("Hits"), 1, 200),
     "vector_weight": (_("Weight of meaning"), 0, 1),
     "bm25_weight": (_("Weight of words"), 0, 1),
-    "vector_threshold": (_("Least likeness of meaning"), -1, 1),
+    "vector_threshold": (_("Similarity threshold"), -1, 1),
     "bm25_threshold": (_("Least score by words"), 0, 1_000_000),
     "rerank_top_k": (_("Hits ranked again"), 1, 200),
     "context_tokens": (_("Tokens of the context"), 100, 1_000_000),
@@ -64,14 +71,19 @@ _HELP: dict[str, Any] = {
     "vector_weight": _("How much the meaning counts; more finds paraphrases."),
     "bm25_weight": _("How much the very words count; more finds codes and rare names."),
     "vector_threshold": _(
-        "Chunks less similar than this are left out; 0 keeps all. Above 0.8 "
-        "little is left with most models."
+        "Chunks less similar than this are left out, whichever model made the vectors: 0.5 is "
+        "doubtful, 0.7 is good. Words alone keep one only where they have a threshold too. "
+        "0 keeps all."
     ),
     "bm25_threshold": _("Chunks whose words fit worse than this are left out; 0 keeps all."),
     "rerank_top_k": _("How many of the best hits are read once more."),
     "context_tokens": _("How much text the model that answers gets at most."),
     "content_types": _("Only files of these types, with commas between them. Empty: all."),
     "metadata": _("Only files that say this of themselves, as JSON. Empty: all."),
+    "unanswerable": _(
+        "What is done where the hits may not hold the answer. With a warning, too, a question "
+        "that the documents are not about is refused."
+    ),
 }
 _WHOLE = ("top_k", "rerank_top_k", "context_tokens")
 NAMES: tuple[str, ...] = tuple(field.name for field in fields_of(RetrievalSettings))

@@ -66,7 +66,8 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     `grounding` has the verdict of each statement: cited, attributed, contradicted or unsupported;
     `outcome` follows from it: answered, partial, ungrounded or not_found.
     `verdict` of a citation is verified, abridged, altered, wrong_document or unknown. `notice` is
-    for the reader, such as that no chat model is configured.
+    for the reader, such as that no chat model is configured, or that no document mentions a code of
+    the question. Where nothing found can answer it, no model is asked, and `model` is empty.
     """
     scope = require_caller(request, "read").scope
     stores = find_stores(names=body.stores, scope=scope)
@@ -84,6 +85,8 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
             "mode": answer.result.mode,
             "top_k": answer.result.top_k,
             "settings_hash": answer.result.settings_hash,
+            "below_thresholds": answer.result.metadata.get("below_thresholds", 0),
+            "answerability": answer.result.metadata.get("answerability"),
             "timings_ms": {name: round(ms, 2) for name, ms in answer.timings_ms.items()},
         },
     }

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, create_model
 
+from rag.core.answerability import UNANSWERABLE_WAYS
 from rag.core.types import CONTEXT_TYPES, FUSIONS, MODES, RetrievalSettings, rerank_methods
 
 _TEXT = Annotated[str, Field(min_length=1, max_length=200)]
@@ -25,7 +26,7 @@ _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "fusion": (Literal[FUSIONS], {}, "How the two legs become one score."),
     "vector_weight": (float, {"ge": 0, "le": 1}, "Weight of the vector leg."),
     "bm25_weight": (float, {"ge": 0, "le": 1}, "Weight of the lexical leg."),
-    "vector_threshold": (float, {"ge": -1, "le": 1}, "Least cosine; 0 keeps all."),
+    "vector_threshold": (float, {"ge": -1, "le": 1}, "Least calibrated similarity; 0 keeps all."),
     "bm25_threshold": (float, {"ge": 0, "le": 1_000_000}, "Least BM25 score; 0 keeps all."),
     "rerank": (
         Literal[rerank_methods()],
@@ -37,6 +38,12 @@ _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "context_tokens": (int, {"ge": 100, "le": 1_000_000}, "Most tokens of the context."),
     "content_types": (list[_TEXT], {"max_length": 100}, "Only files of these content types."),
     "metadata": (dict[str, Any], {}, "Only files whose metadata contains this."),
+    "unanswerable": (
+        Literal[UNANSWERABLE_WAYS],
+        {},
+        "Where the hits may not hold the answer: answer anyway, warn or refuse. With warn, what "
+        "they are not about is refused.",
+    ),
 }
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 
 from rag.core.errors import InvalidInputError
 from rag.core.options import option
 from rag.core.plugins import register
 from rag.core.sources import SourceQuery, SourceResult
-from rag.core.types import RetrievalSettings
+from rag.core.types import RetrievalSettings, SearchResult
 
 
 @register("source")
@@ -30,7 +30,7 @@ class VectorStoreSource:
         top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
         similarity_threshold: float | None = option(
             None,
-            help="Least cosine similarity of a hit found by meaning; empty: the store's own.",
+            help="Least calibrated similarity of a hit; empty: the store's own.",
             minimum=-1,
             maximum=1,
         )
@@ -68,4 +68,13 @@ class VectorStoreSource:
             query.text, scope=query.scope, stores=self._stores, changes=self._changes
         )
         query.deadline.check()
-        return SourceResult(found.hits)
+        return SourceResult(found.hits, _notes(found))
+
+
+def _notes(found: SearchResult) -> tuple[str, ...]:
+    """Return what whoever reads the hits must know: how many fell below the thresholds."""
+    n = found.metadata.get("below_thresholds")
+    told = ngettext(
+        "{n} result fell below the thresholds.", "{n} results fell below the thresholds.", n or 0
+    )
+    return (told.format(n=n),) if n else ()

@@ -18,6 +18,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 
 from rag import models
+from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.file_search import GroundedAnswer, Grounding
@@ -41,10 +42,11 @@ from rag.stages.citing.verify import (
     VerifiedAnswer,
     answer_confidence,
 )
+from rag.stages.prompting.abstention import doubt_notice, refusal_text
 from rag.stages.prompting.context import Context, build_context
 from rag.stages.prompting.prompt import answer_prompt
 
-MIN_CALL_S, MAX_CALL_S = 0.05, 120.0
+MIN_CALL_S = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +54,8 @@ class AnswerJob(ABC):
     """One answer, prepared; subclasses say which model writes it and what it is given.
 
     ``last`` is the model's last piece, a whole reply or one of many; ``verified`` is there at the
-    end. What comes from a search (``result``) is logged.
+    end. What comes from a search (``result``) is logged. ``doubt`` tells the reader that the
+    sources may not hold the answer.
     """
 
     scope: Scope
@@ -61,6 +64,7 @@ class AnswerJob(ABC):
     stores: Sequence[models.Store] = ()
     result: SearchResult | None = None
     is_logged: bool = True
+    doubt: str = ""
     last: Any = field(init=False)
     writer: AnswerWriter = field(init=False)
     verified: VerifiedAnswer = field(init=False)
@@ -114,11 +118,11 @@ class AnswerJob(ABC):
         return (self.result.metadata.get("documents") if self.result else None) or {}
 
     def _notice(self) -> str:
-        """Return what the model says beside its answer, and which documents the search was for."""
+        """Return which documents the search was for, what is doubtful, and what the model says."""
         query = self.result.query if self.result else ""
         known = self._documents
         told = document_notice(documents=known, query=query) if known else ""
-        return " ".join(filter(None, (told, self.last.notice)))
+        return " ".join(filter(None, (told, self.doubt, self.last.notice)))
 
 
 Prepare = Callable[[], AnswerJob]
@@ -154,24 +158,34 @@ async def stream_job(prepare: Prepare) -> AsyncGenerator[tuple[AnswerJob, Part |
 
 @dataclass(slots=True, kw_only=True)
 class ChatJob(AnswerJob):
-    """A chat model's answer from passages. Without a ``deadline`` the model's own time counts."""
+    """A chat model's answer from passages, each call within RAG_TIMEOUT_S and the ``deadline``.
+
+    A ``refusal`` is told in its place, and no model is asked.
+    """
 
     question: str
     context: Context
     chat: ChatModel
+    refusal: str = ""
 
     def __post_init__(self) -> None:
         self.writer = AnswerWriter(self.context.passages, marks=self.marks)
         self.last = ChatReply("", model=self.chat.id)
+        if self.refusal:
+            self.last = ChatReply("", finish_reason="stop")
 
     def generate(self) -> ChatReply:
         """Return the whole reply; raise what the model raises, and at the deadline."""
+        if self.refusal:
+            return ChatReply("")
         reply = self.chat.generate(self._request())
         self._check()
         return reply
 
     async def stream(self) -> AsyncGenerator[ChatReply, None]:
         """Yield the reply as it comes."""
+        if self.refusal:
+            return
         async with aclosing(self.chat.stream(self._request())) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 self._check()
@@ -179,13 +193,18 @@ class ChatJob(AnswerJob):
 
     def take(self, piece: ChatReply) -> list[Part]:
         """Return what a piece lets go."""
-        self.last, self.answered = replace(piece, model=piece.model or self.chat.id), _now()
+        self.answered = _now()
+        if self.refusal:
+            return []
+        self.last = replace(piece, model=piece.model or self.chat.id)
         return self.writer.feed(piece.text)
 
     def finish(self) -> list[Part]:
-        """Return the rest."""
-        rest = self.writer.finish()
-        said = self.verified = self.writer.result()
+        """Return the rest, or the refusal."""
+        rest: list[Part] = self.writer.finish()
+        if self.refusal:
+            rest = [self.writer.say(self.refusal)]
+        said = self.verified = self.writer.result("not_found" if self.refusal else "")
         self.cited = _now()
         if self.result is not None and self.is_logged:
             log_query(
@@ -212,7 +231,7 @@ class ChatJob(AnswerJob):
             finish_reason=self.last.finish_reason,
             input_tokens=self.last.input_tokens,
             output_tokens=self.last.output_tokens,
-            notice=self.last.notice,
+            notice=self._notice(),
             groundedness=self.verified.groundedness,
         )
 
@@ -235,16 +254,16 @@ class ChatJob(AnswerJob):
 
     def _request(self) -> ChatRequest:
         self._check()
-        limits: dict[str, Any] = {}
+        left_s = conf().timeout_s
         if self.deadline is not None:
-            limits = {"timeout_s": min(MAX_CALL_S, max(MIN_CALL_S, self.deadline.remaining_s))}
+            left_s = min(left_s, max(MIN_CALL_S, self.deadline.remaining_s))
         self.started = self.answered = _now()
         return ChatRequest(
             [Message(role, text) for role, text in answer_prompt(self.question, self.context)],
             question=self.question,
             passages=self.context.shown,
             headings=self.context.headings if self._documents.get("is_found") else (),
-            **limits,
+            timeout_s=left_s,
         )
 
     def _check(self) -> None:
@@ -263,8 +282,13 @@ def store_job(
 ) -> ChatJob:
     """Return the job of an answer from the hits of a search; ``how`` are further fields of it.
 
-    Tokens are counted by the tokenizer of the first store's embedder.
+    Tokens are counted by the tokenizer of the first store's embedder. Where the hits may not hold
+    the answer, the settings decide whether it is refused or written with a warning.
     """
+    judged, refusal = result.answerability, ""
+    if judged is not None and judged.is_refused(settings.unanswerable):
+        n_below = 0 if result.hits else result.metadata.get("below_thresholds", 0)
+        refusal = refusal_text(result.query, judged, n_below)
     context = build_context(
         result.hits,
         settings.context_tokens,
@@ -279,6 +303,8 @@ def store_job(
         scope=scope,
         result=result,
         stores=stores,
+        refusal=refusal,
+        doubt="" if refusal else doubt_notice(result.query, judged),
         **how,
     )
 

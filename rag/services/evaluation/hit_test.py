@@ -9,21 +9,23 @@ from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.answers import ContextBuilder
 from rag.services.evaluation.golden_questions import ExpectedTarget, expected_targets
-from rag.services.search import filter_by_threshold, retrieve, validated_query
+from rag.services.search import retrieve, validated_query
+from rag.stages.prompting.abstention import doubt_notice
 from rag.stages.prompting.context import Context
 
 
 @dataclass(frozen=True, slots=True)
 class HitTest:
-    """What ``retrieve`` found by ``settings``, the context that a model would read, and how sure.
+    """What ``retrieve`` found by ``settings``, and the context that a model would read.
 
-    ``expected`` is what a golden question of these words wants.
+    ``notice`` says that the hits may not hold the answer. ``expected`` is what a golden question of
+    these words wants.
     """
 
     settings: RetrievalSettings
     result: SearchResult
     context: Context
-    confidence: float
+    notice: str
     expected: tuple[ExpectedTarget, ...]
 
 
@@ -42,5 +44,5 @@ def run_hit_test(
     questions = models.GoldenQuestion.objects.readable(scope).filter(store=store, query=query)
     ids = list(questions.values_list("pk", flat=True))
     expected = expected_targets(question_ids=ids).get(ids[0], []) if ids else []
-    judged = filter_by_threshold(query=query, hits=found.hits)
-    return HitTest(settings, found, context, judged.confidence, tuple(expected))
+    notice = doubt_notice(query, found.answerability)
+    return HitTest(settings, found, context, notice, tuple(expected))

@@ -1,4 +1,4 @@
-"""Confidence: calibrated similarity and lexical overlap of hits, and the thresholds of agents.
+"""Confidence: calibrated similarity and lexical overlap of hits, and the thresholds of both.
 
 Cosines of different embedding models are mapped to one scale before they are compared.
 """
@@ -77,10 +77,11 @@ def filter_by_threshold(
 ) -> ThresholdedHits:
     """Return the hits that are like enough by meaning, or by words.
 
-    ``vector_threshold`` is a calibrated similarity, ``bm25_threshold`` a BM25 score. The
-    confidence is the best similarity or, if that is more, the best lexical overlap of a hit.
-    A hit of a source that tells no score passes and is taken for sure. ``models_of`` maps a store
-    to the embedding model that its hits were found with; without it the stores are read.
+    ``vector_threshold`` is a calibrated similarity, ``bm25_threshold`` a BM25 score. Words alone
+    let a hit pass that has a similarity only where the latter is above 0; else any common word
+    would. The confidence is the best similarity or, if that is more, the best lexical overlap of a
+    hit. A hit of a source that tells no score passes and is taken for sure. ``models_of`` maps a
+    store to the embedding model that its hits were found with; without it the stores are read.
     """
     known = _live_models(hits) if models_of is None else models_of
     scales = {pk: _scale(model) for pk, model in known.items()}
@@ -89,14 +90,28 @@ def filter_by_threshold(
         scale, cosine = scales.get(hit.store_id or 0, IDENTITY), hit.vector.score
         similarity = 0.0 if cosine is None else _interpolate(scale, cosine)
         words = hit.lexical.score or 0.0
-        is_told = hit.vector.score is not None or hit.lexical.score is not None
-        passes = similarity >= vector_threshold or (words > 0 and words >= bm25_threshold)
-        if passes or not is_told:
+        is_told = cosine is not None or hit.lexical.score is not None
+        is_like = cosine is not None and similarity >= vector_threshold
+        counts_words = cosine is None or bm25_threshold > 0
+        if is_like or (counts_words and 0 < words >= bm25_threshold) or not is_told:
             kept.append(hit)
             named = hit.matched_terms
             share = lexical_overlap(query=query, text=hit.text, matched=named) if words > 0 else 0.0
             best = max(best, similarity, share, 0.0 if is_told else 1.0)
     return ThresholdedHits(tuple(kept), round(best, 3), len(hits) - len(kept))
+
+
+def similarity_of(hit: Hit, models_of: Mapping[int, str]) -> float | None:
+    """Return a hit's calibrated similarity; None without a vector or without a calibration."""
+    model = models_of.get(hit.store_id or 0, "")
+    if hit.vector.score is None or not has_calibration(model):
+        return None
+    return _interpolate(_scale(model), hit.vector.score)
+
+
+def has_calibration(model: str) -> bool:
+    """Return whether it is known what an embedding model's cosines mean."""
+    return _scale(model) is not IDENTITY
 
 
 def calibrated_similarity(*, model: str, cosine: float) -> float:

@@ -104,7 +104,6 @@ def _read(runs: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
     }
 
 
-TIMEOUT_S = 15.0
 # What a reranker is sent of a text: some four chunks of default length, as merged neighbours are.
 # Cross-encoders read 512 tokens and cut the rest; the listwise prompt cuts to its own bound.
 RERANKED_CHARACTERS = 3600
@@ -112,14 +111,14 @@ MODEL_WEIGHT = 0.5
 
 
 def rerank_hits(
-    *, query: str, hits: Sequence[Hit], method: str, model: str = "", timeout_s: float = TIMEOUT_S
+    *, query: str, hits: Sequence[Hit], method: str, model: str = "", timeout_s: float | None = None
 ) -> tuple[Hit, ...]:
     """Return all hits, the first 20 in the order of ``method``: mixed, or a reranker's name.
 
     ``model`` is the chat model of llm, and of mixed where no endpoint is set up; empty takes the
-    configured one. A hit's ``score`` becomes its relevance. Raises ConfigurationError where there
-    is nobody to rank, ProviderError and ProviderTimeoutError; an answer that is no ranking is a
-    ProviderError, so that the order stays.
+    configured one. ``timeout_s`` None is RAG_TIMEOUT_S. A hit's ``score`` becomes its relevance.
+    Raises ConfigurationError where there is nobody to rank, ProviderError and ProviderTimeoutError;
+    an answer that is no ranking is a ProviderError, so that the order stays.
     """
     if len(hits) < 2:
         return tuple(hits)
@@ -127,7 +126,7 @@ def rerank_hits(
     name = _reranker_of(method)
     reranker = wiring.reranker(name, {"model": model} if name == "llm" else {})
     texts = [hit.text[:RERANKED_CHARACTERS] for hit in hits[:MAX_TEXTS]]
-    scores = reranker.rerank(query, texts, timeout_s=timeout_s)
+    scores = reranker.rerank(query, texts, timeout_s=timeout_s or conf().timeout_s)
     if len(scores) != len(texts):
         raise ProviderError("The reranker “{name}” gave no score for each text.", name=name)
     return reorder_by_scores(hits=hits, scores=scores, method=method)
@@ -145,7 +144,7 @@ def ranks_without_chat(*, method: str) -> bool:
 
 
 def ranking_request(
-    *, query: str, hits: Sequence[Hit], model: str = "", timeout_s: float = TIMEOUT_S
+    *, query: str, hits: Sequence[Hit], model: str, timeout_s: float
 ) -> ChatRequest:
     """Return what a chat model is asked to rank; ConfigurationError for one that only quotes."""
     texts = [hit.text for hit in hits[:MAX_TEXTS]]

@@ -1,6 +1,7 @@
 """Retrieval: the one door to search, for answers, agents, flows, APIs, evaluation and hit tests.
 
-Analysis, hybrid search, deduplication, merging, reranking, confidence; behind the result cache.
+Analysis, hybrid search, thresholds, deduplication, merging, reranking, confidence, answerability;
+behind the result cache.
 Every decision is in the metadata.
 """
 
@@ -15,10 +16,13 @@ from typing import Literal
 from rag import models
 from rag.core.access import Scope
 from rag.core.analysis import QueryAnalysis
+from rag.core.answerability import Answerability
 from rag.core.errors import InvalidInputError
+from rag.core.hits import Hit
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search.confidence import search_confidence
+from rag.services.search.answerability import search_answerability
+from rag.services.search.confidence import filter_by_threshold, search_confidence
 from rag.services.search.document_lookup import NamedDocuments, lookup_documents
 from rag.services.search.engine import Candidates, StageTimer, run_search, validated_query
 from rag.services.search.postprocessing import (
@@ -114,11 +118,15 @@ def run_retrieval(request: RetrievalRequest, *, purpose: Purpose = "search") -> 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What the index was asked, what it proposed, and which wishes were taken back, and why."""
+    """What the index was asked, what it proposed, and which wishes were taken back, and why.
+
+    ``n_below`` candidates of the last try fell below a threshold.
+    """
 
     settings: RetrievalSettings
     found: Candidates
     reasons: dict[str, str] = field(default_factory=dict)
+    n_below: int = 0
 
 
 def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
@@ -146,6 +154,11 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
         timer.end("rerank")
     hits = tuple(ranked[: post.top_k])
     confidence = search_confidence(query=query, hits=hits, models_of=search.found.models_of)
+    # Of a document that the question names its passages lack the name.
+    judged = None if named and named.files else _judged(request, search, hits)
+    if judged and confidence is not None:
+        confidence = min(confidence, judged.most_confidence)
+    timer.end("judge")
     return SearchResult(
         query,
         hits,
@@ -161,7 +174,24 @@ def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
         metadata={
             **_metadata(analysis, search, post, len(hits), reranker),
             "documents": None if named is None else named.as_dict(),
+            "answerability": judged and judged.as_dict(),
         },
+        answerability=judged,
+    )
+
+
+def _judged(
+    request: RetrievalRequest, search: _Search, hits: Sequence[Hit]
+) -> Answerability | None:
+    """Return what is told of the hits of our own engine; of others' scores nothing is known."""
+    if request.settings.unanswerable == "answer" or request.engine is not run_search:
+        return None
+    return search_answerability(
+        query=request.query,
+        hits=hits,
+        pool=search.found.hits,
+        models_of=search.found.models_of,
+        scope=request.scope,
     )
 
 
@@ -218,21 +248,35 @@ def _search(request: RetrievalRequest, analysis: QueryAnalysis, types: tuple[str
         content_types=types,
         rerank="none",
     )
-    run = partial(
-        request.engine,
+    search = _asked(request, wanted)
+    if not search.found.hits and types and not given.content_types:
+        wanted, reasons = wanted.but(content_types=()), {"content_types": "nothing_found"}
+        search = replace(_asked(request, wanted), reasons=reasons)
+    if not search.found.hits and is_free and wanted.mode != "hybrid":
+        reasons = {**search.reasons, "mode": "nothing_found"}
+        search = replace(_asked(request, wanted.but(mode="hybrid")), reasons=reasons)
+    return search
+
+
+def _asked(request: RetrievalRequest, settings: RetrievalSettings) -> _Search:
+    """Return what the engine proposes, without what is below the thresholds."""
+    found = request.engine(
         query=request.query,
         scope=request.scope,
         stores=request.stores,
         files=request.files,
+        settings=settings,
     )
-    found, reasons = run(settings=wanted), {}
-    if not found.hits and types and not given.content_types:
-        wanted, reasons = wanted.but(content_types=()), {"content_types": "nothing_found"}
-        found = run(settings=wanted)
-    if not found.hits and is_free and wanted.mode != "hybrid":
-        wanted, reasons = wanted.but(mode="hybrid"), {**reasons, "mode": "nothing_found"}
-        found = run(settings=wanted)
-    return _Search(wanted, found, reasons)
+    if settings.vector_threshold <= 0 and settings.bm25_threshold <= 0:
+        return _Search(settings, found)
+    passed = filter_by_threshold(
+        query=request.query,
+        hits=found.hits,
+        models_of=found.models_of,
+        vector_threshold=settings.vector_threshold,
+        bm25_threshold=settings.bm25_threshold,
+    )
+    return _Search(settings, replace(found, hits=passed.hits), n_below=passed.n_below)
 
 
 def _metadata(
@@ -249,6 +293,7 @@ def _metadata(
         "rerank": reranker or None,
         "fallback": "hybrid" if "mode" in search.reasons else None,
         "fallback_reasons": search.reasons,
+        "below_thresholds": search.n_below,
         "dropped_duplicates": post.n_dropped,
         "merged": post.n_merged,
     }

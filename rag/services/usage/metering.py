@@ -149,9 +149,6 @@ class ChatMeter:
         return {"provider": provider, "model": model, "kind": self.account.kind or "other"}
 
 
-TIMEOUT_S = 120.0
-
-
 @contextmanager
 def metered_call(
     *, model: str, kind: str, texts: Sequence[str], account: UsageAccount | None = None
@@ -171,7 +168,7 @@ def metered_call(
             model=model,
             input_tokens=_count(texts),
             output_tokens=0,
-            timeout_s=TIMEOUT_S,
+            timeout_s=conf().timeout_s,
         )
     with (
         metrics.span("model", model=model, kind=kind, n_texts=len(texts)),

@@ -93,6 +93,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("outline", re.compile(r"大纲|大綱|提纲|提綱|(?i:\boutlines?\b)")),
 )
+# Part numbers, codes and versions.
+IDENTIFIER = dict(_PATTERNS)["identifier"]
 _LATIN = re.compile(r"[^\W_\u2e80-\U0010ffff]")
 
 

@@ -161,8 +161,11 @@ def test_the_model_sees_nothing_that_the_caller_may_not_read(server: OpenAIServe
     board = GroupFactory()
     store = StoreFactory(is_public=True)
     publish(FileFactory(store=store, restricted=[board]), "The secret pump is red.")
-    ask(question="pump?", scope=Scope.anonymous(), stores=[store], model=REMOTE)
+    anyway = store.retrieval_settings.but(unanswerable="answer")
+    anonymous = {"question": "pump?", "scope": Scope.anonymous(), "stores": [store]}
+    ask(**anonymous, settings=anyway, model=REMOTE)
     assert "secret" not in str(server.calls[-1].json)
+    assert ask(**anonymous, model=REMOTE).text == "Nothing relevant was found."
     member = scope_of(UserFactory(groups=[board]))
     ask(question="pump?", scope=member, stores=[store], model=REMOTE)
     assert "secret" in str(server.calls[-1].json)
@@ -173,6 +176,8 @@ def test_an_empty_store_is_answered_with_nothing_found(server: OpenAIServer) -> 
     assert (answer.citations, answer.result.hits) == ((), ())
     assert "Nothing relevant was found" in answer.text
     put(StoreFactory(), model=REMOTE)
+    assert server.calls == []
+    put(StoreFactory(retrieval={"unanswerable": "answer"}), model=REMOTE)
     assert "(no sources were found)" in server.calls[-1].json["messages"][1]["content"]
 
 

@@ -13,7 +13,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from agents import models
-from agents.chat.agents.answer_context import _models_of
 from agents.chat.answers import create as start_chat
 from agents.chat.answers import event_log as chat_log
 from agents.chat.answers import post_process as summarize
@@ -145,16 +144,6 @@ async def test_a_short_conversation_is_not_read_to_be_summarized(
         run.n_before = n_before
         with pytest.raises(AssertionError, match="it was read"):
             await summarize.update_summary(message=models.Message(pk=1), run=run)
-
-
-def test_models_of_stores_are_those_at_hand_unless_one_was_moved() -> None:
-    def store(pk: int, space: int) -> Any:
-        return SimpleNamespace(pk=pk, space_id=space, space=SimpleNamespace(model=f"m:{space}"))
-
-    stores = [store(1, 10), store(2, 20)]
-    assert _models_of(stores, {10: "hnsw", 20: "exact"}.keys()) == {1: "m:10", 2: "m:20"}
-    assert _models_of(stores, {}.keys()) == {1: "m:10", 2: "m:20"}
-    assert _models_of(stores, {30: "exact"}.keys()) is None
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,9 @@ def test_a_hit_explains_both_legs(store: models.Store) -> None:
 
 
 def test_a_candidate_of_one_leg_is_scored_exactly_in_the_other(store: models.Store) -> None:
-    settings = {"vector_threshold": 0.99}
+    nearer = [f"Ordinary sentence number {number}." for number in range(60)]
+    publish(make_file(store, "nearer"), nearer, [unit(1)] * len(nearer))
+    settings = {"vector_weight": 0.1, "bm25_weight": 0.9}
     hits = find(index_query([store], "filter", unit(1), settings=settings))
     lexical_only = next(hit for hit in hits if hit.text == TEXTS[1])
     assert lexical_only.vector.rank is None

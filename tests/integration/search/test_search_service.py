@@ -255,8 +255,8 @@ def test_thresholds_leave_out_what_is_below(store: models.Store) -> None:
     assert len(everything.hits) == 3
     second = everything.hits[1].vector.score
     assert second is not None
-    kept = chunks(store, "pump stops", mode="semantic", vector_threshold=min(1.0, second + 0.01))
-    assert texts(kept) == ["the pump stops"]
+    kept = find(store, "pump stops", mode="semantic", vector_threshold=min(1.0, second + 0.01))
+    assert texts(kept) == ["the pump stops"] and kept.metadata["below_thresholds"] == 2
     assert find(store, "pump", mode="keyword", bm25_threshold=1000).hits == ()
 
 

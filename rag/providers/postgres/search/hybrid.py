@@ -189,8 +189,6 @@ def _params(query: IndexQuery) -> dict[str, Any]:
         **filter_values(query),
         "wv": float(settings.vector_weight),
         "wb": float(settings.bm25_weight),
-        "vector_threshold": settings.vector_threshold or -1.0,
-        "bm25_threshold": float(settings.bm25_threshold),
         "is_han": query.is_han,
         "cross": CROSS_SCRIPT,
         "damping": DAMPING,

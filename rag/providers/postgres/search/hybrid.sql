@@ -14,14 +14,14 @@ v0 AS MATERIALIZED ({vector_branches}),
 v AS MATERIALIZED (
   SELECT chunk_id, space_id, sim, row_number() OVER (ORDER BY place, sim DESC, chunk_id) AS r FROM (
     SELECT *, row_number() OVER (PARTITION BY space_id ORDER BY sim DESC, chunk_id) AS place FROM v0
-    WHERE sim >= %(vector_threshold)s) x WHERE place <= %(k)s),
+  ) x WHERE place <= %(k)s),
 l0 AS MATERIALIZED (
   SELECT x.chunk_id, -(x.w <#> (SELECT sv FROM q)) AS bm25 FROM rag_chunk_lex x
   WHERE {words} AND {filters}
   ORDER BY x.w <#> (SELECT sv FROM q) LIMIT %(k)s),{substrings}
 l AS MATERIALIZED (
   SELECT chunk_id, bm25, row_number() OVER (ORDER BY bm25 DESC, chunk_id) AS r FROM {lexical} y
-  WHERE bm25 >= %(bm25_threshold)s AND bm25 > 0),
+  WHERE bm25 > 0),
 u AS MATERIALIZED (
   SELECT c.chunk_id, x.store_id, x.is_han, v.r AS vr, l.r AS lr, x.w,
     coalesce(v.space_id, {space_of_store}) AS space_id,
