@@ -35,6 +35,8 @@ from rag.services.index import ensure_space
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 BACKENDS = tuple(models.Store.Backend.values)
 MAX_DISPLAY_NAME = 512
+# No slug, name or resource name is longer; so many are looked up by one statement.
+MAX_NAME, BATCH = 200, 50
 
 
 def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
@@ -84,7 +86,11 @@ def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
     Raises NotFoundError for the first that does not exist or may not be read.
     """
     # Postgres takes neither a NUL nor half of a character, and no store has such a name.
-    found = _stores_named(tuple(name for name in names if not _UNSTORABLE.search(name)), scope)
+    possible = [n for n in names if len(n) <= MAX_NAME and not _UNSTORABLE.search(n)]
+    batches = range(0, len(possible), BATCH)
+    found = [
+        one for at in batches for one in _stores_named(tuple(possible[at : at + BATCH]), scope)
+    ]
     ordered = []
     for name in names:
         match = [s for s in found if name in (s.slug, s.name, s.resource_name)]

@@ -9,7 +9,7 @@ import pytest
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError, UnknownNameError
+from rag.core.errors import InvalidInputError, NotFoundError, UnknownNameError
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.access.api_keys import scope_of
 from rag.services.search.confidence import filter_by_threshold
@@ -341,6 +341,12 @@ def test_stores_are_found_by_slug_name_and_resource_name(store: models.Store) ->
     for name in (store.slug, store.name, store.resource_name):
         assert find_stores(names=[name], scope=OPERATOR) == [store]
     assert find_stores(names=[other.slug, store.slug, other.slug], scope=OPERATOR) == [other, store]
+    many = [other.slug] * 70 + [store.name] * 70
+    assert find_stores(names=many, scope=OPERATOR) == [other, store]
+    with pytest.raises(NotFoundError):
+        find_stores(
+            names=[store.slug, *(f"none {n}" for n in range(120)), "x" * 1000], scope=OPERATOR
+        )
 
 
 @pytest.mark.parametrize("name", ["missing", "", "a\0b", "x" * 1000])
