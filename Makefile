@@ -32,7 +32,7 @@ smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
-	@for name in quality smart_retrieval answerability analysis conversation citations search cache ingest documents flows agents lifecycle swap admin_pages; do \
+	@for name in quality smart_retrieval answerability analysis conversation citations grounding search cache ingest documents flows agents lifecycle swap admin_pages; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 house: .venv/tools  ## how many files, names and lines there are, and how many a request passes

@@ -82,7 +82,9 @@ export class Turn {
     this.unheld.forEach((one, index) => {
       text += signs.slice(at, one.end).join("");
       at = one.end;
-      if ((text.match(/^ {0,3}(?:```|~~~)/gm) ?? []).length % 2 === 0) text += ` [${STATEMENT + index}]`;
+      const mark = ` [${STATEMENT + index}]`;
+      // Within the last cell of a row of a table, for behind it the mark would be one more.
+      if ((text.match(/^ {0,3}(?:```|~~~)/gm) ?? []).length % 2 === 0) text = /\|\s*$/.test(text) ? text.replace(/\|\s*$/, `${mark} |`) : text + mark;
     });
     return text + signs.slice(at).join("");
   }
