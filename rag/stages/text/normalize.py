@@ -101,7 +101,7 @@ _CONTEXT: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]]
     (
         ("_",),
         re.compile(
-            r"(?<![A-Za-z0-9_])(?P<mark>_{1,3})(?P<words>[^\W_](?:[^_\ue0fe]{0,300}[^\s_])?)"
+            r"(?<![A-Za-z0-9_])(?P<mark>_{1,3})(?P<words>[^\W_](?:[^_\ue0fe]{0,300}[^\s_\ue0fe])?)"
             r"(?P=mark)(?![A-Za-z0-9_])"
         ),
         lambda match: f"{_DROP * len(match['mark'])}{match['words']}{_DROP * len(match['mark'])}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.stages.text import normalize
@@ -118,6 +118,8 @@ def test_every_character_is_as_long_as_it_is_measured() -> None:
 
 
 @given(st.lists(st.text(st.sampled_from(SIGNS + normalize._BORDER), max_size=40), max_size=6))
+@example(["_a", "_"])
+@example(["_a", "b_"])
 def test_many_texts_are_folded_as_each_one_alone(texts: list[str]) -> None:
     for folded, text in zip(normalize_quotes(texts), texts, strict=True):
         assert (folded.text, folded.original) == (normalize_quote(text).text, text)
