@@ -21,7 +21,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.tools import ToolCall
 from rag.services.access.api_keys import scope_of
 from tests.edges.admin_client import use_words_embedder
-from tests.factories import FileFactory, StoreFactory, UserFactory, publish
+from tests.factories import DIM, FileFactory, StoreFactory, UserFactory, publish
 
 FLOWS = Path(__file__).resolve().parents[2] / "examples" / "flows"
 MEDICAL = FLOWS / "medical_agent_v4"
@@ -77,8 +77,11 @@ SCRIPT = f"scripted:{MEDICAL / 'answers.yaml'}"
 def house(monkeypatch: pytest.MonkeyPatch, settings: Any, fresh_wiring: None) -> Iterator[None]:
     """The words embedder, the default database for sources, doubao as an endpoint, the tool."""
     use_words_embedder(monkeypatch, settings)
+    # Its cosines grow with shared words: of texts that share some it is 0.2 and more.
+    scale = [[0.0, 0.0], [0.2, 0.7], [0.7, 1.0]]
     settings.RAG = {
         **settings.RAG,
+        "LIKENESS": {f"words:{DIM}": scale},
         "SOURCE_DATABASES": ("default",),
         "CHAT_ENDPOINTS": {"doubao": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"}},
     }

@@ -40,8 +40,8 @@ _CONTEXT_NAMES = {
 }
 UNANSWERABLE_LABELS = {
     "answer": _("answer anyway"),
-    "warn": _("warn"),
-    "refuse": _("refuse"),
+    "warn": _("answer with a warning"),
+    "refuse": _("say that it is not there"),
 }
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "mode": (_("Search"), MODES, MODE_LABELS),

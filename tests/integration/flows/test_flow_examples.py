@@ -38,8 +38,10 @@ def example(
     user = UserFactory()
     store = StoreFactory(name=STORES[folder.name], owner=user)
     for file in sorted((folder / "documents").iterdir()):
-        parts = file.read_text(encoding="utf-8").split("\n## ")
-        publish(FileFactory(store=store, name=file.name), *parts)
+        head, *sections = file.read_text(encoding="utf-8").split("\n## ")
+        # Under their title, as a chunk is embedded below its headings.
+        parts = [f"{head.splitlines()[0]}\n{section}" for section in sections]
+        publish(FileFactory(store=store, name=file.name), *(parts or [head]))
     path = tmp_path / "small.db"
     with closing(sqlite3.connect(path)) as raw:
         raw.executescript((folder / "database.sql").read_text(encoding="utf-8"))
