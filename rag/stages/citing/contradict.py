@@ -95,6 +95,7 @@ _N_SCOPE = 4
 _VERBATIM = 0.6
 _MAX_REPLACED = 3
 _CALENDAR = frozenset({"年", "月", "日", "号", "世纪", "年代"})
+_STOPS = "。.！!？?；;\\n"
 _EDGES = " \n\t。.！!？?；;，,"
 _DIGITS = re.compile(r"\d+")
 _LETTER_FOR_LETTER = 80.0
@@ -147,7 +148,7 @@ def contradiction(claim: str, source: str, around: str = "") -> Contradiction:
 
     ``around`` is the rest of what it may rest on: a number or a word of it counts for the claim.
     """
-    if claim.strip(_EDGES) in source:
+    if _is_whole_sentence(claim.strip(_EDGES), source):
         return ""
     is_translated = is_han(claim) != is_han(source)
     if _numbers_differ(claim, source, around, is_translated=is_translated):
@@ -162,6 +163,15 @@ def contradiction(claim: str, source: str, around: str = "") -> Contradiction:
     if _is_denied(said, told):
         return "denial"
     return "opposite" if _is_opposite(said, told, _read(around) if around else told) else ""
+
+
+def _is_whole_sentence(words: str, source: str) -> bool:
+    """Return whether the source says the words from where a sentence begins.
+
+    What stands within one may be denied there: 不需要校准 holds 需要校准.
+    """
+    begun = rf"(?:\A|[{_STOPS}])[ \t，,]*"
+    return bool(re.search(rf"{begun}{re.escape(words)}[ \t]*(?:\Z|[{_STOPS}，,])", source))
 
 
 def _numbers_differ(claim: str, source: str, around: str, *, is_translated: bool) -> bool:

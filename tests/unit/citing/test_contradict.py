@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 from rag.stages.citing.contradict import contradiction
 
 AGAINST = [
+    # Its words stand within the source, where they are denied.
+    ("需要校准。", "液位传感器不需要校准。"),
+    ("open the blue valve", "Never open the blue valve."),
+    ("15 minutes", "Wait 115 minutes."),
     ("Wait 50 minutes.", "Wait 15 minutes."),
     ("It takes 5 to 5 days.", "It takes 5 to 9 days."),
     ("Pay 1.5 yuan.", "Pay 15 yuan."),
