@@ -95,7 +95,7 @@ _N_SCOPE = 4
 _VERBATIM = 0.6
 _MAX_REPLACED = 3
 _CALENDAR = frozenset({"年", "月", "日", "号", "世纪", "年代"})
-_STOPS = "。.！!？?；;\\n"
+_STOPS = "。.！!？?；;\n"
 _EDGES = " \n\t。.！!？?；;，,"
 _DIGITS = re.compile(r"\d+")
 _LETTER_FOR_LETTER = 80.0
@@ -170,8 +170,18 @@ def _is_whole_sentence(words: str, source: str) -> bool:
 
     What stands within one may be denied there: 不需要校准 holds 需要校准.
     """
-    begun = rf"(?:\A|[{_STOPS}])[ \t，,]*"
-    return bool(re.search(rf"{begun}{re.escape(words)}[ \t]*(?:\Z|[{_STOPS}，,])", source))
+    at = source.find(words)
+    while at >= 0:
+        before, after = at - 1, at + len(words)
+        while before >= 0 and source[before] in " \t，,":
+            before -= 1
+        while after < len(source) and source[after] in " \t":
+            after += 1
+        is_begun = before < 0 or source[before] in _STOPS
+        if is_begun and (after >= len(source) or source[after] in f"{_STOPS}，,"):
+            return True
+        at = source.find(words, at + 1)
+    return False
 
 
 def _numbers_differ(claim: str, source: str, around: str, *, is_translated: bool) -> bool:
