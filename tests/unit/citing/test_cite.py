@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import html
 import time
 from dataclasses import replace
@@ -292,10 +293,16 @@ def test_ten_citations_over_forty_thousand_characters_take_five_milliseconds() -
         for n, text in enumerate(texts)
     )
     times = []
-    for _ in range(40):
-        started = time.process_time()
-        _, citations = verify_citations(answer, passages)
-        times.append(time.process_time() - started)
+    # What other tests have left on the heap is not searched meanwhile, as in no server either.
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(40):
+            started = time.process_time()
+            _, citations = verify_citations(answer, passages)
+            times.append(time.process_time() - started)
+    finally:
+        gc.enable()
     assert [citation.verdict for citation in citations] == ["verified", "altered"] * 5
     assert sum(map(len, texts)) == 40_000
     # A busy machine may be slower than the 5 ms that the benchmark measures.
