@@ -5,8 +5,7 @@ The text of a passage goes with the right to read it, and so does what an answer
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,15 +13,13 @@ from django.db import transaction
 from django.db.models import Q
 
 from agents import models
+from agents.core.cited_answers import GONE, without_statements
 from agents.runtime.scopes import readable_chunks
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.hits import Hit, hit_chunk_ids
 from rag.services.answers import own_file_path
 
-# In place of what an answer said from a passage.
-GONE = "[…]"
-_MARK = re.compile(r"\[\d{1,4}\]")
 BATCH = 200
 _ANSWER = models.Message.Status
 _WORDS = ("content", "sources", "citations", "grounding")
@@ -114,38 +111,11 @@ def _evidence(message: models.Message, readable: frozenset[int], scope: Scope) -
     gone |= {one.get("doc_id") for one in message.sources if is_gone(one)}
     content, grounding = message.content, dict(message.grounding)
     if statements := grounding.get("statements"):
-        content, kept = _without_statements(content, statements, lost, gone)
+        content, kept = without_statements(content, statements, lost, gone)
         grounding["statements"] = kept
     elif lost:
         content = _without(content, lost)
     return Evidence(content, shown("sources"), shown("citations"), grounding)
-
-
-def _without_statements(
-    text: str,
-    statements: Sequence[Mapping[str, Any]],
-    lost: Sequence[Mapping[str, Any]],
-    gone: Collection[Any],
-) -> tuple[str, list[dict[str, Any]]]:
-    """Return an answer without the statements that rest on what is gone, and its statements anew.
-
-    What no source was found for may rest on it as well.
-    """
-    numbers = {one.get("number") for one in lost}
-    kept, out, at = [], "", 0
-    for one in statements:
-        is_held = one["verdict"] in ("cited", "attributed")
-        rests_on_it = (
-            not numbers.isdisjoint(one["citations"])
-            or one["doc_id"] in gone
-            or (bool(gone) and not is_held)
-        )
-        out += text[at : one["start"]]
-        words, start = text[one["start"] : one["end"]], len(out)
-        out += "".join([GONE, *_MARK.findall(words)]) if rests_on_it else words
-        kept.append({**one, "start": start, "end": len(out)})
-        at = one["end"]
-    return out + text[at:], kept
 
 
 def _without(text: str, citations: Sequence[Mapping[str, Any]]) -> str:

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.chat.pipelines.canned_texts import canned_text
-from agents.chat.pipelines.generate_answer import (
-    AnswerStream,
-    agent_messages,
-    agent_request,
-    passage_key,
-    serialize_sources,
-)
+from agents.chat.pipelines.generate_answer import AnswerStream, agent_messages, agent_request
+from agents.core.canned_texts import canned_text
+from agents.core.cited_answers import passage_key, serialize_sources
 from agents.core.pipeline import EarlierAnswer, PipelineRun, PipelineState
 from agents.core.prompts import language_of
 from agents.core.state import Turn

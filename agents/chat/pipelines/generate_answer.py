@@ -13,7 +13,13 @@ from contextlib import aclosing
 from dataclasses import asdict, replace
 from typing import Any
 
-from agents.chat.pipelines.canned_texts import canned_text, unknown_text
+from agents.core.canned_texts import canned_text, unknown_text
+from agents.core.cited_answers import (
+    doc_id_of,
+    passage_key,
+    repair_messages,
+    serialize_sources,
+)
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.state import Turn
@@ -29,7 +35,6 @@ from rag.stages.prompting.context import (
     Passage,
     build_context,
     escape_data,
-    quote_attribute,
 )
 
 # Of what is left of a step's time a second question to the model may take so much.
@@ -323,24 +328,6 @@ def _history_messages(state: PipelineState, run: PipelineRun) -> list[Message]:
     ]
 
 
-def repair_messages(
-    asked: Sequence[Message],
-    answer: str,
-    failed: tuple[Sequence[Citation], Sequence[str]],
-    language: str,
-) -> list[Message]:
-    """Return the request for the same answer with quotes and statements that hold."""
-    citations, statements = failed
-    lines = [
-        f"- doc_id={quote_attribute(one.doc_id)} quote={quote_attribute(one.quote)}"
-        + (f" → {escape_data(one.found)}" if one.found else "")
-        for one in citations
-    ]
-    lines += [f"- {escape_data(statement)}" for statement in statements]
-    text = fill_prompt(prompt_file(f"repair_citations_{language}"), {"failed": "\n".join(lines)})
-    return [*asked, Message("assistant", answer), Message("user", text)]
-
-
 # Documents escape what they hold: such a tag is one of ours.
 _TAG = re.compile(r'<document id="doc_(\d+)"')
 
@@ -372,20 +359,3 @@ def number_documents(
         for number, passage in enumerate(context.passages, start=1)
     ]
     return [*known, *new], text.strip()
-
-
-def serialize_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
-    """Return what was found as everybody is told it, with the ids it is cited by."""
-    return [{**passage.hit.as_dict(), "doc_id": passage.doc_id} for passage in passages]
-
-
-def doc_id_of(number: int) -> str:
-    """Return the id by which a model cites a document."""
-    return f"doc_{number:02d}"
-
-
-def passage_key(hit: Hit) -> tuple[Any, ...]:
-    """Return what is the same for a passage, however often it is found."""
-    if hit.chunk_id is not None:
-        return hit.chunk_ids, hit.revision
-    return hit.source, hit.external_id, hit.text

@@ -11,11 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agents.chat.pipelines.generate_answer import (
-    generate_step,
-    number_documents,
-    serialize_sources,
-)
+from agents.chat.pipelines.generate_answer import generate_step, number_documents
 from agents.chat.pipelines.rag import (
     keep_search_order,
     opening_stages,
@@ -25,6 +21,7 @@ from agents.chat.pipelines.rag import (
     with_routing,
 )
 from agents.chat.pipelines.react_think import answer_step, think_step
+from agents.core.cited_answers import serialize_sources
 from agents.core.gather import gather_or_cancel
 from agents.core.pipeline import END, Branch, Pipeline, PipelineRun, PipelineState, Step
 from agents.core.react import ToolResult, call_key

@@ -13,16 +13,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents.chat.pipelines.canned_texts import limit_text
 from agents.chat.pipelines.generate_answer import (
     AnswerStream,
     agent_messages,
     agent_request,
     is_answered_by_memory,
     number_documents,
-    serialize_sources,
     tell_doubt,
 )
+from agents.core.canned_texts import limit_text
+from agents.core.cited_answers import serialize_sources
 from agents.core.model_options import model_options
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file

@@ -13,18 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from agents.chat.pipelines.canned_texts import canned_text, unknown_text
 from agents.chat.pipelines.generate_answer import (
     AnswerStream,
     agent_messages,
     agent_request,
-    doc_id_of,
     emit_answer,
     number_documents,
-    passage_key,
-    serialize_sources,
 )
 from agents.core.agent import RAGAnswer
+from agents.core.canned_texts import canned_text, unknown_text
+from agents.core.cited_answers import doc_id_of, passage_key, serialize_sources
 from agents.core.gather import gather_or_cancel
 from agents.core.page_context import PageRead
 from agents.core.pipeline import PipelineRun, PipelineState

@@ -31,7 +31,7 @@ from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import NormalizedText, normalize_quote, normalize_quotes
 
 _DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
-Marks = Literal["numbered", "spans", "hidden"]
+Marks = Literal["numbered", "documents", "spans", "hidden"]
 Part = str | Citation
 
 
@@ -39,9 +39,14 @@ class CitationChecker:
     """The passages of one answer, each folded once and only when it is looked into."""
 
     def __init__(
-        self, passages: Sequence[Passage], judge: StatementJudge, *, is_strict: bool = False
+        self,
+        passages: Sequence[Passage],
+        judge: StatementJudge,
+        *,
+        is_strict: bool = False,
+        by_document: bool = False,
     ) -> None:
-        self._judge = judge
+        self._judge, self._by_document = judge, by_document
         self._passages = {passage.doc_id: passage for passage in passages}
         self._folded: dict[str, NormalizedText] = {}
         self._is_strict = is_strict
@@ -49,11 +54,13 @@ class CitationChecker:
 
     def check(self, marker: Marker) -> Citation:
         """Return the next numbered citation; without a quote its claim is taken for one."""
-        self._n += 1
+        return self._numbered(self._checked(marker))
+
+    def _checked(self, marker: Marker) -> Citation:
         quote = marker.quote or marker.claim
         named = self._named(marker.doc_id)
         doc_id = named.doc_id if named else marker.doc_id
-        citation = Citation(self._n, doc_id, quote, "unknown", claim=marker.claim)
+        citation = Citation(0, doc_id, quote, "unknown", claim=marker.claim)
         forms = quoted_words(quote)
         if not forms:
             return citation
@@ -89,9 +96,15 @@ class CitationChecker:
 
     def attributed(self, claim: str, source: Attribution) -> Citation:
         """Return the next numbered citation, of a claim that was written without one."""
+        citation = Citation(0, source.passage.doc_id, "", "verified", claim=claim)
+        return self._numbered(_sourced(citation, source))
+
+    def _numbered(self, citation: Citation) -> Citation:
         self._n += 1
-        citation = Citation(self._n, source.passage.doc_id, "", "verified", claim=claim)
-        return _sourced(citation, source)
+        if not self._by_document:
+            return replace(citation, number=self._n)
+        match = _DOC_ID.fullmatch(citation.doc_id)
+        return replace(citation, number=int(match[1])) if match else citation
 
     def _find(self, words: str, passage: Passage) -> tuple[QuotePlace | None, bool]:
         return find_quote(words, self._fold(passage), is_strict=self._is_strict)
@@ -201,9 +214,10 @@ class AnswerWriter:
     """An answer while it is written: what is shown, what it cites, what its sources say of it.
 
     Each sentence is judged when it ends; one that a passage says without being cited is given its
-    citation. ``marks`` numbered: each citation is shown as ``[n]``; spans: they are taken out, and
-    ``spans`` says where in the text each claim stands, in code points; hidden: they are taken out
-    with their citations. ``drops_failed`` holds numbered text back sentence by sentence and leaves
+    citation. ``marks`` numbered: each citation is shown as ``[n]``; documents: n is the number of its
+    document, so that it means the same in several answers (0, which is not shown: it names none);
+    spans: they are taken out, and ``spans`` says where in the text each claim stands, in code
+    points; hidden: they are taken out with their citations. ``drops_failed`` holds numbered text back sentence by sentence and leaves
     out those that their sources do not hold: ``n_dropped`` counts them. ``is_strict`` takes a
     quote that is cut within its sentence for altered, even where a clause ends.
 
@@ -225,9 +239,13 @@ class AnswerWriter:
         self.statements: list[Statement] = []
         self.n_dropped = 0
         self._judge = StatementJudge(passages)
-        self._checker = CitationChecker(passages, self._judge, is_strict=is_strict)
+        by_document = marks == "documents"
+        self._checker = CitationChecker(
+            passages, self._judge, is_strict=is_strict, by_document=by_document
+        )
         self._reader = MarkerReader()
-        self._marks, self._drops = marks, drops_failed and marks == "numbered"
+        has_numbers = marks in ("numbered", "documents")
+        self._marks, self._drops = marks, drops_failed and has_numbers
         # The open sentence, how much of it is shown, where it begins in the text, and where in it
         # each of its citations stands.
         self._open, self._n_shown, self._start = "", 0, 0
@@ -309,7 +327,8 @@ class AnswerWriter:
 
     def repaired(self, raw: str) -> VerifiedAnswer | None:
         """Return the answer as it was written once more, None unless more of it holds."""
-        again = AnswerWriter(self.passages)
+        marks: Marks = "documents" if self._marks == "documents" else "numbered"
+        again = AnswerWriter(self.passages, marks=marks)
         again.say(self.own)
         again.feed(raw)
         again.finish()
@@ -374,9 +393,13 @@ class AnswerWriter:
         if self._marks == "spans":
             self.spans.append(self._span(citation.claim.strip()))
             return [citation]
-        if not has_place:
-            return [citation]
         mark = f"[{citation.number}]"
+        # One document is cited twice in a row, or none is named.
+        is_said = self._marks == "documents" and (
+            not citation.number or self.text.rstrip().endswith(mark)
+        )
+        if is_said or not has_place:
+            return [citation]
         self.text += mark
         return [mark, citation]
 

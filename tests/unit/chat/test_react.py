@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.chat.agents.tools import tool_result
-from agents.chat.pipelines.canned_texts import limit_text
-from agents.chat.pipelines.generate_answer import number_documents, serialize_sources
+from agents.chat.pipelines.generate_answer import number_documents
 from agents.chat.pipelines.react import _text, react_pipeline
 from agents.chat.pipelines.react_think import calls_schema, tools_prompt
 from agents.chat.pipelines.supervisor import supervisor_pipeline
 from agents.core.agent_config import AgentConfig
+from agents.core.canned_texts import limit_text
+from agents.core.cited_answers import serialize_sources
 from agents.core.draw_pipeline import pipeline_mermaid
 from agents.core.extend_pipeline import extend_pipeline, remove_extension, with_extensions
 from agents.core.pipeline import Pipeline, PipelineState, Step

@@ -74,3 +74,54 @@ def test_a_repair_keeps_words_of_ours() -> None:
     writer.finish()
     repaired = writer.repaired(f"{GOOD}.")
     assert repaired is not None and repaired.text == "(Cut short.) Yearly[1]."
+
+
+OTHER = "The hall closes at nine in the evening."
+MANY = (
+    Passage("doc_07", Hit(text=TEXT, rank=1), TEXT),
+    Passage("doc_12", Hit(text=OTHER, rank=2), OTHER),
+)
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_mark_can_be_the_number_of_its_document(size: int) -> None:
+    raw = (
+        "The hall closes at nine in the evening [12]. The pump is serviced yearly. "
+        '<cite doc_id="doc_07" quote="The filter costs 45 yuan.">It costs 45 yuan</cite> [7]. '
+        "Mars owns it [9]. And so does he [Source 3]."
+    )
+    writer = AnswerWriter(MANY, marks="documents")
+    for at in range(0, len(raw), size):
+        writer.feed(raw[at : at + size])
+    writer.finish()
+    assert writer.text == (
+        "The hall closes at nine in the evening [12]. The pump is serviced yearly.[7] "
+        "It costs 45 yuan[7] . Mars owns it [9]. And so does he [3]."
+    )
+    assert [one.number for one in writer.citations] == [12, 7, 7, 7, 9, 3]
+    assert [one.verdict for one in writer.citations[-2:]] == ["unknown", "unknown"]
+    assert [one.verdict for one in writer.statements[-2:]] == ["unsupported", "unsupported"]
+    again = AnswerWriter(MANY, marks="documents")
+    again.feed(writer.text)
+    again.finish()
+    assert again.text == writer.text
+
+
+def test_a_citation_that_names_no_document_has_no_mark() -> None:
+    writer = AnswerWriter(MANY, marks="documents", drops_failed=True)
+    writer.feed(
+        'The hall closes at nine in the evening [12]. <cite doc_id="x" quote="Mars">Mars</cite>.'
+    )
+    writer.finish()
+    assert (writer.text.strip(), writer.n_dropped) == (
+        "The hall closes at nine in the evening [12].",
+        1,
+    )
+
+
+def test_what_is_repaired_keeps_the_numbers_of_its_documents() -> None:
+    writer = AnswerWriter(MANY, marks="documents")
+    writer.feed("Mars owns it [12].")
+    writer.finish()
+    found = writer.repaired("The hall closes at nine in the evening [12].")
+    assert found is not None and found.text == "The hall closes at nine in the evening [12]."
