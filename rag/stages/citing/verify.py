@@ -214,12 +214,13 @@ class AnswerWriter:
     """An answer while it is written: what is shown, what it cites, what its sources say of it.
 
     Each sentence is judged when it ends; one that a passage says without being cited is given its
-    citation. ``marks`` numbered: each citation is shown as ``[n]``; documents: n is the number of its
-    document, so that it means the same in several answers (0, which is not shown: it names none);
-    spans: they are taken out, and ``spans`` says where in the text each claim stands, in code
-    points; hidden: they are taken out with their citations. ``drops_failed`` holds numbered text back sentence by sentence and leaves
-    out those that their sources do not hold: ``n_dropped`` counts them. ``is_strict`` takes a
-    quote that is cut within its sentence for altered, even where a clause ends.
+    citation. ``marks`` numbered: each citation is shown as ``[n]``; documents: n is the number of
+    its document, so that it means the same in several answers (0, which is not shown: it names
+    none); spans: they are taken out, and ``spans`` says where in the text each claim stands, in
+    code points; hidden: they are taken out with their citations. ``drops_failed`` holds numbered
+    text back sentence by sentence and leaves out those that their sources do not hold:
+    ``n_dropped`` counts them. ``is_strict`` takes a quote that is cut within its sentence for
+    altered, even where a clause ends.
 
     ``own`` are words of ours, ``raw`` those of the model with its markers. Whatever the pieces, the
     result is the same; offsets of citations are code points of the file's canonical text.
