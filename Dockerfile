@@ -17,4 +17,4 @@ RUN mkdir -p var/media var/static && chown -R citable:citable var \
 USER citable
 
 EXPOSE 8000
-CMD ["uvicorn", "project.asgi:application", "--host=0.0.0.0", "--port=8000", "--log-level=warning"]
+CMD ["python", "-m", "project.web_server", "--host=0.0.0.0", "--port=8000"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.apps import AppConfig
 
-SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "daphne"})
+SERVERS = frozenset({"web_server", "uvicorn", "gunicorn", "hypercorn", "daphne"})
 LONG_COMMANDS = frozenset({"procrastinate", "runserver"})
 
 
@@ -32,7 +32,7 @@ def is_long_running(words: list[str]) -> bool:
     if not words:
         return False
     place = Path(words[0])
-    # ``python -m uvicorn`` is started as uvicorn/__main__.py.
+    # Modules are started as their files: uvicorn as uvicorn/__main__.py.
     if {place.stem, place.parent.name} & SERVERS:
         return True
     return place.name == "manage.py" and len(words) > 1 and words[1] in LONG_COMMANDS

@@ -11,16 +11,14 @@ from contextlib import contextmanager
 import uvicorn
 from django.conf import settings
 
+from project.web_server import server_config
+
 
 @contextmanager
 def server_thread(lifespan: str = "off") -> Iterator[str]:
     """Serve ``project.asgi`` on a free port while the block runs, and give its address."""
-    from project.asgi import application
-
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
-    config = uvicorn.Config(
-        application, log_level="error", lifespan=lifespan, timeout_graceful_shutdown=2
-    )
+    config = server_config(log_level="error", lifespan=lifespan, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

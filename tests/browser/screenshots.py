@@ -114,8 +114,7 @@ def _serve(var: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    words = ["-m", "uvicorn", "project.asgi:application", "--port", str(port)]
-    words += ["--app-dir", str(BASE_DIR), "--log-level", "warning"]
+    words = [str(BASE_DIR / "project" / "web_server.py"), "--port", str(port)]
     # Where the script lies, so that a picture shows its name alone.
     server = subprocess.Popen([sys.executable, *words], cwd=var, env=os.environ)
     try:

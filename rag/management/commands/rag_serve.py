@@ -32,7 +32,7 @@ class Command(RagCommand):
         parser.add_argument("--port", type=int, default=8000, help="port to listen on")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrate, then run both until a signal comes or one of them ends."""
+        """Migrate, then run both until a signal comes."""
         host, port = options["host"], options["port"]
         _refuse_taken_port(host, port)
         self.stdout.write("Preparing the database")
@@ -45,9 +45,7 @@ class Command(RagCommand):
         watched = [sys.executable, str(_WATCHDOG), str(grace_s + _WORKER_MARGIN_S)]
         commands = {
             "web server": [
-                *(*watched, "uvicorn", "project.asgi:application"),
-                *("--app-dir", str(settings.BASE_DIR), "--log-level", "warning"),
-                *("--host", host, "--port", str(port)),
+                *(*watched, "project.web_server", "--host", host, "--port", str(port)),
                 *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
             ],
             "queue worker": [*watched, manage, "procrastinate", "worker"],
@@ -59,11 +57,9 @@ class Command(RagCommand):
             commands,
             grace_s=grace_s + _WORKER_MARGIN_S,
             tick=_DatabaseCheck(),
-            # A worker gives up when the database goes away; its jobs wait for the next.
-            restarted={"queue worker"},
         )
         if ended is not None:
-            raise CommandError(f"The {ended.name} ended with code {ended.code}.")
+            raise CommandError(f"The {ended.name} did not start; it ended with code {ended.code}.")
         self.stdout.write("Stopped")
 
 

@@ -71,7 +71,7 @@ class Web:
 
     def start(self) -> None:
         words = ("--port", str(self.port), "--log-level", "error")
-        self.process = self.commands.start("-m", "uvicorn", "project.asgi:application", *words)
+        self.process = self.commands.start("-m", "project.web_server", *words)
         deadline = time.monotonic() + 40
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):

@@ -138,6 +138,7 @@ def test_tokens_are_added_up_from_any_thread() -> None:
 @pytest.mark.parametrize(
     ("words", "is_server"),
     [
+        (["/srv/project/web_server.py", "--port", "8000"], True),
         (["/venv/bin/uvicorn", "project.asgi:application"], True),
         (["/lib/uvicorn/__main__.py", "project.asgi:application"], True),
         (["manage.py", "procrastinate", "worker"], True),

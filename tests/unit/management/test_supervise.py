@@ -15,7 +15,6 @@ import pytest
 
 from rag.management.supervise import ProcessExit, supervise
 
-SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 # Says its name when it is asked to end, and then takes the time that it was given.
 POLITE = """
 import signal, sys, time
@@ -71,7 +70,7 @@ def test_a_signal_is_passed_on_once_to_each(tmp_path: Path, number: signal.Signa
     assert [log.read_text().split() for log in logs] == [[number.name]] * 2
 
 
-def test_when_one_ends_the_others_are_ended_and_it_is_named(tmp_path: Path) -> None:
+def test_when_one_ends_at_its_start_the_others_are_ended_and_it_is_named(tmp_path: Path) -> None:
     log = tmp_path / "stays"
     waits = f"""
 import sys, time
@@ -131,10 +130,21 @@ def test_a_program_that_cannot_start_ends_those_that_did(tmp_path: Path) -> None
         assert subprocess.run(["ps", "-p", pid_file.read_text()], check=False).returncode != 0
 
 
-def test_a_restarted_program_may_end_five_times_a_minute(tmp_path: Path) -> None:
-    log = tmp_path / "starts"
+def test_one_that_ends_later_is_started_again_with_a_growing_pause_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rag.management.supervise._STARTUP_S", 0)
+    monkeypatch.setattr("rag.management.supervise._FIRST_PAUSE_S", 0.25)
+    log, stays = tmp_path / "starts", tmp_path / "stays"
     script = f"open({str(log)!r}, 'a').write('x'); raise SystemExit(3)"
-    commands = {"short": [sys.executable, "-c", script], "long": SLEEPER}
-    ended = supervise(commands, grace_s=5, tick=nothing, restarted={"short"})
-    assert ended == ProcessExit("short", 3)
-    assert log.read_text() == "x" * 6
+    commands = {"short": [sys.executable, "-c", script], "long": polite(stays)}
+
+    def tick() -> None:
+        if log.exists() and log.read_text() == "xxx" and stays.exists():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert supervise(commands, grace_s=5, tick=tick) is None
+    assert stays.read_text().split() == ["SIGTERM"]
+    told = capsys.readouterr().err.splitlines()
+    for pause, line in zip(("0.25", "0.5"), told, strict=False):
+        assert line == f"The short ended with code 3 and is started again in {pause} s."
