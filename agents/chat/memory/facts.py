@@ -17,6 +17,7 @@ from agents.core.parse_output import find_json_objects
 from agents.core.prompts import prompt_file
 from rag.stages.prompting.context import escape_data, quote_attribute
 from rag.stages.text.normalize import storable_text
+from rag.stages.text.secrets import mentions_secret
 
 HAN = re.compile(r"[\u3400-\u9fff]")
 MAX_CHARACTERS = 200
@@ -45,11 +46,6 @@ _ASKS_TO_KEEP = re.compile(
     re.I,
 )
 _OF_ONESELF = re.compile(r"我|咱|本人|\b(?:i|i'm|i've|my|mine|we|we're|our|ours|us|me)\b", re.I)
-_SECRET = re.compile(
-    r"密码|口令|密钥|验证码|身份证号?|银行卡|信用卡|\bpass(?:word|wd|phrase|code)s?\b|\bsecrets?\b|"
-    r"\btokens?\b|\bapi[ _-]?keys?\b|\bcredit card\b|\bssn\b|\bsk-[\w-]{8,}|\b\d{15,19}\b",
-    re.I,
-)
 # Where a name is given, it is the subject; else what stands at “s”, else the whole sentence.
 _TELLS: tuple[tuple[str, str], ...] = (
     (
@@ -87,11 +83,6 @@ class Fact:
     subject: str
     text: str
     replaces: tuple[int, ...] = ()
-
-
-def mentions_secret(text: str) -> bool:
-    """Return whether a text speaks of passwords, keys, card numbers and the like."""
-    return bool(_SECRET.search(text))
 
 
 def states_fact(text: str) -> bool:
@@ -175,10 +166,13 @@ def parse_facts(answer: str, n_known: int) -> tuple[list[Fact], tuple[int, ...]]
 
 def _fact(one: Any, n_known: int) -> Fact | None:
     text = one.get("text") if isinstance(one, Mapping) else None
-    if not isinstance(text, str) or len(text) > MAX_FACT_CHARACTERS or mentions_secret(text):
+    if not isinstance(text, str) or len(text) > MAX_FACT_CHARACTERS:
         return None
     given = one.get("subject")
-    subject = memory_key(given if isinstance(given, str) and given.strip() else text)
+    about = given if isinstance(given, str) and given.strip() else text
+    if mentions_secret(about) or mentions_secret(text):
+        return None
+    subject = memory_key(about)
     kept = " ".join(storable_text(text).split())
     return Fact(subject, kept, _numbers(one.get("replaces"), n_known)) if subject and kept else None
 

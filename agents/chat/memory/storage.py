@@ -24,6 +24,7 @@ from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RA
 from rag.services.threads import release_db
 from rag.services.wiring import registry as wiring
 from rag.stages.text.normalize import storable_text
+from rag.stages.text.secrets import mentions_secret
 
 MAX_KEPT: Mapping[str, int] = {EPISODIC: 1000, SEMANTIC: 200}
 # Two facts that are nearer than this say the same in nearly the same words.
@@ -183,6 +184,7 @@ def edit_memory(
     if memory.kind == SEMANTIC and answer:
         raise InvalidInputError("A fact has no answer.", hint="Change its text.")
     answer = memory.answer if answer is None else storable_text(answer).strip()[:MAX_TEXT]
+    _refuse_secret(answer)
     subject = _subject(text, memory.subject) if memory.kind == SEMANTIC else memory_key(text)
     twins = models.Memory.objects.filter(
         user_id=memory.user_id,
@@ -247,7 +249,16 @@ def _checked(text: str) -> str:
             hint="Give another.",
             limit=MAX_TEXT,
         )
+    _refuse_secret(text)
     return text
+
+
+def _refuse_secret(text: str) -> None:
+    if mentions_secret(text):
+        raise InvalidInputError(
+            "Passwords, keys and numbers of cards, accounts and papers are not remembered.",
+            hint="Leave them out.",
+        )
 
 
 BATCH = 200

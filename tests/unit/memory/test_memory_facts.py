@@ -17,12 +17,12 @@ from agents.chat.memory.facts import (
     facts_prompt,
     make_episode,
     memory_key,
-    mentions_secret,
     parse_facts,
     states_fact,
     storable_text,
 )
 from agents.core.recalled_memory import RecalledMemory, within_budget
+from rag.stages.text.secrets import mentions_secret
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_a_models_facts_are_checked_one_by_one() -> None:
     answer = """Here: ```json
     {"facts": [{"subject": " Pump! ", "text": "It is\\n red.", "replaces": [1, 2, 9, "x", true]},
       {"text": "No subject here."}, {"subject": "a", "text": ""}, {"subject": "a"}, 5,
-      {"subject": "key", "text": "The password is x."}], "outdated": [2, 0, -1, 3]}
+      {"subject": "key", "text": "The password is x."},
+      {"subject": "Password", "text": "hunter2"}], "outdated": [2, 0, -1, 3]}
     ```"""
     read = parse_facts(answer, 2)
     assert read is not None
