@@ -2,15 +2,17 @@
 
 Two are understood: ``<cite doc_id="doc_01" quote="…">claim</cite>``, unclosed and escaped ones
 too, and a number in brackets: ``[1]``, ``[doc_01, doc_02]``, ``【1†source】``, ``[Source 1]``,
-``（资料1）``. What a model copies of a form in place of words (``...``) is left out.
+``（资料1）``. What a model copies of a form in place of words (``...``) is left out, and so are
+tags that it wraps around its answer.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rag.stages.citing.wrapper_tags import WrapperTags
 from rag.stages.text.sentences import sentence_ends
 
 # A quote's own marks are often left as they are: the last one before the next name is the end.
@@ -113,11 +115,17 @@ _HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One citation as written: which document, which words, and what they are to prove."""
+    """One citation as written: which document, which words, and what they are to prove.
+
+    A bare one quotes nothing and encloses nothing: its claim is the sentence so far. ``begins``
+    is where an element opens; its claim follows.
+    """
 
     doc_id: str
     quote: str
     claim: str
+    is_bare: bool = field(default=False, compare=False)
+    begins: bool = False
 
 
 def read_markers(text: str) -> list[str | Marker]:
@@ -133,8 +141,8 @@ def read_markers(text: str) -> list[str | Marker]:
 class MarkerReader:
     """Reads an answer piece by piece; whatever the pieces, the result is the same.
 
-    At most a tag of 4,000 characters is held back; a ``<`` or ``[`` that begins no marker is let
-    go with the character that shows it.
+    At most a tag of 4,000 characters is held back; a ``<`` or ``[`` that begins no marker and no
+    wrapper is let go with the character that shows it.
     """
 
     def __init__(self) -> None:
@@ -143,9 +151,15 @@ class MarkerReader:
         self._run: list[str] = []
         self._opened: list[tuple[str, list[str]]] = []
         self._is_opening = False
+        self._wrappers = WrapperTags()
 
     def feed(self, piece: str, *, is_last: bool = False) -> list[str | Marker]:
         """Return what ``piece`` completes: texts to show and markers, in order."""
+        parts = self.feed_open(piece, is_last=is_last)
+        return [part for part in parts if isinstance(part, str) or not part.begins]
+
+    def feed_open(self, piece: str, *, is_last: bool = False) -> list[str | Marker]:
+        """Return what ``piece`` completes, with a marker also where an element opens."""
         piece = self._half + piece
         self._half = piece[-1] if piece and "\ud800" <= piece[-1] <= "\udbff" else ""
         self._buffer += _storable(piece[:-1] if self._half else piece)
@@ -188,7 +202,7 @@ class MarkerReader:
             return self._numbers(text, at, is_last)
         match = _TAG.match(text, at)
         if match is None:
-            return None if not is_last and _is_tag_begun(text, at) else self._sign(text, at)
+            return self._other_tag(text, at, is_last)
         start = match.end()
         if match[0].lower().startswith(("</", "&lt;/")):
             self._close()
@@ -206,6 +220,13 @@ class MarkerReader:
             return len(text)
         self._read(match.group())
         return start
+
+    def _other_tag(self, text: str, at: int, is_last: bool) -> int | None:
+        if not is_last and _is_tag_begun(text, at):
+            return None
+        # What a citation encloses are words of its source.
+        end = at if self._opened else self._wrappers.end(text, at, is_last=is_last)
+        return self._sign(text, at) if end == at else end
 
     def _no_claim(self, text: str, at: int, is_last: bool) -> int | None:
         """Return where the claim of the tag just opened begins; None while that is open."""
@@ -234,7 +255,8 @@ class MarkerReader:
             return self._sign(text, at)
         self._flush()
         claim = self._sentence()
-        self._parts += [Marker(number, "", claim) for number in _NUMBER.findall(match["items"])]
+        numbers = _NUMBER.findall(match["items"])
+        self._parts += [Marker(number, "", claim, is_bare=True) for number in numbers]
         return match.end()
 
     def _sign(self, text: str, at: int) -> int:
@@ -243,6 +265,7 @@ class MarkerReader:
 
     def _read(self, text: str) -> None:
         if text:
+            self._wrappers.see(text)
             self._run.append(text)
             self._tail = (self._tail + text)[-_MAX_SENTENCE:]
             for _, claim in self._opened:
@@ -257,19 +280,19 @@ class MarkerReader:
         self._flush()
         if len(self._opened) < MAX_DEPTH:
             self._opened.append((attributes, []))
+            self._parts.append(Marker(*_named(attributes), "", begins=True))
 
     def _close(self) -> None:
         self._flush()
         if not self._opened:
             return
         attributes, texts = self._opened.pop()
-        found = {name: said for name, said in read_attributes(attributes).items() if _says(said)}
-        bare = _NUMBER.search(attributes) if not found else None
-        doc_id = next((found[name] for name in _DOC_ID_NAMES if name in found), bare and bare[0])
-        quote = next((found[name] for name in _QUOTE_NAMES if name in found), "")
-        claim = "".join(texts).strip() or self._sentence()
+        doc_id, quote = _named(attributes)
+        enclosed = "".join(texts).strip()
+        claim = enclosed or self._sentence()
         if doc_id or quote or claim:
-            self._parts.append(Marker((doc_id or "").strip(), quote.strip(), claim))
+            is_bare = not enclosed and not quote
+            self._parts.append(Marker(doc_id, quote, claim, is_bare=is_bare))
 
     def _sentence(self) -> str:
         """Return the last sentence of the text, without the bullet of its line."""
@@ -306,6 +329,15 @@ def _tag_end(text: str, start: int, is_last: bool) -> tuple[int, int, bool] | tu
 def _is_tag_begun(text: str, at: int) -> bool:
     begun = text[at : at + 32].lower()
     return begun in _TAG_BEGUN or bool(len(text) - at < 32 and _END_BEGUN.fullmatch(begun))
+
+
+def _named(attributes: str) -> tuple[str, str]:
+    """Return the document and the words that a tag names, empty where it does not."""
+    found = {name: said for name, said in read_attributes(attributes).items() if _says(said)}
+    bare = _NUMBER.search(attributes) if not found else None
+    doc_id = next((found[name] for name in _DOC_ID_NAMES if name in found), bare[0] if bare else "")
+    quote = next((found[name] for name in _QUOTE_NAMES if name in found), "")
+    return doc_id.strip(), quote.strip()
 
 
 def _says(value: str) -> bool:

@@ -120,6 +120,11 @@ def is_refusal(sentence: str) -> bool:
     return True
 
 
+def is_telling(text: str) -> bool:
+    """Return whether a text has words enough to be found again by them."""
+    return len(claim_grams(text)) >= _MIN_GRAMS
+
+
 def claims_nothing(sentence: str) -> bool:
     """Return whether a sentence greets, asks, leads in or is a heading."""
     plain = _MARKUP.sub("", sentence).strip()
@@ -165,7 +170,7 @@ class StatementJudge:
         if holding:
             cited = self._cited(claim, holding)
             rest = _MARKUP.sub("", tail).strip()
-            if cited.verdict != "cited" or len(claim_grams(rest)) < _MIN_GRAMS:
+            if cited.verdict != "cited" or not is_telling(rest):
                 return cited
             # Behind its last citation a sentence says more: that is held by itself.
             more = self._uncited(rest)
@@ -242,7 +247,7 @@ class StatementJudge:
         names = (match[0].removesuffix("'s").removesuffix("’s") for match in _NAME.finditer(claim))
         if any(name.casefold() not in self._letters for name in names):
             return "name"
-        clauses = (one for one in _CLAUSE.split(claim) if len(claim_grams(one)) >= _MIN_GRAMS)
+        clauses = (one for one in _CLAUSE.split(claim) if is_telling(one))
         is_missing = any(self.index.share(clause) < _LEAST_SHARE for clause in clauses)
         return "missing" if is_missing else ""
 

@@ -1,177 +1,23 @@
-"""Citation verification: a verdict for each marker of an answer, while it is written.
+"""Answer verification: a verdict for each marker and each sentence, while an answer is written.
 
-A quote is looked for in the whole text of the hit, folded; what differs by more than typography
-is altered, however little it is. Whoever wrote an answer, it ends in ``AnswerWriter.result``.
+Whoever wrote an answer, it ends in ``AnswerWriter.result``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rag.core.types import HOLDING_VERDICTS, Citation, Groundedness, Statement, Verdict
+from rag.core.types import HOLDING_VERDICTS, Citation, Groundedness, Statement
 from rag.stages.citing.attribute import Attribution
+from rag.stages.citing.check_citation import CitationChecker, document_number, failed_citations
 from rag.stages.citing.citation_markers import Marker, MarkerReader
-from rag.stages.citing.locate import (
-    QuotePlace,
-    closest_quote,
-    find_abridged,
-    find_quote,
-    quoted_parts,
-    quoted_words,
-)
-from rag.stages.citing.statements import (
-    Judgement,
-    StatementJudge,
-    first_sentence_end,
-)
+from rag.stages.citing.statements import Judgement, StatementJudge, first_sentence_end
 from rag.stages.prompting.context import Passage
-from rag.stages.text.normalize import NormalizedText, normalize_quote, normalize_quotes
 
-_DOC_ID = re.compile(r"(?:doc[_-]?)?([0-9]{1,3})", re.I)
 Marks = Literal["numbered", "documents", "spans", "hidden"]
 Part = str | Citation
-
-
-class CitationChecker:
-    """The passages of one answer, each folded once and only when it is looked into."""
-
-    def __init__(
-        self,
-        passages: Sequence[Passage],
-        judge: StatementJudge,
-        *,
-        is_strict: bool = False,
-        by_document: bool = False,
-    ) -> None:
-        self._judge, self._by_document = judge, by_document
-        self._passages = {passage.doc_id: passage for passage in passages}
-        self._folded: dict[str, NormalizedText] = {}
-        self._is_strict = is_strict
-        self._n = 0
-
-    def check(self, marker: Marker) -> Citation:
-        """Return the next numbered citation; without a quote its claim is taken for one."""
-        return self._numbered(self._checked(marker))
-
-    def _checked(self, marker: Marker) -> Citation:
-        quote = marker.quote or marker.claim
-        named = self._named(marker.doc_id)
-        doc_id = named.doc_id if named else marker.doc_id
-        citation = Citation(0, doc_id, quote, "unknown", claim=marker.claim)
-        forms = quoted_words(quote)
-        if not forms:
-            return citation
-        cut, words, parts = None, forms[-1], quoted_parts(forms[0])
-        if named:
-            # With its own stop first, so that the span shown is the whole sentence.
-            for form in forms:
-                place, is_whole = self._find(form, named)
-                if place and is_whole:
-                    return _located(citation, named, place, "verified")
-            abridged, is_whole = self._find_abridged(parts, named)
-            if abridged and is_whole:
-                return _located(citation, named, abridged, "abridged")
-            cut = place or abridged
-        if named and not marker.quote and (source := self._judge.attribute(quote, named)):
-            # A bare mark names a document and quotes nothing: its words are found for it.
-            return _sourced(citation, source)
-        self._fold_all()
-        for other in self._passages.values():
-            if other is named:
-                continue
-            place, is_whole = self._find(words, other)
-            if not is_whole:
-                place, is_whole = self._find_abridged(parts, other)
-            if place and is_whole:
-                # Where no document was named, none was named wrongly.
-                verdict: Verdict = "abridged" if place.omitted else "verified"
-                verdict = "wrong_document" if marker.doc_id else verdict
-                return _located(citation, other, place, verdict)
-        if named and (place := cut or closest_quote(words, self._fold(named))):
-            return _located(citation, named, place, "altered")
-        return citation
-
-    def attributed(self, claim: str, source: Attribution) -> Citation:
-        """Return the next numbered citation, of a claim that was written without one."""
-        citation = Citation(0, source.passage.doc_id, "", "verified", claim=claim)
-        return self._numbered(_sourced(citation, source))
-
-    def _numbered(self, citation: Citation) -> Citation:
-        self._n += 1
-        if not self._by_document:
-            return replace(citation, number=self._n)
-        match = _DOC_ID.fullmatch(citation.doc_id)
-        return replace(citation, number=int(match[1])) if match else citation
-
-    def _find(self, words: str, passage: Passage) -> tuple[QuotePlace | None, bool]:
-        return find_quote(words, self._fold(passage), is_strict=self._is_strict)
-
-    def _find_abridged(
-        self, parts: Sequence[str], passage: Passage
-    ) -> tuple[QuotePlace | None, bool]:
-        if len(parts) < 2:
-            return None, False
-        return find_abridged(parts, self._fold(passage), is_strict=self._is_strict)
-
-    def _named(self, doc_id: str) -> Passage | None:
-        """Return the passage of an id; ``1`` and ``doc_1`` are ``doc_01``."""
-        if doc_id in self._passages:
-            return self._passages[doc_id]
-        match = _DOC_ID.fullmatch(doc_id)
-        return self._passages.get(f"doc_{int(match[1]):02d}") if match else None
-
-    def _fold_all(self) -> None:
-        rest = [one for name, one in self._passages.items() if name not in self._folded]
-        folded = normalize_quotes([passage.hit.text for passage in rest])
-        self._folded.update(zip((passage.doc_id for passage in rest), folded, strict=True))
-
-    def _fold(self, passage: Passage) -> NormalizedText:
-        if passage.doc_id not in self._folded:
-            self._folded[passage.doc_id] = normalize_quote(passage.hit.text)
-        return self._folded[passage.doc_id]
-
-
-def locate_citation(citation: Citation, passage: Passage, start: int, end: int) -> Citation:
-    """Return ``citation`` at ``text[start:end]`` of a passage's hit, in the file's own offsets."""
-    hit = passage.hit
-    first, last = hit.char_start + start, hit.char_start + end
-    is_edited = (hit.revision or 1) > 1 or hit.char_end - hit.char_start != len(hit.text)
-    if hit.chunk_id is not None and is_edited:
-        # An edited chunk has other words than its file: all that stands firm is where it lies.
-        first, last = hit.char_start, hit.char_end
-    # Of chunks that were merged the one with the quote is pinned, or the first of several.
-    pinned = next(iter(hit.parts_at(first, last)), hit)
-    return replace(
-        citation,
-        doc_id=passage.doc_id,
-        chunk_id=pinned.chunk_id,
-        revision=pinned.revision,
-        file_id=hit.file_id,
-        file_name=hit.file_name,
-        char_start=first,
-        char_end=last,
-        page=hit.page_at(start),
-        found=hit.text[start:end],
-    )
-
-
-def _located(citation: Citation, passage: Passage, place: QuotePlace, verdict: Verdict) -> Citation:
-    located = locate_citation(citation, passage, place.start, place.end)
-    omitted = tuple((start - place.start, end - place.start) for start, end in place.omitted)
-    return replace(located, verdict=verdict, distance=place.distance, omitted=omitted)
-
-
-def _sourced(citation: Citation, source: Attribution) -> Citation:
-    located = locate_citation(citation, source.passage, source.start, source.end)
-    return replace(located, quote=source.text, verdict="verified")
-
-
-def failed_citations(citations: Iterable[Citation]) -> list[Citation]:
-    """Return the citations whose quote no source holds as it stands."""
-    return [citation for citation in citations if citation.verdict not in HOLDING_VERDICTS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,17 +86,20 @@ class AnswerWriter:
         self.statements: list[Statement] = []
         self.n_dropped = 0
         self._judge = StatementJudge(passages)
-        by_document = marks == "documents"
-        self._checker = CitationChecker(
-            passages, self._judge, is_strict=is_strict, by_document=by_document
-        )
+        self._checker = CitationChecker(passages, self._judge, is_strict=is_strict)
         self._reader = MarkerReader()
         has_numbers = marks in ("numbered", "documents")
         self._marks, self._drops = marks, drops_failed and has_numbers
         # The open sentence, how much of it is shown, where it begins in the text, and where in it
         # each of its citations stands.
         self._open, self._n_shown, self._start = "", 0, 0
-        self._cited = list[tuple[int, Citation]]()
+        self._cited = list[tuple[int, Citation | Marker]]()
+        # How many of them are shown, and how many were numbered in all.
+        self._n_marked = self._n = 0
+        # The element that is open, the sentences in it that wait for its citation, and that one.
+        self._element: Marker | Citation | None = None
+        self._waiting = list[tuple[int, Attribution]]()
+        self._awaited: Citation | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -280,11 +129,11 @@ class AnswerWriter:
     def feed(self, piece: str) -> list[Part]:
         """Take a piece of what the model writes; return what it lets go, in order."""
         self.raw += piece
-        return self._read(self._reader.feed(piece))
+        return self._take(self._reader.feed_open(piece))
 
     def finish(self) -> list[Part]:
         """Return what is left when the model ends; a tag left open ends with it."""
-        shown = self._read(self._reader.feed("", is_last=True))
+        shown = self._take(self._reader.feed_open("", is_last=True))
         return shown + self._close(len(self._open))
 
     def say(self, text: str) -> str:
@@ -346,19 +195,14 @@ class AnswerWriter:
         judged = self.groundedness if is_judged else Groundedness()
         return VerifiedAnswer(self.text, tuple(self.citations), told, judged)
 
-    def _read(self, markers: Iterable[str | Marker]) -> list[Part]:
-        return self._take(
-            part if isinstance(part, str) else self._checker.check(part) for part in markers
-        )
-
-    def _take(self, parts: Iterable[Part]) -> list[Part]:
+    def _take(self, parts: Iterable[Part | Marker]) -> list[Part]:
         """Add to the open sentence; return what is shown by it, sentence by sentence."""
         shown: list[Part] = []
         for part in parts:
-            if isinstance(part, Citation):
-                shown += self._let_go(len(self._open))
-                self._cited.append((len(self._open), part))
-                shown += [] if self._drops else self._mark(part)
+            if isinstance(part, Marker) and part.begins:
+                self._element = part
+            elif not isinstance(part, str):
+                shown += self._cite(part)
             elif part:
                 if self._ends_behind_mark() and not part[0].isspace():
                     shown += self._close(len(self._open))
@@ -369,6 +213,26 @@ class AnswerWriter:
                 shown += self._let_go(len(self._open.rstrip()))
         return shown
 
+    def _cite(self, part: Marker | Citation) -> list[Part]:
+        """Take a citation into the open sentence; a bare one is checked when that ends."""
+        at, shown = len(self._open), self._let_go(len(self._open))
+        self._element = None
+        if isinstance(part, Marker) and not part.is_bare:
+            part = self._checker.check(part)
+            shown += self._await(part)
+        if isinstance(part, Marker) or self._holds:
+            self._cited.append((at, part))
+            return shown
+        part = self._numbered(part)
+        self._cited.append((at, part))
+        self._n_marked += 1
+        return shown + self._mark(part)
+
+    @property
+    def _holds(self) -> bool:
+        """Return whether the open sentence waits for its end."""
+        return self._drops or any(isinstance(one, Marker) for _, one in self._cited)
+
     def _ends_behind_mark(self) -> bool:
         """Return whether a citation stands last, behind the stop of its sentence."""
         if not self._cited or self._cited[-1][0] < len(self._open):
@@ -377,14 +241,25 @@ class AnswerWriter:
         return first_sentence_end(f"{whole}A") == len(whole)
 
     def _let_go(self, end: int) -> list[Part]:
-        """Show the open sentence up to ``end``, unless it is held back to be dropped."""
-        return [] if self._drops else self._show(end)
+        """Show the open sentence up to ``end``, unless it is held back."""
+        return [] if self._holds else self._show(end)
 
     def _show(self, end: int) -> list[Part]:
         text = self._open[self._n_shown : end]
         self._n_shown = max(end, self._n_shown)
         self.text += text
         return [text] if text else []
+
+    def _numbered(self, citation: Citation) -> Citation:
+        self._n += 1
+        by_document = self._marks == "documents"
+        number = document_number(citation.doc_id) if by_document else self._n
+        if citation is self._awaited:
+            for at, _ in self._waiting:
+                told = replace(self.statements[at], verdict="cited", citations=(number,))
+                self.statements[at] = told
+            self._waiting, self._awaited = [], None
+        return replace(citation, number=number)
 
     def _mark(self, citation: Citation, *, has_place: bool = True) -> list[Part]:
         """Show a citation where the text has come to; without a place it has no mark."""
@@ -405,13 +280,19 @@ class AnswerWriter:
         return [mark, citation]
 
     def _span(self, claim: str) -> tuple[int, int]:
-        # A claim ends where its mark was, but for some blanks.
+        # A claim ends where its mark was, but for some blanks; one around its mark goes on.
         end = len(self.text.rstrip())
-        return (end - len(claim) if self.text.endswith(claim, 0, end) else end), end
+        at = (
+            end - len(claim)
+            if self.text.endswith(claim, 0, end)
+            else self.text.find(claim, self._start)
+        )
+        return (at, at + len(claim)) if at >= 0 and claim else (end, end)
 
     def _close(self, end: int) -> list[Part]:
         """End the sentence ``open[:end]``: judge it; return what is shown by that."""
-        sentence, cited = self._open[:end], [(at, one) for at, one in self._cited if at <= end]
+        sentence = self._open[:end]
+        cited = self._settled(sentence)
         citations = [one for _, one in cited]
         judged = self._judge.judge(
             sentence, citations, tail=sentence[cited[-1][0] :] if cited else ""
@@ -419,19 +300,70 @@ class AnswerWriter:
         shown: list[Part] = []
         if self._drops and (failed_citations(citations) or (judged and not judged.holds)):
             self.n_dropped += 1
+            shown += self._cite_waiting() if self._awaited in citations else []
         else:
-            for at, citation in cited if self._drops else ():
-                shown += self._show(at) + self._mark(citation)
+            citations = []
+            for place, (at, citation) in enumerate(cited):
+                if place >= self._n_marked:
+                    citation = self._numbered(citation)
+                    shown += self._show(at) + self._mark(citation)
+                citations.append(citation)
             shown += self._show(len(sentence.rstrip()))
             if judged and judged.source and judged.verdict == "attributed" and not cited:
-                citations = [self._checker.attributed(sentence.strip(), judged.source)]
-                shown += self._mark(citations[0], has_place=self._judge.takes_mark)
+                if self._shares(judged.source):
+                    self._waiting.append((len(self.statements), judged.source))
+                else:
+                    own = self._checker.attributed(sentence.strip(), judged.source)
+                    citations = [self._numbered(own)]
+                    shown += self._mark(citations[0], has_place=self._judge.takes_mark)
             if judged:
                 self._state(sentence, judged, citations)
             shown += self._show(end)
         self._open, self._n_shown = self._open[end:], 0
         self._cited = [(at - end, one) for at, one in self._cited if at > end]
+        self._n_marked = max(0, self._n_marked - len(cited))
         self._start = len(self.text)
+        return shown
+
+    def _settled(self, sentence: str) -> list[tuple[int, Citation]]:
+        """Return the citations of a sentence that ends, each with its place; bare ones checked."""
+        settled, before = list[tuple[int, Citation]](), 0
+        for at, one in self._cited:
+            if at > len(sentence):
+                break
+            if isinstance(one, Marker):
+                one = self._checker.check_bare(one, sentence, before, at)
+                at = len(sentence.rstrip()) if self._marks == "spans" else at
+            settled.append((at, one))
+            before = at
+        return settled
+
+    def _shares(self, source: Attribution) -> bool:
+        """Return whether a sentence in an open element is said where the element's quote is."""
+        if isinstance(self._element, Marker):
+            self._element = self._checker.check(self._element)
+        if self._element is None or self._element.doc_id != source.passage.doc_id:
+            return False
+        found = self._element.found
+        start = source.passage.hit.text.find(found)
+        return not found or (start < source.end and source.start < start + len(found))
+
+    def _await(self, citation: Citation) -> list[Part]:
+        """Let the sentences of an element that ends wait for its citation, if that holds."""
+        if citation.verdict not in HOLDING_VERDICTS:
+            return self._cite_waiting()
+        self._awaited = citation if self._waiting else None
+        return []
+
+    def _cite_waiting(self) -> list[Part]:
+        """Give the sentences that wait citations of their own."""
+        shown: list[Part] = []
+        for at, source in self._waiting:
+            told = self.statements[at]
+            own = self._numbered(self._checker.attributed(source.text, source))
+            shown += self._mark(own, has_place=self._judge.takes_mark)
+            self.statements[at] = replace(told, citations=(own.number,))
+        self._waiting, self._awaited = [], None
         return shown
 
     def _state(self, sentence: str, judged: Judgement, citations: Sequence[Citation]) -> None:

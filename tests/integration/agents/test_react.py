@@ -267,7 +267,7 @@ def test_a_quote_that_no_source_holds_is_treated_by_rule(react: AgentWorld, rule
     told = react.ask(ASKED)
     expected = {
         "mark": "Every 90 days.[1] Yearly: once a year[2].",
-        "drop": "Yearly: once a year[2].",
+        "drop": "Yearly: once a year[1].",
         "repair": "Yearly: once a year[1].",
     }
     assert told.text == told.row.content == expected[rule]

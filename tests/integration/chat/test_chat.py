@@ -186,7 +186,7 @@ def test_a_quote_that_no_source_holds_is_treated_by_rule(world: AgentWorld, rule
         assert told.text == "Every 90 days.[1] Every 30 days.[2]"
         assert [one["verdict"] for one in row.citations] == ["altered", "verified"]
     elif rule == "drop":
-        assert told.text == "Every 30 days.[2]"
+        assert told.text == "Every 30 days.[1]"
         assert [one["number"] for one in row.citations] == [2]
     else:
         assert told.text == "Every 30 days.[1]" and len(told.of("replace")) == 1

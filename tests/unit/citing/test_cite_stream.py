@@ -160,7 +160,8 @@ def test_text_is_shown_at_once_and_a_citation_when_its_tag_closes() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a < b", "<b>bold", "<p", "[x", "[2024", "【材料", "<cited", "(see doc", "A & B"]
+    "text",
+    ["a < b", "a <b c d", "<3", "[x", "[2024", "【材料", "see <cited> x", "(see doc", "A & B"],
 )
 def test_what_begins_no_marker_is_shown_without_delay(text: str) -> None:
     reader = AnswerWriter(PASSAGES)

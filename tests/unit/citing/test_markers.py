@@ -190,7 +190,7 @@ def test_a_tag_that_breaks_off_is_dropped_and_a_lone_end_too() -> None:
 
 def test_what_is_no_tag_stays() -> None:
     for text in (
-        "<cited>x",
+        "<cited> x",
         "a <citeX b",
         "list[0x1]",
         "[2024]",
