@@ -21,6 +21,15 @@ VAR_DIR = Path(env.str("CITABLE_VAR", default=str(BASE_DIR / "var")))
 DEBUG = env.flag("DEBUG", default=False)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+# People reach the site by TLS alone. Whether a request came so is said by a proxy that the web
+# server trusts (--forwarded-allow-ips), never by a header of any other.
+HTTPS = env.flag("HTTPS", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
+SECURE_HSTS_SECONDS = env.whole("HSTS_SECONDS", default=31_536_000) if HTTPS else 0
+# Subdomains and the browsers' preload lists are for the owner of the whole domain to decide.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("HSTS_SUBDOMAINS", default=False)
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 
 def _secret_key() -> str:
@@ -166,7 +175,9 @@ STORAGES = {
 FILE_UPLOAD_HANDLERS = ["rag.admin.ui.upload_handler.CappedUploadHandler"]
 # On the data's own disk, where the upkeep finds what a killed process has left.
 FILE_UPLOAD_TEMP_DIR = VAR_DIR / "incoming"
-FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
+FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
+# Other accounts of the machine read no originals.
+FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 
 PROCRASTINATE_WORKER_DEFAULTS: dict[str, float] = {

@@ -215,7 +215,11 @@ def _connect(dsn: str) -> psycopg.Connection:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    with (data_dir / "start.lock").open("a") as lock:
+    path = data_dir / "start.lock"
+    path.touch(mode=0o600)
+    # Whoever can open a file can hold its lock; older versions let others read this one.
+    path.chmod(0o600)
+    with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -72,6 +72,7 @@ def _write(path: Path, model: bytes) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     # The kernel frees the lock of a process that dies; the file stays, it names no owner.
+    path.touch(mode=0o600)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -104,6 +104,9 @@ def open_dump(path: Path) -> Iterator[DumpWriter]:
     """
     part = path.with_name(path.name + ".part")
     try:
+        # A dump holds originals: other accounts of the machine do not read it.
+        part.unlink(missing_ok=True)
+        part.touch(mode=0o600)
         with gzip.open(part, "wb", compresslevel=6) as stream:
             writer = DumpWriter(stream)  # type: ignore[arg-type]
             writer.write("header", {"format": FORMAT, "version": VERSION})

@@ -68,6 +68,9 @@ def test_without_a_wish_the_defaults_hold(store: Any, tmp_path: Path) -> None:
     take(store, tmp_path, b"1")
     file = models.File.objects.get()
     assert (file.content_type, file.metadata, file.name) == ("document", {}, "a.txt")
+    original = Path(default_storage.path(str(file.content.name)))
+    assert original.stat().st_mode & 0o777 == 0o600
+    assert original.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_replacing_within_a_bundle_keeps_what_is_not_wished_anew(

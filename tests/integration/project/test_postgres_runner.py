@@ -122,6 +122,8 @@ def test_a_new_folder_becomes_a_running_server(data: Path) -> None:
     assert ask(dsn, "SELECT datcollate FROM pg_database WHERE datname = 'template1'") == "C.UTF-8"
     assert socket_dir(data).stat().st_mode & 0o777 == 0o700
     assert data.stat().st_mode & 0o777 == (0o711 if os.geteuid() == 0 else 0o700)
+    # Nobody else can hold the lock and so keep the site from starting.
+    assert (data / "start.lock").stat().st_mode & 0o777 == 0o600
 
 
 def test_starting_a_running_server_is_quick_and_changes_nothing(data: Path) -> None:

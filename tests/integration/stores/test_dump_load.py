@@ -127,6 +127,7 @@ def test_a_loaded_store_is_the_dumped_one(tmp_path: Path, has_vectors: bool) -> 
     path = tmp_path / "manuals.dump"
     counts = dump_store(store=store, path=path, has_vectors=has_vectors)
     assert (counts["file"], counts["question"]) == (2, 1)
+    assert path.stat().st_mode & 0o777 == 0o600
     if has_vectors:
         # No model is asked for what is there.
         Failing.left = 0

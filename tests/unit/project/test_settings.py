@@ -44,3 +44,15 @@ def test_processes_that_start_at_once_share_one_key(tmp_path: Path) -> None:
     assert len(keys.pop().strip()) > 40
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.glob("secret_key*")] == ["secret_key"]
+
+
+def test_behind_tls_djangos_deployment_checks_find_nothing(tmp_path: Path) -> None:
+    environment = {"CITABLE_VAR": str(tmp_path), "PATH": "/usr/bin:/bin", "HTTPS": "1"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
