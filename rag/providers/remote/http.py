@@ -6,6 +6,7 @@ Redirects are not followed: httpx2 would carry Gemini's key header to the other 
 from __future__ import annotations
 
 import contextlib
+import math
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+
+# A batch of embeddings as JSON is 10 MB; an answer without an end must not fill the memory.
+MAX_RESPONSE_BYTES = 64 * 1024**2
 
 
 class WholeTimeoutClient(httpx2.Client):
@@ -26,8 +30,8 @@ class WholeTimeoutClient(httpx2.Client):
         read_s = request.extensions.get("timeout", {}).get("read")
         started = time.monotonic()
         response = super().send(request, stream=True, **kwargs)
-        if read_s is not None:
-            response.stream = _TimedStream(response.stream, started + read_s, request)
+        end = math.inf if read_s is None else started + read_s
+        response.stream = _TimedStream(response.stream, end, request)
         if not stream:
             with contextlib.ExitStack() as undo:
                 undo.callback(response.close)
@@ -57,7 +61,7 @@ class OneShotAsyncClient(httpx2.AsyncClient):
             client = httpx2.AsyncClient(**self._settings)
             undo.push_async_callback(client.aclose)
             response = await client.send(request, stream=True)
-            response.stream = _OwningStream(response.stream, client)
+            response.stream = _OwningStream(response.stream, client, request)
             if not stream:
                 await response.aread()
             undo.pop_all()
@@ -70,6 +74,12 @@ def _is_here(base_url: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
+def _check_size(n_left: int, request: httpx2.Request) -> None:
+    if n_left < 0:
+        limit = MAX_RESPONSE_BYTES // 1024**2
+        raise httpx2.ReadError(f"more than {limit} MB came", request=request)
+
+
 class _TimedStream(httpx2.SyncByteStream):
     def __init__(self, stream: Any, end: float, request: httpx2.Request) -> None:
         self._stream = stream
@@ -77,7 +87,10 @@ class _TimedStream(httpx2.SyncByteStream):
         self._request = request
 
     def __iter__(self) -> Iterator[bytes]:
+        n_left = MAX_RESPONSE_BYTES
         for part in self._stream:
+            n_left -= len(part)
+            _check_size(n_left, self._request)
             if time.monotonic() > self._end:
                 raise httpx2.ReadTimeout("The whole answer took too long.", request=self._request)
             yield part
@@ -87,12 +100,16 @@ class _TimedStream(httpx2.SyncByteStream):
 
 
 class _OwningStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any, client: httpx2.AsyncClient) -> None:
+    def __init__(self, stream: Any, client: httpx2.AsyncClient, request: httpx2.Request) -> None:
         self._stream = stream
         self._client = client
+        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        n_left = MAX_RESPONSE_BYTES
         async for part in self._stream:
+            n_left -= len(part)
+            _check_size(n_left, self._request)
             yield part
 
     async def aclose(self) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
@@ -203,8 +203,15 @@ def _count(texts: Sequence[str]) -> int:
     return sum(count_tokens(text) for text in texts)
 
 
+# Longer than any answer that somebody reads; a model that never ends is cut there.
+MAX_ANSWER_CHARS = 200_000
+
+
 class MeteredChat:
-    """The ChatModel port on another one. ``account`` None is that of whoever calls."""
+    """The ChatModel port on another one. ``account`` None is that of whoever calls.
+
+    An answer is cut at MAX_ANSWER_CHARS and ends with finish_reason length then.
+    """
 
     def __init__(self, model: ChatModel, account: UsageAccount | None = None) -> None:
         self.id = model.id
@@ -217,7 +224,7 @@ class MeteredChat:
         meter = ChatMeter(self.id, self._payer(), request)
         meter.begin()
         try:
-            reply = self.model.generate(request)
+            reply = _cut(self.model.generate(request), MAX_ANSWER_CHARS)
         except BaseException as error:
             meter.end(error)
             raise
@@ -239,12 +246,17 @@ class MeteredChat:
         else:
             await run(meter.begin)
         error: BaseException | None = None
+        left = MAX_ANSWER_CHARS
         try:
             pieces: Any = self.model.stream(request)
             async with aclosing(pieces):
-                async for piece in pieces:
+                async for whole in pieces:
+                    piece = _cut(whole, left)
+                    left -= len(piece.text)
                     meter.see(piece)
                     yield piece
+                    if piece is not whole:
+                        break
         except BaseException as raised:
             # Who leaves pays for what was written until then.
             error = raised
@@ -257,6 +269,12 @@ class MeteredChat:
 
     def _payer(self) -> UsageAccount:
         return self._account or current_account()
+
+
+def _cut(reply: ChatReply, limit: int) -> ChatReply:
+    if len(reply.text) <= limit:
+        return reply
+    return replace(reply, text=reply.text[:limit], finish_reason="length")
 
 
 class MeteredEmbedder:
