@@ -22,8 +22,13 @@ from tests.edges.catalogue import (
     write_mo,
 )
 
-OURS = sorted(messages_of_ours())
 PO = read_po(LOCALE / "django.po")
+
+
+@pytest.fixture(scope="module")
+def ours() -> list[str]:
+    """Every text of ours; each file of the product is parsed for it."""
+    return sorted(messages_of_ours())
 
 
 def placeholders(text: str) -> set[str]:
@@ -33,17 +38,17 @@ def placeholders(text: str) -> set[str]:
     return {f"{{{name}}}" for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-def test_the_scan_sees_code_errors_hints_and_templates() -> None:
-    assert "Switch off: never found" in OURS
-    assert "“{name}” holds no text." in OURS
-    assert "Split it and upload the parts." in OURS
-    assert "Unknown {kind} “{name}”." in OURS
-    assert "Drop files here, or choose them" in OURS
-    assert len(OURS) > 250
+def test_the_scan_sees_code_errors_hints_and_templates(ours: list[str]) -> None:
+    assert "Switch off: never found" in ours
+    assert "“{name}” holds no text." in ours
+    assert "Split it and upload the parts." in ours
+    assert "Unknown {kind} “{name}”." in ours
+    assert "Drop files here, or choose them" in ours
+    assert len(ours) > 250
 
 
-def test_every_text_of_ours_is_translated() -> None:
-    assert [message for message in OURS if not is_translated(message)] == []
+def test_every_text_of_ours_is_translated(ours: list[str]) -> None:
+    assert [message for message in ours if not is_translated(message)] == []
 
 
 def test_every_text_of_unfold_is_translated() -> None:
@@ -51,8 +56,8 @@ def test_every_text_of_unfold_is_translated() -> None:
     assert missing == set()
 
 
-def test_no_translation_is_empty_or_forgotten() -> None:
-    used = {*OURS, *messages_of_unfold()}
+def test_no_translation_is_empty_or_forgotten(ours: list[str]) -> None:
+    used = {*ours, *messages_of_unfold()}
     assert [message for message, texts in PO.items() if not all(texts)] == []
     assert [message for message in PO if message and message not in used] == []
 
