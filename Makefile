@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test watch format smoke-gemini bench house screenshots lint stop clean
+.PHONY: help demo serve test watch format smoke-gemini smoke-model bench house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ format: .venv/tools  ## sort imports, mend what ruff can, lay out the lines
 
 smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini
+
+smoke-model: .venv/runtime  ## ask the configured chat model 60 questions about the demo's documents
+	@$(BIN)/python manage.py rag_smoke_model
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
 	@for name in quality smart_retrieval answerability analysis conversation citations grounding search cache ingest documents flows agents lifecycle swap admin_pages; do \

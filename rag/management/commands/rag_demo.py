@@ -29,42 +29,44 @@ class Command(RagCommand):
     """Migrate, make an admin, fill a demo store and ask it three questions."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self._say("Preparing the database")
-        call_command("migrate", verbosity=0)
-        admin = self._admin()
-        store = self._store(admin)
-        self._fill(store)
+        store = fill_demo(self)
         questions = json.loads((FOLDER / "questions.json").read_text(encoding="utf-8"))
         for question in questions["demo"]:
             answer = ask(question=question["question"], scope=Scope.operator(), stores=[store])
-            self._say(answer.question)
+            _say(self, answer.question)
             print_answer(self, answer)
-        self._say("Start the server with:  make serve   then open http://127.0.0.1:8000/")
+        _say(self, "Start the server with:  make serve   then open http://127.0.0.1:8000/")
 
-    def _say(self, text: str) -> None:
-        self.stdout.write(self.style.MIGRATE_HEADING(f"\n{text}"))
 
-    def _admin(self) -> Any:
-        users = get_user_model().objects
-        admin = users.filter(is_superuser=True).order_by("pk").first()
-        if admin is None:
-            password = secrets.token_urlsafe(12)
-            admin = users.create_superuser("admin", password=password)
-            self.stdout.write(f"Admin user: admin   password: {password}   (shown only now)")
-        return admin
+def fill_demo(command: RagCommand) -> models.Store:
+    """Return the demo store with its documents indexed; the database is migrated before."""
+    _say(command, "Preparing the database")
+    call_command("migrate", verbosity=0)
+    admin = _admin(command)
+    try:
+        store = named_store(STORE)
+    except NotFoundError:
+        _say(command, "Preparing the embedding model (once)")
+        store = create_store(name="Demo", slug=STORE, owner=admin)
+    _say(command, "Indexing the documents of rag/demo/documents")
+    ids = []
+    for item in collect_items(paths=[str(FOLDER / "documents")]):
+        with item.open() as content:
+            ids.append(upload_file(store=store, name=item.name, content=content).file.pk)
+    if index_with_progress(command, ids):
+        raise CommandError("Some demo documents could not be indexed; see above.")
+    return store
 
-    def _store(self, admin: Any) -> models.Store:
-        try:
-            return named_store(STORE)
-        except NotFoundError:
-            self._say("Preparing the embedding model (once)")
-            return create_store(name="Demo", slug=STORE, owner=admin)
 
-    def _fill(self, store: models.Store) -> None:
-        self._say("Indexing the documents of rag/demo/documents")
-        ids = []
-        for item in collect_items(paths=[str(FOLDER / "documents")]):
-            with item.open() as content:
-                ids.append(upload_file(store=store, name=item.name, content=content).file.pk)
-        if index_with_progress(self, ids):
-            raise CommandError("Some demo documents could not be indexed; see above.")
+def _say(command: RagCommand, text: str) -> None:
+    command.stdout.write(command.style.MIGRATE_HEADING(f"\n{text}"))
+
+
+def _admin(command: RagCommand) -> Any:
+    users = get_user_model().objects
+    admin = users.filter(is_superuser=True).order_by("pk").first()
+    if admin is None:
+        password = secrets.token_urlsafe(12)
+        admin = users.create_superuser("admin", password=password)
+        command.stdout.write(f"Admin user: admin   password: {password}   (shown only now)")
+    return admin

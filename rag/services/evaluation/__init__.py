@@ -28,3 +28,11 @@ from rag.services.evaluation.runs import (
     run_evaluation_job,
     start_evaluation,
 )
+from rag.services.evaluation.smoke import (
+    VERDICTS,
+    SmokeAnswer,
+    SmokeSummary,
+    smoke_model,
+    summarize_smoke,
+    writing_model,
+)
