@@ -20,6 +20,7 @@ from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
@@ -30,7 +31,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from agents.api.openai.errors import render_openai_error
 from rag.api.file_search.errors import ROUTES, render_sentence
-from rag.api.http.errors import HttpFailure, Renderer, map_status, render_json
+from rag.api.http.errors import HttpFailure, Renderer, map_error, map_status, render_json
 from rag.core import metrics
 from rag.core.request_context import RequestContext, set_request
 from rag.services.access import RateLimit
@@ -161,7 +162,17 @@ class AsyncLocaleMiddleware(_Light, LocaleMiddleware):
 
 
 class AsyncCommonMiddleware(_Light, CommonMiddleware):
-    """Hosts, and addresses without their slash."""
+    """Hosts, and addresses without their slash; an unknown host is told with its setting."""
+
+    def process_request(  # type: ignore[override]  # Django's own answers only with redirects
+        self, request: HttpRequest
+    ) -> HttpResponseBase | None:
+        """Return the answer that refuses a host or leads to another address."""
+        try:
+            return super().process_request(request)
+        except DisallowedHost as error:
+            failure = map_error(request, error) or map_status(request, 400)
+            return render_failure(request, failure)
 
 
 class AsyncAuthenticationMiddleware(_Light, AuthenticationMiddleware):

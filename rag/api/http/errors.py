@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from django.core.exceptions import (
+    DisallowedHost,
     ObjectDoesNotExist,
     PermissionDenied,
     RequestDataTooBig,
@@ -121,6 +122,14 @@ def map_error(request: HttpRequest, error: Exception) -> HttpFailure | None:
     if isinstance(error, HttpError) and isinstance(error.__cause__, _PARSED):
         # Ninja wraps what its parser raises.
         return map_error(request, error.__cause__)
+    if isinstance(error, DisallowedHost):
+        # The first thing that people meet behind a proxy or from a container.
+        named = RAGError(
+            "The host “{host}” is none of this site's.",
+            hint="Add it to ALLOWED_HOSTS, or let the proxy in front keep Host.",
+            host=request.META.get("HTTP_HOST", "")[:255],
+        )
+        return HttpFailure(400, "unknown_host", named)
     fields = _fields(error)
     if fields is not None:
         wrong = RAGError("Some values cannot be taken.", hint="See the fields.")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse, HttpResponseNotAllowed, JsonResponse, StreamingHttpResponse
-from django.test import AsyncClient, RequestFactory
+from django.test import AsyncClient, Client, RequestFactory
 
 from project.middleware import ApiEnvelope
 from rag.services.access.api_keys import create_key
@@ -103,3 +103,14 @@ async def test_the_asgi_way_gives_the_same_answers() -> None:
     )
     error_of(sent, 404)
     error_of(await client.get("/api/stores"), 401)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/", "/admin/login/", "/api/rag/search", "/v1/models"])
+def test_an_unknown_host_is_told_by_name_with_the_setting(client: Client, path: str) -> None:
+    refused = client.get(path, headers={"Host": "kb.example.org"})
+    assert refused.status_code == 400
+    told = refused.json()["error"]
+    assert "kb.example.org" in told["message"] and "ALLOWED_HOSTS" in str(told)
+    chinese = client.get(path, headers={"Host": "a.example", "Accept-Language": "zh-hans"})
+    assert "不是本站的主机名" in chinese.json()["error"]["message"]
