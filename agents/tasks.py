@@ -12,6 +12,7 @@ from procrastinate.contrib.django import app
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.evidence import redact_deleted
 from agents.chat.memory.storage import reembed_memories
+from agents.flows.runs.redact import redact_deleted_runs
 from agents.flows.runs.worker import enqueue_abandoned_runs, resume_abandoned
 from agents.runtime.retention import (
     purge_events,
@@ -74,9 +75,12 @@ def clear_old_task(timestamp: int, **_: Any) -> None:
 @app.periodic(cron="47 3 * * *")
 @app.task(name="agents.drop_gone", queue="upkeep", queueing_lock="agents.drop_gone")
 def _drop_gone_task(timestamp: int, **_: Any) -> None:
-    """Take the words of deleted passages out of kept answers."""
+    """Take the words of deleted passages out of kept answers and runs of flows."""
     try:
-        redact_deleted()
+        # Each of them runs, whatever becomes of the other.
+        with ExitStack() as upkeep:
+            upkeep.callback(redact_deleted_runs)
+            upkeep.callback(redact_deleted)
     finally:
         connections.close_all()
 

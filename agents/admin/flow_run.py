@@ -13,6 +13,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
+from agents.admin.flow_answer import answer_block
 from agents.admin.flow_page import version_graph
 from agents.flows.runs.read import run_summary
 from agents.runtime.scopes import may_read_run
@@ -84,11 +85,12 @@ class FlowRunPage(ObjectPage):
             picture=version_graph(run.version, run),
             is_theirs=may_read_run(run=run, scope=scope),
             may_decide=is_editor,
-            reviews=run.reviews if is_editor else [],
+            reviews=summary["reviews"] if is_editor else [],
             is_running=run.status == _STATUS.RUNNING,
             is_open=run.status in (_STATUS.RUNNING, _STATUS.PAUSED),
             is_failed=run.status == _STATUS.ERROR,
             api=f"/api/flows/{run.version.flow.name}/runs/{run.key}",
+            answer=answer_block(summary),
             variables=sorted((summary["variables"] or {}).items()),
         )
 

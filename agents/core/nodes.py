@@ -13,10 +13,12 @@ from rag.core.errors import ConfigurationError, UnknownNameError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from agents.core.cited_answers import RunPassages
     from rag.core.ports import ChatRequest
     from rag.core.tools import ToolSpec
     from rag.core.types import ChatReply
     from rag.services.sources import SourceCall, SourceOutcome
+    from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
 
 C = TypeVar("C", bound=type)
 
@@ -56,7 +58,8 @@ class FileQuery:
 class NodeRun(Protocol):
     """Context of one visit to a node: models, sources, tools, events.
 
-    ``decision`` is what a person decided here, None before; ``prompts`` are the flow's texts.
+    ``decision`` is what a person decided here, None before; ``prompts`` are the flow's texts;
+    ``passages`` are what the run has found, by the numbers that its texts cite.
     """
 
     node: str
@@ -64,6 +67,7 @@ class NodeRun(Protocol):
     deadline: Deadline
     prompts: Mapping[str, str]
     decision: str | None
+    passages: RunPassages
 
     def count_tokens(self, text: str) -> int:
         """Return the tokens of a text, as a chat model counts them."""
@@ -74,11 +78,17 @@ class NodeRun(Protocol):
     def model_id(self, name: str) -> str:
         """Return which model ``ask_model`` would ask: the configured one for an empty name."""
 
-    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+    async def ask_model(
+        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+    ) -> ChatReply:
         """Return the answer of ``provider:model`` (empty: the configured one), telling its pieces.
 
+        With a ``writer``, which has taken in the answer then, they are told as it shows them.
         Raises ProviderError and ProviderTimeoutError.
         """
+
+    def keep_verdicts(self, answer: VerifiedAnswer) -> None:
+        """Note what the sources say of this visit's text, as people are shown it."""
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return one outcome per call, in their order; what failed is an outcome, too."""

@@ -59,6 +59,13 @@ class FlowRun(models.Model):
     key_id = models.BigIntegerField(null=True, editable=False)
     start = models.JSONField(_("start state"), default=dict)
     state = models.JSONField(_("end state"), null=True)
+    # What it has found, by the numbers that its texts cite, and what it answered: as people are
+    # shown it, and what its passages say of each sentence.
+    passages = models.JSONField(_("passages"), default=list, blank=True)
+    answer = models.TextField(_("answer"), blank=True)
+    outcome = models.CharField(_("outcome"), max_length=20, blank=True)
+    citations = models.JSONField(_("citations"), default=list, blank=True)
+    grounding = models.JSONField(_("grounding"), default=dict, blank=True)
     reviews = models.JSONField(_("pending reviews"), default=list, blank=True)
     error = models.JSONField(_("error"), null=True)
     model = models.CharField(_("model instead of the flow's own"), max_length=300, blank=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agents.core.cited_answers import RunPassages
 from agents.core.nodes import FileQuery, SourceQueries
 from agents.flows.versions.dry_run import stub_files, stub_outcome
 from rag.core.access import Scope
@@ -14,6 +15,7 @@ from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import ChatReply
 from rag.services.sources.run import SourceOutcome
+from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
 
 
 class NotedRun:
@@ -43,6 +45,8 @@ class NotedRun:
         self.files: list[FileQuery] = []
         self.past: dict[str, Mapping[str, Any]] = {}
         self.events: list[tuple[str, Mapping[str, Any]]] = []
+        self.passages = RunPassages()
+        self.verdicts: list[VerifiedAnswer] = []
 
     def count_tokens(self, text: str) -> int:
         return len(text)
@@ -53,12 +57,20 @@ class NotedRun:
     def model_id(self, name: str) -> str:
         return name or "doubao:own"
 
-    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+    async def ask_model(
+        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+    ) -> ChatReply:
         self.requests.append((name, request))
         answer = self.answers.pop(0)
         if isinstance(answer, RAGError):
             raise answer
+        if writer:
+            writer.feed(answer)
+            writer.finish()
         return ChatReply(answer, model=self.model_id(name))
+
+    def keep_verdicts(self, answer: VerifiedAnswer) -> None:
+        self.verdicts.append(answer)
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         self.asked.append(asked)

@@ -121,7 +121,17 @@ class FlowRunOut(Schema):
     status: str = Field(description="running, paused, done, error or cancelled")
     message: str | None
     given: dict[str, Any] | None
-    answer: str | None
+    answer: str | None = Field(description="[n] is passage n.")
+    outcome: str = Field(
+        description="answered, partial, ungrounded, not_found, or uncited: nothing was looked up"
+    )
+    citations: list[dict[str, Any]] | None
+    grounding: dict[str, Any] | None = Field(
+        description="verdict, n_statements, n_found and statements: what the passages say of each"
+    )
+    passages: list[dict[str, Any]] | None = Field(
+        description="What was found, numbered once for the run: doc_id, content, source, page."
+    )
     variables: dict[str, Any] | None
     reviews: list[dict[str, Any]] = Field(description="node, visit, message, decisions")
     error: dict[str, Any] | None = Field(description="code, message, hint, params")
@@ -189,9 +199,12 @@ async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
 
     `run_started` (run, flow, version), `node_started`, `token` (text), `model_answer`, `tool`,
     `rag_results`, `node_finished`, `route` (targets, condition), `node_failed`, then `paused`
-    (reviews), `done` (answer, variables), `error` or `cancelled`; `ping` in between. All but the
-    first and the last name their `node`. The tokens of a node begin anew with its `node_started`;
-    what it answered in the end is the `response_content` of its `node_finished`. Whoever loses the
+    (reviews), `done` (answer, outcome, citations, grounding, variables), `error` or `cancelled`;
+    `ping` in between. All but the first and the last name their `node`. What `rag_results`, `tool`
+    and `passages` found is numbered in `passages`: `[n]` in a text of any node is one of them, and
+    `node_finished` has `citations` and `grounding` of its text. The tokens of a node begin anew
+    with its `node_started`; what it answered in the end is the `response_content` of its
+    `node_finished`. Whoever loses the
     connection asks for the rest below `runs`.
     """
     scope = require_caller(request, "read").scope

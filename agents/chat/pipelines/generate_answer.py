@@ -17,7 +17,7 @@ from agents.core.canned_texts import canned_text, unknown_text
 from agents.core.cited_answers import (
     doc_id_of,
     passage_key,
-    repair_messages,
+    repair_request,
     serialize_sources,
 )
 from agents.core.pipeline import PipelineRun, PipelineState
@@ -157,15 +157,8 @@ class AnswerStream:
         if left_s is None:
             spent_s = time.monotonic() - self._started
             left_s = max(0.0, REPAIR_TIME_SHARE * (asked.timeout_s - spent_s))
-        unheld = [writer.text[one.start : one.end] for one in writer.unheld]
-        again = repair_messages(
-            asked.messages, writer.raw, (writer.failed, unheld), language_of(query)
-        )
-        # Without the question no model answers by quoting.
-        request = replace(
-            asked, messages=again, question="", tools=(), options={}, timeout_s=left_s
-        )
-        return await self._repaired(request)
+        request = repair_request(asked, writer, query)
+        return await self._repaired(replace(request, timeout_s=left_s))
 
     async def _repaired(self, request: ChatRequest) -> PipelineState:
         """Return the answer written once more, if more of its quotes hold; else the one before."""

@@ -20,13 +20,15 @@ MAX_DECISION = 200
 class AgentNodeConfig(_Strict):
     """A node that asks a model. ``prompt`` is a file beside the flow; no ``model``: the
     installation's own. ``output_schema`` is the JSON schema that the answer must have. ``tools``
-    are names of tool plugins, and data sources with a description."""
+    are names of tool plugins, and data sources with a description. ``citation_failure`` says what
+    becomes of sentences that its sources do not say: they are marked, dropped, or written anew."""
 
     prompt: str
     model: ModelConfig | None = None
     tools: list[str | SourceToolConfig] = Field(default=[], max_length=50)
     output_schema: dict[str, Any] | None = None
     context_tokens: int = Field(default=4000, ge=100, le=1_000_000)
+    citation_failure: Literal["mark", "drop", "repair"] = "mark"
 
     @field_validator("tools")
     @classmethod

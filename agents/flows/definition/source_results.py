@@ -5,18 +5,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rag.core.hits import Hit
+from agents.core.cited_answers import RunPassages, number_of
+from rag.core.hits import TOOL, Hit, hit_chunk_ids
 
 
-def format_results(results: Mapping[str, Any], limit: int, count: Callable[[str], int]) -> str:
+def listed_results(results: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the results of each source that has some, as lists."""
+    return {name: one if isinstance(one, list) else [one] for name, one in results.items() if one}
+
+
+def format_results(
+    results: Mapping[str, Any],
+    limit: int,
+    count: Callable[[str], int],
+    passages: RunPassages | None = None,
+) -> str:
     """Return the results as text under one heading per source, at most ``limit`` tokens.
 
-    Results are numbered through all sources, so that a number means one result. All first
-    results come before all second ones; where some had no place a line says how many.
+    Each has the number of its passage; without ``passages`` they are counted through all sources.
+    All first results come before all second ones; where some had no place a line says how many.
     """
-    listed = {name: one if isinstance(one, list) else [one] for name, one in results.items() if one}
+    listed = listed_results(results)
     texts = {name: [_text(one) for one in found] for name, found in listed.items()}
     kept: dict[str, list[str]] = {name: [] for name in texts}
     left = limit - sum(count(name) + 8 for name in texts)
@@ -30,29 +42,85 @@ def format_results(results: Mapping[str, Any], limit: int, count: Callable[[str]
                     continue
                 kept[name].append(found[rank])
                 left -= cost
-    return _laid_out(texts, kept)
+    ids: dict[str, list[str]] = {}
+    if passages is not None:
+        ids = {name: [passages.doc_id(one) for one in hits_of(name, listed[name])] for name in kept}
+    return _laid_out(texts, kept, ids)
 
 
-def _laid_out(texts: Mapping[str, list[str]], kept: Mapping[str, list[str]]) -> str:
-    parts, number = [], 0
+def _laid_out(
+    texts: Mapping[str, list[str]], kept: Mapping[str, list[str]], ids: Mapping[str, list[str]]
+) -> str:
+    parts, n_shown = [], 0
     for name, found in texts.items():
         parts.append(f"## {name}")
-        for text in kept[name]:
-            number += 1
-            parts.append(f"[{number}] {text}")
+        for at, text in enumerate(kept[name]):
+            n_shown += 1
+            number = number_of(ids[name][at]) if ids else n_shown
+            parts.append(f"[{number}] {text}" if number else text)
         n_left_out = len(found) - len(kept[name])
         if n_left_out:
             parts.append(f"({n_left_out} more left out)")
     return "\n\n".join(parts)
 
 
-def _text(result: Any) -> str:
+def hits_of(name: str, results: Sequence[Any], found: Sequence[Hit] = ()) -> list[Hit]:
+    """Return what can be cited of a source's results, as a model is shown them.
+
+    ``found`` are the hits that they were made of, which know more of their place.
+    """
+    hits = []
+    for at, result in enumerate(results):
+        hit = found[at] if at < len(found) else _hit_of(name, result, at + 1)
+        if hit.chunk_id is None:
+            hit = replace(hit, source=name, text=_body(result), data=None)
+        hits.append(hit)
+    return hits
+
+
+def tool_hits(name: str, answer: Mapping[str, Any]) -> list[Hit]:
+    """Return what can be cited of a tool's answer: the results that it found, or all of it."""
+    results = answer.get("results")
+    if isinstance(results, list):
+        return hits_of(name, results)
+    if answer.keys() == {"error"}:
+        return []
+    return [Hit(text=_body(answer), rank=1, source=TOOL, file_name=name)]
+
+
+def _hit_of(name: str, result: Any, rank: int) -> Hit:
+    if isinstance(result, dict) and isinstance(result.get("content"), str):
+        place = result.get("metadata")
+        metadata = place if isinstance(place, dict) else {}
+        chunks = hit_chunk_ids(result) or hit_chunk_ids(metadata)
+        revision = result.get("revision", metadata.get("revision"))
+        # What other sources keep under the same name comes without a revision of ours.
+        if chunks and isinstance(revision, int):
+            part = {"revision": revision, "char_start": 0, "char_end": 0}
+            merged = {"chunks": [{"chunk_id": pk, **part} for pk in chunks]}
+            return Hit(
+                text=result["content"],
+                rank=rank,
+                file_name=_place(result),
+                chunk_id=chunks[0],
+                revision=revision,
+                data=merged if len(chunks) > 1 else None,
+            )
+        return Hit(text=result["content"], rank=rank, file_name=_place(result) or name)
+    return Hit(text="", rank=rank, file_name=name)
+
+
+def _body(result: Any) -> str:
     if not isinstance(result, dict):
         return _written(result)
-    if not isinstance(result.get("content"), str):
-        return "\n".join(
-            f"{key}: {_written(one)}" for key, one in result.items() if one is not None
-        )
+    if isinstance(result.get("content"), str):
+        return str(result["content"])
+    return "\n".join(f"{key}: {_written(one)}" for key, one in result.items() if one is not None)
+
+
+def _text(result: Any) -> str:
+    if not isinstance(result, dict) or not isinstance(result.get("content"), str):
+        return _body(result)
     place = _place(result)
     score = result.get("score")
     shown = f"{place} ({score:.2f})" if isinstance(score, float) else place

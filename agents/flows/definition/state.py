@@ -16,6 +16,12 @@ def user_query(state: Mapping[str, Any]) -> str:
     return str((state.get("current_message") or {}).get("content") or "")
 
 
+def last_turn(state: Mapping[str, Any]) -> str:
+    """Return what was said last, by a node or in an update of one; empty for nothing."""
+    turns = state.get("flow_msgs") or [{}]
+    return str(turns[-1].get("content") or "")
+
+
 def condition_values(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return what conditions ask for: fields, then prompt variables, then ``edges_var``.
 

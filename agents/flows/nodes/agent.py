@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext_noop
 
+from agents.core.cited_answers import number_of, serialize_sources
 from agents.core.model_options import ModelConfig, model_options
 from agents.core.nodes import NodeRun, register_node
 from agents.core.parse_output import ModelOutput, parse_output, schema_error
-from agents.core.prompts import fill_prompt, placeholders, prompt_file
+from agents.core.prompts import fill_prompt, language_of, placeholders, prompt_file
 from agents.core.source_configs import SourceToolConfig
 from agents.core.state import FIELDS
 from agents.core.tool_calls import example_call, parse_tool_calls
 from agents.flows.definition.node_configs import AgentNodeConfig
-from agents.flows.definition.source_results import format_results, shape_results
+from agents.flows.definition.source_results import (
+    format_results,
+    hits_of,
+    listed_results,
+    shape_results,
+    tool_hits,
+)
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
+from agents.flows.nodes.checked_answer import ModelAnswer, answer_writer, check_answer
 from agents.flows.nodes.rag import ask_sources
 from rag.core.errors import (
     ConfigurationError,
@@ -33,6 +42,7 @@ from rag.core.errors import (
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import Message, ToolUse
+from rag.stages.citing.verify import AnswerWriter
 
 MAX_RESULT_CHARACTERS = 20_000
 _QUESTION: Mapping[str, Any] = {
@@ -86,7 +96,14 @@ class Toolbox:
             # A model can mend wrong arguments, or answer without the tool.
             result = {"error": str(error)}
         text = json.dumps(result, ensure_ascii=False)
-        return f"{name}: {text[:MAX_RESULT_CHARACTERS]}"
+        return f"{name}: {text[:MAX_RESULT_CHARACTERS]}{self._cited_as(name, result)}"
+
+    def _cited_as(self, name: str, result: Mapping[str, Any]) -> str:
+        """Return by which numbers the model cites what a tool found or worked out."""
+        hits = tool_hits(name, result)
+        ids = dict.fromkeys(filter(None, map(self._run.passages.doc_id, hits)))
+        marks = ", ".join(f"[{number_of(one)}]" for one in ids)
+        return f"\nIts results are cited as {marks}, in their order." if marks else ""
 
     def _spec(self, name: str) -> ToolSpec:
         source = self._sources.get(name)
@@ -108,8 +125,9 @@ class Toolbox:
             ) from outcome.error
         results = shape_results(outcome.hits, "structured")
         self.found[source.name] = [*self.found.get(source.name, []), *results]
+        passages = self._run.passages.number(hits_of(source.name, results, outcome.hits))
         event = {"tool": source.name, "arguments": {"query": text}, "answer": {"results": results}}
-        await self._run.emit("tool", event)
+        await self._run.emit("tool", {**event, "passages": serialize_sources(passages)})
         return {"results": results}
 
 
@@ -119,16 +137,12 @@ _REFUSED = (400, 422)
 _FORM = ("response_format", "response_mime_type", "response_json_schema")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
-    """An answer's text and the request that led to it, all tool calls included."""
-
-    text: str
-    request: ChatRequest
+# What an answer is shown and checked by, made anew for each; None: it is not for people.
+NewWriter = Callable[[], AnswerWriter | None]
 
 
 async def run_tool_loop(
-    name: str, request: ChatRequest, tools: Toolbox, run: NodeRun
+    name: str, request: ChatRequest, tools: Toolbox, run: NodeRun, new_writer: NewWriter
 ) -> ModelAnswer:
     """Return the first answer that calls no tool.
 
@@ -138,7 +152,7 @@ async def run_tool_loop(
         # The form of the final answer does not allow for calls.
         request = _without_form(request)
     for _ in range(MAX_CALLS + 1):
-        asked = await ask_model_once(name, request, run)
+        asked = await ask_model_once(name, request, run, new_writer)
         calls = parse_tool_calls(asked.text, tools.names, is_lenient=True) if tools.names else None
         if not calls:
             return asked
@@ -153,15 +167,23 @@ async def run_tool_loop(
     )
 
 
-async def ask_model_once(name: str, request: ChatRequest, run: NodeRun) -> ModelAnswer:
+def no_writer() -> None:
+    """Return what checks an answer that is not for people: nothing."""
+
+
+async def ask_model_once(
+    name: str, request: ChatRequest, run: NodeRun, new_writer: NewWriter = no_writer
+) -> ModelAnswer:
     """Return one answer; a server that refuses the wished form is asked without it."""
+    writer = new_writer()
     try:
-        return ModelAnswer((await run.ask_model(name, request)).text, request)
+        return ModelAnswer((await run.ask_model(name, request, writer)).text, request, writer)
     except ProviderError as error:
         plain = _without_form(request)
         if error.params.get("status") not in _REFUSED or plain == request:
             raise
-        return ModelAnswer((await run.ask_model(name, plain)).text, plain)
+        writer = new_writer()
+        return ModelAnswer((await run.ask_model(name, plain, writer)).text, plain, writer)
 
 
 def _without_form(request: ChatRequest) -> ChatRequest:
@@ -174,6 +196,7 @@ def _without_form(request: ChatRequest) -> ChatRequest:
 
 # A prompt that shows or names JSON wants it.
 _JSON = re.compile(r"json|\{\s*\"", re.I)
+_FOR_PEOPLE = "response_content"
 _ROLES = ("system", "user", "assistant")
 
 
@@ -196,10 +219,15 @@ class AgentNode:
         it is the response as it stands, and ``parse_error`` is true.
         """
         name = config.model.id if config.model else ""
+        await _number_results(state, run)
         tools = Toolbox(config.tools, run, source_values(state))
-        asked = await run_tool_loop(name, _request(state, config, run, tools), tools, run)
-        if not _asks_for_json(config, run):
-            return _update(ModelOutput(asked.text.strip()), {}, tools)
+        is_json = _asks_for_json(config, run)
+        new_writer = no_writer if is_json else partial(answer_writer, config, run)
+        request = _request(state, config, run, tools)
+        asked = await run_tool_loop(name, request, tools, run, new_writer)
+        if not is_json:
+            text = await check_answer(asked.text.strip(), asked, config, run)
+            return _update(ModelOutput(text), {}, tools)
         output = parse_output(asked.text)
         fault = _fault(config, output)
         if fault:
@@ -207,6 +235,8 @@ class AgentNode:
             repaired = parse_output(asked.text)
             fault = _fault(config, repaired)
             output = repaired if repaired.is_parsed else output
+        text = await check_answer(output.response_content, asked, config, run, is_json=True)
+        output = replace(output, response_content=text)
         return _update(output, {"parse_error": bool(fault)}, tools)
 
 
@@ -263,7 +293,7 @@ def _request(
     return ChatRequest(
         messages=messages,
         question=user_query(state),
-        passages=list(_passages(state.get("rag_results") or {})),
+        passages=list(_passages(state.get("rag_results") or {}, run)),
         temperature=model.temperature,
         max_tokens=model.max_tokens,
         timeout_s=min(model.timeout, max(0.001, run.deadline.remaining_s)),
@@ -277,21 +307,45 @@ def _request(
 
 def _filled(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> str:
     """Return the prompt with everything that it names; results are formatted only when named."""
-    prompt = _prompt(config, run)
+    prompt, is_shown = _prompt(config, run), False
     values = prompt_values(state)
     for name in placeholders(prompt):
         key = "rag_results" if name == "rag_context" else name
         found = state.get(key)
         if name == "rag_context" or (name not in FIELDS and isinstance(found, dict)):
-            values[name] = format_results(found or {}, config.context_tokens, run.count_tokens)
-    return fill_prompt(prompt, values)
+            values[name] = format_results(
+                found or {}, config.context_tokens, run.count_tokens, run.passages
+            )
+            is_shown = is_shown or bool(values[name])
+    filled = fill_prompt(prompt, values)
+    return filled + _citing_rule(state, config, run) if is_shown else filled
 
 
-def _passages(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _citing_rule(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> str:
+    """Return how passages are cited; nothing for a node that only decides."""
+    asked = f"{_prompt(config, run)} {json.dumps(config.output_schema)}"
+    if _asks_for_json(config, run) and _FOR_PEOPLE not in asked:
+        return ""
+    return "\n\n" + prompt_file(f"cite_flow_{language_of(user_query(state))}").strip()
+
+
+async def _number_results(state: Mapping[str, Any], run: NodeRun) -> None:
+    """Number what nodes of other types left in the state without doing so themselves."""
+    groups = [found for key, found in state.items() if key == "rag_results" or key not in FIELDS]
+    hits = [
+        hit
+        for found in groups
+        if isinstance(found, dict)
+        for name, results in listed_results(found).items()
+        for hit in hits_of(name, results)
+    ]
+    if new := [hit for hit in hits if not run.passages.doc_id(hit)]:
+        await run.emit("passages", {"passages": serialize_sources(run.passages.number(new))})
+
+
+def _passages(results: Mapping[str, Any], run: NodeRun) -> Iterator[tuple[str, str]]:
     """Yield the texts that were found, for models that answer from them alone."""
     for name, found in results.items():
-        for result in found if isinstance(found, list) else []:
-            if isinstance(result, dict) and isinstance(result.get("content"), str):
-                metadata = result.get("metadata")
-                place = metadata.get("source") if isinstance(metadata, dict) else ""
-                yield str(place or name), result["content"]
+        for hit in hits_of(name, found if isinstance(found, list) else []):
+            if doc_id := run.passages.doc_id(hit):
+                yield doc_id, hit.text

@@ -12,14 +12,21 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
+from agents.core.cited_answers import serialize_sources
 from agents.core.nodes import NodeRun, SourceQueries, register_node
 from agents.core.prompts import fill_prompt
 from agents.core.source_configs import DataSourceConfig, RagNodeConfig
 from agents.core.state import Replace
 from agents.flows.definition.node_configs import RagFilesConfig
-from agents.flows.definition.source_results import dependent_values, fit_results, shape_results
+from agents.flows.definition.source_results import (
+    dependent_values,
+    fit_results,
+    hits_of,
+    shape_results,
+)
 from agents.flows.definition.state import source_values, user_query
 from rag.core.errors import InvalidInputError, ProviderError, RAGError
+from rag.core.hits import Hit
 from rag.services.sources import SourceCall, SourceOutcome
 
 
@@ -32,6 +39,7 @@ class _Retrieval:
     text: str
     values: Mapping[str, Any]
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    hits: dict[str, Sequence[Hit]] = field(default_factory=dict)
     durations_ms: dict[str, float] = field(default_factory=dict)
     errors: dict[str, RAGError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -40,6 +48,7 @@ class _Retrieval:
         outcomes = await ask_sources(self.run, sources, self.text, self.values)
         for source, outcome in zip(sources, outcomes, strict=True):
             self.durations_ms[source.key] = round(outcome.duration_ms, 1)
+            self.hits[source.key] = outcome.hits
             self.results[source.key] = shape_results(outcome.hits, self.config.result_format)
             self.notes += [f"{source.key}: {note}" for note in outcome.notes]
             if outcome.error is not None:
@@ -97,6 +106,7 @@ class RagNode:
         else:
             await found.ask_in_turn()
         about = {
+            "hits": found.hits,
             "query_text": text,
             "data_sources": [source.key for source in config.data_sources],
             "durations_ms": found.durations_ms,
@@ -136,7 +146,8 @@ async def report_results(
 ) -> dict[str, Any]:
     """Return what fits into the node's tokens and its ``query_context``; tell who watches of it.
 
-    ``about`` has query_text, data_sources, durations_ms, errors and notes.
+    ``about`` has query_text, data_sources, durations_ms, errors, notes, and perhaps the hits that
+    the results were made of. What is kept is numbered, for the run's texts to cite.
     """
     kept, cut = fit_results(results, config.max_tokens, run.count_tokens)
     counts = {name: len(found) for name, found in kept.items()}
@@ -153,7 +164,15 @@ async def report_results(
     }
     # As templates: whoever looks at the run reads them in another language.
     templates = {name: error.as_dict() for name, error in faults.items()}
-    event = {"result_key": config.result_key, "results": kept, **told, "faults": templates}
+    hits = about.get("hits") or {}
+    found = [hit for name, one in kept.items() for hit in hits_of(name, one, hits.get(name, ()))]
+    event = {
+        "result_key": config.result_key,
+        "results": kept,
+        "passages": serialize_sources(run.passages.number(found)),
+        **told,
+        "faults": templates,
+    }
     await run.emit("rag_results", event)
     context = {
         "query_text": about["query_text"],

@@ -103,6 +103,7 @@ _COPIED = (
     "node_started",
     "model_answer",
     "rag_results",
+    "passages",
     "tool",
     "node_finished",
     "route",

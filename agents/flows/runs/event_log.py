@@ -21,10 +21,12 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.chat_events import FlowEvent
+from agents.core.cited_answers import RunPassages, verdicts_of
 from agents.core.nodes import Pause
 from agents.core.state import pack_update, to_storable, unpack_update
+from agents.flows.definition.state import last_turn
 from agents.flows.runs.node_context import FlowNodeContext
-from agents.flows.runs.redact import redact_hits
+from agents.flows.runs.redact import redact_hits, redactor_of
 from agents.runtime.scopes import run_scope
 from agents.runtime.worker import RUNNING, EventLog, Guard
 from rag.core import metrics
@@ -32,6 +34,7 @@ from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.request_context import set_account
 from rag.services.threads import retry_db
+from rag.stages.citing.verify import AnswerWriter
 
 
 @dataclass(slots=True)
@@ -122,6 +125,8 @@ class RunEventLog(EventLog[FlowEvent]):
         self.updates: dict[_Visit, dict[str, Any]] = {}
         self.answers: dict[_Visit, list[dict[str, Any]]] = defaultdict(list)
         self.decisions: dict[_Visit, str] = {}
+        self.verdicts: dict[_Visit, dict[str, Any]] = {}
+        self.passages = RunPassages()
         self.reviews: list[dict[str, Any]] = []
         self.n_steps, self.input_tokens, self.output_tokens = 0, 0, 0
         self._began: dict[_Visit, float] = {}
@@ -183,6 +188,22 @@ class RunEventLog(EventLog[FlowEvent]):
         """Return the update of a visit that an earlier worker has finished."""
         return self.updates.get((node, visit))
 
+    def answer(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a run that ends here answers: its last turn, and what its sources say of it.
+
+        ``outcome`` is uncited, without verdicts, where nothing was looked up for it.
+        """
+        text = last_turn(state)
+        for visit in reversed(self.updates):
+            if visit in self.verdicts and last_turn(self.updates[visit]) == text:
+                return dict(self.verdicts[visit])
+        if not self.passages.has_searched:
+            return {"answer": text, "outcome": "uncited", "citations": [], "grounding": {}}
+        writer = AnswerWriter(self.passages.all, marks="documents")
+        writer.feed(text)
+        writer.finish()
+        return verdicts_of(writer.result())
+
     def node_run(self, node: str, visit: int) -> FlowNodeContext:
         """Return what a node is lent, with the decision that was made for this visit."""
         name = self.run.version.flow.name
@@ -203,6 +224,9 @@ class RunEventLog(EventLog[FlowEvent]):
             "variables": update.get("edges_var") or {},
             "response_content": turns[-1]["content"] if turns else "",
         }
+        if told := self.verdicts.get((node, visit)):
+            told = dict(told)
+            data |= {"response_content": told.pop("answer"), **told}
         await self.append("node_finished", node, visit, data=data, record=update)
 
     async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
@@ -227,6 +251,11 @@ class RunEventLog(EventLog[FlowEvent]):
 
     def _remember(self, row: models.RunEvent) -> None:
         visit = (row.node, row.visit)
+        if "passages" in row.data:
+            self.passages.restore(row.data["passages"])
+        if row.kind == "node_finished" and "grounding" in row.data:
+            kept = {key: row.data[key] for key in ("outcome", "citations", "grounding")}
+            self.verdicts[visit] = {"answer": row.data["response_content"], **kept}
         if row.record is None:
             return
         record = unpack_update(json.loads(row.record))
@@ -265,7 +294,9 @@ def stored_run_events(run_id: int, after: int) -> tuple[bool, list[FlowEvent]]:
     if not events:
         return is_running, events
     run = models.FlowRun.objects.select_related("user").get(pk=run_id)
-    redacted = redact_hits(values=[event.data for event in events], scope=run_scope(run=run))
+    gone = redactor_of(run=run)
+    told = [gone.event(event.kind, event.data) for event in events]
+    redacted = redact_hits(values=told, scope=run_scope(run=run))
     return is_running, [
         replace(event, data=data) for event, data in zip(events, redacted, strict=True)
     ]

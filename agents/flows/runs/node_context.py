@@ -10,12 +10,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from agents.core.cited_answers import serialize_sources, verdicts_of
 from agents.core.nodes import FileQuery, SourceQueries
+from agents.flows.definition.source_results import tool_hits
 from agents.flows.definition.state import node_outputs
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -34,6 +36,7 @@ from rag.services.threads import run_blocking, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import chat_for
+from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer
 
 if TYPE_CHECKING:
     from agents.flows.runs.event_log import RunEventLog
@@ -132,18 +135,25 @@ PIECE_S = 0.1
 
 
 async def stream_reply(
-    model: ChatModel, request: ChatRequest, emit: Callable[[str], Awaitable[None]]
+    model: ChatModel,
+    request: ChatRequest,
+    emit: Callable[[str], Awaitable[None]],
+    writer: AnswerWriter | None = None,
 ) -> ChatReply:
-    """Return the answer; ``emit`` is given its text, the first piece at once, then by tenths."""
+    """Return the answer; ``emit`` is given its text, the first piece at once, then by tenths.
+
+    With a ``writer`` that is the text as it is shown.
+    """
     stream: Any = model.stream(request)
     texts, waiting, last, told_at = [], "", ChatReply(""), 0.0
     async with aclosing(stream):
         async for last in stream:
             texts.append(last.text)
-            waiting += last.text
+            waiting += _shown(writer.feed(last.text)) if writer else last.text
             if waiting and time.monotonic() - told_at >= PIECE_S:
                 await emit(waiting)
                 waiting, told_at = "", time.monotonic()
+    waiting += _shown(writer.finish()) if writer else ""
     if waiting:
         await emit(waiting)
     return ChatReply(
@@ -156,6 +166,10 @@ async def stream_reply(
     )
 
 
+def _shown(parts: Iterable[Part]) -> str:
+    return "".join(part for part in parts if isinstance(part, str))
+
+
 _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 
 
@@ -166,6 +180,7 @@ class FlowNodeContext:
         self.node, self.scope, self.deadline = node, log.scope, log.deadline
         self.prompts: Mapping[str, str] = log.run.version.prompts
         self.decision = log.decisions.get((node, visit))
+        self.passages = log.passages
         self._log, self._visit, self._model, self._n_asked = log, visit, log.run.model, 0
 
     def count_tokens(self, text: str) -> int:
@@ -180,19 +195,25 @@ class FlowNodeContext:
         """Return the model of the run where it has one, else the named or configured one."""
         return self._model or name or wiring.chat_model().id
 
-    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+    async def ask_model(
+        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+    ) -> ChatReply:
         """Return the answer, told piece by piece; one that this visit has had is not asked for."""
         known = self._log.answers[self.node, self._visit]
         self._n_asked += 1
         if self._n_asked <= len(known):
-            return ChatReply(**known[self._n_asked - 1])
+            reply = ChatReply(**known[self._n_asked - 1])
+            if writer:
+                writer.feed(reply.text)
+                writer.finish()
+            return reply
         started = time.monotonic()
         try:
             async with asyncio.timeout(request.timeout_s):
                 model = await run_blocking(
                     chat_for, scope=self.scope, kind="flow", model=self._model or name
                 )
-                reply = await stream_reply(model, request, self._emit_token)
+                reply = await stream_reply(model, request, self._emit_token, writer)
         except TimeoutError:
             raise ProviderTimeoutError(
                 "The model of “{node}” did not answer within {timeout_s} s.",
@@ -242,8 +263,14 @@ class FlowNodeContext:
             return call_tool(tool, arguments, scope=self.scope, deadline=self.deadline, ports=ports)
 
         answer = await run_external(call)
-        await self.emit("tool", {"tool": name, "arguments": dict(arguments), "answer": answer})
+        passages = serialize_sources(self.passages.number(tool_hits(name, answer)))
+        event = {"tool": name, "arguments": dict(arguments), "answer": answer}
+        await self.emit("tool", {**event, "passages": passages})
         return answer
+
+    def keep_verdicts(self, answer: VerifiedAnswer) -> None:
+        """Keep them for the event of the visit's end."""
+        self._log.verdicts[self.node, self._visit] = verdicts_of(answer)
 
     async def _emit_token(self, text: str) -> None:
         await self.emit("token", {"text": text})

@@ -8,7 +8,8 @@ from typing import Any
 from django.db.models import QuerySet
 
 from agents import models
-from agents.flows.runs.redact import redact_hits
+from agents.flows.definition.state import last_turn
+from agents.flows.runs.redact import RunRedactor, redact_hits, redactor_of
 from agents.runtime.scopes import check_may_control, is_uuid, may_read_run, run_scope
 from rag.core.access import Scope, may_edit
 from rag.core.errors import NotFoundError
@@ -62,7 +63,16 @@ _KINDS = (
     "route",
 )
 # What stands in the run's own words: for its user alone.
-_PRIVATE = ("message", "given", "answer", "variables", "state")
+_PRIVATE = (
+    "message",
+    "given",
+    "answer",
+    "citations",
+    "grounding",
+    "passages",
+    "variables",
+    "state",
+)
 
 
 def run_summary(
@@ -72,8 +82,16 @@ def run_summary(
 
     Whoever steers another's run gets None for message, answer, variables and state.
     """
-    state = run.state or {}
-    turns = state.get("flow_msgs") or [{}]
+    gone = redactor_of(run=run)
+    state = gone.state(run.state) or {}
+    told = gone.answer(
+        {
+            # Runs of before kept it in their state alone.
+            "answer": (run.answer or last_turn(state)) if run.status == _STATUS.DONE else "",
+            "citations": run.citations,
+            "grounding": run.grounding,
+        }
+    )
     spent = run.ended_at - run.started_at if run.ended_at else None
     summary: dict[str, Any] = {
         "key": str(run.key),
@@ -81,11 +99,13 @@ def run_summary(
         "version": run.version.number,
         "status": run.status,
         "error": run.error,
-        "reviews": run.reviews,
+        "reviews": gone.reviews(run.reviews),
         "model": run.model,
         "message": (run.start.get("current_message") or {}).get("content", ""),
         "given": run.start.get("prompt_vars") or {},
-        "answer": str(turns[-1].get("content", "")) if run.status == _STATUS.DONE else "",
+        **told,
+        "outcome": run.outcome,
+        "passages": gone.hits(run.passages),
         "variables": state.get("edges_var") or {},
         "replay_of": str(run.replay_of.key) if run.replay_of else None,
         "has_recorded_answers": run.has_recorded_answers,
@@ -98,15 +118,16 @@ def run_summary(
     }
     is_theirs = may_read_run(run=run, scope=scope)
     if is_whole:
-        summary["state"] = redact_hits(values=[run.state], scope=run_scope(run=run))[0]
+        kept = gone.state(run.state)
+        summary["state"] = redact_hits(values=[kept], scope=run_scope(run=run))[0]
     if not is_theirs:
         summary |= {name: None for name in _PRIVATE if name in summary}
     if has_nodes:
-        summary["nodes"] = _nodes(run, is_theirs)
+        summary["nodes"] = _nodes(run, is_theirs, gone)
     return summary
 
 
-def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
+def _nodes(run: models.FlowRun, is_theirs: bool, gone: RunRedactor) -> list[dict[str, Any]]:
     """Return one entry per visit, in the order in which they began."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for row in run.events.filter(kind__in=_KINDS).order_by("seq"):
@@ -131,7 +152,7 @@ def _nodes(run: models.FlowRun, is_theirs: bool) -> list[dict[str, Any]]:
         )
         _add(entry, row.kind, row.data, row.at.isoformat())
         if row.kind == "node_finished" and is_theirs:
-            entry["variables"] = row.data.get("variables") or {}
+            entry["variables"] = gone.value(row.data.get("variables") or {})
         if row.kind == "node_failed":
             entry["error"] = run.error
     waiting = {(one["node"], one["visit"]) for one in run.reviews}

@@ -1,18 +1,212 @@
-"""Redaction of run results: hits of chunks that are deleted or no longer readable lose their text.
+"""Redaction of runs: what deleted or hidden passages said goes from all that a run holds.
 
-Hits are found wherever they lie in nested JSON.
+Hits lose their text wherever they lie in nested JSON. Texts that models wrote are judged against
+the run's passages once more, and lose the sentences that rest on what is gone.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.runtime.scopes import readable_chunks
-from rag.core.access import Scope
-from rag.core.hits import hit_chunk_ids
+from django.db import transaction
 
+from agents import models
+from agents.core.cited_answers import GONE, without_statements
+from agents.runtime.scopes import readable_chunks, run_scope
+from rag.core.access import Scope
+from rag.core.hits import Hit, hit_chunk_ids
+from rag.stages.citing.verify import AnswerWriter
+from rag.stages.prompting.context import Passage
+
+BATCH = 100
 _EMPTY = {"content": "", "highlights": [], "is_gone": True}
+_NOTHING_QUOTED = {"quote": "", "found": "", "claim": "", "is_gone": True}
+# A shorter text claims nothing that could be judged: it goes where a passage that is gone has it.
+_SHORT = 24
+_NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+
+
+class RunRedactor:
+    """What of one run's passages is gone for ``scope``, and what everything else is without it.
+
+    ``passages`` are those of the run, ``own`` texts of the person, which stay.
+    """
+
+    def __init__(
+        self, passages: Sequence[Mapping[str, Any]], scope: Scope, own: Sequence[str] = ()
+    ) -> None:
+        ids = {pk for one in passages for pk in hit_chunk_ids(one)}
+        readable = readable_chunks(sorted(ids), scope) if ids else frozenset()
+        lost = [one for one in passages if not readable.issuperset(hit_chunk_ids(one))]
+        self.gone = frozenset(one["doc_id"] for one in lost)
+        self._chunks = frozenset(ids - readable)
+        self._own, self._given = frozenset(own), passages
+        self._texts = [str(one.get("content") or "").casefold() for one in lost]
+        self._numbers = {one for text in self._texts for one in _NUMBER.findall(text)}
+
+    def answer(self, told: Mapping[str, Any], name: str = "answer") -> dict[str, Any]:
+        """Return a text that was judged, under ``name``, with its citations and verdicts."""
+        if not self.gone:
+            return dict(told)
+        citations = list(told.get("citations") or [])
+        grounding = dict(told.get("grounding") or {})
+        text = str(told.get(name) or "")
+        lost = [one for one in citations if one.get("doc_id") in self.gone]
+        if statements := grounding.get("statements"):
+            text, grounding["statements"] = without_statements(text, statements, lost, self.gone)
+        else:
+            text = self.text(text)
+        shown = [{**one, **_NOTHING_QUOTED} if one in lost else one for one in citations]
+        return {**told, name: text, "citations": shown, "grounding": grounding}
+
+    def text(self, text: str) -> str:
+        """Return a text without the sentences that rest on what is gone."""
+        plain = text.strip().casefold()
+        if not self.gone or not plain or text in self._own:
+            return text
+        if any(plain in one for one in self._texts):
+            return GONE
+        if len(plain) < _SHORT:
+            return text
+        writer = AnswerWriter(self._passages, marks="documents")
+        writer.feed(text)
+        writer.finish()
+        told = writer.result().groundedness.as_dict()["statements"]
+        cited = [{"number": one.number} for one in writer.citations if one.doc_id in self.gone]
+        left, _ = without_statements(writer.text, told, cited, self.gone)
+        return text if left == writer.text else left
+
+    def value(self, value: Any) -> Any:
+        """Return JSON that a model wrote, each text in it as ``text`` does."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, (int, float)):
+            return None if len(str(value)) > 1 and str(value) in self._numbers else value
+        if isinstance(value, Mapping):
+            return {key: self.value(one) for key, one in value.items()}
+        return [self.value(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+    def state(self, state: Any) -> Any:
+        """Return a state, or an update of one, without what is gone."""
+        if not self.gone or not isinstance(state, Mapping):
+            return state
+        left = dict(self.hits(state))
+        for name in ("edges_var", "prompt_vars"):
+            if isinstance(left.get(name), Mapping):
+                left[name] = self.value(left[name])
+        if isinstance(left.get("flow_msgs"), list):
+            turns = left["flow_msgs"]
+            left["flow_msgs"] = [{**one, "content": self.text(one["content"])} for one in turns]
+        return left
+
+    def event(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the data of an event without what is gone."""
+        if not self.gone:
+            return dict(data)
+        left = dict(self.hits(data))
+        if kind == "token":
+            # Nobody can tell of which sentence a piece is.
+            left["text"] = ""
+        if kind in ("node_finished", "done"):
+            left = self.answer(left, "answer" if kind == "done" else "response_content")
+            left["variables"] = self.value(left.get("variables") or {})
+        if kind == "tool":
+            left["arguments"] = self.value(left.get("arguments"))
+        if kind == "paused":
+            left["reviews"] = self.reviews(left.get("reviews") or [])
+        return left
+
+    def reviews(self, reviews: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return pending reviews; what they ask loses what is gone."""
+        return [{**one, "message": self.text(str(one.get("message") or ""))} for one in reviews]
+
+    def record(self, kind: str, record: str) -> str:
+        """Return what a continued run takes from an event without what is gone."""
+        packed = json.loads(record)
+        if kind == "model_answer":
+            packed["merge"] = self._answered(packed["merge"])
+        elif kind == "node_finished":
+            packed = {name: self.state(one) for name, one in packed.items()}
+        return json.dumps(packed, ensure_ascii=False)
+
+    def hits(self, value: Any) -> Any:
+        """Return JSON in which hits of chunks that are gone are empty."""
+        return _without(value, self._chunks) if self._chunks else value
+
+    def _answered(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        text = reply.get("text")
+        if not isinstance(text, str):
+            return dict(self.value(self.hits(reply)))
+        try:
+            return {**reply, "text": json.dumps(self.value(json.loads(text)), ensure_ascii=False)}
+        except ValueError:
+            return {**reply, "text": self.text(text)}
+
+    @property
+    def _passages(self) -> list[Passage]:
+        hits = ((one["doc_id"], Hit.from_dict(one)) for one in self._given)
+        return [Passage(doc_id, hit, hit.text) for doc_id, hit in hits]
+
+
+def redactor_of(*, run: models.FlowRun, scope: Scope | None = None) -> RunRedactor:
+    """Return the redactor of a run, for the rights of its user as they are now."""
+    passages = run.passages or found_passages(run=run)
+    own = [str((run.start.get("current_message") or {}).get("content") or "")]
+    own += [one for one in (run.start.get("prompt_vars") or {}).values() if isinstance(one, str)]
+    return RunRedactor(passages, run_scope(run=run) if scope is None else scope, own)
+
+
+def found_passages(*, run: models.FlowRun) -> list[dict[str, Any]]:
+    """Return what a run that has not ended yet has found, by its events."""
+    rows = run.events.filter(data__has_key="passages").order_by("seq")
+    found = (one for data in rows.values_list("data", flat=True) for one in data["passages"])
+    return list({one["doc_id"]: one for one in found}.values())
+
+
+_CHANGED = ("answer", "citations", "grounding", "passages", "state", "reviews")
+
+
+def redact_deleted_runs() -> int:
+    """Take what deleted passages said out of the runs that rest on them; return how many."""
+    n_changed, after = 0, 0
+    still = models.FlowRun.objects.exclude(status=models.FlowRun.Status.RUNNING)
+    resting = still.exclude(passages=[]).order_by("pk")
+    while batch := list(resting.filter(pk__gt=after)[:BATCH]):
+        after = batch[-1].pk
+        for run in batch:
+            redactor = redactor_of(run=run, scope=Scope.operator())
+            if redactor.gone:
+                _redact_stored(run, redactor)
+                n_changed += 1
+    return n_changed
+
+
+def _redact_stored(run: models.FlowRun, redactor: RunRedactor) -> None:
+    told = redactor.answer(
+        {"answer": run.answer, "citations": run.citations, "grounding": run.grounding}
+    )
+    run.answer, run.grounding = told["answer"], told["grounding"]
+    run.citations = [_without_chunk(one) for one in told["citations"]]
+    run.passages = [_without_chunk(one) for one in redactor.hits(run.passages)]
+    run.state, run.reviews = redactor.state(run.state), redactor.reviews(run.reviews)
+    rows = list(run.events.all())
+    for row in rows:
+        row.data = redactor.event(row.kind, row.data)
+        if row.record is not None:
+            row.record = redactor.record(row.kind, row.record)
+    with transaction.atomic():
+        run.save(update_fields=_CHANGED)
+        models.RunEvent.objects.bulk_update(rows, ("data", "record"), batch_size=BATCH)
+
+
+def _without_chunk(one: Mapping[str, Any]) -> dict[str, Any]:
+    # Without its chunk it is not looked for again.
+    return {**one, "chunk_id": None} if one.get("is_gone") else dict(one)
 
 
 def redact_hits(*, values: Sequence[Any], scope: Scope) -> list[Any]:

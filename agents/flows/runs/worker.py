@@ -22,6 +22,8 @@ from procrastinate.manager import JobManager
 
 from agents import models
 from agents.core.chat_events import FlowEvent
+from agents.core.cited_answers import serialize_sources
+from agents.core.state import to_storable
 from agents.flows.runs.event_log import RunEventLog, stored_run_events
 from agents.flows.versions.load import compiled_graph
 from agents.runtime.scopes import run_scope
@@ -134,6 +136,7 @@ class FlowWorker(Worker[FlowEvent]):
         row = {
             "status": status,
             "reviews": [],
+            "passages": to_storable({"found": serialize_sources(self.log.passages.all)})["found"],
             "n_steps": self.log.n_steps,
             "input_tokens": self.log.input_tokens,
             "output_tokens": self.log.output_tokens,
@@ -142,9 +145,9 @@ class FlowWorker(Worker[FlowEvent]):
         }
         data = {"reviews": values["reviews"]} if is_paused else values
         if kind == "done":
-            turns = values["state"].get("flow_msgs") or [{}]
-            variables = values["state"].get("edges_var") or {}
-            data = {"answer": turns[-1].get("content", ""), "variables": variables}
+            answer = to_storable(self.log.answer(values["state"]))
+            row |= answer
+            data = {**answer, "variables": values["state"].get("edges_var") or {}}
         await self.log.append(kind, data=data, guard=partial(close_lease, self.run, row))
 
 

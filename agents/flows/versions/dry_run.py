@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from asgiref.sync import async_to_sync
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.core.cited_answers import RunPassages
 from agents.core.nodes import FileQuery, Pause, SourceQueries
 from agents.flows.definition.archive import read_flow_folder, read_flow_text_file
 from agents.flows.definition.definition import Flow
@@ -35,6 +36,7 @@ from rag.core.types import ChatReply
 from rag.services.sources import SourceCall, SourceOutcome
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import model_of_script
+from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
 
 if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph
@@ -172,6 +174,7 @@ class DryRunLog:
         self.model, self.case = model, case
         self.deadline = Deadline(flow.definition.timeout_s)
         self.prompts = flow.prompts
+        self.passages = RunPassages()
 
     def recorded(self, node: str, visit: int) -> Mapping[str, Any] | None:
         """Return None: a case has no past."""
@@ -208,6 +211,7 @@ class DryRun:
         self._log = log
         self.node, self.deadline, self.prompts = node, log.deadline, log.prompts
         self.decision = log.case.decisions.get(node)
+        self.passages = log.passages
 
     def count_tokens(self, text: str) -> int:
         """Return the number of o200k tokens."""
@@ -220,9 +224,18 @@ class DryRun:
         """Return the script's name."""
         return self._log.model.id
 
-    async def ask_model(self, name: str, request: ChatRequest) -> ChatReply:
+    async def ask_model(
+        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+    ) -> ChatReply:
         """Return what the script says."""
-        return await asyncio.to_thread(self._log.model.generate, request)
+        reply = await asyncio.to_thread(self._log.model.generate, request)
+        if writer:
+            writer.feed(reply.text)
+            writer.finish()
+        return reply
+
+    def keep_verdicts(self, answer: VerifiedAnswer) -> None:
+        """Keep nothing."""
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return the case's results; a source that the case does not name is a failed one."""

@@ -228,3 +228,30 @@ def test_the_list_takes_as_many_queries_for_many_flows_as_for_one(
         page(client, f"agents_{name}_changelist")
         with django_assert_max_num_queries(14):
             page(client, f"agents_{name}_changelist")
+
+
+def test_the_page_of_a_run_marks_what_no_source_says(client: Client, desk: FlowDesk) -> None:
+    run = paused(desk, "fine")
+    text = "Every 30 days [1]. Mars <owns> it."
+    statements = [
+        {"start": 0, "end": 18, "verdict": "cited", "citations": [1], "doc_id": ""},
+        {"start": 19, "end": 34, "verdict": "unsupported", "citations": [], "doc_id": ""},
+    ]
+    cited = {
+        "number": 1,
+        "verdict": "verified",
+        "file_name": "pump.txt",
+        "page": 3,
+        "found": "30 d",
+    }
+    models.FlowRun.objects.filter(pk=run.pk).update(
+        status="done",
+        answer=text,
+        citations=[cited],
+        grounding={"verdict": "partly", "n_statements": 2, "n_found": 1, "statements": statements},
+    )
+    shown = page(client, "agents_flowrun_page", run.pk)
+    assert "1 of 2 statements found in the sources" in shown
+    assert '<mark class="desk-unheld">Mars &lt;owns&gt; it.</mark>' in shown
+    assert "not found in the sources</span>" in shown and "Every 30 days [1]. <mark" in shown
+    assert "pump.txt, p. 3: “30 d”" in shown

@@ -17,6 +17,7 @@ from rag.core.types import Answer, Groundedness
 from rag.services.answers import answer_grounded, ask, stream_ask
 from rag.services.search import retrieve
 from tests.integration.agent_world import QUOTE, AgentWorld, world
+from tests.integration.flows.test_flow_cited import run_of, simple_flow
 
 __all__ = ["world"]
 
@@ -92,6 +93,13 @@ def by_mcp(world: AgentWorld) -> Told:
     return _told(found["grounding"], found["outcome"], found["confidence"])
 
 
+def by_flow(world: AgentWorld) -> Told:
+    run = run_of(world, simple_flow(world))
+    done = run.events.get(kind="done").data
+    assert (done["grounding"], done["outcome"]) == (run.grounding, run.outcome)
+    return _told(run.grounding, run.outcome, None)
+
+
 PATHS: dict[str, Callable[[AgentWorld], Told]] = {
     "ask": by_ask,
     "streamed ask": by_stream,
@@ -99,6 +107,7 @@ PATHS: dict[str, Callable[[AgentWorld], Told]] = {
     "rag agent": by_rag_agent,
     "react agent": by_react_agent,
     "MCP": by_mcp,
+    "flow": by_flow,
 }
 
 

@@ -66,6 +66,8 @@ def test_the_results_have_the_shape_of_the_description(clinic: Clinic) -> None:
 def test_the_tool_is_called_for_the_run_s_own_user(clinic: Clinic) -> None:
     run = clinic.ask("高血压怎么控制")
     (called,) = run.events.filter(kind="tool")
+    (passage,) = called.data.pop("passages")
+    assert passage["content"] == f"days: 7\nsystolic: [150, 148]\nuser: {clinic.scope.user_id}"
     assert called.data == {
         "tool": "query_blood_pressure",
         "arguments": {"days": 7},

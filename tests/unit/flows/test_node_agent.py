@@ -91,10 +91,10 @@ def test_the_prompt_is_filled_and_the_rest_of_its_braces_stays() -> None:
     assert system == (
         "system",
         'Sources: ## kb\n\n[1] a.pdf, p. 3, Leave (0.81)\nfive days {user_query} {"json": 1} '
-        "## rows\n\n[1] name: leave\ndays: 5 web {unknown} ",
+        "## rows\n\n[2] name: leave\ndays: 5 web {unknown} ",
     )
     assert (earlier, user) == (("user", "hi"), ("user", "年假？"))
-    assert run.requests[0][1].passages == [("a.pdf", "five days {user_query}")]
+    assert run.requests[0][1].passages == [("doc_01", "five days {user_query}")]
 
 
 def test_an_answer_to_a_prompt_that_wants_no_json_is_text_whatever_it_holds() -> None:
@@ -227,6 +227,6 @@ def test_a_long_context_is_cut_to_its_tokens() -> None:
     run = NotedRun("x", prompts={"p.md": "{rag_context}"})
     found = [{"content": f"{n}: " + "x" * 80} for n in range(10)]
     ask(run, {"rag_results": {"kb": found}}, context_tokens=300)
-    text = run.texts[0][0][1]
-    assert len(text) <= 330
+    text, rule = run.texts[0][0][1].rsplit("\n\n", 1)
+    assert len(text) <= 330 and "编号" in rule
     assert text.endswith("(7 more left out)")

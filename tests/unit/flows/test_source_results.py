@@ -42,7 +42,7 @@ def test_no_row_breaks_a_prompt(rows: list[dict[str, Any]]) -> None:
     assert told.count("[") >= len(rows) if rows else told == ""
 
 
-def test_models_that_quote_are_given_rows_by_their_source() -> None:
+def test_models_that_quote_are_given_rows_by_their_numbers() -> None:
     run = NotedRun('{"response_content": "x"}')
     rows = [
         {"content": "Filter", "metadata": "yellow"},
@@ -50,4 +50,4 @@ def test_models_that_quote_are_given_rows_by_their_source() -> None:
     ]
     ask(run, {"rag_results": {"parts": rows}})
     (_, request) = run.requests[0]
-    assert request.passages == [("parts", "Filter"), ("a.pdf", "Pump")]
+    assert request.passages == [("doc_01", "Filter"), ("doc_02", "Pump")]
