@@ -28,7 +28,7 @@ from agents.flows.definition.source_results import (
     tool_hits,
 )
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
-from agents.flows.nodes.checked_answer import ModelAnswer, answer_writer, check_answer
+from agents.flows.nodes.checked_answer import ModelAnswer, answer_writer, judge_text
 from agents.flows.nodes.rag import ask_sources
 from rag.core.errors import (
     ConfigurationError,
@@ -226,7 +226,7 @@ class AgentNode:
         request = _request(state, config, run, tools)
         asked = await run_tool_loop(name, request, tools, run, new_writer)
         if not is_json:
-            text = await check_answer(asked.text.strip(), asked, config, run)
+            text = await judge_text(asked.text.strip(), asked, config, run)
             return _update(ModelOutput(text), {}, tools)
         output = parse_output(asked.text)
         fault = _fault(config, output)
@@ -235,7 +235,7 @@ class AgentNode:
             repaired = parse_output(asked.text)
             fault = _fault(config, repaired)
             output = repaired if repaired.is_parsed else output
-        text = await check_answer(output.response_content, asked, config, run, is_json=True)
+        text = await judge_text(output.response_content, asked, config, run, is_json=True)
         output = replace(output, response_content=text)
         return _update(output, {"parse_error": bool(fault)}, tools)
 

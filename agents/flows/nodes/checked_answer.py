@@ -36,7 +36,7 @@ def answer_writer(config: AgentNodeConfig, run: NodeRun) -> AnswerWriter | None:
     return AnswerWriter(run.passages.all, marks="documents", drops_failed=drops)
 
 
-async def check_answer(
+async def judge_text(
     text: str, asked: ModelAnswer, config: AgentNodeConfig, run: NodeRun, *, is_json: bool = False
 ) -> str:
     """Return a text as the state keeps it, by the node's rule for what its sources do not say.
