@@ -227,6 +227,8 @@ RAG: dict[str, Any] = {
     "SPLITTER": env.str("RAG_SPLITTER", default="sentences"),
     # {"pdf": "name", ".srt": "name"}: kinds or suffixes that a parser of a plugin reads.
     "PARSERS": env.table("RAG_PARSERS"),
+    # Scanned pages of a file beyond that are told, not read.
+    "OCR_MAX_PAGES": env.int("RAG_OCR_MAX_PAGES", default=2000),
     # {"kind.name": {"option": value}} of plugins that settings choose, such as "reranker.endpoint".
     "PLUGIN_OPTIONS": env.table("RAG_PLUGIN_OPTIONS"),
     "SECRETS": env.table("RAG_SECRETS"),

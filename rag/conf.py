@@ -43,6 +43,7 @@ class Conf:
     plugins: tuple[str, ...]
     splitter: str
     parsers: Mapping[str, str]
+    ocr_max_pages: int
     plugin_options: Mapping[str, Mapping[str, Any]]
     secrets: Mapping[str, str | Mapping[str, Any]] = field(repr=False)
     source_databases: tuple[str, ...]

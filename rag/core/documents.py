@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from rag.core.errors import InvalidInputError
 
-KINDS = ("pdf", "doc", "docx", "pptx", "xlsx", "html", "epub", "eml", "md", "csv", "txt")
+IMAGE_KINDS = ("png", "jpg", "tiff", "webp", "gif", "bmp")
+KINDS = (
+    *("pdf", "doc", "docx", "pptx", "xlsx", "html", "epub", "eml", "md", "csv", "txt"),
+    *IMAGE_KINDS,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page, slide or sheet: ``text[start:end]`` of the canonical text.
 
-    ``margin`` holds its running head and foot, which the text leaves out.
+    ``margin`` holds its running head and foot, which the text leaves out. ``confidence`` is that
+    of OCR, 0 to 1; None where the file itself has the text.
     """
 
     number: int
@@ -24,6 +29,7 @@ class Page:
     end: int
     has_text_layer: bool = True
     margin: str = ""
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,18 @@ class Chunk:
     heading_path: tuple[str, ...] = ()
     block_kinds: tuple[str, ...] = ()
     context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedQuote:
+    """A quote to be marked on its page, without the spans of it that are ``omitted``, in order.
+
+    ``around`` is the page's text before and behind it, which tells equal words apart.
+    """
+
+    quote: str = ""
+    omitted: Sequence[Sequence[int]] = ()
+    around: tuple[str, str] = ("", "")
 
 
 Box = tuple[float, float, float, float]

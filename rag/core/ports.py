@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,10 +105,18 @@ class Reranker(Protocol):
 class Parser(Protocol):
     """Reads a file in isolation."""
 
-    def parse(self, path: Path, name: str, *, encoding: str = "") -> ParsedDocument:
+    def parse(
+        self,
+        path: Path,
+        name: str,
+        *,
+        encoding: str = "",
+        recognized: Iterable[tuple[int, str]] = (),
+    ) -> ParsedDocument:
         """Return canonical text, pages and blocks; raise DocumentError saying what is wrong.
 
-        ``encoding`` overrules the detection for kinds of text.
+        ``encoding`` overrules the detection for kinds of text. ``recognized`` are pages that OCR
+        has read, each as its number and ``PageWords.to_json``.
         """
         ...
 

@@ -113,6 +113,14 @@ class Store(models.Model):
         validators=[MinValueValidator(0), MaxValueValidator(100)],
         help_text=_("0 to 100 tokens that a chunk repeats from the one before."),
     )
+    ocr = models.BooleanField(
+        _("text recognition (OCR)"),
+        default=False,
+        help_text=_(
+            "Reads the words on scans and images, a few seconds a page. Its package must be on the "
+            "workers: rapidocr, in requirements-extras.txt."
+        ),
+    )
     retrieval = models.JSONField(
         _("retrieval settings"),
         default=dict,

@@ -54,6 +54,7 @@ def progress_sentence(progress: dict[str, Any]) -> str:
     stages = {
         "waiting": _("waiting for its turn"),
         "parsing": _("reading"),
+        "recognizing": _("text recognition"),
         "embedding": _("indexing"),
         "sending": _("being sent to Gemini"),
     }
@@ -61,6 +62,8 @@ def progress_sentence(progress: dict[str, Any]) -> str:
     parts = [stages.get(stage, stage)]
     if progress.get("share"):
         parts.append(f"{100 * float(progress['share']):.0f} %")
+    if progress.get("pages"):
+        parts.append(_("page %(page)d of %(pages)d") % progress)
     if progress.get("chunks"):
         parts.append(_("%(n)d chunks") % {"n": progress["chunks"]})
     return ", ".join(part for part in parts if part)

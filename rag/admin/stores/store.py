@@ -35,6 +35,7 @@ SERVICE_FIELDS = (
     "is_public",
     "max_tokens_per_chunk",
     "max_overlap_tokens",
+    "ocr",
     "retrieval",
 )
 
@@ -78,9 +79,9 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         return [
             (None, {"fields": ["name", "slug", "display_name", *([] if obj else ["backend"])]}),
             (
-                _("How files are cut into chunks"),
+                _("How files are read and cut into chunks"),
                 {
-                    "fields": ["max_tokens_per_chunk", "max_overlap_tokens", *model],
+                    "fields": ["ocr", "max_tokens_per_chunk", "max_overlap_tokens", *model],
                     "description": _(
                         "A chunk is the piece of text that is found and cited. A token is about "
                         "three quarters of an English word or one to two Chinese characters."
@@ -104,6 +105,12 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         """Create the store by the service, or save the changed fields."""
         if change:
             obj.save(update_fields=[*SERVICE_FIELDS, "updated_at"])
+            if "ocr" in form.changed_data and obj.ocr:
+                self.message_user(
+                    request,
+                    _("Scans that are here already are read when the store is indexed again."),
+                    messages.WARNING,
+                )
             if {"max_tokens_per_chunk", "max_overlap_tokens"} & set(form.changed_data):
                 self.message_user(
                     request,

@@ -69,6 +69,7 @@ class StoreBody(_Row):
             "editor_groups",
             "max_tokens_per_chunk",
             "max_overlap_tokens",
+            "ocr",
             "retrieval",
             "vocabulary",
             "cache_ttl_s",

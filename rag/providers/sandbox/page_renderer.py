@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rag.core.documents import PageImage
+from rag.core.documents import MarkedQuote, PageImage
 from rag.core.errors import DocumentError
 from rag.providers.sandbox.process import child_folder, run_child
 
+NOTHING_MARKED = MarkedQuote()
 _log = logging.getLogger(__name__)
 
 
@@ -29,19 +29,20 @@ class PageRenderer:
         name: str,
         *,
         page: int,
-        quote: str = "",
-        omitted: Sequence[Sequence[int]] = (),
-        around: tuple[str, str] = ("", ""),
+        marked: MarkedQuote = NOTHING_MARKED,
+        scan: str = "",
     ) -> PageImage:
-        """Return the page; raise DocumentError, also when the process was killed."""
+        """Return the page; raise DocumentError, also when the process was killed.
+
+        ``scan`` is what OCR has recognized on it, as ``PageWords.to_json``.
+        """
         with child_folder() as folder:
             job = {
                 "path": str(path.absolute()),
                 "name": name,
                 "page": page,
-                "quote": quote,
-                "omitted": [list(span) for span in omitted],
-                "around": around,
+                "marked": asdict(marked),
+                "scan": scan,
                 "cpu_s": self.cpu_s,
                 "memory_bytes": self.memory_bytes,
             }

@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib import import_module
 from operator import attrgetter
@@ -20,6 +21,7 @@ from typing import Any
 from rag.core.disk_full import is_disk_full
 from rag.core.documents import Block, Page, ParsedDocument
 from rag.core.errors import DocumentError
+from rag.core.ocr.scans import PageWords
 from rag.core.options import read_options
 from rag.stages.parse import parse_document
 
@@ -49,7 +51,8 @@ def _parse(folder: Path, job: dict[str, Any]) -> None:
     try:
         sys.path.extend(job["import_path"])
         parsers = {key: _plugin(of) for key, of in job["parsers"].items()}
-        document = parse_document(Path(job["path"]), job["name"], job["encoding"], parsers)
+        path, recognized = Path(job["path"]), KeptPages(folder / "recognized")
+        document = parse_document(path, job["name"], job["encoding"], parsers, recognized)
         _write_text(folder, document.text)
         write_facts(folder, _facts(document))
     except DocumentError as error:
@@ -59,6 +62,22 @@ def _parse(folder: Path, job: dict[str, Any]) -> None:
 def _plugin(of: dict[str, Any]) -> Any:
     found = attrgetter(of["class"])(import_module(of["module"]))
     return found(read_options(found.Options, of["options"], of=found.name))
+
+
+class KeptPages(Mapping[int, PageWords]):
+    """The recognized pages in a folder, by their number, each read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = {int(one.name): one for one in folder.glob("*")}
+
+    def __getitem__(self, number: int) -> PageWords:
+        return PageWords.from_json(self._paths[number].read_text("utf-8", "surrogatepass"))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 def limit_process(job: dict[str, Any]) -> None:

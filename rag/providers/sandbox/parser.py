@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
@@ -32,14 +32,21 @@ class SandboxedParser:
     # By kind or suffix: module, class and options of the plugin that reads it.
     parsers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def parse(self, path: Path, name: str, *, encoding: str = "") -> ParsedDocument:
+    def parse(
+        self,
+        path: Path,
+        name: str,
+        *,
+        encoding: str = "",
+        recognized: Iterable[tuple[int, str]] = (),
+    ) -> ParsedDocument:
         """Return the document; raise DocumentError, also when the process was killed.
 
-        ``encoding`` overrules the detection for kinds of text. Raises ConfigurationError when there
-        is no room for temporary files.
+        ``encoding`` overrules the detection for kinds of text. ``recognized`` are pages that OCR
+        has read. Raises ConfigurationError when there is no room for temporary files.
         """
         try:
-            return self._parse(path, name, encoding)
+            return self._parse(path, name, encoding, recognized)
         except OSError as error:
             raise ConfigurationError(
                 "“{name}” could not be read: {reason}.",
@@ -49,7 +56,9 @@ class SandboxedParser:
                 folder=gettempdir(),
             ) from error
 
-    def _parse(self, path: Path, name: str, encoding: str) -> ParsedDocument:
+    def _parse(
+        self, path: Path, name: str, encoding: str, recognized: Iterable[tuple[int, str]]
+    ) -> ParsedDocument:
         with child_folder() as folder:
             job = {
                 "path": str(path.absolute()),
@@ -60,6 +69,9 @@ class SandboxedParser:
                 "parsers": dict(self.parsers),
                 "import_path": sys.path if self.parsers else [],
             }
+            (folder / "recognized").mkdir()
+            for number, page in recognized:
+                (folder / "recognized" / str(number)).write_text(page, "utf-8", "surrogatepass")
             # A name may hold what no command line takes: NULs, or 200,000 letters.
             (folder / "job").write_text(json.dumps(job), encoding="utf-8")
             code = run_child("rag.providers.sandbox.parse_child", folder, self.wall_s)

@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -34,6 +35,35 @@ def run_child(module: str, folder: Path, wall_s: float) -> int | None:
 
     What it prints as errors is in ``folder/complaint``; its limits are those it sets itself.
     """
+    with _child(module, folder) as process:
+        try:
+            return process.wait(wall_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def watch_child(
+    module: str, folder: Path, stall_s: float, look: Callable[[], bool], every_s: float = 0.2
+) -> int | None:
+    """Run ``python -m module folder`` as long as ``look`` says that it goes on.
+
+    Return its exit code, None when it did nothing for ``stall_s`` seconds.
+    """
+    with _child(module, folder) as process:
+        last = time.monotonic()
+        while time.monotonic() - last < stall_s:
+            try:
+                code = process.wait(every_s)
+                look()
+                return code
+            except subprocess.TimeoutExpired:
+                if look():
+                    last = time.monotonic()
+    return None
+
+
+@contextlib.contextmanager
+def _child(module: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = {
         "PATH": f"/usr/local/bin:{os.defpath}",
         "PYTHONPATH": str(_ROOT),
@@ -57,9 +87,7 @@ def run_child(module: str, folder: Path, wall_s: float) -> int | None:
             start_new_session=True,
         )
     try:
-        return process.wait(wall_s)
-    except subprocess.TimeoutExpired:
-        return None
+        yield process
     finally:
         _end(process)
 

@@ -11,7 +11,9 @@ import os
 import sys
 from pathlib import Path
 
+from rag.core.documents import MarkedQuote
 from rag.core.errors import DocumentError
+from rag.core.ocr.scans import PageWords
 from rag.providers.sandbox.parse_child import OUT_OF_MEMORY, limit_process, write_facts
 from rag.stages.draw_page import draw_page
 
@@ -21,8 +23,9 @@ def main(folder: Path) -> int:
     job = json.loads((folder / "job").read_text(encoding="utf-8"))
     limit_process(job)
     try:
-        marked = {name: job[name] for name in ("quote", "omitted", "around")}
-        drawn = draw_page(Path(job["path"]), job["name"], job["page"], **marked)
+        marked = MarkedQuote(**job["marked"])
+        scan = PageWords.from_json(job["scan"]) if job["scan"] else None
+        drawn = draw_page(Path(job["path"]), job["name"], job["page"], marked, scan)
         (folder / "png").write_bytes(drawn.png)
         size = {"width": drawn.width, "height": drawn.height}
         write_facts(folder, {**size, "boxes": [list(box) for box in drawn.boxes]})

@@ -1,4 +1,4 @@
-"""Page view of a citation: a PDF page as PNG with the quote marked, or the text around it."""
+"""Page view of a citation: a page as PNG with the quote marked, or the text around it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from django.db.models.functions import Length, Substr
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.documents import PageImage
+from rag.core.documents import IMAGE_KINDS, MarkedQuote, PageImage
 from rag.core.errors import InvalidInputError, LimitError, NotFoundError
 from rag.core.hits import Hit
 from rag.providers.cache.memory_cache import MemoryCache
@@ -25,6 +25,8 @@ from rag.providers.postgres.db.connections import release_db
 from rag.providers.sandbox.page_renderer import PageRenderer
 from rag.services.answers.citations import pin_hits
 
+# Kinds whose pages can be drawn.
+DRAWN = ("pdf", *IMAGE_KINDS)
 KEPT_S, WAIT_S = 600.0, 20.0
 # In this process's memory alone: what is deleted must not stay behind as a picture on a disk.
 _KEPT = MemoryCache(max_items=200, max_bytes=48 * 1024**2)
@@ -41,7 +43,7 @@ def page_image(
     omitted: Sequence[Sequence[int]] = (),
     around: tuple[str, str] = ("", ""),
 ) -> PageImage:
-    """Return page ``page`` of a PDF; boxes are where ``quote`` without ``omitted`` stands on it.
+    """Return a page of a PDF or an image; boxes are where ``quote`` without ``omitted`` stands.
 
     ``around`` is the text before and behind it, which tells equal words apart.
     Raises NotFoundError for a file that may not be read or whose bytes are gone, InvalidInputError
@@ -51,7 +53,7 @@ def page_image(
     file = models.File.objects.readable(scope).light().filter(pk=file_id).first()
     if file is None:
         raise NotFoundError("There is no {kind} {id}.", kind="file", id=file_id)
-    if file.kind != "pdf":
+    if file.kind not in DRAWN:
         raise InvalidInputError("“{name}” has no pages to draw.", name=file.name)
     if not file.content or not default_storage.exists(str(file.content.name)):
         raise NotFoundError(
@@ -60,22 +62,27 @@ def page_image(
             name=file.name,
         )
     path, name = Path(default_storage.path(str(file.content.name))), file.name
-    marked = json.dumps([quote, [list(span) for span in omitted], around])
-    digest = hashlib.sha256(marked.encode()).hexdigest()
+    marked = MarkedQuote(quote, [list(span) for span in omitted], around)
+    scan = _scan(file, page) if quote else ""
+    digest = hashlib.sha256(f"{json.dumps(asdict(marked))}{scan}".encode()).hexdigest()
     key = f"{file.sha256}:{page}:{digest}"
     release_db()
 
     def draw() -> bytes:
         with _room():
-            drawn = PageRenderer().render(
-                path, name, page=page, quote=quote, omitted=omitted, around=around
-            )
+            drawn = PageRenderer().render(path, name, page=page, marked=marked, scan=scan)
         packed = _packed(drawn)
         _KEPT.set(key, packed, KEPT_S)
         return packed
 
     kept, _ = _FLIGHTS.run(key, lambda: _KEPT.get(key), draw)
     return _unpacked(kept)
+
+
+def _scan(file: models.File, page: int) -> str:
+    """Return the words that OCR has recognized on a page, empty where it has not."""
+    scans = models.ScannedPage.objects.filter(file=file, sha256=file.sha256, number=page)
+    return scans.filter(has_failed=False).values_list("words", flat=True).first() or ""
 
 
 @contextmanager
@@ -162,7 +169,7 @@ def page_text(*, hit: Hit, quote: str, scope: Scope, near: int | None = None) ->
         end=span[1],
         is_current=begin is not None,
         on_page=words[: max(0, page["end"] - begin)] if page and begin is not None else "",
-        has_image=bool(kind == "pdf" and page),
+        has_image=bool(kind in DRAWN and page),
         heading_path=pinned.heading_path,
     )
 

@@ -6,7 +6,7 @@ The old revision serves until the new one is activated in one transaction; nothi
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from django.core.files.storage import default_storage
@@ -17,6 +17,7 @@ from rag.conf import conf
 from rag.core.deadline import Deadline
 from rag.core.documents import ParsedDocument
 from rag.core.errors import ConflictError, DocumentError, RAGError
+from rag.core.ocr.scans import OCR_VERSION
 from rag.providers.postgres.db.locks import file_lock, lock_store_shared
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.write.staging import discard_staged, write_canonical
@@ -30,6 +31,7 @@ from rag.services.index import (
     reweigh_if_drifted,
 )
 from rag.services.ingest.preserve_edits import EditPreserver, match_edits, reembed_edits
+from rag.services.ingest.recognition import drop_old_scans, recognize_file, recognized_pages
 from rag.services.ingest.staged_revision import stage_revision, stored_document
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.match_chunks import MatchedEdits
@@ -95,6 +97,7 @@ def activate_revision(
     if is_waiting(f"file:{row.pk}"):
         row.status, row.progress = models.File.Status.PROCESSING, {"stage": "waiting"}
     row.save(update_fields=_PUBLISHED)
+    drop_old_scans(file=row)
     return True
 
 
@@ -181,4 +184,11 @@ def _parse(file: models.File) -> ParsedDocument:
             name=file.name,
         )
     path = Path(default_storage.path(stored))
-    return wiring.parser().parse(path, file.name, encoding=file.encoding_override)
+    has_ocr = recognize_file(file=file, path=path)
+    document = wiring.parser().parse(
+        path,
+        file.name,
+        encoding=file.encoding_override,
+        recognized=recognized_pages(file=file) if has_ocr else (),
+    )
+    return replace(document, parser=f"{document.parser}+{OCR_VERSION}") if has_ocr else document

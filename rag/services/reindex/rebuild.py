@@ -14,6 +14,8 @@ from django.db.models import Q
 
 from rag import models
 from rag.core.access import Scope
+from rag.core.documents import IMAGE_KINDS
+from rag.core.ocr.scans import OCR_VERSION
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, remove_orphan_terms, write_terms
 from rag.providers.postgres.lexical.pack_rows import TermJob, TermPack, pack_terms
@@ -135,8 +137,19 @@ Whats = models.ReindexRun.What
 FileStatus = models.File.Status
 # What the parsers of this version call themselves; a test holds it against them.
 PARSERS = frozenset(
-    {"epub/2", "html/2", "libreoffice/3", "mail/2", "plain/3", "pypdfium2/4", "xberg/3"}
+    {
+        "epub/2",
+        "html/2",
+        "libreoffice/3",
+        "mail/2",
+        "picture/1",
+        "plain/3",
+        "pypdfium2/4",
+        "xberg/3",
+    }
 )
+# What they call themselves where text recognition took part.
+WITH_OCR = frozenset(f"{name}+{OCR_VERSION}" for name in PARSERS)
 
 
 def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_progress) -> bool:
@@ -165,7 +178,9 @@ def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_pr
 def is_stale() -> Q:
     """Return which files are not as this version would read them, or never were read."""
     unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
-    return unread | Q(n_chunks__gt=0) & ~Q(parser__in=PARSERS)
+    is_old = ~Q(parser__in=PARSERS | WITH_OCR)
+    lacks_ocr = Q(store__ocr=True, kind__in=("pdf", *IMAGE_KINDS)) & ~Q(parser__in=WITH_OCR)
+    return unread | Q(n_chunks__gt=0) & (is_old | lacks_ocr)
 
 
 def count_finished_files(

@@ -23,7 +23,7 @@ from rag.core.errors import ConfigurationError, DocumentError
 from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.services.stores.lifecycle import CHANGEABLE
 
-FORMAT, VERSION = "citable-store", 1
+FORMAT, VERSION = "citable-store", 2
 # Fields of the rows as they travel; ids are those of the installation that wrote them.
 # A further column needs a further VERSION.
 STORE_FIELDS = CHANGEABLE
@@ -78,6 +78,7 @@ REVISION_FIELDS = (
     "page_last",
     "file_revision",
 )
+SCAN_FIELDS = ("file_id", "sha256", "number", "engine", "confidence", "has_failed", "words")
 # What bytes that are no such lines raise on their way.
 _DAMAGE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
@@ -228,6 +229,9 @@ def _file(file: models.File, out: DumpWriter, space_id: int | None) -> None:
     revisions = models.ChunkRevision.objects.filter(chunk__file=file).order_by("pk")
     for row in revisions.values(*REVISION_FIELDS).iterator():
         out.write("revision", row)
+    scans = models.ScannedPage.objects.filter(file=file).order_by("pk")
+    for scan in scans.values(*SCAN_FIELDS).iterator():
+        out.write("scan", scan)
     for span in file.dropped_spans.values("file_id", "char_start", "char_end"):
         out.write("dropped", span)
     for conflict in file.conflicts.values("file_id", "chunk_id", "char_start", "file_revision"):

@@ -225,6 +225,7 @@ CHANGEABLE = (
     "is_public",
     "max_tokens_per_chunk",
     "max_overlap_tokens",
+    "ocr",
     "retrieval",
     "vocabulary",
     "cache_ttl_s",

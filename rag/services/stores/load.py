@@ -31,6 +31,7 @@ from rag.services.stores.dump import (
     CHUNK_FIELDS,
     FILE_FIELDS,
     REVISION_FIELDS,
+    SCAN_FIELDS,
     STORE_FIELDS,
     read_dump,
 )
@@ -62,6 +63,11 @@ def _conflict(line: Any, store: Any, files: Any, chunks: Any) -> None:
     )
 
 
+def _scan(line: Any, store: Any, files: Any, chunks: Any) -> None:
+    values = {name: line[name] for name in SCAN_FIELDS}
+    models.ScannedPage.objects.create(**values | {"file_id": files[line["file_id"]]})
+
+
 def _question(line: Any, store: Any, files: Any, chunks: Any) -> None:
     values = {name: line[name] for name in ("query", "origin", "enabled", "note")}
     question = models.GoldenQuestion.objects.create(store=store, **values)
@@ -77,6 +83,7 @@ _LOADERS = {
     "revision": _revision,
     "dropped": _deleted_span,
     "conflict": _conflict,
+    "scan": _scan,
     "question": _question,
 }
 

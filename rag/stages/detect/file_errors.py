@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from rag.core.errors import DocumentError
 
+# Of files and pages whose words are in pictures.
+OCR_PACKAGE = "rapidocr==3.10.0"
+OCR_HINT = (
+    "Turn on text recognition (OCR) in the settings of its store and index it again; "
+    "the workers need the package: pip install {package}."
+)
+
 
 def damaged_file(name: str) -> DocumentError:
     """Return the refusal of a file that is broken."""

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote_to_bytes
 
 from rag.core.errors import DocumentError, InvalidInputError, LimitError
-from rag.stages.detect.sniff import sniff_kind
+from rag.stages.detect.sniff import image_kind, sniff_kind
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME_TYPES = {
@@ -27,7 +27,10 @@ MIME_TYPES = {
     "md": "text/markdown",
     "csv": "text/csv",
     "txt": "text/plain",
+    "tiff": "image/tiff",
+    "bmp": "image/bmp",
 }
+# Those that models look at.
 IMAGES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _TEXTS = {
     ".tsv": "text/tab-separated-values",
@@ -48,12 +51,6 @@ _OTHERS = {
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odp": "application/vnd.oasis.opendocument.presentation",
 }
-_MARKS = (
-    (b"\x89PNG\r\n\x1a\n", "png"),
-    (b"\xff\xd8\xff", "jpg"),
-    (b"GIF87a", "gif"),
-    (b"GIF89a", "gif"),
-)
 _BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -65,7 +62,7 @@ def mime_type_of(path: Path, name: str) -> str:
     with path.open("rb") as file:
         head = file.read(4096)
     suffix = PurePath(name).suffix.lower()
-    if image := image_kind(head):
+    if (image := image_kind(head)) in IMAGES:
         return IMAGES[image]
     try:
         kind = sniff_kind(path, name)
@@ -84,14 +81,6 @@ def mime_type_of(path: Path, name: str) -> str:
     if kind in ("txt", "csv", "html"):
         return _TEXTS.get(suffix, MIME_TYPES["txt"])
     return MIME_TYPES[kind]
-
-
-def image_kind(head: bytes) -> str:
-    """Return png, jpg, gif or webp by a file's first bytes, empty for all else."""
-    for mark, kind in _MARKS:
-        if head.startswith(mark):
-            return kind
-    return "webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
 
 
 def read_data_url(url: str, *, name: str, max_bytes: int) -> bytes:
@@ -136,7 +125,7 @@ def sniff_media(path: Path, name: str) -> tuple[str, str]:
     """
     with path.open("rb") as file:
         head = file.read(16)
-    if image := image_kind(head):
+    if (image := image_kind(head)) in IMAGES:
         return image, IMAGES[image]
     kind = sniff_kind(path, name)
     if kind not in DOCUMENTS:

@@ -48,7 +48,14 @@ _BOOK_DTD = re.compile(rb"<!ENTITY", re.I)
 _ENCRYPTED = 1
 HEAD = 64 * 1024
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpg"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+    (b"II*\x00", "tiff"),
+    (b"MM\x00*", "tiff"),
+)
 _ARCHIVES = (b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 _BLANK = b" \t\r\n\f\v"
 # Word 2, which is no OLE file.
@@ -229,6 +236,29 @@ def _convert(name: str, wanted: str) -> DocumentError:
     )
 
 
+def image_kind(head: bytes) -> str:
+    """Return one of ``IMAGE_KINDS`` by a file's first bytes, empty for all else."""
+    for mark, kind in _IMAGES:
+        if head.startswith(mark):
+            return kind
+    if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
+        return "bmp"
+    return "webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else ""
+
+
+def may_hold_pictures(path: Path) -> bool:
+    """Return whether OCR may find something in a file, by its first bytes alone."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    return bool(image_kind(head)) or b"%PDF-" in head[:2048]
+
+
+def is_image(path: Path) -> bool:
+    """Return whether a file is of one of ``IMAGE_KINDS``, by its first bytes."""
+    with path.open("rb") as file:
+        return bool(image_kind(file.read(16)))
+
+
 def sniff_kind(path: Path, name: str) -> str:
     """Return one of ``rag.core.documents.KINDS``; raise DocumentError for all else."""
     with path.open("rb") as file:
@@ -249,6 +279,8 @@ def sniff_kind(path: Path, name: str) -> str:
         return ole_kind(path, name)
     if head.startswith(_OLD_WORD):
         return "doc"
+    if image := image_kind(head):
+        return image
     _refuse_known(head, name)
     return _text_kind(head, suffix)
 
@@ -270,12 +302,8 @@ def _refuse_known(head: bytes, name: str) -> None:
         )
     if head.lstrip(_BLANK).startswith(b"{\\rtf"):
         raise DocumentError("“{name}” is RTF.", hint=_CONVERT, name=name, wanted=".docx")
-    is_bitmap = head.startswith(b"BM") and head[6:10] == b"\0\0\0\0"
-    is_webp = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
-    if head.startswith(_IMAGES) or is_bitmap or is_webp or head[4:12] in (b"ftypheic", b"ftypavif"):
-        raise DocumentError(
-            "“{name}” is an image.", hint="Upload a document with a text layer.", name=name
-        )
+    if head[4:12] in (b"ftypheic", b"ftypavif"):
+        raise DocumentError("“{name}” is an image.", hint=_CONVERT, name=name, wanted=".png")
     if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
         raise DocumentError(
             "“{name}” is an archive, not a document.",

@@ -9,24 +9,34 @@ from typing import Any
 
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
+from rag.core.ocr.scans import PageWords
 from rag.stages.detect.clean import is_garbled
 from rag.stages.detect.sniff import sniff_kind
-from rag.stages.parse.builtin import READERS
+from rag.stages.parse.builtin import NOTHING_RECOGNIZED, READERS
 
 
 def parse_document(
-    path: Path, name: str, encoding: str = "", parsers: Mapping[str, Any] | None = None
+    path: Path,
+    name: str,
+    encoding: str = "",
+    parsers: Mapping[str, Any] | None = None,
+    recognized: Mapping[int, PageWords] = NOTHING_RECOGNIZED,
 ) -> ParsedDocument:
     """Return the document at ``path``; raise DocumentError saying what is wrong with it.
 
     ``encoding`` overrules the detection for kinds of text. ``parsers`` are those that read a kind,
-    or files whose name has a suffix such as ``.srt``, in the place of ours. Must run in a process
-    of its own: parsers crash, hang and swell on hostile input.
+    or files whose name has a suffix such as ``.srt``, in the place of ours. ``recognized`` are the
+    words of pages that OCR has read. Must run in a process of its own: parsers crash, hang and
+    swell on hostile input.
     """
     kind = sniff_kind(path, name)
     chosen = parsers or {}
-    parser = chosen.get(PurePath(name).suffix.lower()) or chosen.get(kind) or READERS[kind]
-    document: ParsedDocument = parser.parse(path, name=name, kind=kind, encoding=encoding)
+    parser = chosen.get(PurePath(name).suffix.lower()) or chosen.get(kind)
+    told = {"name": name, "kind": kind, "encoding": encoding}
+    if parser is None:
+        document = READERS[kind].parse(path, **told, recognized=recognized)
+    else:
+        document = parser.parse(path, **told)
     if not document.text.strip():
         raise DocumentError("“{name}” holds no text.", hint="Upload a file with text.", name=name)
     if kind in ("docx", "pptx", "xlsx", "epub") and is_garbled(document.text):

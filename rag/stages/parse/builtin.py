@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import IMAGE_KINDS, ParsedDocument
+from rag.core.ocr.scans import PageWords
 from rag.core.plugins import register
+
+NOTHING_RECOGNIZED: Mapping[int, PageWords] = MappingProxyType({})
 
 
 class _BuiltinParser:
     """``parse_NAME`` of the module beside this one that is called ``module``."""
 
     module: str
-    # What it is told beside path and name: kind, encoding, or both.
+    # What it is told beside path and name: kind, encoding, recognized.
     takes: tuple[str, ...] = ()
 
     @dataclass(frozen=True)
@@ -24,11 +29,22 @@ class _BuiltinParser:
 
     def __init__(self, options: Options) -> None: ...
 
-    def parse(self, path: Path, *, name: str, kind: str, encoding: str) -> ParsedDocument:
-        """Return the document; raise DocumentError saying what is wrong with it."""
+    def parse(
+        self,
+        path: Path,
+        *,
+        name: str,
+        kind: str,
+        encoding: str,
+        recognized: Mapping[int, PageWords] = NOTHING_RECOGNIZED,
+    ) -> ParsedDocument:
+        """Return the document; raise DocumentError saying what is wrong with it.
+
+        ``recognized`` are the words of pages that OCR has read, by their number.
+        """
         # Each brings a heavy library; a child process reads one file and needs one of them.
         reader = import_module(f"rag.stages.parse.{self.module}")
-        told: dict[str, Any] = {"kind": kind, "encoding": encoding}
+        told: dict[str, Any] = {"kind": kind, "encoding": encoding, "recognized": recognized}
         parse = getattr(reader, f"parse_{self.module}")
         found: ParsedDocument = parse(path, name, **{one: told[one] for one in self.takes})
         return found
@@ -44,9 +60,18 @@ class PlainParser(_BuiltinParser):
 
 @register("parser")
 class PdfParser(_BuiltinParser):
-    """PDF with a text layer: text, pages and headings."""
+    """PDF: text, pages, tables and headings, those of scans by OCR."""
 
-    name, label, kinds, module = "pdfium", "PDF", ("pdf",), "pdf"
+    name, label, kinds = "pdfium", "PDF", ("pdf",)
+    module, takes = "pdf", ("recognized",)
+
+
+@register("parser")
+class PictureParser(_BuiltinParser):
+    """Images, by OCR."""
+
+    name, label, kinds = "picture", "Images", IMAGE_KINDS
+    module, takes = "picture", ("kind", "recognized")
 
 
 @register("parser")
@@ -87,5 +112,14 @@ class OfficeParser(_BuiltinParser):
     module, takes = "office", ("kind",)
 
 
-_SHIPPED = (PlainParser, PdfParser, HtmlParser, MailParser, EpubParser, DocParser, OfficeParser)
+_SHIPPED = (
+    PlainParser,
+    PdfParser,
+    PictureParser,
+    HtmlParser,
+    MailParser,
+    EpubParser,
+    DocParser,
+    OfficeParser,
+)
 READERS = {kind: parser(parser.Options()) for parser in _SHIPPED for kind in parser.kinds}

@@ -5,14 +5,11 @@ pdfium is not safe in threads: this runs in a process of its own.
 
 from __future__ import annotations
 
-import io
 import re
 import time
 import unicodedata
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -21,26 +18,24 @@ from pypdfium2 import raw
 
 from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
+from rag.core.ocr.scans import PageWords
 from rag.stages.detect.clean import clean_text, is_garbled
-from rag.stages.detect.file_errors import (
-    damaged_file,
-    password_protected_file,
-    rights_protected_file,
-)
+from rag.stages.detect.file_errors import OCR_HINT, OCR_PACKAGE, damaged_file
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.headings import numbered_headings
-from rag.stages.parse.pdf_layout.assemble import PdfText, merge_blocks
-from rag.stages.parse.pdf_layout.page import Layer, lay_out, read_layers
-from rag.stages.parse.pdf_layout.paragraphs import Line, Paragraph
-from rag.stages.parse.pdf_layout.running import (
-    AROUND,
-    NO_EDGES,
-    Edges,
-    page_edges,
-    running_rows,
-    take_rows,
+from rag.stages.parse.ocr.pdf_pictures import count_letters, is_picture
+from rag.stages.parse.ocr.scanned_page import (
+    Recognized,
+    is_unsure,
+    listed,
+    no_words_recognized,
+    scan_notices,
+    scanned_page,
 )
-from rag.stages.parse.pdf_layout.tables import Table
+from rag.stages.parse.pdf_file import open_pdf
+from rag.stages.parse.pdf_layout.assemble import PdfText, merge_blocks
+from rag.stages.parse.pdf_layout.flow import ReadPage, laid_out, layered_page, plain_page
+from rag.stages.parse.pdf_layout.page import read_layers
 from rag.stages.parse.pdf_layout.words import MAX_GLYPHS
 from rag.stages.text.normalize import occurrences
 
@@ -52,17 +47,12 @@ _NUMBER = re.compile(
 )
 _NOTHING = re.compile(r"[^\S\n]*(?:\n|\Z)")
 MAX_PAGES = 20_000
-MIN_LETTERS = 20
-# Drawn letters take many strokes; a rule or a frame takes few.
-MANY_SHAPES = 100
-N_LISTED = 20
-MAX_MARGIN = 1000
 MAX_BOOKMARKS = 5_000
 # Pages behind that much time are read without their layout, so that all are read.
 LAYOUT_S = 60.0
 _ATTACHED = Notice("Attachments are not read; upload them as files of their own.")
 _REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
-_STATES = ("full", "scan", "garbled", "broken", "blank")
+_STATES = ("full", "scan", "garbled", "broken", "blank", "recognized", "failed")
 
 
 def place_bookmarks(
@@ -135,32 +125,28 @@ def _squeeze(text: str) -> tuple[str, list[int]]:
     return "".join(out), places
 
 
-def parse_pdf(path: Path, name: str) -> ParsedDocument:
-    """Return the text of every page; raise DocumentError for what cannot be read."""
-    document, is_repaired = _open(path, name)
-    n_pages = len(document)
-    if n_pages > MAX_PAGES:
-        raise DocumentError(
-            "“{name}” has {n} pages.",
-            hint="Split it into parts of at most {limit} pages.",
-            name=name,
-            n=n_pages,
-            limit=MAX_PAGES,
-        )
+def parse_pdf(path: Path, name: str, recognized: Recognized) -> ParsedDocument:
+    """Return the text of every page; raise DocumentError for what cannot be read.
+
+    ``recognized`` are the words of pages that OCR has read, by their number.
+    """
+    document, is_repaired = open_pdf(path, name)
+    n_pages = _count_pages(document, name)
     has_form = document.get_formtype() != raw.FORMTYPE_NONE
     if has_form:
         document.init_forms()
     written = PdfText()
     states: dict[str, list[int]] = {state: [] for state in _STATES}
     plain: list[int] = []
-    for number, page in enumerate(_pages(document, has_form)):
+    unsure: list[int] = []
+    for number, page in enumerate(laid_out(_pages(document, has_form, recognized))):
         states[page.state].append(number + 1)
         plain += [number + 1] * page.is_plain
-        has_text = page.state in ("full", "blank")
-        written.add_page(page.items, _label(document, number), page.margin, has_text)
+        unsure += [number + 1] * is_unsure(page)
+        written.add_page(page, _label(document, number))
         if written.length >= MAX_CHARS:
             break
-    if not states["full"]:
+    if not states["full"] and not written.text.strip():
         _refuse(states, name)
         if is_repaired or states["broken"] or _has_errors(path):
             raise damaged_file(name)
@@ -178,84 +164,43 @@ def parse_pdf(path: Path, name: str) -> ParsedDocument:
             *([_REPAIRED] if is_repaired else []),
             *_warnings(states, len(pages), n_pages),
             *([_plain_notice(plain)] if plain else []),
+            *scan_notices(unsure, states["failed"]),
             *([_ATTACHED] if document.count_attachments() else []),
         ),
     )
 
 
-def _open(path: Path, name: str) -> tuple[pdfium.PdfDocument, bool]:
-    """Return the document and whether it had to be repaired."""
-    try:
-        return pdfium.PdfDocument(path), False
-    except pdfium.PdfiumError as error:
-        if error.err_code == raw.FPDF_ERR_PASSWORD:
-            raise password_protected_file(name) from error
-        if error.err_code == raw.FPDF_ERR_SECURITY:
-            raise rights_protected_file(name) from error
-    return _repaired(path, name), True
-
-
-def _repaired(path: Path, name: str) -> pdfium.PdfDocument:
-    """Return the document after one try of qpdf to rewrite it."""
-    import pikepdf  # Only damaged files need it; it costs a fifth of a second.
-
-    try:
-        with pikepdf.open(path) as broken:
-            out = io.BytesIO()
-            broken.save(out)
-        return pdfium.PdfDocument(out.getvalue())
-    except pikepdf.PasswordError as error:
-        raise password_protected_file(name) from error
-    except (pikepdf.PikepdfError, pdfium.PdfiumError, RuntimeError, ValueError) as error:
-        raise damaged_file(name) from error
-
-
-@dataclass(slots=True)
-class _ReadPage:
-    """A page's state, full, scan, garbled, broken or blank, and its words by their turn."""
-
-    state: str
-    layers: list[Layer]
-    edges: Edges
-    items: list[Paragraph | Table] = field(default_factory=list)
-    margin: str = ""
-    is_plain: bool = False
-
-
-def _pages(document: pdfium.PdfDocument, has_form: bool) -> Iterator[_ReadPage]:
-    """Yield the pages laid out; some pages ahead are read, to know what runs through them."""
-    edges: deque[Edges] = deque(maxlen=2 * AROUND + 1)
-    waiting: deque[_ReadPage] = deque()
+def _count_pages(document: pdfium.PdfDocument, name: str) -> int:
     n_pages = len(document)
+    if n_pages > MAX_PAGES:
+        raise DocumentError(
+            "“{name}” has {n} pages.",
+            hint="Split it into parts of at most {limit} pages.",
+            name=name,
+            n=n_pages,
+            limit=MAX_PAGES,
+        )
+    return n_pages
+
+
+def _pages(
+    document: pdfium.PdfDocument, has_form: bool, recognized: Recognized
+) -> Iterator[ReadPage]:
     started = time.process_time()
-    for number in range(n_pages + AROUND):
-        if number < n_pages:
-            is_late = time.process_time() - started > LAYOUT_S
-            page = _read_page(document, number, has_form, is_plain=is_late)
-            edges.append(page.edges)
-            waiting.append(page)
-        if waiting and (number >= AROUND or number >= n_pages):
-            page = waiting.popleft()
-            _lay_out(page, list(edges), len(edges) - len(waiting) - 1)
-            yield page
-
-
-def _lay_out(page: _ReadPage, edges: Sequence[Edges], at: int) -> None:
-    """Part a page's running heads and feet from its text, and order the rest."""
-    n_top, n_bottom, turns = running_rows(edges, at)
-    margin = take_rows(page.layers, n_top, n_bottom)
-    for layer in page.layers:
-        if layer.turn in turns:
-            margin.append(" ".join(piece.text for piece in layer.pieces))
-        else:
-            page.items += lay_out(layer)
-    page.layers = []
-    page.margin = clean_text("\n".join(margin))[:MAX_MARGIN]
+    for number in range(len(document)):
+        is_late = time.process_time() - started > LAYOUT_S
+        scan = recognized.get(number + 1)
+        yield _read_page(document, number, has_form, scan, is_plain=is_late)
 
 
 def _read_page(
-    document: pdfium.PdfDocument, number: int, has_form: bool, *, is_plain: bool
-) -> _ReadPage:
+    document: pdfium.PdfDocument,
+    number: int,
+    has_form: bool,
+    scan: PageWords | None,
+    *,
+    is_plain: bool,
+) -> ReadPage:
     try:
         with (
             closing(_load(document, number, has_form)) as page,
@@ -267,17 +212,18 @@ def _read_page(
             else:
                 layers = read_layers(page, text_page)
                 text = "\n".join(layer.text for layer in layers)
-            n_letters = sum(character.isalnum() for character in text)
-            is_bare = n_letters < MIN_LETTERS and _is_picture(page, is_blank=not n_letters)
+            n_letters = count_letters(text)
+            is_bare = is_picture(page, n_letters)
     except pdfium.PdfiumError:
-        return _ReadPage("broken", [], NO_EDGES)
+        return ReadPage("broken")
+    if scan is not None and (is_garbled(text) or count_letters(scan.text) >= n_letters):
+        return scanned_page(scan, is_plain=is_plain)
     if is_garbled(text):
-        return _ReadPage("garbled", [], NO_EDGES)
+        return ReadPage("garbled")
     state = "scan" if is_bare else "full" if n_letters else "blank"
     if not layers and text.strip():
-        line = Line(text, 0, 0, 0, 0, 0)
-        return _ReadPage(state, [], NO_EDGES, [Paragraph(text, line, line)], is_plain=is_plain)
-    return _ReadPage(state, layers, page_edges(layers))
+        return plain_page(state, text, is_plain=is_plain)
+    return layered_page(state, layers)
 
 
 def _load(document: pdfium.PdfDocument, number: int, has_form: bool) -> pdfium.PdfPage:
@@ -289,35 +235,24 @@ def _load(document: pdfium.PdfDocument, number: int, has_form: bool) -> pdfium.P
     return page
 
 
-def _is_picture(page: pdfium.PdfPage, *, is_blank: bool) -> bool:
-    """Return whether an image covers half of the page, or strokes draw what no text says."""
-    area = page.get_width() * page.get_height()
-    n_shapes = 0
-    for item in page.get_objects(max_depth=3):
-        if item.type == raw.FPDF_PAGEOBJ_IMAGE:
-            left, bottom, right, top = item.get_bounds()
-            if (right - left) * (top - bottom) > 0.5 * area:
-                return True
-        n_shapes += item.type == raw.FPDF_PAGEOBJ_PATH
-        if n_shapes >= MANY_SHAPES:
-            break
-    return is_blank and n_shapes >= MANY_SHAPES
-
-
 def _refuse(states: dict[str, list[int]], name: str) -> None:
     """Raise the reason why no page has text, unless all that have been read are blank."""
     if states["scan"]:
         raise DocumentError(
             "“{name}” has no text layer: its pages are images.",
-            hint="Run text recognition (OCR) on it and upload the result.",
+            hint=OCR_HINT,
             name=name,
+            package=OCR_PACKAGE,
         )
     if states["garbled"]:
         raise DocumentError(
             "The fonts of “{name}” cannot be read as text.",
-            hint="Export it anew, or run text recognition (OCR) on it, and upload the result.",
+            hint=OCR_HINT,
             name=name,
+            package=OCR_PACKAGE,
         )
+    if states["recognized"] or states["failed"]:
+        raise no_words_recognized(name)
 
 
 def _has_errors(path: Path) -> bool:
@@ -336,15 +271,17 @@ def _has_errors(path: Path) -> bool:
 def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> Iterator[Notice]:
     if scan := states["scan"]:
         yield Notice(
-            "No text layer on page {pages}: nothing of it is searchable.", pages=_listed(scan)
+            "No text layer on page {pages}: nothing of it is searchable.", pages=listed(scan)
         )
     if garbled := states["garbled"]:
         yield Notice(
             "The font's characters cannot be read on page {pages}: nothing of it is searchable.",
-            pages=_listed(garbled),
+            pages=listed(garbled),
         )
+    if scan or garbled:
+        yield Notice(OCR_HINT, package=OCR_PACKAGE)
     if broken := states["broken"]:
-        yield Notice("Damage on page {pages}: nothing of it is searchable.", pages=_listed(broken))
+        yield Notice("Damage on page {pages}: nothing of it is searchable.", pages=listed(broken))
     if n_read < n_pages:
         yield Notice("Only the first {n} of {total} pages are kept.", n=n_read, total=n_pages)
 
@@ -352,12 +289,8 @@ def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> Iterat
 def _plain_notice(numbers: Sequence[int]) -> Notice:
     return Notice(
         "The layout of page {pages} is too much to read: tables and running heads are plain text.",
-        pages=_listed(numbers),
+        pages=listed(numbers),
     )
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:N_LISTED])) + (" …" if len(numbers) > N_LISTED else "")
 
 
 def _label(document: pdfium.PdfDocument, number: int) -> str:

@@ -35,7 +35,7 @@ def test_it_is_drawn_once_for_each_quote(file: Any, monkeypatch: pytest.MonkeyPa
     real = PageRenderer.render
 
     def render(self: PageRenderer, path: Path, name: str, **more: Any) -> PageImage:
-        drawn.append((more["page"], more["quote"]))
+        drawn.append((more["page"], more["marked"].quote))
         return real(self, path, name, **more)
 
     monkeypatch.setattr(PageRenderer, "render", render)

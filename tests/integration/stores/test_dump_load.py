@@ -252,7 +252,7 @@ def test_bytes_that_went_bad_on_a_disk_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", [b"[1]\n", b'"text"\n', b'{"line":"end","counts":3}\n'])
 def test_lines_of_another_shape_are_no_dump(tmp_path: Path, line: bytes) -> None:
-    header = b'{"line":"header","format":"citable-store","version":1}\n'
+    header = b'{"line":"header","format":"citable-store","version":2}\n'
     (tmp_path / "d").write_bytes(gzip.compress(header + line))
     with pytest.raises(DocumentError, match="no whole dump"):
         load_store(path=tmp_path / "d")

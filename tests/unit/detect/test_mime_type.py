@@ -76,7 +76,7 @@ def test_the_content_decides_and_then_the_name(
         (b" \n", "a.txt", "holds no text"),
         (b"ab\0cd", "a.bin", "neither text nor a kind of document"),
         (b"7z\xbc\xaf\x27\x1cxx", "a.7z", "is an archive"),
-        (b"II*\0xx", "a.tif", "is an image"),
+        (b"\0\0\0\x18ftypheic", "a.heic", "is an image"),
         (OLE + bytes(600), "a.doc", "“a.doc”"),
     ],
 )

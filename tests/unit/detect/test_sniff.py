@@ -86,16 +86,28 @@ def test_the_content_tells_the_kind(sniff, data: bytes, name: str, kind: str) ->
 
 
 @pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\xff\xd8\xff\xe0", "jpg"),
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "webp"),
+        (b"BM\x36\0\0\0\0\0\0\0\x36\0", "bmp"),
+        (b"II*\0xx", "tiff"),
+        (b"GIF89a", "gif"),
+    ],
+)
+def test_images_are_known_whatever_they_are_called(sniff, data: bytes, kind: str) -> None:
+    assert sniff(data, "a.pdf") == kind
+
+
+@pytest.mark.parametrize(
     ("data", "name", "reason", "advice"),
     [
         (b"", "a.pdf", "is empty", "Upload a file with text"),
         (b" \r\n\t" * 50_000, "a.txt", "holds no text", "Upload a file with text"),
         (b"{\\rtf1 x}", "a.doc", "is RTF", "Save it as .docx"),
         (b"\n{\\rtf1 x}", "a.rtf", "is RTF", "Save it as .docx"),
-        (b"\xff\xd8\xff\xe0", "a.pdf", "is an image", "text layer"),
-        (b"RIFF\0\0\0\0WEBPVP8 ", "a.txt", "is an image", "text layer"),
-        (b"BM\x36\0\0\0\0\0\0\0\x36\0", "a.bmp", "is an image", "text layer"),
-        (b"\0\0\0\x18ftypheic", "a.heic", "is an image", "text layer"),
+        (b"\0\0\0\x18ftypheic", "a.heic", "is an image", "Save it as .png"),
         (b"7z\xbc\xaf\x27\x1c...", "a.docx", "is an archive", "Unpack it"),
         (b"\x1f\x8b\x08\0", "a.txt", "is an archive", "Unpack it"),
         (b"a".ljust(257, b"\0") + b"ustar", "a.tar", "is an archive", "Unpack it"),

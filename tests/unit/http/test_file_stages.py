@@ -48,7 +48,7 @@ def test_the_content_says_what_a_file_is(tmp_path: Path, kind: str) -> None:
         (b"<!doctype html><p>x", "a.pdf", InvalidInputError),
         (b"a,b\n1,2", "a.csv", InvalidInputError),
         (b"\x1f\x8b\x08", "a.txt", DocumentError),
-        (b"BM\0\0\0\0\0\0\0\0xx", "a.bmp", DocumentError),
+        (b"BM\0\0\0\0\0\0\0\0xx", "a.bmp", InvalidInputError),
     ],
 )
 def test_other_kinds_are_refused_by_name(

@@ -132,7 +132,8 @@ def test_a_scanned_page_among_others_is_flagged_and_a_blank_one_is_not(tmp_path:
     assert [page.has_text_layer for page in document.pages] == [True, False, True, True]
     assert document.text == f"{SENTENCE}\f\f\f{SENTENCE}"
     assert [*map(str, document.warnings)] == [
-        "No text layer on page 2: nothing of it is searchable."
+        "No text layer on page 2: nothing of it is searchable.",
+        "Turn on text recognition (OCR) in the settings of its store and index it again; the workers need the package: pip install rapidocr==3.10.0.",
     ]
 
 

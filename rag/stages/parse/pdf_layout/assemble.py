@@ -10,9 +10,11 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rag.core.documents import Block, Page
 from rag.stages.detect.clean import clean_text
+from rag.stages.parse.pdf_layout.flow import ReadPage
 from rag.stages.parse.pdf_layout.paragraphs import Paragraph
 from rag.stages.parse.pdf_layout.tables import Table, join_lines
 from rag.stages.parse.table_grid import table_row
@@ -42,11 +44,9 @@ class PdfText:
         """Return the text of all pages, joined by form feeds."""
         return "\f".join(self._parts)
 
-    def add_page(
-        self, items: Sequence[Paragraph | Table], label: str, margin: str, has_text: bool
-    ) -> None:
-        """Add a page; ``margin`` are its running heads and feet."""
-        items = _notes_first([item for item in items if _written(item).strip()])
+    def add_page(self, page: ReadPage, label: str) -> None:
+        """Add a page that is laid out."""
+        items = _notes_first([item for item in page.items if _written(item).strip()])
         if self._parts and items:
             self._mend(items)
         start = self.length + bool(self._parts)
@@ -61,7 +61,10 @@ class PdfText:
             text += _written(item)
             self._last = item
         self.length = start + len(text)
-        self.pages.append(Page(len(self.pages) + 1, label, start, self.length, has_text, margin))
+        has_text = page.state in ("full", "blank")
+        number = len(self.pages) + 1
+        place = (number, label, start, self.length, has_text, page.margin)
+        self.pages.append(Page(*place, page.confidence))
         self._parts.append(text)
 
     def _add_table(self, table: Table, start: int, *, is_more: bool) -> None:
@@ -116,9 +119,7 @@ class PdfText:
         page = self.pages[-1]
         self._parts[-1] = self._parts[-1][: len(self._parts[-1]) - n_old] + new
         self.length = page.start + len(self._parts[-1])
-        self.pages[-1] = Page(
-            page.number, page.label, page.start, self.length, page.has_text_layer, page.margin
-        )
+        self.pages[-1] = replace(page, end=self.length)
 
 
 def merge_blocks(headings: Sequence[Block], tables: Sequence[Block]) -> tuple[Block, ...]:

@@ -47,7 +47,11 @@ class Layer:
 def read_layers(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage) -> list[Layer]:
     """Return the page's words by the way they are turned, in the order of the stream."""
     words = read_page_words(page, text_page)
-    rules = read_rules(page) if words else []
+    return to_layers(words, read_rules(page) if words else [])
+
+
+def to_layers(words: Sequence[Word], rules: Sequence[Rect]) -> list[Layer]:
+    """Return words by the way they are turned, with the tables that rules make of them."""
     by_turn: dict[int, list[Word]] = {}
     for word in words:
         by_turn.setdefault(word.turn, []).append(word)

@@ -1,0 +1,1 @@
+"""OCR: values of recognized pages, and the ports of what recognizes them."""
