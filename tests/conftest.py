@@ -84,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[run_folder] = folder
         os.environ["CITABLE_VAR"] = str(folder)
     _use(folder)
+    _list_static_files_once()
     TransactionTestCase._fixture_teardown = _remove_rows
 
 
@@ -160,6 +161,22 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
     async_to_sync(pyfuncitem.obj)(**arguments)
     return True
+
+
+def _list_static_files_once() -> None:
+    """Every test's client makes its middleware anew, which would look at two hundred files again."""
+    # It reads the settings, which pytest-django has just named.
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    look, found = WhiteNoiseMiddleware.add_files_from_finders, {}
+
+    def add_files(middleware: WhiteNoiseMiddleware) -> None:
+        if not found:
+            look(middleware)
+            found.update(middleware.files)
+        middleware.files.update(found)
+
+    WhiteNoiseMiddleware.add_files_from_finders = add_files
 
 
 _KEPT = ("django_migrations", "django_content_type", "auth_permission")

@@ -1,7 +1,7 @@
 """Commands of manage.py in processes of their own, forked from one that has imported everything.
 
-Each has its own arguments, input, output and end, as if it had been started alone; only the two
-seconds in which Python imports the product are spent once for all commands of an environment.
+Each has its own arguments, input, output and end, as if it had been started alone; only the time in
+which Python imports the product is spent once for all commands of an environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import django
 from django.apps import apps
 from django.urls import get_resolver
 
-BASE_DIR = Path(__file__).resolve().parents[1]
+from tests.forked_processes import start_python
 
 
 class ForkedCommand:
@@ -74,15 +74,20 @@ class Commands:
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="citable-commands-")
         self._log = (Path(self._folder.name) / "parent.err").open("w+b")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked_commands", *self._words],
-            cwd=BASE_DIR,
+        its_input, orders = os.pipe()
+        told, its_output = os.pipe()
+        self._orders, self._told = os.fdopen(orders, "wb", 0), os.fdopen(told, "rb", 0)
+        self._process = start_python(
+            "-m",
+            "tests.forked_commands",
+            *self._words,
             env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=its_input,
+            stdout=its_output,
             stderr=self._log,
-            bufsize=0,
         )
+        os.close(its_input)
+        os.close(its_output)
         self._read()
         return self
 
@@ -90,10 +95,9 @@ class Commands:
         for pid in self._running.copy():
             if self.code(pid, 0) is None:
                 os.kill(pid, signal.SIGKILL)
-        with self._process:
-            assert self._process.stdin
-            self._process.stdin.close()
-            self._process.wait(20)
+        self._orders.close()
+        self._process.wait(20)
+        self._told.close()
         self._log.close()
         self._folder.cleanup()
 
@@ -102,8 +106,7 @@ class Commands:
         self._n += 1
         output = Path(self._folder.name) / str(self._n)
         output.with_suffix(".in").write_text(stdin, encoding="utf-8")
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps([str(output), *command]).encode() + b"\n")
+        self._orders.write(json.dumps([str(output), *command]).encode() + b"\n")
         while "pid" not in (told := self._read()):
             pass
         self._running.add(told["pid"])
@@ -122,14 +125,13 @@ class Commands:
         deadline = time.monotonic() + timeout_s
         while pid in self._running:
             left = max(0.0, deadline - time.monotonic())
-            if not select.select([self._process.stdout], [], [], left)[0]:
+            if not select.select([self._told], [], [], left)[0]:
                 return None
             self._read()
         return self._codes[pid]
 
     def _read(self) -> dict[str, Any]:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
+        line = self._told.readline()
         if not line:
             self._log.seek(0)
             raise AssertionError(self._log.read().decode())

@@ -1,6 +1,6 @@
 """The product in processes of its own, on the test's database: a web server, a queue worker.
 
-Both stand on the embedder of hashed words, so that they are there within two seconds.
+Both stand on the embedder of hashed words, and are forked from a process that has imported most of what they need.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.factories import DIM
+from tests.forked_processes import ForkedProcess, start_python
 
 # A process finds the tests' folder by CITABLE_VAR; the name of their database it is told.
 BEGIN = f"""
@@ -43,7 +43,7 @@ uvicorn.run("project.asgi:application", port=int(sys.argv[2]), log_level="info",
 
 
 @contextmanager
-def worker_process(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker_process(**environment: str) -> Iterator[ForkedProcess]:
     """Run a worker while the block runs."""
     with _process(WORKER, [], environment) as process:
         yield process
@@ -59,7 +59,7 @@ def server_process(log: Path | None = None, **environment: str) -> Iterator[str]
 @contextmanager
 def mortal_server(
     log: Path | None = None, **environment: str
-) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+) -> Iterator[tuple[str, ForkedProcess]]:
     """Run a web server and give its address and the process, for a test that kills it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -80,12 +80,14 @@ def mortal_server(
 @contextmanager
 def _process(
     code: str, words: list[str], environment: dict[str, str], log: Path | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[ForkedProcess]:
     name = str(connection.settings_dict["NAME"])
     output = log.open("wb") if log else subprocess.DEVNULL
-    process = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + code, name, *words],
-        cwd=settings.BASE_DIR,
+    process = start_python(
+        "-c",
+        BEGIN + code,
+        name,
+        *words,
         stdout=output,
         stderr=output,
         env={

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from django.db import connection
 from rag import models
 from rag.services.access.api_keys import create_key
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
+from tests.forked_processes import start_python
 
 N_CLIENTS = 20
 
@@ -39,9 +38,11 @@ def address(transactional_db: None) -> Iterator[str]:
         port = probe.getsockname()[1]
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
     name = str(connection.settings_dict["NAME"])
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER, name, str(port)],
-        cwd=settings.BASE_DIR,
+    server = start_python(
+        "-c",
+        SERVER,
+        name,
+        str(port),
         env={
             **os.environ,
             "DATABASE_POOL_SIZE": "2",

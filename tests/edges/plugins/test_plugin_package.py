@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.forked_processes import run_python
+
 BASE_DIR = Path(__file__).resolve().parents[3]
 EXAMPLE = BASE_DIR / "examples/plugin_package"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -62,15 +64,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path | None, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(installed or "")}
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=BASE_DIR,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return run_python(*command, env={**os.environ, "PYTHONPATH": str(installed or "")})
 
 
 def listed(installed: Path | None) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -13,20 +11,12 @@ import pytest
 from django.db import connection
 
 from rag.services.operations.doctor import run_checks
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.forked_processes import run_python
 
 
 def examined(**settings: str) -> tuple[str, str]:
     """Return what the command says of the database, and what to do."""
-    done = subprocess.run(
-        [sys.executable, "manage.py", "rag_doctor", "--json"],
-        cwd=ROOT,
-        env={"PATH": os.defpath, **settings},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_python("manage.py", "rag_doctor", "--json", env={"PATH": os.defpath, **settings})
     (finding,) = json.loads(done.stdout)["findings"]
     assert done.returncode == 2
     assert (finding["check"], finding["level"]) == ("database", "error")

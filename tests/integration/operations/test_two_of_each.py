@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from rag import models
 from rag.services.access.api_keys import create_key
 from tests.edges.api_client import WRITER
 from tests.factories import GroupFactory, StoreFactory, UserFactory
+from tests.forked_processes import ForkedProcess
 from tests.integration.agent_world import OPEN, sse_events
 from tests.server_processes import mortal_server, worker_process
 
@@ -70,8 +70,8 @@ class Site:
     """Two servers, two workers by their number in the queue, an owner and a reader with keys."""
 
     urls: list[str]
-    servers: list[subprocess.Popen[bytes]]
-    workers: dict[int, subprocess.Popen[bytes]]
+    servers: list[ForkedProcess]
+    workers: dict[int, ForkedProcess]
     owner: str
     reader: str
 
@@ -124,7 +124,7 @@ def site(transactional_db: None, tmp_path: Path) -> Iterator[Site]:
         begun = [pool.submit(web.__enter__) for web in webs]
         for web in webs:
             stack.push(web.__exit__)
-        workers: dict[int, subprocess.Popen[bytes]] = {}
+        workers: dict[int, ForkedProcess] = {}
         for _ in range(2):
             process = stack.enter_context(worker_process(**environment))
             new = wait_for(lambda: set(rows(WORKERS)) - workers.keys(), "a worker reports")

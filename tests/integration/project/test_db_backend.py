@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ from psycopg.conninfo import make_conninfo
 from project.db.base import ensure_server
 from project.postgres import server as postgres
 from project.postgres.paths import PORT, USER, install_dir
+from tests.forked_processes import run_python
 
-BASE_DIR = Path(__file__).resolve().parents[3]
 PRELUDE = """
 import os, signal, threading, time
 from pathlib import Path
@@ -55,15 +54,7 @@ def run(var: Path, script: str, pool: object = POOLED, **env: str) -> str:
     code = PRELUDE.replace("POOL", repr(pool), 1) + script
     fast = {"POSTGRES_OPTIONS": "fsync=off,shared_buffers=16MB", "DATABASE_URL": ""}
     base = {"CITABLE_VAR": str(var), "DJANGO_SETTINGS_MODULE": "project.settings"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=BASE_DIR,
-        env=os.environ | base | fast | env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-c", code, env=os.environ | base | fast | env)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -132,15 +123,7 @@ print(ask("SHOW data_directory"), (settings.VAR_DIR / "postgres").resolve())
     env = {"CITABLE_VAR": str(home), "DJANGO_SETTINGS_MODULE": "project.settings"}
     try:
         for _ in range(2):
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                cwd=BASE_DIR,
-                env=os.environ | env | {"DATABASE_URL": ""},
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            done = run_python("-c", code, env=os.environ | env | {"DATABASE_URL": ""})
             assert done.returncode == 0, done.stderr
             data, linked = done.stdout.split()
             assert Path(data).parent == Path(linked)
@@ -179,16 +162,8 @@ def url(user: str, options: str = "") -> str:
 
 
 def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", "migrate", "contenttypes"],
-        cwd=BASE_DIR,
-        env=os.environ
-        | {"DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "project.settings"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {"DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "project.settings"}
+    return run_python("manage.py", "migrate", "contenttypes", env=os.environ | env)
 
 
 def test_migrate_creates_the_extension_where_it_may(admin: psycopg.Connection) -> None:

@@ -38,8 +38,8 @@ print(dsn)
 """
 
 
-@pytest.fixture
-def root() -> Iterator[Path]:
+@contextlib.contextmanager
+def folder_of_clusters() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="citable-runner-", dir="/tmp"))
     folder.chmod(0o711)
     yield folder
@@ -51,8 +51,29 @@ def root() -> Iterator[Path]:
 
 
 @pytest.fixture
-def data(root: Path) -> Path:
+def root() -> Iterator[Path]:
+    with folder_of_clusters() as folder:
+        yield folder
+
+
+@pytest.fixture
+def fresh(root: Path) -> Path:
     return root / "postgres"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Path]:
+    """Where tests work in turn: to make a cluster takes most of a second of a processor."""
+    with folder_of_clusters() as folder:
+        yield folder / "postgres"
+
+
+@pytest.fixture
+def data(cluster: Path) -> Iterator[Path]:
+    yield cluster
+    socket_dir(cluster).chmod(0o700)
+    stop(cluster)
+    assert servers_of(cluster) == []
 
 
 def start(data: Path, **options: str) -> str:
@@ -113,17 +134,17 @@ def race(data: Path, n_starters: int = 4) -> list[str]:
     return answers
 
 
-def test_a_new_folder_becomes_a_running_server(data: Path) -> None:
-    dsn = start(data, work_mem="7MB")
+def test_a_new_folder_becomes_a_running_server(fresh: Path) -> None:
+    dsn = start(fresh, work_mem="7MB")
     assert ask(dsn, "SHOW server_encoding") == "UTF8"
     assert ask(dsn, "SHOW data_checksums") == "on"
     assert ask(dsn, "SHOW listen_addresses") == ""
     assert ask(dsn, "SHOW work_mem") == "7MB"
     assert ask(dsn, "SELECT datcollate FROM pg_database WHERE datname = 'template1'") == "C.UTF-8"
-    assert socket_dir(data).stat().st_mode & 0o777 == 0o700
-    assert data.stat().st_mode & 0o777 == (0o711 if os.geteuid() == 0 else 0o700)
+    assert socket_dir(fresh).stat().st_mode & 0o777 == 0o700
+    assert fresh.stat().st_mode & 0o777 == (0o711 if os.geteuid() == 0 else 0o700)
     # Nobody else can hold the lock and so keep the site from starting.
-    assert (data / "start.lock").stat().st_mode & 0o777 == 0o600
+    assert (fresh / "start.lock").stat().st_mode & 0o777 == 0o600
 
 
 def test_starting_a_running_server_is_quick_and_changes_nothing(data: Path) -> None:
@@ -175,22 +196,22 @@ def test_the_database_is_created_once_with_pgvector(data: Path) -> None:
     assert ask(inside, "SELECT '[1,2]'::halfvec <-> '[1,3]'::halfvec") == 1
 
 
-def test_four_racing_starters_make_one_server(data: Path) -> None:
-    answers = race(data)
+def test_four_racing_starters_make_one_server(fresh: Path) -> None:
+    answers = race(fresh)
     assert len(set(answers)) == 1
-    assert len(servers_of(data)) == 1
+    assert len(servers_of(fresh)) == 1
     assert ask(answers[0], "SELECT count(*) FROM pg_database WHERE datname = 'citable'") == 1
 
 
 def test_four_racing_starters_after_a_kill_make_one_server(data: Path) -> None:
     dsn = start(data)
-    tell(dsn, "CREATE TABLE kept AS SELECT 1 AS n")
+    tell(dsn, "CREATE TABLE kept_over_a_kill AS SELECT 1 AS n")
     tell(dsn, "CHECKPOINT")
     os.kill(postmaster(data), signal.SIGKILL)
     answers = race(data)
     assert set(answers) == {dsn}
     assert len(servers_of(data)) == 1
-    assert ask(dsn, "SELECT n FROM kept") == 1
+    assert ask(dsn, "SELECT n FROM kept_over_a_kill") == 1
 
 
 def test_it_comes_back_after_each_of_three_kills(data: Path) -> None:
@@ -248,12 +269,12 @@ def write_pid(data: Path, pid: int) -> None:
     server_account(data).own(path)
 
 
-def test_a_half_made_cluster_is_made_anew(data: Path) -> None:
-    (data / "pgdata.new" / "base").mkdir(parents=True)
-    (data / "pgdata.new" / "PG_VERSION").write_text("18\n")
-    data.chmod(0o711)
-    assert ask(start(data), "SELECT 1") == 1
-    assert not (data / "pgdata.new").exists()
+def test_a_half_made_cluster_is_made_anew(fresh: Path) -> None:
+    (fresh / "pgdata.new" / "base").mkdir(parents=True)
+    (fresh / "pgdata.new" / "PG_VERSION").write_text("18\n")
+    fresh.chmod(0o711)
+    assert ask(start(fresh), "SELECT 1") == 1
+    assert not (fresh / "pgdata.new").exists()
 
 
 def test_a_path_too_long_for_a_socket_gets_a_short_private_folder(root: Path) -> None:
@@ -293,9 +314,12 @@ def test_a_running_server_behind_an_open_socket_folder_is_refused_too(data: Path
 def test_a_cluster_of_another_major_version_is_refused(data: Path) -> None:
     start(data)
     stop(data)
-    (data / "pgdata" / "PG_VERSION").write_text("14\n")
+    version = data / "pgdata" / "PG_VERSION"
+    ours = version.read_text()
+    version.write_text("14\n")
     with pytest.raises(ConfigurationError, match="PostgreSQL 14") as caught:
         start(data)
+    version.write_text(ours)
     assert "pg_dumpall" in str(caught.value)
 
 
@@ -313,29 +337,29 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(root: Path) -> None:
 
 
 @as_root
-def test_the_superuser_s_server_runs_as_a_lesser_account(data: Path) -> None:
-    start(data)
-    owner = Path("/proc", str(postmaster(data))).stat().st_uid
+def test_the_superuser_s_server_runs_as_a_lesser_account(fresh: Path) -> None:
+    start(fresh)
+    owner = Path("/proc", str(postmaster(fresh))).stat().st_uid
     assert owner in {pwd.getpwnam(name).pw_uid for name in ("postgres", "nobody") if exists(name)}
-    assert data.stat().st_uid == 0
+    assert fresh.stat().st_uid == 0
 
 
 @as_root
-def test_programs_in_a_private_folder_are_copied_and_used_by_stop(root: Path, data: Path) -> None:
+def test_programs_in_a_private_folder_are_copied_and_used_by_stop(root: Path, fresh: Path) -> None:
     private = root / "home"
     package = install_dir().parent
     for folder in (package, package.with_name(f"{package.name}.libs")):
         shutil.copytree(folder, private / folder.name, ignore=shutil.ignore_patterns("include"))
     private.chmod(0o700)
     hidden = private / package.name / install_dir().name
-    assert ask(postgres.start_postgres(hidden, data, FAST), "SELECT 1") == 1
-    program = Path("/proc", str(postmaster(data)), "exe").resolve()
-    assert program.is_relative_to(data)
-    postgres.stop_postgres(hidden, data)
-    assert servers_of(data) == []
-    copies = list(data.glob("install-*"))
-    assert ask(postgres.start_postgres(hidden, data, FAST), "SELECT 1") == 1
-    assert list(data.glob("install-*")) == copies
+    assert ask(postgres.start_postgres(hidden, fresh, FAST), "SELECT 1") == 1
+    program = Path("/proc", str(postmaster(fresh)), "exe").resolve()
+    assert program.is_relative_to(fresh)
+    postgres.stop_postgres(hidden, fresh)
+    assert servers_of(fresh) == []
+    copies = list(fresh.glob("install-*"))
+    assert ask(postgres.start_postgres(hidden, fresh, FAST), "SELECT 1") == 1
+    assert list(fresh.glob("install-*")) == copies
 
 
 @as_root

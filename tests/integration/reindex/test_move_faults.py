@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import OperationalError, connection, connections
 
 from rag import models
 from rag.services.reindex.move import cancel_reindex, force_swap, purge_space, roll_back_space
 from rag.services.reindex.worker import resume_reindex, run_reindex
+from tests.forked_processes import start_python
 from tests.integration.index_desk import ask
 from tests.integration.move_world import (
     NEW,
@@ -86,15 +84,11 @@ def test_a_worker_that_is_killed_loses_nothing_and_the_next_one_goes_on() -> Non
     before = answers(store)
     run = start_move(store, is_forced=True, is_swapped=False, per_second=150)
     with Asking(store, [before]) as asking:
-        worker = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                BEGIN + WORK,
-                str(connection.settings_dict["NAME"]),
-                str(run.pk),
-            ],
-            cwd=settings.BASE_DIR,
+        worker = start_python(
+            "-c",
+            BEGIN + WORK,
+            str(connection.settings_dict["NAME"]),
+            str(run.pk),
             env={**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"},
         )
         deadline = time.monotonic() + 30

