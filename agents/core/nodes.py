@@ -25,10 +25,14 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What a node returns that waits for a person: a message and the decisions they have."""
+    """What a node returns that waits for a person: a message and the decisions they have.
+
+    ``values`` are those in the message: name, value, and by whom it was set.
+    """
 
     message: str
     decisions: tuple[str, ...]
+    values: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

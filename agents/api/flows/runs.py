@@ -44,8 +44,8 @@ class StreamBody(Schema):
     message: str = Field(description="What the person says.")
     given: dict[str, Any] = Field(
         default_factory=dict,
-        description="The flow's inputs, and fields of its state such as history_messages; "
-        "token_id (for whom) is for editors.",
+        description="The flow's inputs, history_messages, session_id and trace_id; token_id (for "
+        "whom) is for editors. Nothing that nodes set can be given.",
     )
     version: int | None = Field(
         None, ge=1, description="A version's number, for editors; else the active one."
@@ -133,7 +133,9 @@ class FlowRunOut(Schema):
         description="What was found, numbered once for the run: doc_id, content, source, page."
     )
     variables: dict[str, Any] | None
-    reviews: list[dict[str, Any]] = Field(description="node, visit, message, decisions")
+    reviews: list[dict[str, Any]] = Field(
+        description="node, visit, message, decisions, and values: name, value, set_by, node"
+    )
     error: dict[str, Any] | None = Field(description="code, message, hint, params")
     model: str
     replay_of: str | None

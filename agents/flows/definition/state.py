@@ -48,11 +48,12 @@ def source_values(state: Mapping[str, Any]) -> dict[str, Any]:
 def prompt_values(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``{name}`` in prompts stands for, besides what a node itself adds.
 
-    Every field of the state is there, None where it is not set.
+    Every field of the state is there, None where it is not set. What nodes set counts before
+    what was given under the same name.
     """
     return {
         **dict.fromkeys(FIELDS),
-        **_joined(state, "edges_var", "prompt_vars"),
+        **_joined(state, "prompt_vars", "edges_var"),
         "user_query": user_query(state),
     }
 
@@ -126,6 +127,30 @@ def _output(node: str, update: Mapping[str, Any]) -> dict[str, Any]:
 
 MAX_MESSAGE = 100_000
 _ROLES = ("system", "user", "assistant", "tool")
+
+
+# What a runner may give besides the flow's inputs; everything else of a state is set by nodes.
+_FROM_OUTSIDE = ("history_messages", *IDENTITY)
+
+
+def check_given(flow: FlowDefinition, given: Mapping[str, Any]) -> None:
+    """Raise UnknownNameError for what is no input of the flow: it could pass for a node's.
+
+    Raises InvalidInputError for turns of a history that give a model its orders.
+    """
+    known = {*flow.inputs, *_FROM_OUTSIDE}
+    for name in given:
+        if name not in known:
+            raise UnknownNameError("input of the flow", str(name), known)
+    turns = given.get("history_messages")
+    if isinstance(turns, list) and any(
+        isinstance(one, dict) and one.get("role") == "system" for one in turns
+    ):
+        raise InvalidInputError(
+            "“{name}” has a turn of the system.",
+            hint="A conversation has turns of user and assistant.",
+            name="history_messages",
+        )
 
 
 def initial_state(

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from agents.core.nodes import NodeRun, Pause, register_node
-from agents.core.prompts import fill_prompt
+from agents.core.prompts import fill_prompt, placeholders
 from agents.flows.definition.node_configs import HumanReviewConfig
 from agents.flows.definition.state import prompt_values
 
@@ -26,6 +26,25 @@ class HumanReviewNode:
     ) -> dict[str, Any] | Pause:
         """Return the pause with its message filled, or the decision under ``result_key``."""
         if run.decision is None:
-            message = fill_prompt(config.message, prompt_values(state))
-            return Pause(message, tuple(config.decisions))
+            values = prompt_values(state)
+            message = fill_prompt(config.message, values)
+            shown = [name for name in placeholders(config.message) if name in values]
+            told = ({"name": name, **_origin(name, values[name], state, run)} for name in shown)
+            return Pause(message, tuple(config.decisions), tuple(told))
         return {"edges_var": {config.result_key: run.decision}}
+
+
+MAX_VALUE = 200
+
+
+def _origin(name: str, value: Any, state: Mapping[str, Any], run: NodeRun) -> dict[str, Any]:
+    """Return a value, its beginning where it is a long text, and who set it.
+
+    ``set_by`` node (``node`` names it), person (an input or the message), or run.
+    """
+    short = value[:MAX_VALUE] if isinstance(value, str) else value
+    nodes = [node for node, output in run.outputs().items() if name in output]
+    if nodes:
+        return {"value": short, "set_by": "node", "node": nodes[-1]}
+    is_given = name == "user_query" or name in (state.get("prompt_vars") or {})
+    return {"value": short, "set_by": "person" if is_given else "run", "node": ""}

@@ -236,7 +236,8 @@ class RunEventLog(EventLog[FlowEvent]):
     async def paused(self, node: str, visit: int, pause: Pause) -> None:
         """Keep what must be decided for the end of this leg, when the whole run stands still."""
         asked = {"message": pause.message, "decisions": list(pause.decisions)}
-        self.reviews.append({"node": node, "visit": visit, **asked})
+        values = [dict(one) for one in pause.values]
+        self.reviews.append({"node": node, "visit": visit, **asked, "values": values})
 
     async def failed(self, node: str, visit: int) -> None:
         """Store where a run broke off."""

@@ -123,7 +123,14 @@ class RunRedactor:
 
     def reviews(self, reviews: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return pending reviews; what they ask loses what is gone."""
-        return [{**one, "message": self.text(str(one.get("message") or ""))} for one in reviews]
+        left = []
+        for one in reviews:
+            values = [
+                {**each, "value": self.value(each["value"])} for each in one.get("values", ())
+            ]
+            message = self.text(str(one.get("message") or ""))
+            left.append({**one, "message": message, "values": values})
+        return left
 
     def record(self, kind: str, record: str) -> str:
         """Return what a continued run takes from an event without what is gone."""

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.chat_events import FlowEvent
-from agents.flows.definition.state import initial_state
+from agents.flows.definition.state import check_given, initial_state
 from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.load import compiled_graph
 from agents.flows.versions.versions import active_version
@@ -22,7 +22,7 @@ from rag.services.wiring import registry as wiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What a run is given: a message, fields of the state and inputs, a model instead of all.
+    """What a run is given: a message, the flow's inputs, a history, a model instead of all.
 
     ``version`` None is the active one. ``given`` may name whom it is for (``token_id``) only for
     editors of the flow; everybody else acts for themselves.
@@ -55,6 +55,7 @@ def create_run(*, request: RunRequest) -> models.FlowRun:
         # A model that nobody knows is told before there is a run.
         wiring.chat_model(request.model)
     graph = compiled_graph(version=version)
+    check_given(graph.flow.definition, request.given)
     whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
     start = initial_state(graph.flow.definition, request.message, {**whom, **request.given})
     return models.FlowRun.objects.create(

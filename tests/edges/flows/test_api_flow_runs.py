@@ -66,6 +66,7 @@ def test_a_review_is_decided_over_http(flow_desk: FlowDesk) -> None:
             "visit": 1,
             "message": "Send this? danger",
             "decisions": ["send", "drop"],
+            "values": [{"name": "user_query", "value": "danger", "set_by": "person", "node": ""}],
         }
     ]
     assert [one["status"] for one in told["nodes"]] == ["done", "waiting"]

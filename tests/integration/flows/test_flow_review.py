@@ -83,6 +83,7 @@ def test_a_run_pauses_and_says_what_is_to_be_decided(paused: models.FlowRun) -> 
             "visit": 1,
             "message": "发布吗？the news",
             "decisions": ["approve", "reject", "revise"],
+            "values": [{"name": "user_query", "value": "the news", "set_by": "person", "node": ""}],
         }
     ]
     assert paused.state["flow_msgs"] == [{"role": "assistant", "content": "the draft"}]

@@ -232,7 +232,7 @@ def test_prompts_see_the_question_and_every_variable() -> None:
     found = prompt_values(STATE)
     assert (found["user_query"], found["who"], found["token_id"]) == (
         "the question",
-        "prompt",
+        "model",
         "me",
     )
     assert user_query({}) == ""
