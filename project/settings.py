@@ -206,7 +206,7 @@ RAG: dict[str, Any] = {
     "GEMINI_API_VERSION": env.str("GEMINI_API_VERSION", default="v1beta"),
     "GEMINI_MODEL": env.str("GEMINI_MODEL", default="gemini-2.5-flash"),
     "GEMINI_MAX_FILE_MB": env.whole("GEMINI_MAX_FILE_MB", default=100),
-    "TIMEOUT_S": env.number("RAG_TIMEOUT_S", default=60.0, least=0.1),
+    "TIMEOUT_S": env.number("RAG_TIMEOUT_S", default=120.0, least=0.1),
     "UPLOAD_TIMEOUT_S": env.number("RAG_UPLOAD_TIMEOUT_S", default=600.0, least=0.1),
     "DEFAULT_STORE_BACKEND": env.str("RAG_DEFAULT_STORE_BACKEND", default="local"),
     "FILES_TOTAL_MB": env.whole("RAG_FILES_TOTAL_MB", default=200),

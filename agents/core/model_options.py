@@ -69,7 +69,7 @@ class ThinkingConfig(StrictConfig):
 
 
 class ModelConfig(StrictConfig):
-    """The model of a node; ``timeout`` is in seconds for a whole answer."""
+    """The model of a node; ``timeout`` is in seconds for a whole answer, RAG_TIMEOUT_S at most."""
 
     provider: str
     name: str
@@ -77,7 +77,7 @@ class ModelConfig(StrictConfig):
     max_tokens: int = Field(default=2048, ge=1, le=200_000)
     thinking: ThinkingConfig | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
-    timeout: float = Field(default=60, gt=0, le=7200)
+    timeout: float = Field(default=7200, gt=0, le=7200)
 
     @property
     def id(self) -> str:

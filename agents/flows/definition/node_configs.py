@@ -123,7 +123,7 @@ class RagFilesConfig(_Strict):
     searchQuery: str = ""
     foundDocuments: list[str] = []
     result_key: ResultKey = "rag_results"
-    timeout: float = Field(default=60, gt=0, le=600)
+    timeout: float = Field(default=600, gt=0, le=600)
     on_error: Literal["continue", "fail"] = "fail"
     max_tokens: int = Field(default=8000, ge=100, le=1_000_000)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
@@ -16,7 +17,7 @@ from rag.conf import conf
 from rag.core import metrics
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import RAGError
+from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.file_search import GroundedAnswer
 from rag.core.ports import ChatModel, ChatRequest, Embedder, Reranker, Tokenizer
 from rag.core.request_context import UsageAccount, current_account
@@ -207,10 +208,43 @@ def _count(texts: Sequence[str]) -> int:
 MAX_ANSWER_CHARS = 200_000
 
 
+def _within_limit(request: ChatRequest) -> ChatRequest:
+    return replace(request, timeout_s=min(request.timeout_s, conf().timeout_s))
+
+
+async def _in_time(
+    pieces: AsyncIterator[ChatReply], model: str, timeout_s: float
+) -> AsyncGenerator[ChatReply, None]:
+    """Yield the pieces; raise ProviderTimeoutError when waiting for them took longer in all.
+
+    How long the reader takes between them does not count.
+    """
+    left_s = timeout_s
+    while True:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(left_s) as limit:
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ProviderTimeoutError(
+                "The model {model} did not end its answer within {seconds} s.",
+                hint="Try again, or raise RAG_TIMEOUT_S.",
+                model=model,
+                seconds=f"{timeout_s:.3g}",
+            ) from None
+        left_s -= time.monotonic() - began
+        yield piece
+
+
 class MeteredChat:
     """The ChatModel port on another one. ``account`` None is that of whoever calls.
 
-    An answer is cut at MAX_ANSWER_CHARS and ends with finish_reason length then.
+    RAG_TIMEOUT_S bounds each answer as a whole, however it comes. One is cut at MAX_ANSWER_CHARS
+    and ends with finish_reason length then.
     """
 
     def __init__(self, model: ChatModel, account: UsageAccount | None = None) -> None:
@@ -221,6 +255,7 @@ class MeteredChat:
 
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return the answer; raise LimitError where the key's budget is used up."""
+        request = _within_limit(request)
         meter = ChatMeter(self.id, self._payer(), request)
         meter.begin()
         try:
@@ -235,7 +270,7 @@ class MeteredChat:
     def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield the pieces; what was written until somebody leaves is in the ledger, too."""
         # The account is that of the caller; the pieces may be asked for elsewhere.
-        return self._stream(request, self._payer())
+        return self._stream(_within_limit(request), self._payer())
 
     async def _stream(self, request: ChatRequest, payer: UsageAccount) -> AsyncIterator[ChatReply]:
         meter = ChatMeter(self.id, payer, request)
@@ -249,8 +284,9 @@ class MeteredChat:
         left = MAX_ANSWER_CHARS
         try:
             pieces: Any = self.model.stream(request)
-            async with aclosing(pieces):
-                async for whole in pieces:
+            in_time = _in_time(pieces, self.id, request.timeout_s)
+            async with aclosing(pieces), aclosing(in_time):
+                async for whole in in_time:
                     piece = _cut(whole, left)
                     left -= len(piece.text)
                     meter.see(piece)

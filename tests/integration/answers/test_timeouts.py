@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import openai
 import pytest
+from asgiref.sync import async_to_sync
 
 from rag import models
+from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.errors import ProviderTimeoutError
-from rag.services.answers import ask
+from rag.core.types import ChatReply
+from rag.services.answers import ask, stream_ask
 from rag.services.search import retrieve
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import use_words_embedder
@@ -34,6 +40,7 @@ class SlowServer(OpenAIServer):
     """Chat, embeddings and rankings, each ``delay_s`` late."""
 
     delay_s = 0.0
+    way = ""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +49,34 @@ class SlowServer(OpenAIServer):
         self.route("POST", "/v1/rerank", lambda call: Reply({"results": rows}))
 
     def take_fault(self, call: Any) -> Fault | None:
-        return Fault(delay_s=self.delay_s)
+        return Fault(delay_s=self.delay_s, drip_s=0.2 if self.way == "a byte at a time" else 0.0)
+
+    def answer(self, call: Any) -> Reply:
+        return Reply(events=(30.0,)) if self.way == "headers only" else super().answer(call)
+
+
+@contextmanager
+def dripping_server() -> Iterator[str]:
+    """Serve an answer whose very head comes a byte each tenth of a second."""
+    closing = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            for byte in b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + b" " * 500:
+                connection.sendall(bytes([byte]))
+                if closing.wait(0.1):
+                    return
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=drip, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        closing.set()
 
 
 @pytest.fixture
@@ -67,26 +101,50 @@ def store(
 
 def seconds(work: Callable[[], Any]) -> float:
     started = time.perf_counter()
-    with pytest.raises(ProviderTimeoutError):
+    with pytest.raises(ProviderTimeoutError) as raised:
         work()
+    assert "RAG_TIMEOUT_S" in str(raised.value)
     return time.perf_counter() - started
+
+
+async def streamed(asked: dict[str, Any]) -> str:
+    pieces = stream_ask(**asked)
+    return "".join([one.text async for one in pieces if isinstance(one, ChatReply)])
 
 
 def calls(store: models.Store) -> dict[str, Callable[[], Any]]:
     asked = {"question": QUESTION, "scope": OPERATOR, "stores": [store]}
     return {
         "ask": lambda: ask(**asked, model="openai_compatible:m"),
+        "streamed ask": lambda: async_to_sync(streamed)({**asked, "model": "openai_compatible:m"}),
+        "rank": lambda: wiring.reranker("endpoint").rerank(
+            QUESTION, TEXTS, timeout_s=conf().timeout_s
+        ),
         "embed": lambda: wiring.embedder("openai_compatible:m").embed_query(QUESTION),
     }
 
 
-@pytest.mark.parametrize("name", ["ask", "embed"])
+WAYS = ("hangs", "headers only", "a byte at a time")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["ask", "streamed ask", "embed", "rank"])
 def test_a_call_ends_after_the_configured_time(
-    store: models.Store, server: SlowServer, settings: Any, name: str
+    store: models.Store, server: SlowServer, settings: Any, name: str, way: str
 ) -> None:
     settings.RAG = {**settings.RAG, "TIMEOUT_S": 0.6}
-    server.delay_s = 3.0
-    assert 0.5 < seconds(calls(store)[name]) < 2.0
+    server.delay_s, server.way = (5.0 if way == "hangs" else 0.0), way
+    if (name, way) == ("streamed ask", "a byte at a time"):
+        server.way, server.chat = "", Script(pieces=("word ",) * 100, pause_s=0.1)
+    assert 0.5 < seconds(calls(store)[name]) < 4.0
+
+
+def test_even_a_head_that_comes_a_byte_at_a_time_ends(store: models.Store, settings: Any) -> None:
+    settings.RAG = {**settings.RAG, "TIMEOUT_S": 0.6}
+    with dripping_server() as url:
+        settings.RAG = {**settings.RAG, "OPENAI_BASE_URL": url, "RERANK_URL": url}
+        for name in ("ask", "streamed ask", "embed", "rank"):
+            assert 0.5 < seconds(calls(store)[name]) < 4.0, name
 
 
 @pytest.mark.parametrize(("timeout_s", "told"), [(3.0, "3"), (120.0, "120")])

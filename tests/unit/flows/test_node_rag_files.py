@@ -55,7 +55,7 @@ def test_documents_become_results_and_the_answer_a_turn() -> None:
     assert (kind, told["counts"], told["result_key"]) == ("rag_results", {"node": 2}, "rag_results")
     (asked,) = run.files
     assert asked.data == {**STORE, "label": "手册", "inputMappings": {"query": "{{user_query}}"}}
-    assert (asked.timeout_s, asked.node_id) == (60, "")
+    assert (asked.timeout_s, asked.node_id) == (600, "")
 
 
 def test_an_answer_from_whole_files_names_them() -> None:
