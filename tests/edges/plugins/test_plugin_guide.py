@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from tests.forked_processes import run_python
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 GUIDE = (BASE_DIR / "docs/guides/write-a-plugin.md").read_text(encoding="utf-8")
@@ -30,15 +33,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(site: Path, command: str, *, is_code: bool = False) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(site), "NO_COLOR": "1"}
+def run(site: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of the guide as a shell would: names and values, then ``python`` and its words."""
+    words = shlex.split(command)
+    at = words.index("python")
+    given = dict(word.split("=", 1) for word in words[:at])
+    environment = {**os.environ, "PYTHONPATH": str(site), "NO_COLOR": "1", **given}
+    if words[at + 1] == "manage.py":
+        return run_python(*words[at + 1 :], env=environment, cwd=site)
     # The run that the guide shows is also counted, so that it is made once.
     if "test_shop_plugins" in command:
         environment["PYTEST_ADDOPTS"] = f"--junitxml={site / 'ran.xml'}"
     return subprocess.run(
-        command if not is_code else [sys.executable, "-c", command],
-        shell=not is_code,
+        [sys.executable, *words[at + 1 :]],
         cwd=site,
         env=environment,
         capture_output=True,
@@ -84,7 +91,7 @@ def test_a_file_runs_and_its_claims_hold(site: Path, module: str) -> None:
         "import os, django; os.environ['DJANGO_SETTINGS_MODULE'] = 'project.settings';"
         f" django.setup(); import {module}"
     )
-    done = run(site, code, is_code=True)
+    done = run_python("-c", code, env={**os.environ, "PYTHONPATH": str(site)}, cwd=site)
     assert done.returncode == 0, done.stderr
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +23,7 @@ from rag.services.search.retrieval import RetrievalRequest, retrieve
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
 from tests.fakes.valkey_server import OwnValkey
+from tests.forked_processes import run_python
 from tests.integration.cache_world import QUERY, World, forget_cached, is_cached, make_world, plain
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -287,7 +286,8 @@ def test_a_change_by_a_process_without_the_server_is_seen_by_all(
         "CITABLE_VAR": str(_var()),
         "PATH": "",
     }
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
+    done = run_python("-c", script, env=environment)
+    assert done.returncode == 0, done.stderr
     after = world.find()
     assert not is_cached(after)
     assert {hit.file_name for hit in after.hits} == {"b.txt"}

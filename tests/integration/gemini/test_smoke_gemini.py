@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 from tests.fakes.gemini_server import GeminiServer, error
 from tests.fakes.loopback import Fault
+from tests.forked_processes import run_python
 
-BASE_DIR = Path(__file__).parents[3]
 KEY = "AIza-smoke-0123456789"
 
 
 def walk(**environment: str) -> subprocess.CompletedProcess[str]:
     known = {name: value for name, value in os.environ.items() if not name.startswith("GEMINI_")}
-    return subprocess.run(
-        [sys.executable, "-m", "tests.smoke_gemini"],
-        cwd=BASE_DIR,
-        env={**known, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_python("-m", "tests.smoke_gemini", env={**known, **environment})
 
 
 def test_without_a_key_it_says_that_it_was_skipped() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
+import os
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +33,7 @@ from rag.plugins.sources.database import DatabaseSource
 from rag.services import threads
 from rag.services.sources.run import SourceCall, SourceOutcome, run_sources
 from tests.fakes.slow_sources import PlayedSource
+from tests.forked_processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -240,13 +239,7 @@ def test_a_hanging_source_does_not_keep_the_process_from_ending() -> None:
         "future = start_detached(lambda: time.sleep(600), deadline=Deadline(5))\n"
         "print(future.done())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).resolve().parents[3],
-        capture_output=True,
-        text=True,
-        timeout=40,
-    )
+    done = run_python("-c", code, env=os.environ, timeout=40)
     assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
 
 
