@@ -186,14 +186,15 @@ def _is_whole_sentence(words: str, source: str) -> bool:
 
 def _numbers_differ(claim: str, source: str, around: str, *, is_translated: bool) -> bool:
     said, told = read_figures(claim).quantities, read_figures(source).quantities
+    loose = read_figures(source).loose
     if is_translated:
         # 两 and “both”, 首 and “first”: only figures survive translation.
         said = [one for one in said if not one.is_word]
     tolerance = _TOLERANCE if _is_rounded(claim, source) else 0.0
-    missing = [one for one in said if not _is_among(one, told, tolerance)]
+    missing = [one for one in said if not _is_among(one, (*told, *loose), tolerance)]
     left = [one for one in told if not _is_among(one, said, tolerance)]
     # From 5 to 5 days is not from 5 to 9.
-    again = [one for one in set(said) if said.count(one) > max(1, told.count(one))]
+    again = [one for one in set(said) if said.count(one) > max(1, sum(map(one.agrees, told)))]
     if any(one.rivals(other) for one in again for other in left):
         return True
     near = read_figures(around).quantities if around else ()

@@ -39,6 +39,8 @@ _UNITS = {
     "g:0.001": "mg milligram milligrams 毫克",
     "g:0.000001": "µg μg microgram micrograms 微克",
     "g:1000000": "t ton tons tonne tonnes 吨",
+    "g:1000000000000": "mt megaton megatons megatonne megatonnes",
+    "g:1000000000000000": "gt gigaton gigatons gigatonne gigatonnes",
     "g:453.59237": "lb lbs pound pounds 磅",
     "g:500": "斤",
     "l": "l litre litres liter liters 升",
@@ -87,7 +89,8 @@ _UNITS = {
 UNITS: dict[str, tuple[str, Decimal]] = {}
 for _base, _names in _UNITS.items():
     _dimension, _, _factor = _base.partition(":")
-    for _name in _names.split():
+    # Not split(), which would part names at the thin spaces that stand in them.
+    for _name in _names.split(" "):
         UNITS[_name.replace("\u2009", " ")] = (_dimension, Decimal(_factor or 1))
 del UNITS["1"]
 _SIGNS = {"$": "usd", "¥": "yuan", "€": "eur", "£": "gbp"}
@@ -104,6 +107,7 @@ _DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八
     "捌": 8,
     "玖": 9,
 }
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50}
 _STEPS = {"十": 10, "拾": 10, "百": 100, "佰": 100, "千": 1000, "仟": 1000}
 _MYRIADS = {"万": 10**4, "亿": 10**8}
 _SMALL = (
@@ -131,7 +135,17 @@ _MONTHS = {
 }
 # 1623-25, and 1623 to 1625.
 _SHORT_YEAR = re.compile(r"(?<!\d)([12]\d)(\d\d)\s?[-–]\s?([1-9]\d)(?!\d|\s?[-–/.年月]\s?\d)")
-_CENTURY_DECADE = re.compile(r"(?<!\d)(\d{1,2})\s?世纪\s?(\d0)\s?年代")
+_HAN_NUMBER = "一二三四五六七八九十"
+# Decades: of a century, of the last one named, or of the twentieth.
+_DECADE = re.compile(
+    rf"(?:(?<![\d{_HAN_NUMBER}])(?P<century>\d{{1,2}}|[{_HAN_NUMBER}]{{1,3}}|上个?)\s?世纪\s?)?"
+    rf"(?<!\d)(?P<decade>\d0|[{_HAN_NUMBER[1:9]}]十)\s?年代"
+    r"|\b(?:the|early|mid|late)[ -](?:early |mid-|late )?['’]?(?P<short>[2-9]0)s\b"
+)
+_LONG_DECADE = re.compile(r"(?<!\d)(\d{2,3}0)\s?年代")
+# A lone letter and two tens of a size are no numerals.
+_ROMAN = re.compile(r"(?<![\w-])(?=[IVX]{2}|[IVXL]{3})(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?![\w-])")
+_SPAN = re.compile(r"\b(?:a|per|each|every) (decade|century)\b")
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DATE = re.compile(
     r"(?<!\d)(?P<y1>\d{4})\s?[-/.]\s?(?P<m1>\d{1,2})\s?[-/.]\s?(?P<d1>\d{1,2})(?!\d)"
@@ -183,6 +197,9 @@ _BULLET = re.compile(
 )
 
 
+_LEAST_YEAR = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number as it was written (``raw``), and in the base unit of its dimension.
@@ -213,6 +230,9 @@ class Quantity:
     def _agrees_as_date(self, other: Quantity) -> bool:
         if self.dimension != other.dimension:
             date, number = (self, other) if self.dimension == "date" else (other, self)
+            if number.dimension == "month" and number.raw >= _LEAST_YEAR:
+                # 1970年以来 is a year, 过去1000年中 are a thousand: read either way.
+                return number.value == 12 * number.raw == 12 * _date_parts(date.raw)[0]
             return not number.dimension and number.raw in [
                 part for part in _date_parts(date.raw) if part
             ]
@@ -227,10 +247,14 @@ def _date_parts(raw: Decimal) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The quantities of a text in order, with where each stands, and its codes (HX-400)."""
+    """The quantities of a text in order, and its codes (HX-400).
+
+    ``loose`` may be meant as numbers: XLIX, a decade. A claim may rest on them, and makes none.
+    """
 
     quantities: Sequence[Quantity]
     codes: frozenset[str]
+    loose: Sequence[Quantity] = ()
 
 
 @lru_cache(maxsize=2048)
@@ -244,16 +268,39 @@ def read_figures(text: str) -> Figures:
             # What is joined to a code by a hyphen is no part of it: HX-400-based.
             codes.add(_JOINED.sub("", match[0]))
             plain = plain[: match.start()] + " " * len(match[0]) + plain[match.end() :]
-    plain = _CENTURY_DECADE.sub(
-        lambda match: f"{100 * (int(match[1]) - 1) + int(match[2])}s", plain
-    )
+    plain = _LONG_DECADE.sub(r"\1s", _with_decades(plain))
     plain = _SHORT_YEAR.sub(r"\1\2 - \1\3", plain)
     dates: list[Quantity] = []
     for match in list(_DATE.finditer(plain)):
         if (date := _date(match)) is not None:
             dates.append(date)
             plain = plain[: match.start()] + " " * len(match[0]) + plain[match.end() :]
-    return Figures((*dates, *_numbers(plain)), frozenset(codes))
+    return Figures((*dates, *_numbers(plain)), frozenset(codes), tuple(_loose(text)))
+
+
+def _with_decades(plain: str) -> str:
+    """Return a text with its decades written as 1970s."""
+    century = Decimal(20)
+
+    def year(match: re.Match[str]) -> str:
+        nonlocal century
+        named = match["century"] or ""
+        if named and named[0] != "上":
+            century = _value(named) or century
+        tens = _value(match["decade"] or match["short"]) or Decimal(0)
+        return f" {100 * (century - 1) + tens}s "
+
+    return _DECADE.sub(year, plain)
+
+
+def _loose(text: str) -> Iterator[Quantity]:
+    for match in _ROMAN.finditer(text):
+        signs = [_ROMAN_VALUES[sign] for sign in match[0]]
+        # A sign before a greater one is taken off.
+        pairs = zip_longest(signs, signs[1:], fillvalue=0)
+        yield _quantity(Decimal(sum(-one if one < after else one for one, after in pairs)), "")
+    for match in _SPAN.finditer(text.casefold()):
+        yield _quantity(Decimal(1), match[1])
 
 
 def _date(match: re.Match[str]) -> Quantity | None:
@@ -284,6 +331,11 @@ def _numbers(plain: str) -> Iterator[Quantity]:
         if value is None:
             continue
         times = (match["times"] or "").strip()
+        if not (times or match["unit"]) and following and following["times"]:
+            # 3到5万: the one is as large as the other.
+            is_range = _RANGE.fullmatch(plain, match.end(), following.start())
+            most = _value(following["number"].strip()) if is_range else None
+            times = following["times"].strip() if most and value < most else ""
         if times in _SHORT_TIMES and not match["sign"]:
             # Only of money is 30m thirty million.
             times, unit = "", times

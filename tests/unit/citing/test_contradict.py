@@ -80,6 +80,9 @@ def test_numbers_dates_and_codes_are_compared_across_languages(claim: str, sourc
         ("Sales grew by 15 %.", "销售额增长百分之十五。"),
         ("Both pumps cost £30m.", "两台水泵共 3000 万英镑。"),
         ("Between 1623 and 1625 one in ten died.", "1623-25 年间十分之一的人死亡。"),
+        ("他赢得第 33 届超级碗。", "He won Super Bowl XXXIII."),
+        ("未来 10 年内不太可能。", "It is not likely for a decade or more."),
+        ("A graph of 2005 (2005) of the Ninth.", "2005年的图表（2005年）属于第九任。"),
     ],
 )
 def test_what_survives_translation_is_not_doubted(claim: str, source: str) -> None:

@@ -29,6 +29,15 @@ SAME = [
     ("零下5摄氏度", "-5 °C"),
     ("5 to 9 days", "5 days to 9 days"),
     ("1623-25", "1623 - 1625"),
+    ("30 per cent", "30 %"),
+    ("15亿吨", "1.5 gigatons"),
+    ("3到5万", "30 to 50 thousand"),
+    ("1970年以来", "since 1970"),
+    ("过去1000年中", "1000 years"),
+    ("880 年代", "the 880s"),
+    ("20世纪70年代及80年代初", "the 1970s and early 1980s"),
+    ("上世纪60年代末", "the late 60s"),
+    ("二十世纪七十年代", "the 1970s"),
 ]
 
 
@@ -61,6 +70,19 @@ def test_a_missing_unit_or_part_of_a_date_may_be_any() -> None:
     assert bare.agrees(days)
     (year,), (day,) = read_figures("in 2024").quantities, read_figures("2024-03-05").quantities
     assert year.agrees(day)
+
+
+def test_a_month_of_a_date_is_no_number_of_months() -> None:
+    (span,), (month,) = read_figures("3个月").quantities, read_figures("3月").quantities
+    assert not span.agrees(month) and not month.agrees(span)
+
+
+def test_roman_numerals_and_a_decade_are_read_for_what_rests_on_them() -> None:
+    assert {float(one.raw) for one in read_figures("Super Bowl XXXIII in Part IV").loose} == {33, 4}
+    (decade,) = read_figures("for a decade or more").loose
+    (years,) = read_figures("10 年").quantities
+    assert decade.agrees(years)
+    assert not read_figures("size XL, a mix of I and VV, A/C").loose
 
 
 def test_codes_are_no_numbers_and_list_numbers_are_none() -> None:
