@@ -1,7 +1,9 @@
 """Citations benchmark, its answers without markers, with labelled sentences.
 
 Each answer mixes sentences copied and lightly reworded from its passages, sentences of other
-paragraphs and other articles, and sentences with a number or denial of their own.
+paragraphs and other articles, sentences with a number or denial of their own, and such as are half
+invented: they go on like a sentence that no passage has, or have a clause more
+(``invented_clauses.txt``).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import rjieba
 
@@ -19,7 +22,8 @@ from rag.stages.prompting.context import Passage
 
 N_PASSAGES = 10
 FOREIGN_KINDS = ("of other paragraphs", "of other articles")
-INVENTED_KIND = "half invented"
+INVENTED_KINDS = ("half invented", "with an invented clause")
+CLAUSES = Path(__file__).with_name("data") / "invented_clauses.txt"
 ALTERED_KINDS = ("other number", "negation or opposite")
 KINDS = ("copied", "clauses reordered", "words dropped", "synonyms", "all three")
 _SYNONYMS = {
@@ -103,6 +107,7 @@ def labelled_answers(half: Half, seed: int) -> Iterator[LabelledAnswer]:
         beside = [i for i in near if i not in given]
         far = [i for i in range(n) if i not in near]
         labelled = [*_supported(half, by_passage, given, rng)]
+        labelled += _invented(half, by_passage, given, random.Random(f"{seed} {first}"))
         for kind, others in zip(FOREIGN_KINDS, (beside, far), strict=True):
             texts = [sentence for i in others for sentence in by_passage.get(i, ())]
             labelled += [Labelled(text, kind) for text in rng.sample(texts, min(10, len(texts)))]
@@ -124,12 +129,31 @@ def _supported(
             joined = _joined(sentences[at], sentences[at + 1], half.language)
             yield Labelled(joined, "two joined", doc_id, "".join(sentences[at : at + 2]))
         for sentence in rng.sample(sentences, min(1, len(sentences))):
-            invented = _half_invented(sentence, rng.choice(half.sentences)[1], half.language)
-            yield Labelled(invented, INVENTED_KIND, doc_id, sentence)
             for kind in ALTERED_KINDS:
                 changed = ALTERED[kind](sentence, half.language, rng)
                 if not says_the_same(changed, sentence):
                     yield Labelled(changed, kind, doc_id, sentence)
+
+
+def _invented(
+    half: Half, by_passage: dict[int, list[str]], given: list[int], rng: random.Random
+) -> Iterator[Labelled]:
+    """Yield a sentence of each passage that goes on like none of them, one with a clause more.
+
+    Every other clause is for the half to tune on.
+    """
+    others = [text for number, text in half.sentences if number not in given]
+    lines = CLAUSES.read_text(encoding="utf-8").splitlines()
+    parts = [line.partition("\t") for line in lines]
+    clauses = [text for language, _, text in parts if language == half.language]
+    for number in given:
+        if number not in by_passage:
+            continue
+        sentence, doc_id = rng.choice(by_passage[number]), half.passages[number].doc_id
+        halves = _half_invented(sentence, rng.choice(others), half.language)
+        longer = sentence[:-1] + rng.choice(clauses[not half.is_tuned :: 2]) + sentence[-1]
+        for kind, text in zip(INVENTED_KINDS, (halves, longer), strict=True):
+            yield Labelled(text, kind, doc_id, sentence)
 
 
 def _joined(first: str, second: str, language: str) -> str:

@@ -15,11 +15,11 @@ N_PASSAGES = 10
 
 def free_claims(
     folder: Path, *, is_tuning: bool, seed: int
-) -> Iterator[tuple[str, tuple[Passage, ...], str]]:
-    """Yield each claim with its abstract among ten others' and the id of that one.
+) -> Iterator[tuple[str, tuple[Passage, ...], list[str], str]]:
+    """Yield each claim with its evidence, an abstract among ten, quotes of it, and what it does.
 
-    Then once more among abstracts that do not support it, with an empty id. Claims with an even
-    number are those to tune on.
+    It does SUPPORT or CONTRADICT. Then once more among abstracts that say nothing of it, as
+    ``foreign``. Claims with an even number are those to tune on.
     """
     rng = random.Random(seed)
     texts = {}
@@ -30,8 +30,8 @@ def free_claims(
     with (folder / "queries.jsonl").open(encoding="utf-8") as lines:
         claims = [row for row in map(json.loads, lines) if (int(row["_id"]) % 2 == 0) == is_tuning]
     for row in claims:
-        for name in row["evidence"]:
+        for name, (evidence, *_) in row["evidence"].items():
             given = [texts[name], *(texts[other] for other in rng.sample(ids, N_PASSAGES - 1))]
-            yield row["text"], as_passages(given), "doc_01"
+            yield row["text"], as_passages(given), evidence.get("quotes", []), evidence["label"]
         others = [other for other in rng.sample(ids, N_PASSAGES) if other not in row["evidence"]]
-        yield row["text"], as_passages([texts[other] for other in others]), ""
+        yield row["text"], as_passages([texts[other] for other in others]), [], "foreign"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rag.core.hits import Hit
@@ -24,6 +24,7 @@ class Half:
     """
 
     language: str
+    is_tuned: bool
     passages: tuple[Passage, ...]
     sentences: tuple[tuple[int, str], ...]
     phrases: tuple[tuple[int, str], ...]
@@ -45,7 +46,8 @@ def read_halves(folder: Path, language: str) -> tuple[Half, Half]:
         answers.setdefault(relevant[row["_id"]], []).extend(dict.fromkeys(row["answers"]))
     even = [row for n, row in enumerate(rows) if n // PER_ARTICLE % 2 == 0]
     odd = [row for n, row in enumerate(rows) if n // PER_ARTICLE % 2 == 1]
-    return _half(even, answers, language), _half(odd, answers, language)
+    tuned_on, held_out = (_half(rows, answers, language) for rows in (even, odd))
+    return replace(tuned_on, is_tuned=True), held_out
 
 
 def as_passages(texts: Sequence[str]) -> tuple[Passage, ...]:
@@ -73,4 +75,4 @@ def _half(rows: list[dict[str, str]], answers: dict[str, list[str]], language: s
         picked = [answer for answer in answers.get(row["_id"], ()) if len(answer) > 1]
         phrases += [(number, answer) for answer in picked if answer in text]
     passages = as_passages([row["text"] for row in rows])
-    return Half(language, passages, tuple(sentences), tuple(phrases))
+    return Half(language, False, passages, tuple(sentences), tuple(phrases))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.citation_answers import FOREIGN_KINDS, INVENTED_KIND, KINDS, labelled_answers
+from benchmarks.citation_answers import FOREIGN_KINDS, INVENTED_KINDS, KINDS, labelled_answers
 from benchmarks.citation_claims import free_claims
 from benchmarks.citation_quotes import LANGUAGES, PER_ARTICLE, Half, as_passages, read_halves
 from benchmarks.grounding_claims import CONTRADICTING, contradicting_claims, translated_claims
@@ -60,31 +60,38 @@ def measure_contradictions(report: Report, half: Half, shown: str) -> None:
 
 def measure_statements(report: Report, half: Half, shown: str) -> None:
     """Print which statements are marked: of elsewhere, half invented, altered, true."""
-    n, marked, doubted = Counter[str](), Counter[str](), Counter[str]()
+    n, marked, doubted = Counter[str](), Counter[str](), Counter[bool]()
+    n_quoted = Counter[bool]()
     for answer in labelled_answers(half, SEED):
         for sentence in answer.sentences:
             text = " ".join(sentence.text.split())
             n[sentence.kind] += 1
             marked[sentence.kind] += not holds(verify_answer(text, answer.passages))
-            if sentence.kind in REWORDED:
+            is_true = sentence.kind in REWORDED
+            if is_true or sentence.kind in INVENTED_KINDS:
                 quote = html.escape(" ".join(sentence.origin.split()))
                 tag = f'{text}<cite doc_id="{sentence.passage}" quote="{quote}"></cite>'
                 is_doubted = not holds(verify_answer(tag, answer.passages))
-                doubted["n"], doubted["doubted"] = doubted["n"] + 1, doubted["doubted"] + is_doubted
-                if sentence.kind == shown and is_doubted:
-                    print(f"    doubted: {text!r} of {sentence.origin!r}")
+                n_quoted[is_true] += 1
+                doubted[is_true] += is_doubted
+                if sentence.kind == shown and is_doubted == is_true:
+                    print(
+                        f"    {'doubted' if is_true else 'held'}: {text!r} of {sentence.origin!r}"
+                    )
     language = half.language
     for kind in sorted(n):
         report.add(f"{language}: {kind}, marked", marked[kind] / n[kind], is_kept=False)
     for name, kinds, least, most in (
         ("statements of elsewhere marked", FOREIGN_KINDS, 0.95, None),
-        ("half invented statements marked", (INVENTED_KIND,), None, None),
+        ("half invented statements marked", INVENTED_KINDS[:1], None, None),
         ("true statements without a quote marked", REWORDED, None, 0.05),
     ):
         share = sum(marked[kind] for kind in kinds) / sum(n[kind] for kind in kinds)
         report.add(f"{language}: {name}", share, least=least, most=most)
-    share = doubted["doubted"] / doubted["n"]
+    share = doubted[True] / n_quoted[True]
     report.add(f"{language}: true statements by their quote marked", share, most=0.02)
+    share = doubted[False] / n_quoted[False]
+    report.add(f"{language}: half invented ones by their quote marked", share)
 
 
 def measure_translations(report: Report, zh: Half, en: Half) -> None:
@@ -101,11 +108,16 @@ def measure_translations(report: Report, zh: Half, en: Half) -> None:
 def measure_free_claims(report: Report, folder: Path, *, is_tuning: bool) -> None:
     """Print how freely worded claims of SciFact fare with and without their abstract."""
     count = Counter[str]()
-    for text, passages, right in free_claims(folder, is_tuning=is_tuning, seed=SEED):
-        name = "true" if right else "foreign"
-        count[name] += 1
-        count[f"{name} held"] += holds(verify_answer(text, passages))
-    report.add("scifact: freely worded claims held", count["true held"] / count["true"])
+    for text, passages, quotes, kind in free_claims(folder, is_tuning=is_tuning, seed=SEED):
+        count[kind] += 1
+        count[f"{kind} held"] += holds(verify_answer(text, passages))
+        tags = (f'<cite doc_id="doc_01" quote="{html.escape(quote)}"></cite>' for quote in quotes)
+        count[f"{kind} quoted"] += holds(verify_answer(text + "".join(tags), passages))
+    report.add("scifact: freely worded claims held", count["SUPPORT held"] / count["SUPPORT"])
+    share = 1 - count["SUPPORT quoted"] / count["SUPPORT"]
+    report.add("scifact: freely worded claims by their quotes marked", share)
+    share = 1 - count["CONTRADICT held"] / count["CONTRADICT"]
+    report.add("scifact: freely worded refuted claims marked", share)
     share = 1 - count["foreign held"] / count["foreign"]
     report.add("scifact: claims of elsewhere marked", share, least=0.95)
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, pairwise
 
 from Stemmer import Stemmer
@@ -91,15 +91,6 @@ class SourceIndex:
             return None
         return self._grown(best, shared, weights)
 
-    def share(self, claim: str) -> float:
-        """Return which share of a claim's n-grams the passages hold anywhere, 0 to 1."""
-        grams = claim_grams(claim)
-        return len(grams & self._all) / len(grams) if grams else 1.0
-
-    @cached_property
-    def _all(self) -> frozenset[Gram]:
-        return frozenset[Gram]().union(*(one.grams for one in self._sentences))
-
     def _grown(
         self, best: int, shared: Sequence[frozenset[Gram]], weights: Mapping[Gram, float]
     ) -> Attribution:
@@ -128,6 +119,11 @@ class SourceIndex:
 def passage_sentences(text: str) -> list[tuple[int, int]]:
     """Return where the sentences of a passage stand."""
     return sentence_spans(text)
+
+
+def claim_tokens(text: str) -> list[tuple[int, int, str]]:
+    """Return where each token of a text stands, and its stem."""
+    return [(*match.span(), _stem(match[0])) for match in _TOKEN.finditer(text)]
 
 
 @lru_cache(maxsize=4096)

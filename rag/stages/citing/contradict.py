@@ -165,6 +165,12 @@ def contradiction(claim: str, source: str, around: str = "") -> Contradiction:
     return "opposite" if _is_opposite(said, told, _read(around) if around else told) else ""
 
 
+def has_other_polarity(claim: str, source: str) -> bool:
+    """Return whether a claim turns on a word with an opposite that its source does not have."""
+    told = _read(source).polarity
+    return any(stem in _opposites() and stem not in told for stem in _read(claim).polarity)
+
+
 def _is_whole_sentence(words: str, source: str) -> bool:
     """Return whether the source says the words from where a sentence begins.
 

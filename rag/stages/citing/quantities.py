@@ -118,6 +118,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _WORDS = {name: value for value, name in enumerate(_SMALL.split())}
 _WORDS |= {name: 10 * value for value, name in enumerate(_TENS.split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "dozen": 12}
+NUMERALS = frozenset({*_DIGITS, *_STEPS, *_MYRIADS, *_WORDS, *_SCALES})
 _ORDINAL_WORDS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
     " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"

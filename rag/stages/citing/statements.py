@@ -14,8 +14,15 @@ from functools import cached_property
 
 from rag.core.hits import TOOL
 from rag.core.types import HOLDING_VERDICTS, Citation, StatementVerdict
-from rag.stages.citing.attribute import Attribution, SourceIndex, claim_grams, passage_sentences
-from rag.stages.citing.contradict import contradiction
+from rag.stages.citing.attribute import (
+    Attribution,
+    Gram,
+    SourceIndex,
+    claim_grams,
+    passage_sentences,
+)
+from rag.stages.citing.contradict import contradiction, has_other_polarity
+from rag.stages.citing.coverage import CoverageLimits, uncovered_parts
 from rag.stages.citing.quantities import read_figures
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_ends
@@ -25,12 +32,17 @@ from rag.stages.text.terms import is_han
 MAX_STATEMENT = 2000
 # The share of a sentence's n-grams, weighted by rarity, that its source must hold. Measured with
 # benchmarks/grounding on the halves to tune on.
-ATTRIBUTED = 0.4
+ATTRIBUTED = 0.3
 # From here on a sentence speaks of the same, so that another number contradicts.
 SPEAKS_OF = 0.35
-# Of each clause of a sentence the passages must hold so many of its n-grams anywhere, if it has
-# enough of them to tell.
-_LEAST_SHARE, _MIN_GRAMS = 0.15, 8
+# Below it a sentence is worded freely, and held only if the source has the words on which it turns.
+_NEAR_VERBATIM = 0.4
+# What a sentence may have that its source lacks; where it is quoted, more: people see both.
+_UNCITED, _CITED = CoverageLimits(stretch=2.5, clause=2), CoverageLimits(stretch=5, clause=2.5)
+# What is missing in one source may be said by another.
+_SAID_ELSEWHERE = 0.5
+# Enough n-grams to judge what stands behind a citation.
+_MIN_GRAMS = 8
 
 _MARKUP = re.compile(
     r"[*`~]+|(?<!\w)_+|_+(?!\w)|^\s*(?:[-+•>]\s+|#+\s*|\(?\d{1,3}[.)、]\s*)+", re.M
@@ -74,7 +86,7 @@ _REFUSAL = re.compile(
     re.I,
 )
 _TURN = re.compile(r"[;；]|[,，]?\s*\b(?:but|however|instead)\b|[,，]?(?:但是?|不过|然而|而是)")
-_CLAUSE = re.compile(r"[,，]")
+_CLAUSE, _SEPARATORS = re.compile(r"[,，]"), re.compile(r"[-_.]+")
 _NAME = re.compile(r"(?<=[a-z,;:)] )[A-Z][a-z]{2,}(?:['’]s)?\b")
 
 
@@ -185,15 +197,22 @@ class StatementJudge:
 
     def attribute(self, claim: str, passage: Passage) -> Attribution | None:
         """Return where a passage says a claim, None where it does not or contradicts it."""
-        found = self.index.best(_MARKUP.sub("", claim).strip(), passage)
-        if found is None or found.score < ATTRIBUTED:
-            return None
-        return None if contradiction(claim, found.text, passage.hit.text) else found
+        judged = self._found(_MARKUP.sub("", claim).strip(), passage)
+        return judged.source if judged.holds else None
 
     @cached_property
     def index(self) -> SourceIndex:
         """Return the index of the passages' sentences."""
         return SourceIndex(list(self._passages.values()))
+
+    @cached_property
+    def _titles(self) -> frozenset[Gram]:
+        """Return the n-grams of what the documents and their sections are called."""
+        hits = [passage.hit for passage in self._passages.values()]
+        names = (
+            _SEPARATORS.sub(" ", one) for hit in hits for one in (hit.file_name, *hit.heading_path)
+        )
+        return claim_grams("\n".join(dict.fromkeys(names)))
 
     @cached_property
     def _letters(self) -> str:
@@ -215,21 +234,31 @@ class StatementJudge:
             source = found.text if found and is_quoted and found.score >= ATTRIBUTED else source
         if reason := contradiction(claim, source, around):
             return Judgement("contradicted", reason)
-        foreign = self._foreign(claim) if is_han(claim) == is_han(source) else ""
-        return Judgement("unsupported", foreign) if foreign else Judgement("cited")
+        if is_han(claim) == is_han(source):
+            if self._has_foreign_name(claim):
+                return Judgement("unsupported", "name")
+            if self._has_uncovered(claim, f"{source}\n{around}", _CITED):
+                return Judgement("unsupported", "missing")
+        return Judgement("cited")
 
     def _uncited(self, claim: str) -> Judgement:
         if result := self._worked_out(claim):
             return Judgement("attributed", "", result)
-        found = self.index.best(claim)
-        if found is None or found.score < SPEAKS_OF:
+        return self._found(claim)
+
+    def _found(self, claim: str, within: Passage | None = None) -> Judgement:
+        """Return the verdict of a claim by what is most like it, ``within`` one passage or any."""
+        found = self.index.best(claim, within)
+        if found is None or found.score < ATTRIBUTED:
             return Judgement("unsupported", "missing")
         if reason := contradiction(claim, found.text, found.passage.hit.text):
-            return Judgement("contradicted", reason, found)
-        if found.score < ATTRIBUTED:
+            is_of_it = found.score >= SPEAKS_OF
+            return Judgement("contradicted" if is_of_it else "unsupported", reason, found)
+        if self._has_foreign_name(claim):
+            return Judgement("unsupported", "name", found)
+        is_turned = found.score < _NEAR_VERBATIM and has_other_polarity(claim, found.text)
+        if is_turned or self._has_uncovered(claim, found.text, _UNCITED):
             return Judgement("unsupported", "missing", found)
-        if foreign := self._foreign(claim):
-            return Judgement("unsupported", foreign, found)
         return Judgement("attributed", "", found)
 
     def _worked_out(self, claim: str) -> Attribution | None:
@@ -242,14 +271,15 @@ class StatementJudge:
                     return Attribution(passage, 0, len(passage.hit.text), 1.0)
         return None
 
-    def _foreign(self, claim: str) -> str:
-        """Return what of a claim no passage knows: a ``name``, a clause (``missing``), nothing."""
+    def _has_foreign_name(self, claim: str) -> bool:
         names = (match[0].removesuffix("'s").removesuffix("’s") for match in _NAME.finditer(claim))
-        if any(name.casefold() not in self._letters for name in names):
-            return "name"
-        clauses = (one for one in _CLAUSE.split(claim) if is_telling(one))
-        is_missing = any(self.index.share(clause) < _LEAST_SHARE for clause in clauses)
-        return "missing" if is_missing else ""
+        return any(name.casefold() not in self._letters for name in names)
+
+    def _has_uncovered(self, claim: str, source: str, limits: CoverageLimits) -> bool:
+        """Return whether a part of a claim stands neither in its source nor in another one."""
+        parts = uncovered_parts(claim, claim_grams(source) | self._titles, limits)
+        found = (self.index.best(part) for part in parts)
+        return any(one is None or one.score < _SAID_ELSEWHERE for one in found)
 
     def _sentences(self, citation: Citation) -> str:
         """Return the whole sentences of the source in which a citation's words stand."""

@@ -82,7 +82,7 @@ def write(folder: Path, n: int) -> None:
             "_id": f"q{i}",
             "text": "?",
             "answers": [f"hall {i}", "x"],
-            "evidence": {str(i): []} if i % 3 else {},
+            "evidence": {str(i): [{"label": "SUPPORT"}]} if i % 3 else {},
         }
         for i in range(n)
     ]
@@ -128,6 +128,7 @@ def test_labelled_sentences_come_from_where_they_say(tmp_path: Path) -> None:
 def test_claims_stand_among_ten_abstracts_with_theirs_and_without(tmp_path: Path) -> None:
     write(tmp_path, 40)
     claims = list(free_claims(tmp_path, is_tuning=True, seed=1))
-    assert sum(1 for *_, right in claims if right) == sum(1 for i in range(0, 40, 2) if i % 3)
-    assert all(len(passages) == 10 for _, passages, right in claims if right)
-    assert sum(1 for *_, right in claims if not right) == 20
+    kinds = [kind for *_, kind in claims]
+    assert kinds.count("SUPPORT") == sum(1 for i in range(0, 40, 2) if i % 3)
+    assert all(len(passages) == 10 for _, passages, _, kind in claims if kind == "SUPPORT")
+    assert kinds.count("foreign") == 20

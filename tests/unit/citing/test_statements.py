@@ -115,6 +115,31 @@ def test_what_is_added_to_a_source_is_unsupported() -> None:
         assert (statement.verdict, statement.reason) == ("unsupported", "name")
 
 
+ADDED = [
+    "Wait 15 minutes until the motor is cool, since the previous owner sold his boat.",
+    "Wait 15 minutes until the motor is cool and every visitor receives a free umbrella.",
+    "水泵过热时应等待十五分钟，费用由一家私人基金会承担。",
+    "滤网在每次停机以后必须用清水冲洗干净，这让大多数邻居感到意外。",
+]
+
+
+@pytest.mark.parametrize("sentence", ADDED)
+def test_an_invented_clause_is_held_by_no_quote(sentence: str) -> None:
+    name = "doc_01" if sentence.isascii() else "doc_02"
+    quote = "Wait 15 minutes until the motor is cool" if sentence.isascii() else sentence[:9]
+    for tag in ("", f'<cite doc_id="{name}" quote="{quote}"></cite>', f"[{name[-1]}]"):
+        (statement,) = attribute(sentence + tag).groundedness.statements
+        assert (statement.verdict, statement.reason) == ("unsupported", "missing"), tag
+
+
+def test_a_sentence_may_join_two_sources_and_name_them() -> None:
+    both = "Wait 15 minutes until the motor is cool, and winds will be light."
+    named = "According to the document, wait 15 minutes until the motor is cool."
+    for sentence in (both, named):
+        (statement,) = attribute(sentence).groundedness.statements
+        assert statement.verdict == "attributed"
+
+
 FOREIGN = [
     "The moon orbits the earth.",
     "Valves were invented in ancient Rome.",
