@@ -88,10 +88,15 @@ _PREFIXES = ("un", "in", "im", "ir", "il", "non", "dis")
 # Light verbs and the like, whose polarity alone says nothing of the claim.
 _LIGHT_WORDS = (
     "need requir have be do can may must should will shall would could use get make"
+    " go goe come take put keep let become seem say"
+    " 来 去 做 让 使 成为 说"
     " 需要 需 要 可以 可 能 能够 会 应 应该 必须 须 得 进行 使用 有 是 被"
 )
 _LIGHT = frozenset(_LIGHT_WORDS.split())
 _N_SCOPE = 4
+# Before one thing and after another do not contradict: these are opposites of the same thing only.
+_RELATIONS = frozenset(["befor", "after", "之前", "之后", "以前", "以后"])
+_N_ARGUMENT = 2
 _VERBATIM = 0.6
 _MAX_REPLACED = 3
 _CALENDAR = frozenset({"年", "月", "日", "号", "世纪", "年代"})
@@ -168,7 +173,8 @@ def contradiction(claim: str, source: str, around: str = "") -> Contradiction:
 def has_other_polarity(claim: str, source: str) -> bool:
     """Return whether a claim turns on a word with an opposite that its source does not have."""
     told = _read(source).polarity
-    return any(stem in _opposites() and stem not in told for stem in _read(claim).polarity)
+    said = _read(claim).polarity.keys() - _LIGHT
+    return any(stem in _opposites() and stem not in told for stem in said)
 
 
 def _is_whole_sentence(words: str, source: str) -> bool:
@@ -343,7 +349,8 @@ def _denies(one: _Reading, other: _Reading) -> bool:
         weighty = [stem for stem in shared if stem not in _LIGHT]
         if any(True in other.polarity[stem] or False in one.polarity[stem] for stem in shared):
             continue
-        if weighty or (shared and _overlap(one, other) >= _VERBATIM):
+        is_most = 2 * len(shared) > len(scope.stems)
+        if weighty or (is_most and _overlap(one, other) >= _VERBATIM):
             return True
     return False
 
@@ -387,9 +394,20 @@ def _is_opposite(said: _Reading, told: _Reading, around: _Reading) -> bool:
                 continue
             if stem in around.polarity and around is not told:
                 continue
+            if stem in _RELATIONS and not _argument(said, stem) & _argument(told, other):
+                continue
             if is_denied in told.polarity[other]:
                 return True
     return False
+
+
+def _argument(text: _Reading, stem: str) -> set[str]:
+    """Return the words beside a relation, on the side where what it is related to stands."""
+    ahead = range(1, _N_ARGUMENT + 1) if stem.isascii() else range(-_N_ARGUMENT, 0)
+    stems = [one.stem for one in text.tokens if one.stem == stem or one.stem not in STOP_WORDS]
+    places = [at for at, one in enumerate(stems) if one == stem]
+    near = (at + step for at in places for step in ahead)
+    return {stems[at] for at in near if 0 <= at < len(stems)}
 
 
 @lru_cache(maxsize=1)

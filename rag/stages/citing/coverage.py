@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from rag.stages.citing.attribute import Gram, claim_tokens
+from rag.stages.citing.discourse import OF_SOURCES
 from rag.stages.citing.quantities import NUMERALS, UNITS
 from rag.stages.text.terms import STOP_WORDS, is_han
 
 # Two characters of Han are a word. A word of the source takes back half of one without.
 _HALF = 0.5
-# What a sentence says of its source, and not of the subject.
-_OF_SOURCES = re.compile(
-    r"\b(?:according|documents?|documentation|manuals?|guides?|texts?|passages?|sources?|context"
-    r"|provided|sections?|pages?|stat(?:es?|ed)|mention(?:s|ed)?|says?|said|describe[sd]?|noted?"
-    r"|example|namely)\b"
-    r"|根据|按照|依据|文档|资料|文件|手册|指南|来源|上下文|所述|显示|指出|提到|说明|规定|例如",
-    re.I,
-)
 _BOUNDARY = re.compile(
     r"[,，;；:：—]|\b(?:and|but|because|which|who|whose|while|since|although|unless|before|after|so"
     r"|if|in order)\b|并且|而且|因为|所以|因此|但是|此外|以便|除非|其中",
@@ -35,18 +28,49 @@ _BOUNDARY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class CoverageLimits:
-    """How many words without a source count: of a stretch, and of a clause that has no other."""
+    """How many words without a source count: of a stretch, and of a clause that has no other.
+
+    ``share`` is the least part of all words that the source must have.
+    """
 
     stretch: float
     clause: float
+    share: float = 0.0
+
+
+Word = tuple[int, int, float]
 
 
 def uncovered_parts(claim: str, source: Set[Gram], limits: CoverageLimits) -> Iterator[str]:
-    """Yield the longest stretch of a claim and the clauses that a source's n-grams do not cover.
+    """Yield what a source's n-grams do not cover: the longest stretch of a claim, whole clauses.
 
-    Numbers and units do not count: they are compared as values.
+    That is all of it where too few of its words are there. Numbers and units do not count: they
+    are compared as values.
     """
     words = list(_weighed_words(claim, source))
+    n_held = -sum(min(0.0, weight) for *_, weight in words) / _HALF
+    n_lacking = sum(max(0.0, weight) for *_, weight in words)
+    if n_lacking and n_held < limits.share * (n_held + n_lacking):
+        yield claim
+    if n_lacking < min(limits.stretch, limits.clause):
+        return
+    ends = [match.start() for match in _BOUNDARY.finditer(claim)]
+    words = _without_asides(words, claim)
+    stretch = _longest_stretch(words, limits.stretch)
+    clauses = (list(one) for _, one in groupby(words, key=lambda word: bisect(ends, word[0])))
+    whole = (one for one in clauses if _sum_lacking(one) >= limits.clause)
+    for part in filter(None, (stretch, *whole)):
+        yield claim[part[0][0] : part[-1][1]]
+
+
+def _sum_lacking(clause: Sequence[Word]) -> float:
+    """Return how many words a clause has if the source has none of them, else 0."""
+    weights = [weight for *_, weight in clause]
+    return sum(weights) if min(weights) > 0 else 0.0
+
+
+def _longest_stretch(words: Sequence[Word], least: float) -> Sequence[Word]:
+    """Return the words in a row with the greatest sum; none below ``least``."""
     total = most = 0.0
     begin = first = last = 0
     for at, (*_, weight) in enumerate(words):
@@ -55,27 +79,21 @@ def uncovered_parts(claim: str, source: Set[Gram], limits: CoverageLimits) -> It
         total += weight
         if total > most:
             most, first, last = total, begin, at
-    if most >= limits.stretch:
-        yield claim[words[first][0] : words[last][1]]
-    ends = [match.start() for match in _BOUNDARY.finditer(claim)]
-    for _, group in groupby(words, key=lambda word: bisect(ends, word[0])):
-        clause = list(group)
-        weights = [weight for *_, weight in clause]
-        if min(weights) > 0 and sum(weights) >= limits.clause:
-            yield claim[clause[0][0] : clause[-1][1]]
+    return words[first : last + 1] if most >= least else ()
 
 
-def _weighed_words(claim: str, source: Set[Gram]) -> Iterator[tuple[int, int, float]]:
+def _without_asides(words: Sequence[Word], claim: str) -> list[Word]:
+    spans = [m.span() for pattern in (OF_SOURCES, _BOUNDARY) for m in pattern.finditer(claim)]
+    skipped = {at for span in spans for at in range(*span)}
+    return [word for word in words if word[0] not in skipped]
+
+
+def _weighed_words(claim: str, source: Set[Gram]) -> Iterator[Word]:
     """Yield where each word stands: above 0 the source lacks it, below it has it."""
-    aside = [
-        match.span() for pattern in (_OF_SOURCES, _BOUNDARY) for match in pattern.finditer(claim)
-    ]
-    skipped = {at for span in aside for at in range(*span)}
     tokens = claim_tokens(claim)
-    stems = [stem for *_, stem in tokens]
-    pairs = [pair in source for pair in pairwise(stems)]
+    pairs = [pair in source for pair in pairwise(stem for *_, stem in tokens)]
     for at, (start, end, stem) in enumerate(tokens):
-        if start in skipped or not _counts(claim[start:end].lower(), stem):
+        if not _counts(claim[start:end].lower(), stem):
             continue
         if is_han(stem):
             is_held, weight = any(pairs[max(0, at - 1) : at + 1]), _HALF

@@ -262,7 +262,7 @@ class Figures:
 def read_figures(text: str) -> Figures:
     """Return the quantities and codes of a text; numbers of lists and a mere “one” are left out."""
     plain = unicodedata.normalize("NFKC", text.replace("²", "2").replace("³", "3")).casefold()
-    plain = _BULLET.sub(lambda match: " " * len(match[0]), plain)
+    plain = _BULLET.sub(lambda match: " " * len(match[0]), plain).replace("第二天", "次日")
     codes = set[str]()
     for match in list(_CODE.finditer(plain)):
         if not _CODE_IS_QUANTITY.fullmatch(match[0]):

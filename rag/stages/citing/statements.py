@@ -23,6 +23,7 @@ from rag.stages.citing.attribute import (
 )
 from rag.stages.citing.contradict import contradiction, has_other_polarity
 from rag.stages.citing.coverage import CoverageLimits, uncovered_parts
+from rag.stages.citing.discourse import is_courtesy, strip_transitions
 from rag.stages.citing.quantities import read_figures
 from rag.stages.prompting.context import Passage
 from rag.stages.text.sentences import sentence_ends
@@ -38,7 +39,8 @@ SPEAKS_OF = 0.35
 # Below it a sentence is worded freely, and held only if the source has the words on which it turns.
 _NEAR_VERBATIM = 0.4
 # What a sentence may have that its source lacks; where it is quoted, more: people see both.
-_UNCITED, _CITED = CoverageLimits(stretch=2.5, clause=2), CoverageLimits(stretch=5, clause=2.5)
+_UNCITED = CoverageLimits(stretch=2.5, clause=2, share=0.6)
+_CITED = CoverageLimits(stretch=5, clause=2.5)
 # What is missing in one source may be said by another.
 _SAID_ELSEWHERE = 0.5
 # Enough n-grams to judge what stands behind a citation.
@@ -55,17 +57,6 @@ _LEAD_IN = re.compile(
     r"|以下|如下|下面|步骤|回答|答案|总结|根据|包括",
     re.I,
 )
-_COURTESY = re.compile(
-    r"(?:hello|hi|hey|sure|certainly|of course|okay|ok|yes|no|great|good|thanks?|thank you"
-    r"|welcome|you're welcome|i hope|hope this|let me know|feel free|please let|please feel"
-    r"|if you (?:have|need)|happy to help|glad to|i(?:'d| would) be (?:happy|glad)"
-    r"|is there anything|in (?:summary|short)|to (?:summarize|sum up)|overall"
-    r"|i am an? (?:ai|assistant)|as an ai"
-    r"|(?:可以的?|是的?|不是|对|不|没有)(?=[，,。.！!]|$)|你好|您好|好的|当然|谢谢|感谢|不客气|希望"
-    r"|如果您?还?有|如有|如需|请随时|欢迎|很高兴|总之|综上|没问题|收到|明白)(?![a-z])",
-    re.I,
-)
-_COURTEOUS_WORDS = 18
 _REFUSAL = re.compile(
     r"\b(?:i|we) (?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|am (?:un|not )able to)"
     r" (?:\w+ )?(?:know|answer|find|determine|tell|say|confirm|provide|verify)"
@@ -139,7 +130,7 @@ def is_telling(text: str) -> bool:
 
 def claims_nothing(sentence: str) -> bool:
     """Return whether a sentence greets, asks, leads in or is a heading."""
-    plain = _MARKUP.sub("", sentence).strip()
+    plain = _plain(sentence)
     if not any(map(str.isalnum, plain)):
         return True
     has_number = any(map(str.isdigit, _NUMBERING.sub("", plain)))
@@ -149,8 +140,12 @@ def claims_nothing(sentence: str) -> bool:
         return False
     if plain[-1] in ":：" and (_LEAD_IN.search(plain) or len(claim_grams(plain)) <= 4):
         return True
-    n_words = len(plain) / 2 if is_han(plain) else len(plain.split())
-    return n_words <= _COURTEOUS_WORDS and bool(_COURTESY.match(plain))
+    return is_courtesy(plain)
+
+
+def _plain(sentence: str) -> str:
+    """Return what a sentence claims, without markup and transitions."""
+    return strip_transitions(_MARKUP.sub("", sentence).strip()).strip()
 
 
 class StatementJudge:
@@ -178,10 +173,10 @@ class StatementJudge:
             self._is_in_code = not self._is_in_code
             return None
         holding = [one for one in citations if one.verdict in HOLDING_VERDICTS]
-        claim = _MARKUP.sub("", sentence).strip()
+        claim = _plain(sentence)
         if holding:
             cited = self._cited(claim, holding)
-            rest = _MARKUP.sub("", tail).strip()
+            rest = _plain(tail)
             if cited.verdict != "cited" or not is_telling(rest):
                 return cited
             # Behind its last citation a sentence says more: that is held by itself.
@@ -197,7 +192,7 @@ class StatementJudge:
 
     def attribute(self, claim: str, passage: Passage) -> Attribution | None:
         """Return where a passage says a claim, None where it does not or contradicts it."""
-        judged = self._found(_MARKUP.sub("", claim).strip(), passage)
+        judged = self._found(_plain(claim), passage)
         return judged.source if judged.holds else None
 
     @cached_property

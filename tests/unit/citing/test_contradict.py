@@ -101,6 +101,9 @@ def test_what_survives_translation_is_not_doubted(claim: str, source: str) -> No
         ("最多 5 人。", "不超过 5 人。"),
         ("员工必须佩戴手套。", "员工不得不佩戴手套。"),
         ("1. Wait 15 minutes.", "Wait 15 minutes."),
+        ("Air the room after a lamp broke.", "Air the room before anybody works there again."),
+        ("在断电之后通风。", "在有人进入之前通风。"),
+        ("All go out when the horn goes off.", "All leave at the horn, and nobody goes back."),
     ],
 )
 def test_other_words_for_the_same_are_not_doubted(claim: str, source: str) -> None:

@@ -50,6 +50,13 @@ def test_other_words_for_the_same_are_no_part(claim: str) -> None:
     assert parts(claim) == []
 
 
+def test_too_few_of_its_words_leave_all_of_a_short_claim_uncovered() -> None:
+    limits = CoverageLimits(stretch=2.5, clause=2, share=0.6)
+    for claim in ("The pump explodes.", "水泵爆炸。"):
+        source = claim_grams(SOURCE if claim.isascii() else CHINESE)
+        assert list(uncovered_parts(claim, source, limits)) == [claim]
+
+
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_parts_stand_in_the_claim_and_none_is_missing_in_itself(claim: str, source: str) -> None:
     assert all(part in claim for part in uncovered_parts(claim, claim_grams(source), LIMITS))
