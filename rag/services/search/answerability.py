@@ -56,7 +56,7 @@ def _missing(
 ) -> list[MissingTerm]:
     """Return the references of a question that no readable chunk of the stores mentions."""
     named = find_references(query)
-    if not is_written_alike(query, pool):
+    if any(one.kind == "name" for one in named) and not is_written_alike(query, pool):
         # Another language writes names otherwise.
         named = [one for one in named if one.kind != "name"]
     return [

@@ -17,17 +17,20 @@ from typing import Any
 
 from rag.core.answerability import Answerability, AnswerabilityVerdict, MissingTerm
 from rag.core.hits import Hit
+from rag.stages.query import cues_chinese, cues_english
 from rag.stages.text.terms import content_terms, is_han
 
 WEIGHTS = Path(__file__).with_name("answerability.json")
 # Which features count: words and meaning; words alone, where no similarity is known; meaning
-# alone, where question and passages are in different languages and share no words. What the other
-# hits are like does not count: it says more of a store than of the question.
+# alone, where question and passages are in different languages and share no words. A statement is
+# worded further from what answers it than a question. What the other hits or the rest of the store
+# are like does not count: it says more of a store than of the question.
 FEATURES = {
-    "both": ("best_similarity", "best_overlap", "union_overlap", "pool_overlap", "agreement"),
-    "words": ("best_overlap", "union_overlap", "pool_overlap"),
+    "both": ("best_similarity", "best_overlap", "agreement", "is_question"),
+    "words": ("best_overlap", "pool_overlap", "is_question"),
     "meaning": ("best_similarity",),
 }
+_QUESTION = re.compile(rf"[?？]\s*$|^\W*(?:{cues_english.QUESTION})|{cues_chinese.QUESTION}", re.I)
 _ENGLISH = re.compile(
     r"\b(?:the|what|how|which|when|where|who|whose|why|does|did|and|are|were|many|much)\b", re.I
 )
@@ -66,9 +69,9 @@ def answerability_features(evidence: SearchEvidence) -> AnswerabilityFeatures:
     everywhere = {term for hit in evidence.pool for term in hit.matched_terms}
     values = {
         "best_overlap": max(_share(terms, one) for one in matched),
-        "union_overlap": _share(terms, set().union(*matched)),
         "pool_overlap": _share(terms, everywhere),
         "agreement": float(any(h.vector.rank == h.lexical.rank == 1 for h in evidence.hits)),
+        "is_question": float(bool(_QUESTION.search(evidence.query))),
     }
     if similar:
         values["best_similarity"] = max(similar)

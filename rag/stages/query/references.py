@@ -86,8 +86,9 @@ def find_references(query: str) -> list[Reference]:
 
 def missing_references(references: Iterable[Reference], hits: Sequence[Hit]) -> list[Reference]:
     """Return the references that no hit mentions, in its text, its headings or its file's name."""
-    texts = [_text_of(hit) for hit in hits]
-    return [one for one in references if not any(one.is_in(text) for text in texts)]
+    named = list(references)
+    texts = [_text_of(hit) for hit in hits] if named else []
+    return [one for one in named if not any(one.is_in(text) for text in texts)]
 
 
 def nearest_mention(reference: Reference, hits: Sequence[Hit]) -> MissingTerm:

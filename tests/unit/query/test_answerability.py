@@ -54,6 +54,31 @@ def test_more_of_the_question_is_more_likely_an_answer() -> None:
     assert values == sorted(values, reverse=True) and values[0] > 0.9 > 0.1 > values[-1]
 
 
+def test_a_statement_may_be_worded_further_from_its_hits_than_a_question() -> None:
+    hits = [hit(1, "pump", "servic"), hit(2, "pump")]
+    asked, said = (
+        judge_answerability(evidence(hits, 0.8, 0.75, query=query))
+        for query in (QUESTION, QUESTION.replace("How often is", "Each week").replace("?", "."))
+    )
+    assert asked and said and said.probability > asked.probability
+
+
+@pytest.mark.parametrize(
+    ("query", "is_question"),
+    [
+        (QUESTION, True),
+        ("pump service interval?", True),
+        ("what the pump needs", True),
+        ("水泵多久保养一次", True),
+        ("Cells which divide need what others have.", False),
+        ("水泵每五百小时保养一次。", False),
+    ],
+)
+def test_questions_are_told_from_statements(query: str, is_question: bool) -> None:
+    values = answerability_features(evidence([hit(1)], 0.9, query=query)).values
+    assert values["is_question"] == is_question
+
+
 def test_no_hit_is_off_topic_and_what_is_missing_is_doubtful() -> None:
     assert verdict(evidence([])) == "off_topic"
     good = evidence([hit(1, "pump", "servic", "staff")], 1.0)
