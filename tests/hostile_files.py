@@ -34,6 +34,12 @@ def zipped(members: Mapping[str, str | bytes]) -> bytes:
     return out.getvalue()
 
 
+def with_members(data: bytes, members: Mapping[str, str | bytes]) -> bytes:
+    """Return an Office package with further parts."""
+    with zipfile.ZipFile(BytesIO(data)) as bundle:
+        return zipped({**{name: bundle.read(name) for name in bundle.namelist()}, **members})
+
+
 def package(main: str, kind: str, members: Mapping[str, str | bytes]) -> bytes:
     """Return an office package whose main part is ``main``, of content type ``kind``."""
     overrides = f'<Override PartName="/{main}" ContentType="{kind}"/>'

@@ -121,6 +121,13 @@ class Store(models.Model):
             "workers: rapidocr, in requirements-extras.txt."
         ),
     )
+    reads_hidden_cells = models.BooleanField(
+        _("hidden cells"),
+        default=False,
+        help_text=_(
+            "Read hidden sheets, rows, columns and comments of spreadsheets too, marked as such."
+        ),
+    )
     retrieval = models.JSONField(
         _("retrieval settings"),
         default=dict,

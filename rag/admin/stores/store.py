@@ -36,8 +36,11 @@ SERVICE_FIELDS = (
     "max_tokens_per_chunk",
     "max_overlap_tokens",
     "ocr",
+    "reads_hidden_cells",
     "retrieval",
 )
+
+_HOW_FILES_ARE_READ = {"max_tokens_per_chunk", "max_overlap_tokens", "reads_hidden_cells"}
 
 
 @admin.register(models.Store)
@@ -81,7 +84,13 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
             (
                 _("How files are read and cut into chunks"),
                 {
-                    "fields": ["ocr", "max_tokens_per_chunk", "max_overlap_tokens", *model],
+                    "fields": [
+                        "ocr",
+                        "max_tokens_per_chunk",
+                        "max_overlap_tokens",
+                        "reads_hidden_cells",
+                        *model,
+                    ],
                     "description": _(
                         "A chunk is the piece of text that is found and cited. A token is about "
                         "three quarters of an English word or one to two Chinese characters."
@@ -111,7 +120,7 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
                     _("Scans that are here already are read when the store is indexed again."),
                     messages.WARNING,
                 )
-            if {"max_tokens_per_chunk", "max_overlap_tokens"} & set(form.changed_data):
+            if _HOW_FILES_ARE_READ & set(form.changed_data):
                 self.message_user(
                     request,
                     _("Files keep their chunks until their store is indexed again."),

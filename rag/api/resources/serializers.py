@@ -70,6 +70,7 @@ class StoreBody(_Row):
             "max_tokens_per_chunk",
             "max_overlap_tokens",
             "ocr",
+            "reads_hidden_cells",
             "retrieval",
             "vocabulary",
             "cache_ttl_s",

@@ -185,7 +185,7 @@ def _parse(file: models.File) -> ParsedDocument:
         )
     path = Path(default_storage.path(stored))
     has_ocr = recognize_file(file=file, path=path)
-    document = wiring.parser().parse(
+    document = wiring.parser(with_hidden=file.store.reads_hidden_cells).parse(
         path,
         file.name,
         encoding=file.encoding_override,

@@ -177,7 +177,8 @@ def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, l
         path = Path(folder) / "content"
         with item.open() as source, path.open("wb") as copy:
             shutil.copyfileobj(source, copy)
-        document = wiring.parser().parse(path, item.name, encoding=encoding)
+        reader = wiring.parser(with_hidden=store.reads_hidden_cells)
+        document = reader.parse(path, item.name, encoding=encoding)
     head = document
     if len(document.text) > SAMPLE_CHARS:
         head = replace(

@@ -138,14 +138,16 @@ FileStatus = models.File.Status
 # What the parsers of this version call themselves; a test holds it against them.
 PARSERS = frozenset(
     {
-        "epub/2",
-        "html/2",
-        "libreoffice/3",
-        "mail/2",
+        "csv/1",
+        "epub/3",
+        "html/3",
+        "libreoffice/4",
+        "mail/3",
         "picture/1",
         "plain/3",
         "pypdfium2/4",
-        "xberg/3",
+        "sheets/1",
+        "xberg/4",
     }
 )
 # What they call themselves where text recognition took part.
@@ -178,7 +180,8 @@ def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_pr
 def is_stale() -> Q:
     """Return which files are not as this version would read them, or never were read."""
     unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
-    is_old = ~Q(parser__in=PARSERS | WITH_OCR)
+    # The reader of plain text took CSV for text.
+    is_old = ~Q(parser__in=PARSERS | WITH_OCR) | Q(kind="csv", parser__startswith="plain/")
     lacks_ocr = Q(store__ocr=True, kind__in=("pdf", *IMAGE_KINDS)) & ~Q(parser__in=WITH_OCR)
     return unread | Q(n_chunks__gt=0) & (is_old | lacks_ocr)
 

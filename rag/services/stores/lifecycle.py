@@ -226,6 +226,7 @@ CHANGEABLE = (
     "max_tokens_per_chunk",
     "max_overlap_tokens",
     "ocr",
+    "reads_hidden_cells",
     "retrieval",
     "vocabulary",
     "cache_ttl_s",

@@ -127,9 +127,11 @@ def _quoting(made: ChatModel) -> ChatModel:
 
 
 @lru_cache(maxsize=1)
-def parser() -> Parser:
-    """Return what reads files."""
+def parser(*, with_hidden: bool = False) -> Parser:
+    """Return what reads files; ``with_hidden`` reads the hidden cells of spreadsheets too."""
     chosen = {key: _parser_plugin(key, name) for key, name in conf().parsers.items()}
+    if with_hidden and "xlsx" not in chosen:
+        chosen["xlsx"] = _parser_plugin("xlsx", "sheets") | {"options": {"with_hidden": True}}
     return SandboxedParser(parsers=chosen)
 
 

@@ -11,12 +11,15 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from rag.core.errors import DocumentError
 from rag.stages.detect.file_errors import damaged_file, password_protected_file
 
 _END = 0xFFFFFFFA
+# Streams below this size lie in another, smaller grid.
+_SMALLEST = 4096
 _OLD = {
     "Workbook": ".xlsx",
     "Book": ".xlsx",
@@ -97,28 +100,61 @@ def ole_kind(path: Path, name: str) -> str:
     raise _convert(name, wanted)
 
 
+def read_ole_stream(data: bytes, name: str) -> bytes:
+    """Return a stream, empty where there is none of that name.
+
+    Raises struct.error, ValueError or IndexError when the file is damaged.
+    """
+    sector_size = _sector_size(data)
+    entries = _entries(data, sector_size)
+    begins, size = entries.get(name, (_END, 0))
+    if size >= _SMALLEST:
+        return b"".join(_chain(data, begins, sector_size))[:size]
+    grid = b"".join(_chain(data, entries.get("Root Entry", (_END, 0))[0], sector_size))
+    table = b"".join(_chain(data, _u32(data, 60), sector_size))
+    out: list[bytes] = []
+    while begins < _END and len(out) * 64 < size:
+        out.append(grid[64 * begins : 64 * begins + 64])
+        begins = _u32(table, 4 * begins)
+    return b"".join(out)[:size]
+
+
 def _streams(data: bytes) -> dict[str, bytes]:
     """Return the name of every stream and storage with the first bytes of the large ones."""
-    sector_size = 1 << struct.unpack_from("<H", data, 30)[0]
-    if sector_size not in (512, 4096):
+    size = _sector_size(data)
+    return {
+        title: _sector(data, begins, size)[:64] if begins < _END and length >= _SMALLEST else b""
+        for title, (begins, length) in _entries(data, size).items()
+    }
+
+
+def _sector_size(data: bytes) -> int:
+    size = 1 << struct.unpack_from("<H", data, 30)[0]
+    if size not in (512, 4096):
         raise ValueError("no such sector size")
-    found: dict[str, bytes] = {}
-    table = _fat_sectors(data, sector_size)
-    at, seen = _u32(data, 48), set[int]()
-    while at < _END and at not in seen:
-        seen.add(at)
-        block = _sector(data, at, sector_size)
+    return int(size)
+
+
+def _entries(data: bytes, sector_size: int) -> dict[str, tuple[int, int]]:
+    """Return the first sector and the size of every stream and storage by its name."""
+    found: dict[str, tuple[int, int]] = {}
+    for block in _chain(data, _u32(data, 48), sector_size):
         for start in range(0, len(block) - 127, 128):
             length = int.from_bytes(block[start + 64 : start + 66], "little")
             if block[start + 66] and 2 <= length <= 64:
                 title = block[start : start + length - 2].decode("utf-16-le", "replace")
-                begins, size = _u32(block, start + 116), _u32(block, start + 120)
-                # Streams below 4096 bytes lie in another, smaller grid.
-                is_large = begins < _END and size >= 4096
-                found[title] = _sector(data, begins, sector_size)[:64] if is_large else b""
+                found[title] = _u32(block, start + 116), _u32(block, start + 120)
+    return found
+
+
+def _chain(data: bytes, at: int, sector_size: int) -> Iterator[bytes]:
+    """Yield the sectors from one on, each once."""
+    table, seen = _fat_sectors(data, sector_size), set[int]()
+    while at < _END and at not in seen:
+        seen.add(at)
+        yield _sector(data, at, sector_size)
         which, index = divmod(at, sector_size // 4)
         at = _u32(_sector(data, table[which], sector_size), 4 * index)
-    return found
 
 
 def _fat_sectors(data: bytes, sector_size: int) -> list[int]:

@@ -19,6 +19,7 @@ NOTHING_RECOGNIZED: Mapping[int, PageWords] = MappingProxyType({})
 class _BuiltinParser:
     """``parse_NAME`` of the module beside this one that is called ``module``."""
 
+    kinds: tuple[str, ...]
     module: str
     # What it is told beside path and name: kind, encoding, recognized.
     takes: tuple[str, ...] = ()
@@ -27,7 +28,8 @@ class _BuiltinParser:
     class Options:
         pass
 
-    def __init__(self, options: Options) -> None: ...
+    def __init__(self, options: Any) -> None:
+        self._told: dict[str, Any] = {}
 
     def parse(
         self,
@@ -46,15 +48,16 @@ class _BuiltinParser:
         reader = import_module(f"rag.stages.parse.{self.module}")
         told: dict[str, Any] = {"kind": kind, "encoding": encoding, "recognized": recognized}
         parse = getattr(reader, f"parse_{self.module}")
-        found: ParsedDocument = parse(path, name, **{one: told[one] for one in self.takes})
+        told = {**{one: told[one] for one in self.takes}, **self._told}
+        found: ParsedDocument = parse(path, name, **told)
         return found
 
 
 @register("parser")
 class PlainParser(_BuiltinParser):
-    """Text, Markdown and CSV in any encoding."""
+    """Text and Markdown in any encoding."""
 
-    name, label, kinds = "plain", "Text, Markdown, CSV", ("txt", "md", "csv")
+    name, label, kinds = "plain", "Text, Markdown", ("txt", "md")
     module, takes = "plain", ("kind", "encoding")
 
 
@@ -106,13 +109,38 @@ class DocParser(_BuiltinParser):
 
 @register("parser")
 class OfficeParser(_BuiltinParser):
-    """Word, PowerPoint and Excel: text with numbers, slides and sheets."""
+    """Word and PowerPoint: text with numbers, and slides."""
 
-    name, label, kinds = "office", "Office", ("docx", "pptx", "xlsx")
+    name, label, kinds = "office", "Word, PowerPoint", ("docx", "pptx")
     module, takes = "office", ("kind",)
 
 
-_SHIPPED = (
+@register("parser")
+class CsvParser(_BuiltinParser):
+    """CSV with any delimiter, in any encoding."""
+
+    name, label, kinds = "csv", "CSV", ("csv",)
+    module, takes = "delimited", ("encoding",)
+
+
+@register("parser")
+class XlsxParser(_BuiltinParser):
+    """Excel: sheets, with values as Excel shows them."""
+
+    name, label, kinds, module = "sheets", "Excel", ("xlsx",), "xlsx"
+
+    @dataclass(frozen=True)
+    class Options:
+        """``with_hidden`` takes in hidden sheets, rows and columns, and comments."""
+
+        with_hidden: bool = False
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._told = {"with_hidden": options.with_hidden}
+
+
+_SHIPPED: tuple[type[_BuiltinParser], ...] = (
     PlainParser,
     PdfParser,
     PictureParser,
@@ -121,5 +149,9 @@ _SHIPPED = (
     EpubParser,
     DocParser,
     OfficeParser,
+    CsvParser,
+    XlsxParser,
 )
-READERS = {kind: parser(parser.Options()) for parser in _SHIPPED for kind in parser.kinds}
+READERS: dict[str, _BuiltinParser] = {
+    kind: parser(parser.Options()) for parser in _SHIPPED for kind in parser.kinds
+}

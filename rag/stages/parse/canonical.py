@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.stages.detect.clean import clean_text
 
@@ -23,8 +25,11 @@ class CanonicalText:
         self._pages: list[Page] = []
         self._open_page: tuple[str, int] | None = None
 
-    def add(self, kind: str, text: str, level: int = 0) -> None:
-        """Add a block; levels are those of headings, 1 to 6."""
+    def add(self, kind: str, text: str, level: int = 0, *, goes_on: bool = False) -> None:
+        """Add a block; levels are those of headings, 1 to 6.
+
+        ``goes_on`` makes it a part of the last block, which a page's end has broken.
+        """
         text = clean_text(text).replace("\f", "\n").strip("\n")
         if not text.strip() or self._left <= 0:
             return
@@ -37,7 +42,11 @@ class CanonicalText:
             self._write("\n\n")
         start = self._length
         self._write(text)
-        self._blocks.append(Block(kind, start, self._length, min(6, level)))
+        last = self._blocks[-1] if self._blocks else None
+        if goes_on and last and last.kind == kind:
+            self._blocks[-1] = replace(last, end=self._length)
+        else:
+            self._blocks.append(Block(kind, start, self._length, min(6, level)))
 
     def start_page(self, label: str) -> None:
         """Begin a page, slide or sheet; what was added before belongs to the one before."""

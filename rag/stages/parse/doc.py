@@ -9,28 +9,37 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.office import PARSER, XbergNode, add_nodes, parse_office, read_office
+from rag.stages.parse.word.revisions import has_deletions
 
 TIMEOUT_S = 60
 # xberg ends a row of a table with one tab more; an empty cell looks the same and costs a line end.
 _ROW = re.compile(r"\t\t(?!\t)")
+_NOT_LEFT_OUT = Notice(
+    "Text that was deleted under change tracking may still be in it. Install LibreOffice on the "
+    "server, or save it as .docx."
+)
 
 
 def parse_doc(path: Path, name: str) -> ParsedDocument:
     """Return the document; raise DocumentError when neither way reads it."""
-    try:
-        document = _by_xberg(path, name)
-        if document.text.strip() and not is_garbled(document.text):
-            return document
-        reason = None
-    except DocumentError as error:
-        reason = error
     office = shutil.which("soffice") or shutil.which("libreoffice")
+    is_revised = has_deletions(path.read_bytes())
+    reason = None
+    # xberg takes what was deleted under change tracking for text.
+    if not (office and is_revised):
+        try:
+            document = _by_xberg(path, name)
+            if document.text.strip() and not is_garbled(document.text):
+                notices = (_NOT_LEFT_OUT,) if is_revised else ()
+                return replace(document, warnings=(*document.warnings, *notices))
+        except DocumentError as error:
+            reason = error
     if office is None:
         raise DocumentError(
             "“{name}” is a .doc file that cannot be read here.",
@@ -92,4 +101,4 @@ def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
             raise DocumentError(
                 "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
             )
-        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/3")
+        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/4")

@@ -14,16 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
 from xml.parsers import expat
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 from rag.core.documents import Notice
 from rag.stages.parse.docx_numbering import Numbering, Style, read_numbering, read_styles
+from rag.stages.parse.raised import raise_figures
 from rag.stages.parse.relationships import main_part
+from rag.stages.parse.word.cells import CellMarks
+from rag.stages.parse.word.forms import FormFields
+from rag.stages.parse.word.symbols import symbol_sign, symbol_text
 
 _PARTS = {"num": "", "den": "/", "sup": "^", "sub": "_", "rad": "√", "d": "", "deg": ""}
 _NUMBERED = re.compile(rb"<((?:\w+:)?)numPr\b[^>]*?(?:/>|>.*?</\1numPr>)", re.S)
 # No document holds it; parsers drop private and control characters, which would be shorter.
 PAGE_MARK = "␌⟐␌"
+# In place of content that was inserted from another file, with its relationship.
+CHUNK_MARK = re.compile(r"␌⊕(\S*)⟐")
 # Before an item of a list, with its depth: parsers know lists by their own, other, rules.
 ITEM_MARK = re.compile(r"␌([0-8])⟐")
 MAX_BODY = 64 * 1024**2
@@ -90,7 +96,7 @@ def pack_docx(bundle: zipfile.ZipFile, main: str, body: bytes) -> bytes:
                 package.writestr(name, bundle.read(name).replace(old, new))
             elif name.endswith(f"_rels/{PurePosixPath(main).name}.rels"):
                 package.writestr("word/_rels/document.xml.rels", bundle.read(name))
-            elif "/media/" not in name and "/embeddings/" not in name:
+            elif name.endswith((".xml", ".rels")) and "/embeddings/" not in name:
                 package.writestr(member, bundle.read(name))
     return out.getvalue()
 
@@ -159,6 +165,10 @@ class _Walk:
     _n_boxes: int = 0
     _n_contents: int = 0
     _hidden_run: int = -1
+    _fields: FormFields = field(default_factory=FormFields)
+    _cells: CellMarks = field(default_factory=CellMarks)
+    # Of the run that is read: its font, whether it is raised, and what a form shows behind it.
+    _run_has: dict[str, str] = field(default_factory=dict)
     _body: bytes = b""
     _parser: expat.XMLParserType | None = None
 
@@ -175,6 +185,7 @@ class _Walk:
         parent = self._open[-1] if self._open else ""
         self._open.append(tag)
         self._starts.append(at)
+        self._start_form(tag, attributes, parent)
         if tag == "p":
             self._own = {}
         elif tag == "pStyle" and self._open[-3:-1] == ["p", "pPr"]:
@@ -194,10 +205,25 @@ class _Walk:
             self.n_breaks += 1
         elif tag == "docPartGallery" and _val(attributes) == "Table of Contents":
             self._n_contents = max(self._n_contents, self._open.count("sdt"))
-        elif tag == "altChunk" and not self.warnings:
-            self.warnings.append(
-                Notice("Parts that were inserted as foreign content are not read.")
+
+    def _start_form(self, tag: str, attributes: dict[str, str], parent: str) -> None:
+        """Note what cells, fields and runs are, beside their text."""
+        value = _val(attributes)
+        self._cells.start(tag, value, parent)
+        self._fields.note(tag, value, parent)
+        if tag == "r":
+            self._run_has = {}
+        elif tag == "fldChar":
+            kind = next((v for k, v in attributes.items() if k.endswith("fldCharType")), "")
+            self._run_has["shown"] = self._fields.mark(kind)
+        elif tag == "rFonts" and self._open[-3:-1] == ["r", "rPr"]:
+            self._run_has["font"] = next(
+                (v for k, v in attributes.items() if k.endswith((" ascii", " hAnsi"))), ""
             )
+        elif tag == "vertAlign" and self._open[-3:-1] == ["r", "rPr"]:
+            self._run_has["position"] = value
+        elif tag in ("sym", "altChunk"):
+            self._run_has |= {key.rpartition(" ")[2]: v for key, v in attributes.items()}
 
     def _end(self, name: str) -> None:
         tag = self._open.pop()
@@ -222,6 +248,8 @@ class _Walk:
             self.edits.append(_Edit(end, end, text))
         elif tag in ("t", "cr", "br", "rt", "rubyBase"):
             self._end_text(tag, start, at)
+        elif tag in ("sym", "altChunk", "vMerge", "tc", "tbl", "r"):
+            self._end_form(tag, start, at)
         elif tag == "lastRenderedPageBreak" and parent == "r" and not self._n_boxes:
             prefix = self._prefix(start)
             text = f"<{prefix}t>{PAGE_MARK}</{prefix}t>".encode()
@@ -237,6 +265,8 @@ class _Walk:
         prefix, end = self._prefix(start), self._end_of(start, at)
         if tag == "t":
             self._own["text"] = "yes"
+            self._fields.note_text()
+            self._end_run_text(start, at)
         elif tag == "rt":
             self._own["reading"] = b"".join(_TEXT.findall(self._body, start, at)).decode()
             self._remove(start, at, is_within=True)
@@ -245,6 +275,38 @@ class _Walk:
                 self.edits.append(_Edit(at, at, self._run(f"({reading})", start)))
         elif tag == "cr" or (self._own["br"] in ("page", "column") and "text" in self._own):
             self.edits.append(_Edit(start, end, f"<{prefix}br/>".encode()))
+
+    def _end_run_text(self, start: int, at: int) -> None:
+        """Write signs of symbol fonts, and raised figures, as what they show."""
+        font, position = (self._run_has.get(name, "") for name in ("font", "position"))
+        if not font and not position:
+            return
+        begin = self._body.find(b">", start) + 1
+        text = unescape(self._body[begin:at].decode("utf-8", "replace"))
+        shown = raise_figures(symbol_text(font, text), position)
+        if shown != text:
+            self.edits.append(_Edit(begin, at, escape(shown).encode()))
+
+    def _end_form(self, tag: str, start: int, at: int) -> None:
+        """Write out ticks, choices and the marks of cells and of foreign content."""
+        prefix, end = self._prefix(start), self._end_of(start, at)
+        if tag == "sym":
+            sign = symbol_sign(self._run_has.get("font", ""), self._run_has.get("char", ""))
+            text = f'<{prefix}t xml:space="preserve">{escape(sign)}</{prefix}t>'
+            self.edits.append(_Edit(start, end, text.encode()))
+        elif tag == "altChunk":
+            mark = self._run(escape(f"␌⊕{self._run_has.get('id', '')}⟐"), start)
+            self.edits.append(_Edit(start, end, _paragraph(prefix, mark)))
+        elif tag == "r" and (shown := self._run_has.pop("shown", "")):
+            self.edits.append(_Edit(end, end, self._run(escape(shown), start)))
+        elif tag == "vMerge" and self._cells.is_outermost:
+            # Parsers leave out what stands in a cell that goes on from above, the mark too.
+            self.edits.append(_Edit(start, end, b""))
+        elif tag in ("tc", "tbl"):
+            mark_text = self._cells.end(tag)
+            if mark_text and self._body.startswith(b"</", at):
+                mark = _paragraph(prefix, self._run(mark_text, start))
+                self.edits.append(_Edit(at, at, mark))
 
     def _label(self, at: int) -> None:
         style_id = self._own.get("style", "")
@@ -269,7 +331,7 @@ class _Walk:
         if n_marks:  # The pages that it filled still count.
             prefix = self._prefix(start)
             mark = self._run(PAGE_MARK, self._starts[-1] if is_within else start)
-            mark = mark if is_within else f"<{prefix}p>".encode() + mark + f"</{prefix}p>".encode()
+            mark = mark if is_within else _paragraph(prefix, mark)
             self.edits += [_Edit(start, start, mark, is_page=True)] * n_marks
         self.edits.append(_Edit(start, self._end_of(start, end_tag), b""))
 
@@ -288,6 +350,10 @@ class _Walk:
     def _prefix(self, at: int) -> str:
         match = _PREFIX.match(self._body, at)
         return match[1].decode() if match else "w:"
+
+
+def _paragraph(prefix: str, run: bytes) -> bytes:
+    return f"<{prefix}p>".encode() + run + f"</{prefix}p>".encode()
 
 
 def _val(attributes: dict[str, str]) -> str:

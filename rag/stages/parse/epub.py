@@ -49,7 +49,7 @@ def parse_epub(path: Path, name: str) -> ParsedDocument:
         EOFError,
     ) as error:
         raise damaged_file(name) from error
-    return canonical.finish("epub", "epub/2", title=title)
+    return canonical.finish("epub", "epub/3", title=title)
 
 
 def _spine(opf: ElementTree.Element, folder: str) -> list[str]:

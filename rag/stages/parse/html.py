@@ -12,7 +12,9 @@ from pathlib import Path
 from rag.core.documents import ParsedDocument
 from rag.stages.detect.decode import decode_declared, decode_text, keeps_ascii
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.table_grid import TableGrid, table_row
+from rag.stages.parse.column_bands import table_texts
+from rag.stages.parse.raised import raise_figures
+from rag.stages.parse.table_grid import TableGrid
 
 _DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""", re.I)
 _SPACE = re.compile(r"[ \t\r\n\f]+")
@@ -35,13 +37,21 @@ _UNCLOSED = frozenset(
     {"p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot"} | {"html", "body"}
 )
 _RUBY = frozenset({"ruby", "rb", "rt", "rtc", "rp"})
-_RAISED = {
-    "sup": str.maketrans("0123456789+-=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ"),
-    "sub": str.maketrans("0123456789+-=()", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎"),
-}
+_RAISED = {"sup": "superscript", "sub": "subscript"}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-# A cell of this length is a part of the page's layout.
+# A cell of this length is a part of the page's layout, and so is one of few with a table inside.
 LONG_CELL = 600
+_FEW_ROWS = 3
+# Tables that are nested deeper are text of their cells.
+_MAX_TABLES = 8
+# What begins in place of an element whose end tag is left out.
+_FOLLOWING = {
+    **dict.fromkeys(("td", "th"), frozenset({"td", "th", "tr", "tbody", "thead", "tfoot"})),
+    "tr": frozenset({"tr", "tbody", "thead", "tfoot"}),
+    "li": frozenset({"li"}),
+    **dict.fromkeys(("dt", "dd"), frozenset({"dt", "dd"})),
+    "p": _BREAKS,
+}
 
 
 def parse_html(path: Path, name: str, encoding: str = "") -> ParsedDocument:
@@ -49,7 +59,7 @@ def parse_html(path: Path, name: str, encoding: str = "") -> ParsedDocument:
     text, found = decode_html(path.read_bytes(), name, encoding)
     canonical = CanonicalText()
     title = add_html(text, canonical)
-    return canonical.finish("html", "html/2", encoding=found, title=title)
+    return canonical.finish("html", "html/3", encoding=found, title=title)
 
 
 def decode_html(data: bytes, name: str, encoding: str = "") -> tuple[str, str]:
@@ -84,7 +94,7 @@ class _Reader(HTMLParser):
         self._item = ""
         self._items: list[str] = []
         self._n_tables = 0
-        self._grid = TableGrid()
+        self._grids: list[TableGrid] = []
         self._ruby, self._readings = "", list[str]()
         self._n_level = 0
 
@@ -92,9 +102,14 @@ class _Reader(HTMLParser):
         if tag == "title" and not self._unseen:
             self._in_title = not self.title
             return
-        # What may lack its end tag would hide all that follows.
-        can_hide = tag not in _VOID and tag not in _UNCLOSED
+        if self._unseen and tag in _FOLLOWING.get(self._unseen[0], ()):
+            is_within = any(inner in ("ul", "ol", "dl", "table") for inner in self._unseen[1:])
+            self._unseen = self._unseen if is_within else []
+        # What may lack its end tag, and is not known to end otherwise, would hide all that follows.
+        can_hide = tag in _FOLLOWING or (tag not in _VOID and tag not in _UNCLOSED)
         if self._unseen or tag in _UNSEEN or (can_hide and _is_hidden(attrs)):
+            if tag in _BREAKS and not self._unseen:
+                self._flush()
             if tag not in _VOID:
                 self._unseen.append(tag)
             return
@@ -116,11 +131,10 @@ class _Reader(HTMLParser):
         elif tag == "table":
             self._end_list()
             self._n_tables += 1
-        elif tag == "tr" and self._n_tables == 1:
-            self._grid.begin_row()
-        elif tag in ("td", "th") and self._n_tables == 1:
-            found = dict(attrs)
-            self._grid.begin_cell(_number(found.get("colspan")), _number(found.get("rowspan")))
+            if self._n_tables <= _MAX_TABLES:
+                self._grids.append(TableGrid())
+        elif tag in ("tr", "td", "th") and self._n_tables == len(self._grids) > 0:
+            self._begin_cell(tag, dict(attrs))
         elif tag in _RUBY:
             self._ruby = tag
         elif tag in _RAISED:
@@ -133,7 +147,10 @@ class _Reader(HTMLParser):
             if tag in self._unseen:
                 while self._unseen.pop() != tag:
                     pass
-            return
+                return
+            if self._unseen[0] not in _FOLLOWING or tag not in _BREAKS:
+                return
+            self._unseen = []  # What it stands in ends.
         if tag in _BREAKS:
             self._flush()
         if tag in _HEADINGS:
@@ -149,9 +166,9 @@ class _Reader(HTMLParser):
             if not self._lists:
                 self._end_list()
         elif tag == "table" and self._n_tables:
-            self._n_tables -= 1
-            if not self._n_tables:
+            if self._n_tables == len(self._grids):
                 self._end_table()
+            self._n_tables -= 1
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
@@ -164,13 +181,14 @@ class _Reader(HTMLParser):
         """Put out what no closing tag has ended."""
         self._flush()
         self._end_list()
-        self._end_table()
+        while self._grids:
+            self._end_table()
 
-    def _end_raised(self, signs: dict[int, int]) -> None:
+    def _end_raised(self, position: str) -> None:
         """Write figures as they are shown: ten to the second is no 102."""
-        raised = "".join(self._text[self._n_level :]).strip()
-        if raised and all(ord(sign) in signs for sign in raised):
-            self._text[self._n_level :] = [raised.translate(signs)]
+        raised = "".join(self._text[self._n_level :])
+        if (shown := raise_figures(raised, position)) != raised:
+            self._text[self._n_level :] = [shown.strip()]
 
     def _end_reading(self, *, is_last: bool) -> None:
         """Put what is printed above characters behind them, so that their word stays whole."""
@@ -186,7 +204,7 @@ class _Reader(HTMLParser):
             text = _AROUND_BREAK.sub("\n", re.sub(" {2,}", " ", text)).strip()
         if not text.strip():
             return
-        if self._n_tables and self._grid.add_text(text):
+        if self._grids and self._grids[-1].add_text(text):
             return
         if self._lists and not self._n_pre:
             indent = "  " * (len(self._lists) - 1)
@@ -208,14 +226,39 @@ class _Reader(HTMLParser):
             self.canonical.add("list", "\n".join(self._items))
             self._items = []
 
+    def _begin_cell(self, tag: str, found: dict[str, str | None]) -> None:
+        if tag == "tr":
+            self._grids[-1].begin_row()
+            return
+        width, height = _number(found.get("colspan")), _number(found.get("rowspan"))
+        self._grids[-1].begin_cell(width, height, is_head=tag == "th")
+
     def _end_table(self) -> None:
-        rows, self._grid = [row for row in self._grid.rows if any(row)], TableGrid()
-        cells = [cell for row in rows for cell in row]
-        if max(map(len, rows), default=0) == 1 or any(len(cell) > LONG_CELL for cell in cells):
-            for cell in cells:
-                self.canonical.add("paragraph", cell)
-        elif rows:
-            self.canonical.add("table", "\n".join(map(table_row, rows)))
+        blocks = _table_blocks(self._grids.pop())
+        if not self._grids or not self._grids[-1].add_inner(blocks):
+            for block in blocks:
+                self.canonical.add(*block)
+
+
+def _table_blocks(grid: TableGrid) -> list[tuple[str, str, int]]:
+    """Return a table and those within it, or what stands in the cells of a page's layout."""
+    n_head = grid.finish()
+    inner = [block for blocks in grid.inner.values() for block in blocks]
+    is_layout = max(map(len, grid.rows), default=0) == 1 or bool(
+        inner and len(grid.rows) < _FEW_ROWS
+    )
+    if is_layout or any(len(cell) > LONG_CELL for row in grid.rows for cell in row):
+        out: list[tuple[str, str, int]] = []
+        for number, row in enumerate(grid.rows):
+            for column, cell in enumerate(row):
+                out += [("paragraph", cell, 0)] if cell else []
+                out += grid.inner.get((number, column), [])
+        return out
+    rows = [row for row in grid.rows if any(row)]
+    if not rows:
+        return inner
+    level = n_head if n_head > 1 else 0
+    return [*(("table", text, level) for text in table_texts(rows, max(1, n_head))), *inner]
 
 
 def _number(value: str | None) -> int:
@@ -225,4 +268,4 @@ def _number(value: str | None) -> int:
 def _is_hidden(attrs: list[tuple[str, str | None]]) -> bool:
     found = dict(attrs)
     style = (found.get("style") or "").replace(" ", "").lower()
-    return "hidden" in found or "display:none" in style
+    return "hidden" in found or "display:none" in style or "visibility:hidden" in style

@@ -52,7 +52,7 @@ def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
         canonical.warnings.append(
             Notice("Attachments are not read; upload them as files of their own.")
         )
-    return canonical.finish("eml", "mail/2", title=subject)
+    return canonical.finish("eml", "mail/3", title=subject)
 
 
 def _message(data: bytes) -> EmailMessage:

@@ -1,15 +1,17 @@
-"""Parser for Word, PowerPoint and Excel through xberg, with numbers, slides and sheets."""
+"""Parser for Word and PowerPoint through xberg, with numbers and slides."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,9 +20,16 @@ from rag.core.errors import DocumentError
 from rag.stages.detect.file_errors import inconsistent_file
 from rag.stages.detect.mime_type import MIME_TYPES
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.docx_preprocess import ITEM_MARK, PAGE_MARK, preprocess_docx
+from rag.stages.parse.docx_preprocess import (
+    CHUNK_MARK,
+    ITEM_MARK,
+    PAGE_MARK,
+    preprocess_docx,
+)
 from rag.stages.parse.pptx_preprocess import preprocess_pptx
 from rag.stages.parse.table_grid import table_row
+from rag.stages.parse.word.cells import marked_rows
+from rag.stages.parse.word.foreign import read_foreign
 
 # Ten times what xberg allows: a price list has more than its hundred thousand.
 MAX_CELLS = 1_000_000
@@ -31,6 +40,8 @@ class XbergNode:
     """One block: ``kind`` is heading, paragraph, list, table, code; ``rows`` are a table's cells.
 
     ``layer`` tells body from header, footer and footnote; a list's items have depth and order.
+    A table's level is the number of its header rows; ``goes_on`` tells one that began on the page
+    before.
     """
 
     kind: str
@@ -42,20 +53,20 @@ class XbergNode:
     style: str = ""
     depth: int = 0
     is_ordered: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OfficeContent:
-    """The nodes of a file, its title, its sheets' names and what xberg complained about."""
+    """The nodes of a file, its title and what xberg complained about."""
 
     nodes: tuple[XbergNode, ...]
     title: str
-    sheets: tuple[str, ...]
     warnings: tuple[Notice, ...]
 
 
 def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
-    """Return the content of a docx, pptx, xlsx or doc; raise DocumentError when it is damaged.
+    """Return the content of a docx, pptx or doc; raise DocumentError when it is damaged.
 
     xberg is given bytes only: it would fetch addresses. Its tree is read, not its Markdown, which
     escapes and marks up the text, so that quotes would not match what people see.
@@ -88,11 +99,9 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     result = results[0] if results else None
     if result is None or result.document is None:
         raise inconsistent_file(name)
-    facts = json.loads(str(result.metadata.format or "{}"))
     return OfficeContent(
         tuple(_nodes(result.document.nodes)),
         result.metadata.title or "",
-        tuple(facts.get("sheet_names") or ()),
         tuple(
             Notice("Reading it gave the remark: {remark}", remark=warning.message)
             for warning in result.processing_warnings
@@ -132,15 +141,15 @@ def _rows(grid: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(row) for row in rows)
 
 
-PARSER = "xberg/3"
+PARSER = "xberg/4"
 # Longer paragraphs in a heading's style are no titles.
 MAX_HEADING = 200
 _MARGINS = ("header", "footer")
 
 
 def parse_office(path: Path, name: str, kind: str) -> ParsedDocument:
-    """Return the text of a docx, pptx or xlsx; raise DocumentError saying why not."""
-    return {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[kind](path, name)
+    """Return the text of a docx or pptx; raise DocumentError saying why not."""
+    return {"docx": _docx, "pptx": _pptx}[kind](path, name)
 
 
 def add_nodes(canonical: CanonicalText, nodes: Iterable[XbergNode], *, number_lists: bool) -> None:
@@ -153,7 +162,7 @@ def add_nodes(canonical: CanonicalText, nodes: Iterable[XbergNode], *, number_li
             continue
         for node in group:
             text = "\n".join(map(table_row, node.rows)) if node.rows else node.text
-            canonical.add(kind, text, node.level)
+            canonical.add(kind, text, node.level, goes_on=node.goes_on)
     margins = (" ".join(node.text.split()) for node in nodes if node.layer in _MARGINS)
     for text in dict.fromkeys(margins):
         canonical.add("paragraph", text)
@@ -166,6 +175,8 @@ def _docx(path: Path, name: str) -> ParsedDocument:
     nodes = [_as_shown(node, edited.heading_levels) for node in content.nodes]
     canonical = _begin(content)
     canonical.warnings += edited.warnings
+    with _damage_told(name):
+        nodes = list(_with_foreign(path, nodes, canonical.warnings))
     if edited.has_pages:
         pages = _pages_at_marks(nodes)
         for number, page in enumerate(pages, start=1):
@@ -176,11 +187,58 @@ def _docx(path: Path, name: str) -> ParsedDocument:
     return canonical.finish("docx", PARSER, title=content.title or _first_heading(nodes))
 
 
+def _with_foreign(
+    path: Path, nodes: Sequence[XbergNode], warnings: list[Notice], *, is_within: bool = False
+) -> Iterator[XbergNode]:
+    """Yield the nodes with the content of inserted files in its place."""
+    n_left_out = 0
+    for node in nodes:
+        mark = CHUNK_MARK.search(node.text)
+        if mark is None:
+            yield node
+            continue
+        with zipfile.ZipFile(path) as bundle:
+            found = None if is_within else read_foreign(bundle, mark[1])
+        if isinstance(found, ParsedDocument):
+            for block in found.blocks:
+                yield XbergNode(block.kind, found.text[block.start : block.end], block.level)
+        else:
+            inner = _inner_docx(found, warnings) if found is not None else []
+            n_left_out += not inner
+            yield from inner
+    if n_left_out:
+        warnings.append(Notice("Parts that were inserted as foreign content are not read."))
+
+
+def _inner_docx(data: bytes, warnings: list[Notice]) -> list[XbergNode]:
+    """Return what a Word file within another shows; nothing where it is damaged."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "part.docx"
+        path.write_bytes(data)
+        try:
+            with _damage_told(path.name):
+                edited = preprocess_docx(path)
+            content = read_office(edited.data, "docx", path.name)
+        except DocumentError:
+            return []
+        shown = [_as_shown(node, edited.heading_levels) for node in content.nodes]
+        return [
+            replace(
+                node,
+                text=node.text.replace(PAGE_MARK, ""),
+                rows=tuple(tuple(c.replace(PAGE_MARK, "") for c in row) for row in node.rows),
+            )
+            for node in _with_foreign(path, shown, warnings, is_within=True)
+        ]
+
+
 def _as_shown(node: XbergNode, levels: dict[str, int]) -> XbergNode:
     """Return the node with its marks read: a heading by its style, an item by its list."""
     if node.rows:
-        rows = (tuple(ITEM_MARK.sub("", cell) for cell in row) for row in node.rows)
-        return replace(node, rows=tuple(rows))
+        rows, n_head = marked_rows(
+            [[ITEM_MARK.sub("", cell) for cell in row] for row in node.rows], PAGE_MARK
+        )
+        return replace(node, rows=rows, level=n_head if n_head > 1 else 0)
     mark = ITEM_MARK.search(node.text)
     text = ITEM_MARK.sub("", node.text)
     if node.style in levels and len(text) <= MAX_HEADING:
@@ -197,14 +255,15 @@ def _pages_at_marks(nodes: Sequence[XbergNode]) -> list[list[XbergNode]]:
     for node in nodes:
         if node.rows:
             rows: list[tuple[str, ...]] = []
+            goes_on = False
             for row in node.rows:
                 n_marks = sum(cell.count(PAGE_MARK) for cell in row)
                 if n_marks and rows:
-                    pages[-1].append(replace(node, rows=tuple(rows)))
-                    rows = []
+                    pages[-1].append(replace(node, rows=tuple(rows), goes_on=goes_on))
+                    rows, goes_on = [], True
                 pages += [[] for _ in range(n_marks)]
                 rows.append(tuple(cell.replace(PAGE_MARK, "") for cell in row))
-            pages[-1].append(replace(node, rows=tuple(rows)))
+            pages[-1].append(replace(node, rows=tuple(rows), goes_on=goes_on))
             continue
         first, *rest = node.text.split(PAGE_MARK)
         if node.kind == "heading":  # A title is never torn.
@@ -230,37 +289,6 @@ def _pptx(path: Path, name: str) -> ParsedDocument:
         for remark in islice(edited.remarks, number - 1, number):
             canonical.add("paragraph", "\n".join(remark))
     return canonical.finish("pptx", PARSER, title=content.title)
-
-
-def _xlsx(path: Path, name: str) -> ParsedDocument:
-    content = read_office(path.read_bytes(), "xlsx", name)
-    canonical = _begin(content)
-    # What is hidden has it behind its name there, and is no less a sheet.
-    names = {f"{sheet}{mark}": sheet for sheet in content.sheets for mark in (" (hidden)", "")}
-    own: dict[str, list[XbergNode]] = {sheet: [] for sheet in content.sheets or ("",)}
-    sheet = next(iter(own))
-    for node in content.nodes:
-        if node.kind == "heading" and node.text in names:
-            sheet = names[node.text]
-        else:
-            own[sheet].append(replace(node, rows=_filled(node.rows)))
-    for sheet, nodes in own.items():
-        canonical.start_page(sheet)
-        if any(node.text.strip() or node.rows for node in nodes):
-            add_nodes(canonical, [XbergNode("heading", sheet, 1), *nodes], number_lists=False)
-    return canonical.finish("xlsx", PARSER, title=content.title)
-
-
-def _filled(rows: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the rows and columns that hold anything: one cell far off would make a million.
-
-    The only row of a sheet comes twice, as header and as data.
-    """
-    rows = tuple(row for row in rows if any(map(str.strip, row)))
-    filled = [n for n, column in enumerate(zip(*rows, strict=True)) if any(map(str.strip, column))]
-    rows = tuple(tuple(row[n] for n in filled) for row in rows)
-    stripped = [[cell.strip() for cell in row] for row in rows]
-    return rows[:1] if len(rows) == 2 and stripped[0] == stripped[1] else rows
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Parser for plain text, Markdown (headings, tables, lists, code by position) and CSV."""
+"""Parser for plain text and Markdown: headings, tables, lists, code by position."""
 
 from __future__ import annotations
 
@@ -115,8 +115,6 @@ def parse_plain(path: Path, name: str, kind: str, encoding: str = "") -> ParsedD
     del raw
     if kind == "md":
         blocks = tuple(islice(markdown_blocks(text), MAX_BLOCKS))
-    elif kind == "csv":
-        blocks = _table(text)
     else:
         blocks = tuple(islice(numbered_headings(text), MAX_BLOCKS))
     lost = text.count("\ufffd")
@@ -127,15 +125,6 @@ def parse_plain(path: Path, name: str, kind: str, encoding: str = "") -> ParsedD
         )
     title = _title(text, blocks) if kind == "md" else ""
     return ParsedDocument(kind, text, "plain/3", (), blocks, found, title, tuple(warnings))
-
-
-def _table(text: str) -> tuple[Block, ...]:
-    """Return the rows as one table whose first line is its header."""
-    start = len(text) - len(text.lstrip("\n"))
-    if text.startswith("sep=", start):  # Excel's note on the separator, no row.
-        start = text.find("\n", start) + 1 or start
-    end = len(text.rstrip())
-    return (Block("table", start, end),) if start < end else ()
 
 
 def _title(text: str, blocks: tuple[Block, ...]) -> str:

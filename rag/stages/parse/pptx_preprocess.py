@@ -16,11 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from rag.stages.parse.raised import raise_figures
 from rag.stages.parse.relationships import Relationship, main_part, read_relationships
 
 _PICTURE = re.compile(rb'<(?:\w+:)?nvPicPr>\s*<(?:\w+:)?cNvPr\b[^>]*?\sdescr="([^"]+)"')
 _CELL = re.compile(rb"<((?:\w+:)?)tc\b.*?</\1tc>", re.S)
 _LINE_BREAK = re.compile(rb"<((?:\w+:)?)br\b(?:[^>]*/>|.*?</\1br>)", re.S)
+# A run that is raised or lowered, by a share of its size.
+_BASELINE = re.compile(
+    rb'(<(?:\w+:)?rPr\b[^>]*?\bbaseline="(-?)[1-9]\d*%?"(?:[^>]*/>|[^>]*>.{0,4000}?</(?:\w+:)?rPr>)\s*'
+    rb"<(?:\w+:)?t>)([^<]*)",
+    re.S,
+)
 # What a page of notes repeats: the slide, its number, the date.
 _FURNITURE = frozenset({"sldImg", "sldNum", "dt", "hdr", "ftr"})
 
@@ -85,7 +92,8 @@ def _repack(
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as package:
         for name in bundle.namelist():
             if name in names:
-                package.writestr(names[name], _CELL.sub(_on_one_line, bundle.read(name)))
+                slide = _BASELINE.sub(_raised, bundle.read(name))
+                package.writestr(names[name], _CELL.sub(_on_one_line, slide))
             elif name in moved:
                 package.writestr(moved[name], bundle.read(name))
             elif name == _links_of(main):
@@ -100,6 +108,11 @@ def _repack(
 def _on_one_line(cell: re.Match[bytes]) -> bytes:
     # A line break within a cell would begin a row.
     return _LINE_BREAK.sub(rb"<\1r><\1t> </\1t></\1r>", cell.group())
+
+
+def _raised(run: re.Match[bytes]) -> bytes:
+    position = "subscript" if run[2] else "superscript"
+    return run[1] + raise_figures(run[3].decode("utf-8", "replace"), position).encode()
 
 
 def _relinked(data: bytes, links: dict[str, Relationship], names: dict[str, str]) -> bytes:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from rag.core.documents import Notice
 from rag.stages.parse import docx_preprocess, parse_document
 from rag.stages.parse.docx_numbering import format_number, read_numbering, read_styles
 from rag.stages.parse.docx_preprocess import PAGE_MARK, PreprocessedDocx, preprocess_docx
@@ -312,13 +311,6 @@ def test_lines_in_a_contents_style_go_too(tmp_path: Path) -> None:
         styles=styles(style("7", "toc 1")),
     )
     assert edited(tmp_path, data)[1] == "text"
-
-
-def test_foreign_content_is_warned_of(tmp_path: Path) -> None:
-    result, _ = edited(
-        tmp_path, hostile_files.docx(hostile_files.paragraph("a") + "<w:altChunk/><w:altChunk/>")
-    )
-    assert result.warnings == (Notice("Parts that were inserted as foreign content are not read."),)
 
 
 def test_a_very_large_body_is_left_alone_with_a_word(

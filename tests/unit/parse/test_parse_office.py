@@ -1,7 +1,9 @@
-"""Office blocks to text: lists, tables, pages, slides, sheets, and .doc with its second way."""
+"""Office blocks to text: lists, tables, pages, slides, and .doc with its second way."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,6 @@ from rag.stages.parse.docx_preprocess import PAGE_MARK
 from rag.stages.parse.office import OfficeContent, XbergNode, add_nodes
 from tests import hostile_files
 
-S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 MAIN = "application/vnd.openxmlformats-officedocument."
@@ -92,6 +93,7 @@ def test_pages_break_within_paragraphs_before_rows_and_before_headings() -> None
     assert pages(XbergNode("heading", f"ti{mark}tle", 1)) == ["", "title"]
     table = XbergNode("table", rows=(("1", "2"), ("3", f"{mark}4"), ("5", "6")))
     assert pages(table) == ["| 1 | 2 |", "| 3 | 4 |\n| 5 | 6 |"]
+    assert [node.goes_on for page in office._pages_at_marks([table]) for node in page] == [0, 1]
     first = XbergNode("table", rows=((f"{mark}1",), (f"{mark}{mark}2",)))
     assert pages(XbergNode("paragraph", "x"), first) == ["x", "| 1 |", "", "| 2 |"]
     assert pages(item(f"a{mark}"), item("b")) == ["- a", "- b"]
@@ -111,78 +113,6 @@ def test_a_style_makes_a_heading_and_a_mark_an_item() -> None:
     header = XbergNode("paragraph", "␌0⟐1. x", layer="header")
     assert shown(header, levels) == replace(header, text="1. x")
     assert shown(XbergNode("table", rows=(("␌0⟐1. x",),)), levels).rows == (("1. x",),)
-
-
-def workbook(*sheets: tuple[str, list[list[str]]], **states: str) -> bytes:
-    def sheet(rows: list[list[str]]) -> str:
-        cells = "".join(
-            f'<row r="{r}">'
-            + "".join(
-                f'<c r="{chr(65 + c)}{r}" t="inlineStr"><is><t>{text}</t></is></c>'
-                for c, text in enumerate(row)
-            )
-            + "</row>"
-            for r, row in enumerate(rows, start=1)
-        )
-        return f'<worksheet xmlns="{S}"><sheetData>{cells}</sheetData></worksheet>'
-
-    listed = "".join(
-        f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}" state="{states.get(name, "visible")}"/>'
-        for n, (name, _) in enumerate(sheets, start=1)
-    )
-    links = "".join(
-        f'<Relationship Id="rId{n}" Type="{hostile_files.OFFICE}/worksheet" Target="worksheets/s{n}.xml"/>'
-        for n in range(1, len(sheets) + 1)
-    )
-    parts = {f"xl/worksheets/s{n}.xml": sheet(rows) for n, (_, rows) in enumerate(sheets, start=1)}
-    book = f'<workbook xmlns="{S}" xmlns:r="{hostile_files.OFFICE}"><sheets>{listed}</sheets></workbook>'
-    parts |= {
-        "xl/workbook.xml": book,
-        "xl/_rels/workbook.xml.rels": hostile_files.RELATIONS.format(links=links),
-    }
-    return hostile_files.package("xl/workbook.xml", f"{MAIN}spreadsheetml.sheet.main+xml", parts)
-
-
-def test_sheets_are_pages_under_their_names(tmp_path: Path) -> None:
-    data = workbook(
-        ("价目", [["编号", "单价"], ["HX-1", "86"], ["HX-2", "62"]]),
-        ("空", []),
-        ("One", [["only", "row"]]),
-        ("Same", [["a", "b"], ["a", "b"], ["a", "b"]]),
-    )
-    document = parsed(tmp_path, data, "价目表.xlsx")
-    assert document.text == (
-        "价目\n\n| 编号 | 单价 |\n| HX-1 | 86 |\n| HX-2 | 62 |\f\fOne\n\n| only | row |\f"
-        "Same\n\n| a | b |\n| a | b |\n| a | b |"
-    )
-    assert [page.label for page in document.pages] == ["价目", "空", "One", "Same"]
-    assert {(b.kind, b.level) for b in document.blocks} == {("heading", 1), ("table", 0)}
-
-
-def test_a_price_list_of_many_thousand_rows_passes(tmp_path: Path) -> None:
-    rows = [[f"HX-{n}", f"part {n}", str(n), "x", "y", "z"] for n in range(20_000)]
-    document = parsed(tmp_path, workbook(("P", rows)), "big.xlsx")
-    assert "| HX-19999 | part 19999 | 19999 | x | y | z |" in document.text
-    assert document.warnings == ()
-
-
-def test_hidden_sheets_keep_their_places_and_names(tmp_path: Path) -> None:
-    rows = [["a", "b"], ["1", "2"]]
-    data = workbook(("A", rows), ("H", rows), ("Z", rows), H="hidden", Z="veryHidden")
-    document = parsed(tmp_path, data, "a.xlsx")
-    table = "| a | b |\n| 1 | 2 |"
-    assert document.text == f"A\n\n{table}\fH\n\n{table}\fZ\n\n{table}"
-    assert [page.label for page in document.pages] == ["A", "H", "Z"]
-
-
-def test_empty_rows_and_columns_are_not_text(tmp_path: Path) -> None:
-    far = [["m", *[""] * 20, "x"], *[[""] * 22] * 300, [*[""] * 21, "far"]]
-    assert parsed(tmp_path, workbook(("A", far)), "a.xlsx").text == "A\n\n| m | x |\n|  | far |"
-
-
-def test_an_empty_workbook_holds_no_text(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="“a.xlsx” holds no text"):
-        parsed(tmp_path, workbook(("A", []), ("B", [])), "a.xlsx")
 
 
 def slides(*texts: tuple[str, str]) -> bytes:
@@ -231,6 +161,30 @@ def test_slides_are_pages_under_their_titles(tmp_path: Path) -> None:
     assert shown[2] == "Last"
 
 
+DELETED = (
+    '<w:p><w:r><w:t xml:space="preserve">The pump runs at </w:t></w:r>'
+    '<w:del w:id="1" w:author="A" w:date="2026-01-01T00:00:00Z"><w:r><w:delText>900</w:delText></w:r></w:del>'
+    '<w:ins w:id="2" w:author="A" w:date="2026-01-01T00:00:00Z"><w:r><w:t>750</w:t></w:r></w:ins>'
+    '<w:r><w:t xml:space="preserve"> rpm in every season, and it is checked twice a week.</w:t></w:r></w:p>'
+)
+
+
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
+def test_what_was_deleted_under_change_tracking_is_no_text_of_a_doc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.docx").write_bytes(hostile_files.docx(DELETED))
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = ["soffice", profile, "--headless", "--convert-to", "doc:MS Word 97", "a.docx"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    document = doc.parse_doc(tmp_path / "a.doc", "a.doc")
+    assert "The pump runs at 750 rpm" in document.text and "900" not in document.text
+    assert document.warnings == ()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (notice,) = doc.parse_doc(tmp_path / "a.doc", "a.doc").warnings
+    assert "deleted under change tracking" in str(notice)
+
+
 @pytest.fixture
 def old_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Give .doc files these nodes, or this error, and this program as LibreOffice."""
@@ -241,7 +195,7 @@ def old_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         def read(data: bytes, kind: str, name: str) -> OfficeContent:
             if isinstance(found, DocumentError):
                 raise found
-            return OfficeContent(tuple(found), "T", (), ())
+            return OfficeContent(tuple(found), "T", ())
 
         monkeypatch.setattr(doc, "read_office", read)
         monkeypatch.setenv("PATH", str(tmp_path))
@@ -315,7 +269,7 @@ def test_what_libreoffice_makes_is_read_as_a_word_file(
 
     def parse(path: Path, name: str, kind: str) -> ParsedDocument:
         seen.append((path.read_bytes() == made.read_bytes(), name, kind))
-        return ParsedDocument("docx", "converted words", "xberg/3")
+        return ParsedDocument("docx", "converted words", "xberg/4")
 
     monkeypatch.setattr(doc, "parse_office", parse)
     # The last argument but one is the folder to write to.
@@ -323,4 +277,4 @@ def test_what_libreoffice_makes_is_read_as_a_word_file(
         [], f'while [ "$2" ]; do out="$1"; shift; done; /bin/cp {made} "$out/source.docx"'
     )
     assert seen == [(True, "a.doc", "docx")]
-    assert (document.kind, document.parser) == ("doc", "libreoffice/3")
+    assert (document.kind, document.parser) == ("doc", "libreoffice/4")

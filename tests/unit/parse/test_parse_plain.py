@@ -188,14 +188,6 @@ def test_a_text_file_keeps_every_character(tmp_path: Path) -> None:
     assert shown(document.text, list(document.blocks)) == [("heading", 1, "第一章 总则")]
 
 
-def test_csv_is_one_table_whose_first_line_is_its_header(tmp_path: Path) -> None:
-    document = parsed(tmp_path, "sep=;\n编号;价格\nHX-1;86\nHX-2;62\n\n", "价目.csv")
-    assert shown(document.text, list(document.blocks)) == [
-        ("table", 0, "编号;价格\nHX-1;86\nHX-2;62")
-    ]
-    assert parsed(tmp_path, "\n\na,b\n1,2", "x.csv").blocks == (Block("table", 2, 9),)
-
-
 def test_damage_is_told_and_an_encoding_can_be_asked_for(tmp_path: Path) -> None:
     data = "水泵把水送到高处。".encode() * 9 + b"\xff"
     document = parsed(tmp_path, data, "a.txt")

@@ -63,7 +63,7 @@ WORDS: dict[str, list[tuple[int | None, str]]] = {
         (None, "Introducing Apache Mahout"),
     ],
     "en_table.pptx": [(1, "A Slide with a Table"), (1, "| Tangerine | Pink | Aqua |")],
-    "zh_merged.xlsx": [(1, "| 合并单元格 |"), (1, "2010-03-21"), (1, "| 中文字体 |")],
+    "zh_merged.xlsx": [(1, "| 合并单元格 |"), (1, "Sunday, March 21, 2010"), (1, "| 中文字体 |")],
     "en_test.epub": [
         (None, "Chapter 1: Test Content"),
         (None, "a different style."),

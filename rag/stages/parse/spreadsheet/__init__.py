@@ -1,0 +1,1 @@
+"""Spreadsheets: cells as they are shown, and the tables that they form."""
