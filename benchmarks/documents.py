@@ -1,4 +1,4 @@
-"""Documents benchmark: what becomes of the tables, running heads and page breaks of PDFs.
+"""Documents benchmark: tables, running heads and page breaks of PDFs, Word tables, workbooks.
 
 Run ``python -m benchmarks.documents [--shared DIR]``. The made-up documents are drawn by code and
 seeds that nothing was tuned on; the cases are those of the shared folder, where it is at hand.
@@ -16,6 +16,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.office_documents import (
+    FIRST_SEED as FIRST_OFFICE_SEED,
+)
+from benchmarks.office_documents import (
+    ShownSheet,
+    WordTable,
+    shown_sheet,
+    table_rows,
+    told_values,
+    word_table,
+)
 from benchmarks.record import Report
 from rag.core.documents import Chunk, ChunkRule, ParsedDocument
 from rag.providers.e5.tokenizer import E5Tokenizer
@@ -154,28 +165,28 @@ class Counts:
         self._folder = tempfile.TemporaryDirectory(prefix="citable-bench-")
         self._tokenizer = E5Tokenizer()
 
-    def read(self, data: bytes) -> tuple[ParsedDocument, list[Chunk]]:
+    def read(self, data: bytes, kind: str = "pdf") -> tuple[ParsedDocument, list[Chunk]]:
         """Return a document and its chunks, and note the time that reading took."""
-        path = Path(self._folder.name) / "a.pdf"
+        path = Path(self._folder.name) / f"a.{kind}"
         path.write_bytes(data)
         started = time.process_time()
-        document = parse_document(path, "a.pdf")
-        self.n["ms"] += round(1000 * (time.process_time() - started))
-        self.n["pages"] += len(document.pages)
+        document = parse_document(path, path.name)
+        self.n[f"{kind} ms"] += round(1000 * (time.process_time() - started))
+        self.n[f"{kind} pages"] += len(document.pages)
         return document, [*chunk_document(document, ChunkRule(200, 20), self._tokenizer)]
 
     def count(self, made: MadeUp, margins: Sequence[str]) -> None:
         """Count what became of a document; ``margins`` are words of its heads and feet."""
         document, chunks = self.read(made.data)
-        whole = Counter(_rows(document.text))
+        whole = Counter(table_rows(document.text))
         for row in made.rows:
             self.n["rows"] += 1
             self.n["rows wrong"] += not whole[tuple(row)]
             whole[tuple(row)] -= 1
         wanted = {tuple(row) for row in made.rows}
         for chunk in chunks:
-            held = wanted & set(_rows(chunk.text))
-            has_head = tuple(made.head) in _rows(f"{chunk.context}\n{chunk.text}")
+            held = wanted & set(table_rows(chunk.text))
+            has_head = tuple(made.head) in table_rows(f"{chunk.context}\n{chunk.text}")
             self.n["rows held"] += len(held)
             self.n["rows parted"] += 0 if has_head else len(held)
             self.n["chunks"] += 1
@@ -184,13 +195,30 @@ class Counts:
             self.n["broken"] += 1
             self.n["verified"] += _is_verified(sentence, chunks)
 
+    def count_word(self, made: WordTable) -> None:
+        """Count the rows of a Word table that a chunk holds without their header, or none."""
+        _, chunks = self.read(made.data, "docx")
+        wanted = {tuple(row) for row in made.rows}
+        whole: set[tuple[str, ...]] = set()
+        for chunk in chunks:
+            held = wanted & set(table_rows(chunk.text))
+            whole |= held
+            has_head = tuple(made.head) in table_rows(f"{chunk.context}\n{chunk.text}")
+            self.n["Word rows parted"] += 0 if has_head else len(held)
+        self.n["Word rows"] += len(wanted)
+        self.n["Word rows wrong"] += len(wanted - whole)
 
-def _rows(text: str) -> list[tuple[str, ...]]:
-    return [
-        tuple(cell.strip() for cell in line[1:-1].split("|"))
-        for line in re.split("[\n\f]+", text)
-        if line.startswith("|") and line.endswith("|")
-    ]
+    def count_sheet(self, made: ShownSheet) -> None:
+        """Count the values of a workbook that no chunk tells with row and column, or wrongly."""
+        document, chunks = self.read(made.data, "xlsx")
+        told: dict[tuple[str, str], set[str]] = {}
+        for article, name, value in told_values(chunks):
+            told.setdefault((article, name), set()).add(value)
+        self.n["sheet rows"] += document.text.count("\n")
+        self.n["values"] += len(made.values)
+        self.n["values wrong"] += sum(told.get(key) != {made.values[key]} for key in made.values)
+        extra = {article for article, _ in told} - {article for article, _ in made.values}
+        self.n["hidden rows shown"] += len(extra - {"", "Article"})
 
 
 def _is_verified(sentence: str, chunks: Sequence[Chunk]) -> bool:
@@ -225,6 +253,9 @@ def main() -> None:
         counts.count(prose_document(FIRST_SEED + seed, 1 + seed % 2), margins)
     for made, words in case_documents(shared):
         counts.count(made, words)
+    for seed in range(FIRST_OFFICE_SEED, FIRST_OFFICE_SEED + N_DOCUMENTS):
+        counts.count_word(word_table(seed))
+        counts.count_sheet(shown_sheet(seed))
     n = counts.n
     report = Report("documents")
     report.add("rows of PDF tables", n["rows"], is_kept=False)
@@ -237,7 +268,13 @@ def main() -> None:
     )
     report.add("sentences over a page break", n["broken"], is_kept=False)
     report.add("of these verified, share", n["verified"] / n["broken"], least=1)
-    report.add("pages read a second, one core", 1000 * n["pages"] / n["ms"])
+    report.add("pages read a second, one core", 1000 * n["pdf pages"] / n["pdf ms"])
+    report.add("rows of Word tables", n["Word rows"], is_kept=False)
+    report.add("rows wrong, Word", n["Word rows wrong"], most=0)
+    report.add("rows parted from their header, Word", n["Word rows parted"], most=0)
+    report.add("values of workbooks", n["values"], is_kept=False)
+    report.add("values wrong or without row and column, workbooks", n["values wrong"], most=0)
+    report.add("hidden rows shown, workbooks", n["hidden rows shown"], most=0)
     report.save()
 
 

@@ -13,6 +13,8 @@ _SAMPLE = 50
 # that a chunk holds both.
 _HEAD = 90
 _FEW_COLUMNS = 3
+# How far to the right the names of rows may stand, and how many of them differ.
+_MAX_KEY, _DISTINCT = 3, 0.8
 # Of a cell's borders.
 _BORDER = 2
 _WIDE = re.compile(r"[^\x00-\u2fff]")
@@ -32,18 +34,29 @@ def table_texts(rows: Sequence[Sequence[str]], n_head: int = 1) -> Iterator[str]
 def column_bands(rows: Sequence[Sequence[str]], n_head: int) -> list[list[int]]:
     """Return which columns stand together, so that a header and a row fit a chunk.
 
-    Each band begins with the first column, which says what the row is about.
+    Each band begins with the columns that say what a row is about.
     """
     width = max(map(len, rows), default=0)
     costs = [_column_cost(rows, n_head, column) for column in range(width)]
     if width <= _FEW_COLUMNS or _fits(costs):
         return [list(range(width))]
-    bands = [[0]]
-    for column in range(1, width):
-        if len(bands[-1]) > 1 and not _fits([costs[n] for n in (*bands[-1], column)]):
-            bands.append([0])
-        bands[-1].append(column)
+    key = list(range(_n_key(rows, n_head)))
+    bands = [key]
+    for column in range(len(key), width):
+        if len(bands[-1]) > len(key) and not _fits([costs[n] for n in (*bands[-1], column)]):
+            bands.append(key)
+        bands[-1] = [*bands[-1], column]
     return bands
+
+
+def _n_key(rows: Sequence[Sequence[str]], n_head: int) -> int:
+    """Return how many columns name a row: those up to the first that tells nearly all apart."""
+    body = rows[n_head : n_head + _SAMPLE]
+    for column in range(_MAX_KEY):
+        texts = {row[column] for row in body if column < len(row) and row[column]}
+        if len(texts) >= _DISTINCT * len(body):
+            return column + 1
+    return 1
 
 
 def _column_cost(rows: Sequence[Sequence[str]], n_head: int, column: int) -> tuple[int, int]:

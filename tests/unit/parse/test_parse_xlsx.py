@@ -13,6 +13,7 @@ from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.providers.sandbox.parser import SandboxedParser
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.parse import parse_document, xlsx
+from rag.stages.parse.column_bands import column_bands
 from rag.stages.parse.xlsx import parse_xlsx
 from tests import hostile_files
 from tests.workbooks import (
@@ -202,6 +203,15 @@ def test_a_wide_table_keeps_row_and_column_header_in_every_chunk(tmp_path: Path)
     assert all(
         found[f"Row{r}", f"Type{n}"] == str(r * 100 + n) for r in range(30) for n in range(60)
     )
+
+
+def test_bands_repeat_the_columns_that_name_a_row() -> None:
+    head = ["Region", "Article", *[f"Value {n}" for n in range(40)]]
+    rows = [[f"R{n // 5}", f"Part {n}", *["1,234.50"] * 40] for n in range(20)]
+    bands = column_bands([head, *rows], 1)
+    assert len(bands) > 2
+    assert all(band[:2] == [0, 1] for band in bands)
+    assert sorted({n for band in bands for n in band}) == list(range(42))
 
 
 def test_raised_figures_of_rich_text_stay_raised(tmp_path: Path) -> None:
