@@ -150,8 +150,9 @@ _UNNAMED = re.compile(r"\W+")
 def shape_results(hits: Sequence[Hit], result_format: str) -> list[dict[str, Any]]:
     """Return hits as ``structured`` or ``raw`` results.
 
-    Structured: rows and items are their data; chunks are content, score and metadata with source,
-    page and section. Raw: all that is known of a hit.
+    Structured: rows and items of which nothing was chosen are their data; others, and chunks, are
+    content, score and metadata with source, page and section, beside their data. Raw: all that is
+    known of a hit.
     """
     return [hit.as_dict() if result_format == "raw" else _structured(hit) for hit in hits]
 
@@ -183,25 +184,38 @@ def fit_results(
     return kept, list(cut)
 
 
-def dependent_values(name: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def dependent_values(
+    name: str, results: Sequence[Mapping[str, Any]], hits: Sequence[Hit] = ()
+) -> dict[str, Any]:
     """Return what sources that depend on ``name`` may put into their queries.
 
     ``{name}`` is the list of results, ``{name__field}`` a field of the first one (None without
-    any), ``{name__all__field}`` the list of that field. Other signs in names become _.
+    any), ``{name__all__field}`` the list of that field. Other signs in names become _. With the
+    ``hits`` that the results were made of, fields have the same names in every format.
     """
     key = _UNNAMED.sub("_", name)
     values: dict[str, Any] = {key: list(results)}
-    for field in dict.fromkeys(field for result in results for field in result):
+    found = [_fields(one, hits[at] if at < len(hits) else None) for at, one in enumerate(results)]
+    for field in dict.fromkeys(field for one in found for field in one):
         suffix = _UNNAMED.sub("_", field)
-        values[f"{key}__{suffix}"] = results[0].get(field)
-        values[f"{key}__all__{suffix}"] = [result.get(field) for result in results]
+        values[f"{key}__{suffix}"] = found[0].get(field)
+        values[f"{key}__all__{suffix}"] = [one.get(field) for one in found]
     return values
+
+
+def _fields(result: Mapping[str, Any], hit: Hit | None) -> Mapping[str, Any]:
+    if hit is None:
+        return result
+    data = hit.data if hit.chunk_id is None else None
+    place = _structured(hit).get("metadata")
+    return {**(place if isinstance(place, dict) else {}), **result, **(data or {})}
 
 
 def _structured(hit: Hit) -> dict[str, Any]:
     # A merged chunk has data too: the chunks that it was made of.
-    if hit.data is not None and hit.chunk_id is None:
-        return dict(hit.data)
+    data = hit.data if hit.chunk_id is None else None
+    if data is not None and _is_all_of(hit, data):
+        return dict(data)
     place = {
         "source": hit.file_name,
         "page": hit.page_first,
@@ -209,10 +223,17 @@ def _structured(hit: Hit) -> dict[str, Any]:
         "document_id": hit.document_id,
         "chunk_id": hit.chunk_id,
         "revision": hit.revision,
-        "chunk_ids": list(hit.chunk_ids) if hit.data else None,
+        "chunk_ids": list(hit.chunk_ids) if hit.data and data is None else None,
     }
     metadata = {**hit.metadata, **{name: one for name, one in place.items() if one is not None}}
-    return {"content": hit.text, "score": hit.score, "metadata": metadata}
+    return {**(data or {}), "content": hit.text, "score": hit.score, "metadata": metadata}
+
+
+def _is_all_of(hit: Hit, data: Mapping[str, Any]) -> bool:
+    """Return whether a row or item is its own text: nothing of it was chosen as content."""
+    named = next((name for name, value in data.items() if value is not None), None)
+    is_text = not hit.text or named is None or hit.text.startswith(f"{named}: ")
+    return is_text and hit.score is None and not hit.metadata
 
 
 def _shortened(result: dict[str, Any], left: int, cost: int) -> dict[str, Any] | None:

@@ -77,7 +77,8 @@ class _Retrieval:
                 )
                 continue
             await self.ask([source])
-            found = dependent_values(source.key, self.results[source.key])
+            results, hits = self.results[source.key], self.hits[source.key]
+            found = dependent_values(source.key, results, hits)
             self.values = {**self.values, **found}
 
 
