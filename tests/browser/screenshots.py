@@ -66,6 +66,45 @@ answers:
   - {contains: Judge the risk, answer: {risk: high}}
 default: Leave the room at once and ventilate for at least 25 minutes.
 """
+# An agent whose model is a script: what is asked of it, by verdict and language.
+VERDICTS = {
+    "en": {
+        "grounded": "How long do I ventilate after a UV lamp breaks?",
+        "partly": "What is to be done when a UV lamp breaks?",
+        "refused": "Who wrote the novel Moby-Dick?",
+    },
+    "zh-hans": {
+        "grounded": "水培架显示 E21 以后，要等多久才能重新启动水泵？",
+        "partly": "水培架显示 E21 时应当怎样处理？",
+        "refused": "法国的首都是哪里？",
+    },
+}
+WRITTEN = """
+answers:
+  - contains: How long do I ventilate
+    answer: <cite quote="ventilate for at least 25 minutes before anyone goes back in">Ventilate for at
+      least 25 minutes before anyone goes back in.</cite>
+  - contains: What is to be done when a UV lamp
+    answer: |
+      <cite quote="If a UV lamp breaks, leave the plant room at once">Leave the plant room at once.</cite>
+      Ventilate for at least 25 minutes before anyone goes back in.
+      Pick up the fragments with stiff card and put them into the yellow drum.
+      The insurance company pays 900 yuan for each broken lamp.
+  - contains: 要等多久
+    answer: <cite quote="等待 15 分钟让电机冷却">等待 15 分钟让电机冷却，然后再重新启动。</cite>
+  - contains: 应当怎样处理
+    answer: |
+      出现 E21 时，先断开水泵电源，等待 15 分钟让电机冷却。
+      清理进水口的根须和藻类，然后再重新启动。
+      <cite quote="同一天内出现两次 E21，必须停用该架并报修，不得继续强行启动。">同一天内出现两次 E21，必须停用该架并报修。</cite>
+      维修费用由保险公司全额承担。
+"""
+MAKE_AGENT = """
+from agents.models import Agent
+from rag.models import Store
+agent = Agent.objects.create(name="guide", display_name="Guide", model="scripted:written.yaml", is_public=True)
+agent.stores.set(Store.objects.filter(slug="demo"))
+"""
 Step = Callable[[Page], None]
 
 
@@ -98,6 +137,8 @@ def _fill(var: Path) -> None:
     for name, text in FLOW.items():
         (folder / name).write_text(text, encoding="utf-8")
     (var / "script.yaml").write_text(SCRIPT, encoding="utf-8")
+    (var / "written.yaml").write_text(WRITTEN, encoding="utf-8")
+    _manage("shell", "-v", "0", "-c", MAKE_AGENT)
     _manage("flow_import", str(folder))
     _manage(
         "shell",
@@ -116,7 +157,8 @@ def _serve(var: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     words = [str(BASE_DIR / "project" / "web_server.py"), "--port", str(port)]
     # Where the script lies, so that a picture shows its name alone.
-    server = subprocess.Popen([sys.executable, *words], cwd=var, env=os.environ)
+    env = {**os.environ, "PYTHONPATH": str(BASE_DIR)}
+    server = subprocess.Popen([sys.executable, *words], cwd=var, env=env)
     try:
         _wait_for(url)
         with sync_playwright() as playwright:
@@ -158,9 +200,15 @@ def _visit(page: Page, url: str, language: str) -> None:
         print(shown)
 
     take("chat", "/chat", lambda page: _ask(page, language))
+    if language == "en":
+        take("chat-phone", "", _on_a_phone)
+    for verdict, question in VERDICTS[language].items():
+        take(f"answer-{verdict}", "/chat", lambda page, asked=question: _ask_guide(page, asked))
+        if verdict == "partly":
+            take("answer-partly-phone", "", _as_phone)
+            _as_desk(page)
     if language != "en":
         return
-    take("chat-phone", "", _on_a_phone)
     take("desk", "/admin/")
     take("files", "/admin/rag/file/")
     take("store", "/admin/rag/store/1/change/")
@@ -183,14 +231,29 @@ def _ask(page: Page, language: str) -> None:
     page.wait_for_function("() => document.querySelector('.sheet img').naturalWidth > 0")
 
 
+def _ask_guide(page: Page, question: str) -> None:
+    page.select_option("#agent", "guide")
+    page.fill("#message", question)
+    page.press("#message", "Enter")
+    page.locator(".turn.assistant .tools").wait_for()
+
+
 def _on_a_phone(page: Page) -> None:
     page.click("#close-evidence")
-    page.set_viewport_size({"width": 390, "height": 780})
+    _as_phone(page)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(200)
     # The next picture is of a desk again.
-    page.once("load", lambda page: page.set_viewport_size(SIZE))
-    page.once("load", lambda page: page.emulate_media(color_scheme="light"))
+    page.once("load", _as_desk)
+
+
+def _as_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 780})
+    page.wait_for_timeout(200)
+
+
+def _as_desk(page: Page) -> None:
+    page.set_viewport_size(SIZE)  # type: ignore[arg-type]
+    page.emulate_media(color_scheme="light")
 
 
 def _run(page: Page) -> None:
