@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from rapidfuzz import fuzz
@@ -105,8 +106,10 @@ def find_abridged(
     words = [part for part in parts if part]
     opens, closes = not parts[0], not parts[-1]
     hiding = None
+    # Behind each place of the first part the others stand mostly where they stood before.
+    span_of = cache(source.span)
     for spans in _in_order(words, source):
-        found = [source.span(*span) for span in spans]
+        found = [span_of(*span) for span in spans]
         place = QuotePlace(found[0][0], found[-1][1], 0, tuple(_between(found)))
         if _hides_nothing(source.original, found, (opens, closes), is_strict=is_strict):
             return place, True
