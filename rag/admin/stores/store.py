@@ -24,7 +24,9 @@ from rag.admin.ui.gemini import GeminiStoreActions, gemini_state
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.scoped import OverviewAdmin, scope_for
 from rag.core.documents import ChunkRule
+from rag.services.ingest import is_ocr_installed
 from rag.services.stores import create_store, delete_store
+from rag.stages.detect.file_errors import OCR_PACKAGE
 
 SERVICE_FIELDS = (
     "name",
@@ -132,6 +134,9 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
             model = form.cleaned_data.get("embedding_model", "")
             obj.__dict__.update(create_store(embedding_model=model, **values).__dict__)
         self._warn_of_overlap(request, obj.chunk_rule)
+        if "ocr" in form.changed_data and obj.ocr and not is_ocr_installed():
+            text = _("Text recognition is not installed here: pip install %(package)s.")
+            self.message_user(request, text % {"package": OCR_PACKAGE}, messages.WARNING)
 
     def _warn_of_overlap(self, request: HttpRequest, rule: ChunkRule) -> None:
         if rule.notice:

@@ -20,6 +20,8 @@ from rag.core.ocr.scans import PageWords
 from rag.providers.sandbox.process import child_folder, watch_child
 
 _log = logging.getLogger(__name__)
+# Each takes memory of its own; more processors are for more files.
+MOST_THREADS = 2
 OnPage = Callable[[PageWords, int], None]
 
 
@@ -27,7 +29,7 @@ OnPage = Callable[[PageWords, int], None]
 class SandboxedRecognizer:
     """A spawned process per file; limits are on its memory, and on the time without a new page."""
 
-    memory_bytes: int = 4 * 1024**3
+    memory_bytes: int = 5 * 1024**3 // 2
     cpu_s: int = 24 * 3600
     stall_s: float = 180.0
     max_pages: int = 2000
@@ -43,7 +45,7 @@ class SandboxedRecognizer:
         Raises DocumentError for a file that cannot be opened.
         """
         run = _Run(self, path, name, set(known), on_page)
-        threads = self.threads or len(os.sched_getaffinity(0))
+        threads = self.threads or min(MOST_THREADS, len(os.sched_getaffinity(0)))
         while not run.is_over(threads):
             # Whoever died with several pages in hand tries them one by one.
             threads = 1

@@ -37,6 +37,11 @@ def recognize_file(*, file: models.File, path: Path) -> bool:
     return True
 
 
+def is_ocr_installed() -> bool:
+    """Return whether text recognition can be used on this machine."""
+    return _recognizer().is_installed()
+
+
 def _recognizer() -> PageRecognizer:
     return SandboxedRecognizer(max_pages=conf().ocr_max_pages)
 

@@ -12,6 +12,7 @@ from procrastinate.contrib.django.models import ProcrastinateJob
 
 from rag import models
 from rag.core.errors import ProviderError
+from rag.providers.sandbox.recognizer import SandboxedRecognizer
 from rag.services.wiring import registry as wiring
 from tests.edges.admin_client import at, client_of, page, post_action, use_words_embedder, words
 from tests.factories import EDITOR, FileFactory, GroupFactory, StoreFactory, UserFactory, publish
@@ -119,6 +120,23 @@ def test_an_overlap_that_would_swallow_the_chunk_is_kept_with_a_notice(editor: A
     values = form(max_tokens_per_chunk=50, max_overlap_tokens=100)
     response = client_of(editor).post(at("rag_store_add"), values, follow=True)
     assert "An overlap of 100 would swallow chunks of 50: 22 is used." in response.content.decode()
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_ocr_is_a_switch_that_says_what_it_lacks(
+    is_installed: bool, editor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SandboxedRecognizer, "is_installed", lambda self: is_installed)
+    store = StoreFactory(owner=editor)
+    response = client_of(editor).post(
+        at("rag_store_change", store.pk),
+        form(name=store.name, slug=store.slug, ocr="on", retrieval="{}"),
+        follow=True,
+    )
+    text = words(response.content.decode())
+    store.refresh_from_db()
+    assert store.ocr and "are read when the store is indexed again" in text
+    assert ("pip install rapidocr==3.10.0" in text) != is_installed
 
 
 def test_changed_settings_are_saved_and_only_those(editor: Any) -> None:
