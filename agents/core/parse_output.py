@@ -28,12 +28,13 @@ class ModelOutput:
 
 
 def parse_output(text: str) -> ModelOutput:
-    """Return what the JSON object in ``text`` says, be it alone, fenced or amid other text.
+    """Return what the last JSON object in ``text`` says, be it alone, fenced or amid other text.
 
     All its keys but response_content and reasoning_summary are variables, those of
     ``additional_fields`` too; on a clash the outer one counts.
     """
-    found = next(find_json_objects(text), None)
+    # A model that thinks aloud writes drafts first.
+    found = next(find_json_objects(text, last_first=True), None)
     if found is None:
         return ModelOutput(text.strip(), is_parsed=False)
     extra = found.get("additional_fields")
@@ -44,9 +45,13 @@ def parse_output(text: str) -> ModelOutput:
     return ModelOutput(_text(response), _text(summary), variables)
 
 
-def find_json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield JSON objects, likeliest first: the whole text, fenced blocks, the longest inside."""
-    for part in (text, *(match[1] for match in _FENCE.finditer(text))):
+def find_json_objects(text: str, *, last_first: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield JSON objects, likeliest first: the whole text, fenced blocks, the longest inside.
+
+    ``last_first``: of several blocks, and of those inside, the last comes first.
+    """
+    blocks = [match[1] for match in _FENCE.finditer(text)]
+    for part in (text, *(reversed(blocks) if last_first else blocks)):
         try:
             value = json.loads(part.strip(), parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -66,7 +71,8 @@ def find_json_objects(text: str) -> Iterator[dict[str, Any]]:
             if isinstance(value, dict) and value:
                 inside.append((end - position, value))
         position = text.find("{", end)
-    yield from (value for _, value in sorted(inside, key=lambda pair: -pair[0]))
+    likeliest = reversed(inside) if last_first else sorted(inside, key=lambda pair: -pair[0])
+    yield from (value for _, value in likeliest)
 
 
 def _refuse(constant: str) -> None:

@@ -52,6 +52,18 @@ def test_the_object_is_found_wherever_it_stands(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdict": "bad", "why": "a longer draft"} No: {"verdict": "good"}',
+        '```json\n{"verdict": "bad"}\n```\nOn second thought:\n```json\n{"verdict": "good"}\n```',
+        '<think>{"verdict": "bad", "why": "…"}</think>\n```json\n{"verdict": "good"}\n```',
+    ],
+)
+def test_the_last_object_counts(text: str) -> None:
+    assert parse_output(text).variables == {"verdict": "good"}
+
+
+@pytest.mark.parametrize(
     "text", ["直接回答。", "", "[1, 2]", '{"a": }', '"text"', '{"a": NaN}', "{}x{", "{" * 5000]
 )
 def test_without_an_object_the_text_is_the_answer(text: str) -> None:
