@@ -144,7 +144,7 @@ PARSERS = frozenset(
         "libreoffice/4",
         "mail/3",
         "picture/1",
-        "plain/3",
+        "plain/4",
         "pypdfium2/4",
         "sheets/1",
         "xberg/4",
@@ -180,8 +180,7 @@ def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_pr
 def is_stale() -> Q:
     """Return which files are not as this version would read them, or never were read."""
     unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
-    # The reader of plain text took CSV for text.
-    is_old = ~Q(parser__in=PARSERS | WITH_OCR) | Q(kind="csv", parser__startswith="plain/")
+    is_old = ~Q(parser__in=PARSERS | WITH_OCR)
     lacks_ocr = Q(store__ocr=True, kind__in=("pdf", *IMAGE_KINDS)) & ~Q(parser__in=WITH_OCR)
     return unread | Q(n_chunks__gt=0) & (is_old | lacks_ocr)
 

@@ -166,7 +166,16 @@ class _Window:
         self.tokens = [start + first for first, _ in tokenizer.offsets(text[start:end])]
         self.tokens.sort()
         # A row of a table is one sentence, whatever its cells hold.
-        self.ends = [at for at in sentence_ends(text, start, end) if not outline.is_in_row(at)]
+        ends = (at for at in sentence_ends(text, start, end) if not outline.is_in_row(at))
+        self.ends = [at for at in ends if self._may_end(at, packer)]
+
+    def _may_end(self, at: int, packer: _Packer) -> bool:
+        """Return whether a chunk may end there: code that fits is whole, all other in its lines."""
+        code = packer.outline.code_at(at)
+        if code is None:
+            return True
+        is_long = self.n_tokens(code.start, code.end) > packer.max - DRIFT
+        return is_long and packer.outline.ends_line(at)
 
     def n_tokens(self, start: int, end: int) -> int:
         return bisect_left(self.tokens, end) - bisect_left(self.tokens, start)
@@ -261,8 +270,20 @@ class _Packer:
             if heading >= half or is_bare:
                 return self._trim(own, heading)
         if stop > own:
-            return self._trim(own, stop)
+            return self._trim(own, self._part_end(window, half, stop))
         return self._trim(own, self._inside(own, limit))
+
+    def _part_end(self, window: _Window, low: int, stop: int) -> int:
+        """Return where to cut code that is too long: before a function, else after a line."""
+        if self.outline.code_at(stop) is None:
+            return stop
+        for at in range(bisect_left(window.ends, stop), -1, -1):
+            end = window.ends[at] if at < len(window.ends) else low
+            if end <= low:
+                break
+            if end <= stop and self.outline.begins_part(end):
+                return end
+        return stop
 
     def _has_body(self, start: int, stop: int) -> bool:
         """Return whether more than headings stands in ``[start, stop)``."""
@@ -305,9 +326,19 @@ class _Packer:
         last = self.outline.table_at(self._trim(first, own) - 1) if first < own else None
         return first if last is None else max(first, min(last.end, own))
 
+    def _out_of_code(self, first: int, own: int) -> int:
+        """Return where the overlap may begin: with a line of the same code, or behind other."""
+        code = self.outline.code_at(first)
+        if code is None:
+            return first
+        if code.end <= own:
+            return code.end
+        line = self.text.find("\n", first, own)
+        return own if line < 0 else line + 1
+
     def _snap(self, window: _Window, first: int, own: int) -> int:
         """Return the first good start in ``[first, own]``: of a sentence, else of a word."""
-        first = self._out_of_table(first, own)
+        first = self._out_of_code(self._out_of_table(first, own), own)
         at = bisect_left(window.ends, first)
         while at < len(window.ends) and window.ends[at] < own:
             start = self._skip(window.ends[at], own)

@@ -13,6 +13,7 @@ _MAX_TITLE = 200
 _ROW = re.compile(r"[^\n\f]+")
 _ROW_END = re.compile(r"[\n\f]\s*$")
 _MAX_GAP = 20
+_MAX_INDENT = 200
 # A title page or line before the first heading says too little to stand alone.
 _MAX_PREFACE = 80
 
@@ -99,6 +100,30 @@ class Outline:
         block = _last(self._blocks, position)
         is_table = block is not None and block.kind == "table" and position < block.end
         return block if is_table else None
+
+    def code_at(self, position: int) -> Block | None:
+        """Return the block of code, or of a log, that ``position`` lies within."""
+        block = _last(self._blocks, position - 1)
+        is_within = block is not None and block.kind == "code" and position < block.end
+        return block if is_within else None
+
+    def ends_line(self, position: int) -> bool:
+        """Return whether a line ends in the white space at ``position``."""
+        return "\n" in self._text[slice(*self._gap(position))]
+
+    def begins_part(self, position: int) -> bool:
+        """Return whether a function or the like begins behind the line that ends there."""
+        start, end = self._gap(position)
+        is_apart = self._text.count("\n", start, end) > 1
+        return is_apart and self._text[end - 1] == "\n" and self._text[end : end + 1] not in "})]"
+
+    def _gap(self, position: int) -> tuple[int, int]:
+        start = end = position
+        while start > 0 and self._text[start - 1].isspace() and position - start < _MAX_INDENT:
+            start -= 1
+        while end < len(self._text) and self._text[end].isspace() and end - position < _MAX_INDENT:
+            end += 1
+        return start, end
 
     def header(self, table: Block) -> tuple[int, int]:
         """Return the span of the table's header: its first row, or as many as its level says."""

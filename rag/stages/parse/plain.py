@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from rag.core.documents import Block, Notice, ParsedDocument
 from rag.stages.detect.clean import clean_text
@@ -21,6 +21,18 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GRID = re.compile(r" {0,3}\+[-=:+]{2,}\+?[ \t]*$")
 _DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:[^\n]*\n){1,60}?(?:---|\.\.\.)[ \t]*(?:\n|$)")
+_CODE = frozenset(
+    {".py", ".pyi", ".js", ".mjs", ".ts", ".tsx", ".jsx", ".java", ".kt", ".scala", ".c", ".h"}
+    | {".cc", ".cpp", ".hpp", ".cs", ".go", ".rs", ".rb", ".php", ".pl", ".lua", ".r", ".swift"}
+    | {".m", ".sh", ".bash", ".ps1", ".bat", ".sql", ".css", ".scss", ".vue", ".dart", ".ex"}
+)
+# The time that begins a line of a log, as syslog, web servers and libraries write it.
+_LOG_LINE = re.compile(
+    r"\W{0,2}(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b|"
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|[\d.]{7,15} \S+ \S+ \[|"
+    r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)\b[:\] ])"
+)
+_LOG_SAMPLE, _LOG_LINES = 20_000, 5
 # A hundred megabytes of short lines would have millions, each larger than its line.
 MAX_BLOCKS = 200_000
 
@@ -115,6 +127,8 @@ def parse_plain(path: Path, name: str, kind: str, encoding: str = "") -> ParsedD
     del raw
     if kind == "md":
         blocks = tuple(islice(markdown_blocks(text), MAX_BLOCKS))
+    elif _is_code(name, text):
+        blocks = (Block("code", 0, len(text.rstrip())),)
     else:
         blocks = tuple(islice(numbered_headings(text), MAX_BLOCKS))
     lost = text.count("\ufffd")
@@ -124,7 +138,16 @@ def parse_plain(path: Path, name: str, kind: str, encoding: str = "") -> ParsedD
             Notice("Only the first {n} headings and paragraphs are told apart.", n=MAX_BLOCKS)
         )
     title = _title(text, blocks) if kind == "md" else ""
-    return ParsedDocument(kind, text, "plain/3", (), blocks, found, title, tuple(warnings))
+    return ParsedDocument(kind, text, "plain/4", (), blocks, found, title, tuple(warnings))
+
+
+def _is_code(name: str, text: str) -> bool:
+    """Return whether a text is a program, by its name, or a log, by the beginnings of its lines."""
+    if PurePath(name).suffix.lower() in _CODE:
+        return True
+    lines = [line for line in text[:_LOG_SAMPLE].split("\n")[:-1] if line.strip()]
+    n_stamped = sum(bool(_LOG_LINE.match(line)) for line in lines)
+    return n_stamped >= max(_LOG_LINES, 0.5 * len(lines))
 
 
 def _title(text: str, blocks: tuple[Block, ...]) -> str:

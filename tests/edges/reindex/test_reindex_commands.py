@@ -197,9 +197,9 @@ def test_chunks_are_cut_anew_from_the_kept_text_without_the_bytes() -> None:
 
 def test_stale_files_are_those_that_failed_or_were_read_by_older_parsers() -> None:
     store = filled_store(2)
-    models.File.objects.update(parser="plain/3")
+    models.File.objects.update(parser="plain/4")
     old = FileFactory(store=store, parser="plain/1", n_chunks=1)
-    failed = FileFactory(store=store, parser="plain/3", status="error")
+    failed = FileFactory(store=store, parser="plain/4", status="error")
     assert set(models.File.objects.filter(is_stale())) == {old, failed}
     order, _ = start_reindex(scope=OPERATOR, store=store, what="parse")
     models.ReindexRun.objects.update(options={"only_stale": True})

@@ -78,7 +78,7 @@ def test_a_scan_is_found_and_its_quote_is_marked_when_its_store_wants_ocr() -> N
 @pytest.mark.django_db
 def test_a_file_that_was_read_before_is_stale_when_ocr_is_turned_on() -> None:
     store = StoreFactory()
-    texts = FileFactory(store=store, kind="txt", parser="plain/3", n_chunks=1, status="completed")
+    texts = FileFactory(store=store, kind="txt", parser="plain/4", n_chunks=1, status="completed")
     mixed = FileFactory(
         store=store, kind="pdf", parser="pypdfium2/4", n_chunks=1, status="completed"
     )
