@@ -99,6 +99,18 @@ def prose_document(seed: int, n_columns: int) -> MadeUp:
     return MadeUp(_with_margins(pages), broken=[*_sentences_at(words, ends[:-1])])
 
 
+def fenced_text(seed: int) -> tuple[str, list[str]]:
+    """Return a Markdown text with fences of code, and the fences."""
+    rng = random.Random(seed)
+    parts, fences = [], []
+    for part in range(12):
+        body = "\n".join(f"    total_{n} = read({n})" for n in range(rng.randint(2, 14)))
+        fences.append(f"```python\ndef f{part}():\n{body}\n    return 1\n```")
+        prose = " ".join(_sentence(rng) for _ in range(rng.randint(1, 9)))
+        parts += [f"## Part {part}", prose, fences[-1]]
+    return "\n\n".join(parts), fences
+
+
 def _wrapped(words: Sequence[str], at: int, width: float, most: int) -> tuple[list[str], int]:
     texts: list[str] = []
     while at < len(words) and len(texts) < most:
@@ -208,6 +220,14 @@ class Counts:
         self.n["Word rows"] += len(wanted)
         self.n["Word rows wrong"] += len(wanted - whole)
 
+    def count_code(self, text: str, fences: Sequence[str]) -> None:
+        """Count the fences that would fit a chunk and are in none."""
+        _, chunks = self.read(text.encode(), "md")
+        for fence in fences:
+            if self._tokenizer.count(fence) <= 195:
+                self.n["fences"] += 1
+                self.n["fences cut"] += not any(fence in chunk.text for chunk in chunks)
+
     def count_sheet(self, made: ShownSheet) -> None:
         """Count the values of a workbook that no chunk tells with row and column, or wrongly."""
         document, chunks = self.read(made.data, "xlsx")
@@ -256,6 +276,7 @@ def main() -> None:
     for seed in range(FIRST_OFFICE_SEED, FIRST_OFFICE_SEED + N_DOCUMENTS):
         counts.count_word(word_table(seed))
         counts.count_sheet(shown_sheet(seed))
+        counts.count_code(*fenced_text(seed))
     n = counts.n
     report = Report("documents")
     report.add("rows of PDF tables", n["rows"], is_kept=False)
@@ -275,6 +296,8 @@ def main() -> None:
     report.add("values of workbooks", n["values"], is_kept=False)
     report.add("values wrong or without row and column, workbooks", n["values wrong"], most=0)
     report.add("hidden rows shown, workbooks", n["hidden rows shown"], most=0)
+    report.add("code blocks that fit a chunk", n["fences"], is_kept=False)
+    report.add("code blocks that would fit and are cut", n["fences cut"], most=0)
     report.save()
 
 
