@@ -12,9 +12,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import django
+import opencc
 import rjieba
 from tqdm import tqdm
 
@@ -66,6 +68,35 @@ def run_modes(report: Report, dataset: Dataset, goal: float | None) -> dict[str,
         report.add(f"{dataset.name}: {mode}, R@1", figures["R@1"], is_kept=False)
         report.add(f"{dataset.name}: {mode}, R@10", figures["R@10"], is_kept=False)
     return found
+
+
+def measure_traditional(report: Report, data: Path) -> None:
+    """Print what XQuAD's Chinese loses in traditional characters: texts and questions, or one."""
+    plain = read_dataset(data / "xquad-zh")
+    turned = traditional(plain)
+    questions = replace(turned, corpus=plain.corpus, documents=plain.documents)
+    texts = replace(turned, name=plain.name, queries=plain.queries)
+    for name, dataset, mode in (
+        ("texts and questions", turned, "vector"),
+        ("texts and questions", turned, "hybrid"),
+        ("questions", questions, "hybrid"),
+        ("texts", texts, "hybrid"),
+    ):
+        lost = evaluate(plain, mode)["nDCG@10"] - evaluate(dataset, mode)["nDCG@10"]
+        title = f"traditional {name}: {mode}, nDCG@10 lost"
+        report.add(title, lost, most=0.005 if mode == "hybrid" else None, is_kept=mode == "hybrid")
+
+
+def traditional(dataset: Dataset) -> Dataset:
+    """Return a dataset in traditional characters, as OpenCC writes them without Taiwan's words."""
+    convert = opencc.OpenCC("s2t").convert
+    return replace(
+        dataset,
+        corpus=f"{dataset.corpus}-traditional",
+        name=f"{dataset.name} in traditional characters",
+        documents={key: convert(text) for key, text in dataset.documents.items()},
+        queries={key: convert(text) for key, text in dataset.queries.items()},
+    )
 
 
 def measure_mixed(report: Report, data: Path) -> None:
@@ -170,8 +201,18 @@ def searcher(corpus: str, documents: Mapping[str, str]) -> Find:
     return find
 
 
+_MEASURED: dict[tuple[str, str, str], dict[str, float]] = {}
+
+
 def evaluate(dataset: Dataset, mode: str) -> dict[str, float]:
-    """Return a dataset's figures in one mode."""
+    """Return a dataset's figures in one mode, measured once."""
+    key = (dataset.corpus, dataset.name, mode)
+    if key not in _MEASURED:
+        _MEASURED[key] = _evaluate(dataset, mode)
+    return _MEASURED[key]
+
+
+def _evaluate(dataset: Dataset, mode: str) -> dict[str, float]:
     with Bar(f"{dataset.name}, {mode}", len(dataset.queries)) as bar:
         run = evaluate_dataset(
             dataset=dataset,
@@ -217,6 +258,7 @@ def main() -> int:
     call_command("migrate", verbosity=0)
     try:
         measure_sets(report, options.data)
+        measure_traditional(report, options.data)
         measure_mixed(report, options.data)
         measure_codes(report, options.data)
         measure_words(report, options.data)

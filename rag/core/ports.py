@@ -127,7 +127,8 @@ class StoreTarget:
 
     ``sees_restricted`` is True where the caller may read every file of the store; ``share`` is
     the store's part of its space's chunks; the next two say which vector indexes are ready.
-    ``model`` names the space's embedding model, by which its cosines are read.
+    ``model`` names the space's embedding model, by which its cosines are read; ``terms_version``
+    is empty where nothing says by which version all of its terms were cut.
     """
 
     store_id: int
@@ -139,6 +140,7 @@ class StoreTarget:
     has_hnsw: bool = False
     has_partial: bool = False
     model: str = ""
+    terms_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.stages.query.condense import MAX_EARLIER, condense_question
 from rag.stages.query.conversation_request import parse_conversation_request
+from rag.stages.text.normalize import to_simplified
 
 
 def rag_pipeline() -> Pipeline:
@@ -147,7 +148,8 @@ def is_small_talk(text: str) -> bool:
     """Return whether a message is nothing but greetings, thanks and the like."""
     if len(text) > _MAX_CHARACTERS:
         return False
-    parts = [part for part in re.split(r"[,，.。!！?？;；~～\n]+", text) if _GAPS.sub("", part)]
+    plain = to_simplified(text)
+    parts = [part for part in re.split(r"[,，.。!！?？;；~～\n]+", plain) if _GAPS.sub("", part)]
     return bool(parts) and all(_SMALL_TALK.fullmatch(_bare(part)) for part in parts)
 
 

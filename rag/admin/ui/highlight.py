@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
+from rag.stages.text.normalize import occurrences, to_simplified
 from rag.stages.text.terms import query_terms
 
 _WORD = re.compile(r"[a-z0-9]+(?:[-_./'+][a-z0-9]+)*[+#]*")
@@ -51,13 +52,12 @@ def _fold(text: str) -> tuple[str, list[int]]:
 
 
 def _written(folded: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:
+    simplified = to_simplified(folded)
     for term in terms:
         if term.isascii():
             continue
-        start = folded.find(term)
-        while start >= 0:
-            yield start, start + len(term)
-            start = folded.find(term, start + 1)
+        for text in dict.fromkeys((folded, simplified)):
+            yield from ((at, at + len(term)) for at in occurrences(text, term))
 
 
 def _stemmed(folded: str, terms: frozenset[str]) -> Iterator[tuple[int, int]]:

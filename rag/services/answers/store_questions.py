@@ -10,6 +10,7 @@ from rag import models
 from rag.core.access import Scope
 from rag.services.chunks import find_chunks
 from rag.stages.query.file_question import parse_store_question
+from rag.stages.text.simplified import written_forms
 from rag.stages.text.terms import is_han
 
 MAX_NAMES = 10
@@ -53,8 +54,11 @@ def _mentions(topic: str, scope: Scope, stores: Sequence[models.Store]) -> Q:
     live = models.Chunk.objects.filter(
         store__in=[store.pk for store in stores], is_live=True, enabled=True
     )
-    held = find_chunks(chunks=live, scope=scope, words=topic).filter(file_id=OuterRef("pk"))
-    return Q(name__icontains=topic) | Q(Exists(held))
+    mentions = Q()
+    for form in written_forms(topic):
+        held = find_chunks(chunks=live, scope=scope, words=form).filter(file_id=OuterRef("pk"))
+        mentions |= Q(name__icontains=form) | Q(Exists(held))
+    return mentions
 
 
 def _names(files: QuerySet[models.File], language: int, limit: int) -> tuple[int, str]:

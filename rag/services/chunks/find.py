@@ -111,7 +111,8 @@ def _keys(part: str, stores: Sequence[int]) -> list[int]:
 
 
 def _selective_terms(part: str) -> list[str]:
-    terms = query_terms(part)
+    # Some of the chunks may be indexed by their traditional characters still.
+    terms = {**query_terms(part, is_simplified=False), **query_terms(part)}
     # One character alone is in too many chunks, unless the word is made of such.
     telling = [term for term, weight in terms.items() if weight == 1.0 and len(term) > 1]
     return telling or list(terms)

@@ -104,19 +104,19 @@ def ensure_corpus_store(
     corpus: str,
     documents: Mapping[str, str],
     on_embedded: Callable[[int], None],
-    embedding_model: str = "",
+    space: models.EmbeddingSpace | None = None,
 ) -> models.Store:
     """Return the store “eval <corpus>” holding ``documents`` by the configured model and terms.
 
-    With an ``embedding_model`` it is that one's own, “eval <corpus> <model>”. ``on_embedded``
-    hears how many more documents are embedded; never called when the store of an earlier run will
-    do. Page n of its file is the n-th document. Raises ConflictError when a store of that name was
-    made by somebody else.
+    With a ``space`` it stands there, as “eval <corpus> <model> <space>”. ``on_embedded`` hears
+    how many more documents are embedded; never called when the store of an earlier run will do.
+    Page n of its file is the n-th document. Raises ConflictError when a store of that name was made
+    by somebody else.
     """
     if not documents:
         raise InvalidInputError("The corpus has no documents with text.")
-    name = f"eval {corpus} {embedding_model}".strip()[:200]
-    embedder = wiring.embedder(embedding_model)
+    name = f"eval {corpus}" + (f" {space.model} {space.pk}" if space else "")
+    embedder = wiring.embedder_of(space.pk) if space else wiring.embedder()
     fingerprint = _fingerprint(embedder, documents)
     old = models.Store.objects.filter(name=name).select_related("space").first()
     if old is not None and _is_current(old, fingerprint, len(documents)):
@@ -125,7 +125,7 @@ def ensure_corpus_store(
     with transaction.atomic():
         if old is not None:
             delete_store(store=old)
-        store = create_store(name=name, embedding_model=embedding_model)
+        store = create_store(name=name, space=space)
         metadata = {"fingerprint": fingerprint, "model": embedder.id}
         file = add_corpus_file(store=store, documents=documents, metadata=metadata)
         rows = corpus_rows(file=file, documents=documents, vectors=vectors)

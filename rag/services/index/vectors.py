@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from rag import models
 from rag.conf import conf
-from rag.core.errors import RAGError
+from rag.core.errors import ConfigurationError, RAGError
 from rag.core.ports import Embedder
 from rag.providers.postgres.search.index import MIN_SHARE
 from rag.providers.postgres.vectors.backfill import (
@@ -192,8 +192,16 @@ def queue_index_builds(*, store_id: int) -> None:
 
 
 def target_embedder(*, store: models.Store, model: str = "") -> Embedder:
-    """Return the embedder of a model, as it is now; empty takes the store's own model's."""
+    """Return the embedder of a model, as it is now; empty takes that of the store's space.
+
+    Where that makes other vectors now, its model as it is now is taken too.
+    """
     assert store.space is not None, "local stores have one"
+    if not model:
+        try:
+            return wiring.embedder_of(store.space.pk)
+        except ConfigurationError:
+            pass
     return wiring.embedder(model or store.space.model)
 
 

@@ -21,6 +21,8 @@ from rag.services.operations.check_result import CheckResult
 from rag.services.operations.recovery import ORPHAN_AFTER_S, remove_orphans
 from rag.services.usage import read_price
 from rag.services.wiring import registry as wiring
+from rag.stages.text.simplified import EMBEDDED_FORM
+from rag.stages.text.terms import VERSION
 
 _DIM = """
 SELECT pg_get_constraintdef(oid) FROM pg_constraint
@@ -44,14 +46,33 @@ def check_store_models() -> Iterator[CheckResult]:
                 "Move them with rag_reindex, or restore RAG_EMBEDDING_MODEL.",
                 facts=facts,
             )
-        fault = _fault(space)
-        if fault:
+        if fault := _fault(space):
             yield CheckResult(
                 "settings",
                 "error",
                 f"{space.model}: {fault}",
                 "Restore the setting, or move its stores to a new space.",
                 facts=facts,
+            )
+
+
+def check_simplified_form() -> Iterator[CheckResult]:
+    """Report stores that were indexed before traditional characters were simplified."""
+    filled = models.Store.objects.filter(backend=models.Store.Backend.LOCAL, n_chunks__gt=0)
+    older = filled.exclude(space__version__endswith=f"/{EMBEDDED_FORM}")
+    cut_before = filled.exclude(terms_version=VERSION)
+    for stores, what, option in (
+        (older, "vectors", "--model"),
+        (cut_before, "words", "--what lexical --stale-only"),
+    ):
+        for slug, model in stores.order_by("pk").values_list("slug", "space__model"):
+            order = f"{option} {model}" if option == "--model" else option
+            yield CheckResult(
+                "settings",
+                "note",
+                f"store {slug}: the {what} of traditional Chinese are not those of simplified",
+                f"Run: manage.py rag_reindex --store {slug} {order}",
+                facts={"store": slug},
             )
 
 

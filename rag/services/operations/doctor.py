@@ -22,6 +22,7 @@ CHECKS: dict[str, Check] = {
     "disk": check_installation.check_disk,
     "spaces": check_installation.check_partitions,
     "models": check_installation.check_store_models,
+    "simplified": check_installation.check_simplified_form,
     "settings": check_installation.check_prices_and_rerankers,
     "jobs": check_jobs.check_job_queue,
     "files": check_jobs.check_stuck_files,

@@ -77,7 +77,7 @@ def estimate_reindex(
         n_tokens, seconds = _embedding_cost(embedder, ids, n_chunks, n_tokens)
         if price := price_of(model=embedder.id):
             cost, currency = price.cost(n_tokens, 0), price.currency
-        if model and store.space is not None and embedder.id != store.space.model:
+        if not _makes(embedder, store.space):
             disk = _space_bytes(embedder.dim, n_chunks)
     elif what == Whats.LEXICAL:
         seconds, disk = _lexical_seconds(store, ids, n_chunks), TERM_BYTES * n_chunks
@@ -90,6 +90,12 @@ def estimate_reindex(
         currency=currency,
         disk_bytes=disk,
     )
+
+
+def _makes(embedder: Embedder, space: models.EmbeddingSpace | None) -> bool:
+    assert space is not None, "local stores have one"
+    made = (embedder.id, embedder.dim, embedder.version)
+    return made == (space.model, space.dim, space.version)
 
 
 def _embedding_cost(

@@ -30,10 +30,12 @@ TOP_K = 10
 MIN_RECALL = 0.95
 
 
-def compare_models(*, folder: Path, before: str, after: str) -> PairedComparison:
-    """Return how the search answers a BEIR-like folder by either model, question by question.
+def compare_spaces(
+    *, folder: Path, before: models.EmbeddingSpace, after: models.EmbeddingSpace
+) -> PairedComparison:
+    """Return how the search answers a BEIR-like folder in either space, question by question.
 
-    Each model gets a store of its own, “eval <corpus> <model>”, that is kept for the next time.
+    Each gets a store of its own, “eval <corpus> <model> <space>”, that is kept for the next time.
     """
     dataset = read_dataset(folder)
     first, second = _scores(dataset, before), _scores(dataset, after)
@@ -42,12 +44,12 @@ def compare_models(*, folder: Path, before: str, after: str) -> PairedComparison
     )
 
 
-def _scores(dataset: Dataset, model: str) -> dict[str, dict[str, float]]:
+def _scores(dataset: Dataset, space: models.EmbeddingSpace) -> dict[str, dict[str, float]]:
     store = ensure_corpus_store(
         corpus=dataset.corpus,
         documents=dataset.documents,
         on_embedded=lambda n: None,
-        embedding_model=model,
+        space=space,
     )
     settings = store.retrieval_settings.but(mode="hybrid", top_k=TOP_K)
     ids = list(dataset.documents)
@@ -73,9 +75,7 @@ def run_gate(*, run: models.ReindexRun) -> dict[str, Any]:
     if run.store.golden_questions.askable().exists():
         judged["golden questions"] = _compare_golden(run, report)
     if folder := str(run.options.get("data") or ""):
-        judged[folder] = compare_models(
-            folder=Path(folder), before=run.source.model, after=run.target.model
-        )
+        judged[folder] = compare_spaces(folder=Path(folder), before=run.source, after=run.target)
     report["compared"] = {name: asdict(paired) for name, paired in judged.items()}
     reasons += [
         f"{MAIN_MEASURE} of {name} fell by {-paired.difference:.4f}, more than {margin}"

@@ -25,6 +25,8 @@ from rag.stages.query.file_question import (
     section_pattern,
 )
 from rag.stages.query.subject import content_phrases, tokens_of
+from rag.stages.text.normalize import to_simplified
+from rag.stages.text.simplified import written_forms
 from rag.stages.text.terms import is_han
 
 # So many files may bear one name; of a page or section of no named file, so many may have it.
@@ -164,7 +166,7 @@ def _named(name: str, files: QuerySet[models.File], *, is_sure: bool) -> list[Ro
         return []
     holds = Q()
     for word in words:
-        holds &= Q(name__icontains=word)
+        holds &= _in_any_form("name", word)
     rows = list(files.filter(holds).values_list("pk", "name", "n_chunks")[:200])
     exact = [row for row in rows if _plain(row[1]) == _plain(name)]
     return (exact or (rows if is_sure else []))[:MAX_FILES]
@@ -176,10 +178,18 @@ def _titled(words: Sequence[str], files: QuerySet[models.File]) -> list[Row]:
         return []
     first = models.Chunk.objects.live().filter(file__in=files, enabled=True, ordinal=0)
     titled = first.annotate(beginning=Left("text", _BEGINNING)).filter(
-        *(Q(beginning__icontains=word) for word in words)
+        *(_in_any_form("beginning", word) for word in words)
     )
     ids = titled.values_list("file_id", flat=True)[:MAX_FILES]
     return list(files.filter(pk__in=list(ids)).values_list("pk", "name", "n_chunks"))
+
+
+def _in_any_form(field: str, word: str) -> Q:
+    """Return whether a field holds a word, in traditional characters or in simplified ones."""
+    held = Q()
+    for form in written_forms(word):
+        held |= Q(**{f"{field}__icontains": form})
+    return held
 
 
 def _words(name: str) -> list[str]:
@@ -193,8 +203,8 @@ def _words(name: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Return a name as names are compared: without ending, marks and case."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
+    """Return a name as names are compared: simplified, without ending, marks and case."""
+    folded = to_simplified(unicodedata.normalize("NFKC", name).casefold())
     stem, dot, ending = folded.rpartition(".")
     folded = stem if dot and len(ending) <= 5 and ending.isalnum() else folded
     return "".join(filter(str.isalnum, folded))

@@ -40,7 +40,13 @@ from rag.services.search.result_cache import cache_region
 from rag.services.usage import MeteredEmbedder
 from rag.services.wiring import registry as wiring
 from rag.stages.ranking.metadata_filter import parse_metadata_filter
-from rag.stages.text.terms import content_terms, is_han, is_identifier, short_han_phrase
+from rag.stages.text.terms import (
+    VERSION,
+    content_terms,
+    is_han,
+    is_identifier,
+    short_han_phrase,
+)
 
 # The same text has the same vector for ever; what nobody asks for any more still has to go.
 VECTOR_TTL_S = 30 * 86400.0
@@ -84,7 +90,7 @@ def run_search(
         group_ids=scope.group_ids,
         vectors=vectors,
         settings=settings,
-        **(_lexical_query(query) if mode != "semantic" else {"terms": {}}),
+        **(_lexical_query(query, targets) if mode != "semantic" else {"terms": {}}),
         top_k=settings.top_k or 1,
         files=files or file_filter(store_ids=list(models_of), settings=settings),
     )
@@ -125,8 +131,11 @@ def embed_query(*, space_id: int, query: str) -> NDArray[np.float32]:
     return vector
 
 
-def _lexical_query(query: str) -> dict[str, Any]:
+def _lexical_query(query: str, targets: Sequence[StoreTarget]) -> dict[str, Any]:
     terms = content_terms(query)
+    if any(target.terms_version != VERSION for target in targets):
+        # Its texts in traditional characters may still be indexed by those.
+        terms = {**content_terms(query, is_simplified=False), **terms}
     return {
         "terms": terms,
         "codes": frozenset(filter(is_identifier, terms)),
@@ -193,7 +202,7 @@ def resolve_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Sto
         return []
     rows = fetch_planned(*statement)
     moved, targets = _SPACES.get() or {}, []
-    for pk, space_id, dim, n_chunks, is_editable, total, model, ready in rows:
+    for pk, space_id, dim, n_chunks, is_editable, total, model, ready, terms_version in rows:
         target = StoreTarget(
             store_id=pk,
             space_id=space_id,
@@ -204,11 +213,25 @@ def resolve_targets(*, stores: Sequence[models.Store], scope: Scope) -> list[Sto
             has_hnsw=index_name(space_id) in ready,
             has_partial=index_name(space_id, pk) in ready,
             model=model,
+            terms_version=terms_version,
         )
         if (place := moved.get(pk)) and place["space_id"] != space_id:
             target = replace(target, **place, has_partial=False, share=1.0)
         targets.append(target)
     return targets
+
+
+_COLUMNS = (
+    "pk",
+    "space_id",
+    "dim",
+    "n_chunks",
+    "is_editable",
+    "total",
+    "model",
+    "ready",
+    "terms_version",
+)
 
 
 # Putting the statement together takes three times as long as running it.
@@ -231,7 +254,7 @@ def _statement(store_ids: tuple[int, ...], scope: Scope) -> tuple[str, tuple[Any
             model=F("space__model"),
             ready=RawSQL(VALID_INDEXES, []),
         )
-        .values_list("pk", "space_id", "dim", "n_chunks", "is_editable", "total", "model", "ready")
+        .values_list(*_COLUMNS)
     )
     return rows.query.sql_with_params()
 

@@ -31,6 +31,7 @@ from rag.providers.postgres.db.connections import fetch_planned, model_columns, 
 from rag.providers.postgres.write.purge import purge_store_traces
 from rag.services.gemini import creating_remote_store, delete_remote_store
 from rag.services.index import ensure_space
+from rag.stages.text.terms import VERSION
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 BACKENDS = tuple(models.Store.Backend.values)
@@ -42,8 +43,9 @@ MAX_NAME, BATCH = 200, 50
 def create_store(*, name: str, embedding_model: str = "", **values: Any) -> models.Store:
     """Return a new store on the space of ``embedding_model`` (empty: the configured one).
 
-    ``values`` are further fields of the store; with ``backend`` gemini it is made there too, and
-    what cannot be filed here does not stay there. Raises ConflictError when the name is taken.
+    ``values`` are further fields of the store, ``space`` in place of a model among them; with
+    ``backend`` gemini it is made there too, and what cannot be filed here does not stay there.
+    Raises ConflictError when the name is taken.
     """
     name = name.strip()
     if not name:
@@ -51,6 +53,8 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
     if models.Store.objects.filter(name=name).exists():
         raise ConflictError("A store “{name}” exists already.", name=name)
     slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
+    # Whatever comes into it is cut into terms by this version.
+    values.setdefault("terms_version", VERSION)
     store = models.Store(name=name, slug=_free_slug(slug), **values)
     store.display_name = store.display_name or name
     # Whether a name is free is known when the row is written.
@@ -72,7 +76,7 @@ def _free_slug(slug: str) -> str:
 def _save(store: models.Store, embedding_model: str) -> None:
     try:
         with transaction.atomic():
-            if not store.is_remote:
+            if not store.is_remote and store.space is None:
                 store.space = ensure_space(embedding_model=embedding_model)
             store.save()
     except IntegrityError as error:

@@ -23,6 +23,7 @@ from rag.providers.postgres.search.index import PostgresIndex
 from rag.providers.quoting import QuotingChatModel
 from rag.providers.sandbox.parser import SandboxedParser
 from rag.providers.scripted import Script, ScriptedChatModel
+from rag.providers.simplifying import SimplifyingEmbedder
 from rag.services.plugins import configured_options, configured_plugin
 from rag.services.usage import MeteredChat, MeteredEmbedder, MeteredReranker
 
@@ -62,12 +63,21 @@ def embedder(name: str = "") -> Embedder:
 
 @lru_cache(maxsize=8)
 def _embedder(name: str) -> Embedder:
+    return _metered(name, SimplifyingEmbedder(_model(name)))
+
+
+@lru_cache(maxsize=8)
+def _model(name: str) -> Embedder:
     provider, model = _split_name(name)
     if provider not in (known := list(PLUGINS.names("embedding"))):
         raise UnknownNameError("embedding provider", provider, known)
     found = configured_plugin(kind="embedding", name=provider)
-    made = _loaded("embedding provider", found, model)
-    return MeteredEmbedder(made) if getattr(found, "is_remote", False) else made
+    made: Embedder = _loaded("embedding provider", found, model)
+    return made
+
+
+def _metered(name: str, made: Embedder) -> Embedder:
+    return made if is_local_model(model_id=name) else MeteredEmbedder(made)
 
 
 def _loaded(kind: str, provider: Any, model: str) -> Any:
@@ -85,18 +95,23 @@ def _loaded(kind: str, provider: Any, model: str) -> Any:
 
 @lru_cache(maxsize=64)
 def embedder_of(space_id: int) -> Embedder:
-    """Return the embedder of a space; raise when it no longer makes the space's vectors."""
+    """Return the embedder of a space; raise when it no longer makes the space's vectors.
+
+    A space of older versions holds texts as they were written, and is asked so until it is left.
+    """
     space = models.EmbeddingSpace.objects.get(pk=space_id)
-    found = _embedder(space.model)
-    if (found.dim, found.version) != (space.dim, space.version):
-        raise ConfigurationError(
-            "The model {model} now makes other vectors ({now}) than the store holds ({then}).",
-            hint="Restore the setting, or move the store to a new space.",
-            model=space.model,
-            now=f"{found.dim}, {found.version}",
-            then=f"{space.dim}, {space.version}",
-        )
-    return found
+    found, as_written = _embedder(space.model), _model(space.model)
+    if (found.dim, found.version) == (space.dim, space.version):
+        return found
+    if (as_written.dim, as_written.version) == (space.dim, space.version):
+        return _metered(space.model, as_written)
+    raise ConfigurationError(
+        "The model {model} now makes other vectors ({now}) than the store holds ({then}).",
+        hint="Restore the setting, or move the store to a new space.",
+        model=space.model,
+        now=f"{found.dim}, {found.version}",
+        then=f"{space.dim}, {space.version}",
+    )
 
 
 def chat_model(name: str = "") -> ChatModel:

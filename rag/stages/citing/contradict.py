@@ -20,6 +20,7 @@ from rapidfuzz import fuzz
 from Stemmer import Stemmer
 
 from rag.stages.citing.quantities import UNITS, Quantity, read_figures
+from rag.stages.text.normalize import to_simplified
 from rag.stages.text.terms import STOP_WORDS, is_han, segment_han
 
 # Why a claim is not what its source says; empty where nothing speaks against it.
@@ -153,6 +154,7 @@ def contradiction(claim: str, source: str, around: str = "") -> Contradiction:
 
     ``around`` is the rest of what it may rest on: a number or a word of it counts for the claim.
     """
+    claim, source, around = map(to_simplified, (claim, source, around))
     if _is_whole_sentence(claim.strip(_EDGES), source):
         return ""
     is_translated = is_han(claim) != is_han(source)
@@ -242,7 +244,7 @@ def _codes_differ(claim: str, source: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _read(text: str) -> _Reading:
-    plain = unicodedata.normalize("NFKC", text)
+    plain = to_simplified(unicodedata.normalize("NFKC", text))
     lowered = plain.lower() if len(plain.lower()) == len(plain) else plain
     for pattern, word in _PLAIN:
         if pattern.search(lowered):

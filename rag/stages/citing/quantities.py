@@ -14,6 +14,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from itertools import zip_longest
 
+from rag.stages.text.normalize import to_simplified
+
 _UNITS = {
     "s": "1 s sec secs second seconds 秒 秒钟",
     "s:60": "min mins minute minutes 分钟",
@@ -261,7 +263,8 @@ class Figures:
 @lru_cache(maxsize=2048)
 def read_figures(text: str) -> Figures:
     """Return the quantities and codes of a text; numbers of lists and a mere “one” are left out."""
-    plain = unicodedata.normalize("NFKC", text.replace("²", "2").replace("³", "3")).casefold()
+    plain = to_simplified(text.replace("²", "2").replace("³", "3"))
+    plain = unicodedata.normalize("NFKC", plain).casefold()
     plain = _BULLET.sub(lambda match: " " * len(match[0]), plain).replace("第二天", "次日")
     codes = set[str]()
     for match in list(_CODE.finditer(plain)):

@@ -26,6 +26,7 @@ from rag.stages.citing.coverage import CoverageLimits, uncovered_parts
 from rag.stages.citing.discourse import is_courtesy, strip_transitions
 from rag.stages.citing.quantities import read_figures
 from rag.stages.prompting.context import Passage
+from rag.stages.text.normalize import to_simplified
 from rag.stages.text.sentences import sentence_ends
 from rag.stages.text.terms import is_han
 
@@ -111,9 +112,10 @@ def first_sentence_end(text: str) -> int | None:
 
 def is_refusal(sentence: str) -> bool:
     """Return whether a sentence says that something was not found, and claims nothing else."""
-    if not _REFUSAL.search(sentence):
+    plain = to_simplified(sentence)
+    if not _REFUSAL.search(plain):
         return False
-    for part in _TURN.split(sentence):
+    for part in _TURN.split(plain):
         if _REFUSAL.search(part):
             others = [one for one in _CLAUSE.split(part) if not _REFUSAL.search(one)]
             if any(character.isdigit() for one in others for character in one):
@@ -145,7 +147,7 @@ def claims_nothing(sentence: str) -> bool:
 
 def _plain(sentence: str) -> str:
     """Return what a sentence claims, without markup and transitions."""
-    return strip_transitions(_MARKUP.sub("", sentence).strip()).strip()
+    return strip_transitions(_MARKUP.sub("", to_simplified(sentence)).strip()).strip()
 
 
 class StatementJudge:

@@ -26,6 +26,7 @@ from rag.stages.query.cues import (
     YES_OR_NO,
 )
 from rag.stages.query.entities import Mention, find_mentions
+from rag.stages.text.normalize import to_simplified
 from rag.stages.text.terms import ASKING_HOW, STOP_WORDS, segment_han
 
 MAX_KEYWORDS = 32
@@ -48,13 +49,15 @@ def find_keywords(query: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
 
 
 def _add_words(found: dict[str, str], text: str) -> None:
-    for match in _RUN.finditer(ASKING_HOW.sub(" ", text)):
-        run = match.group()
+    written = ASKING_HOW.sub(" ", text)
+    for match in _RUN.finditer(to_simplified(written)):
+        run, at = match.group(), match.start()
         for word in segment_han(run) if run[0] >= "\u2e80" else [run]:
             folded = word.casefold().replace("’", "'")
             is_word = len(word) > 1 or word.isdigit() or word >= "\u2e80"
             if is_word and folded not in STOP_WORDS:
-                found.setdefault(folded, word)
+                found.setdefault(folded, written[at : at + len(word)])
+            at += len(word)
 
 
 MAX_CHARS = 1000
@@ -83,7 +86,7 @@ def _analyze_without_vocabulary(query: str) -> QueryAnalysis:
 
 def _analyze(query: str, vocabulary: Mapping[str, Any]) -> QueryAnalysis:
     mentions = find_mentions(query, vocabulary)
-    cues = _masked(query, mentions)
+    cues = _masked(to_simplified(query), mentions)
     intent = _intent(cues, mentions)
     entities = dict.fromkeys(Entity(mention.type, mention.value) for mention in mentions)
     return QueryAnalysis(

@@ -10,6 +10,8 @@ from typing import Any
 from rag.stages.prompting.templates import META
 from rag.stages.query.file_question import parse_document_question
 from rag.stages.query.subject import Phrase, Token, content_phrases, leading_nouns, tokens_of
+from rag.stages.text.normalize import to_simplified
+from rag.stages.text.simplified import to_traditional
 from rag.stages.text.terms import is_han
 
 # So many questions are read back; who has left a subject out for longer has to name it again.
@@ -86,9 +88,16 @@ def condense_question(query: str, earlier: Sequence[str]) -> CondensedQuestion:
     topic = _Topic()
     for said in earlier[-MAX_EARLIER:]:
         if said.strip():
-            _, topic = _condensed(said.strip(), topic)
-    condensed, _ = _condensed(query.strip(), topic)
-    return condensed
+            _, topic = _condensed(to_simplified(said.strip()), topic)
+    written = query.strip()
+    simplified = to_simplified(written)
+    condensed, _ = _condensed(simplified, topic)
+    if condensed.method == "none":
+        # Nothing but words before it went.
+        return replace(condensed, text=written[len(written) - len(condensed.text) :])
+    if simplified == written:
+        return condensed
+    return replace(condensed, text=to_traditional(condensed.text))
 
 
 def question_subject(query: str) -> str:

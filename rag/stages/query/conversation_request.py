@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rag.stages.text.normalize import to_simplified
+
 # Parts of the patterns below, by name: the answer before, all that was said, and others.
 _PARTS = {
     "zh_it": (
@@ -231,7 +233,7 @@ def parse_conversation_request(text: str) -> ConversationRequest | None:
     """Return what a message asks of the answers before it, None for a question of its own."""
     if len(text) > MAX_CHARACTERS:
         return None
-    bare = " ".join(_END.sub("", text.strip()).split())
+    bare = " ".join(_END.sub("", to_simplified(text).strip()).split())
     for form in dict.fromkeys((bare, _POLITE.sub("", bare))):
         for kind, pattern in _PATTERNS:
             if form and pattern.fullmatch(form):

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from rag.core.analysis import CONTENT_TYPES
+from rag.stages.text.normalize import to_simplified
 
 MAX_NAME = 200
 _HAN_NUMBER = "〇零一二三四五六七八九十百千两"
@@ -122,10 +123,13 @@ def find_mentions(query: str, vocabulary: Mapping[str, Any]) -> list[Mention]:
         if not any(taken[start:end]):
             taken[start:end] = b"\1" * (end - start)
             found += [Mention(kind, query[start:end], start, end, True) for kind in types]
+    # A character stands for each, so that places stay.
+    simplified = to_simplified(query)
     for kind, pattern in _PATTERNS:
-        for match in pattern.finditer(query):
+        for match in pattern.finditer(simplified):
             start, end = match.span()
-            value = next((group for group in match.groupdict().values() if group), match.group())
+            inner = next((name for name, group in match.groupdict().items() if group), 0)
+            value = query[slice(*match.span(inner))]
             is_framed = kind in ("title", "quote")
             if all(taken[start:end]) or (any(taken[start:end]) and not is_framed):
                 continue
@@ -198,7 +202,8 @@ def _fold(text: str) -> tuple[str, list[int] | None]:
     """Return the folded text and each folded character's origin; None where they are the same."""
     if text.isascii():
         return text.lower(), None
-    pieces = [unicodedata.normalize("NFKC", character).casefold() for character in text]
+    simplified = to_simplified(text)
+    pieces = [unicodedata.normalize("NFKC", character).casefold() for character in simplified]
     if all(len(piece) == 1 for piece in pieces):
         return "".join(pieces), None
     return "".join(pieces), [at for at, piece in enumerate(pieces) for _ in piece]

@@ -7,9 +7,10 @@ document, page or section is named as people write it; which file that is is loo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rag.stages.query.analyze import strip_politeness
+from rag.stages.text.normalize import to_simplified
 
 # Parts of the patterns below, by name.
 _PARTS = {
@@ -70,10 +71,14 @@ class StoreQuestion:
 
 
 def parse_store_question(text: str) -> StoreQuestion | None:
-    """Return what a question asks about the files, None for one about their contents."""
+    """Return what a question asks about the files, None for one about their contents.
+
+    The topic is in simplified characters.
+    """
     if len(text) > 200:
         return None
-    bare = " ".join(strip_politeness(_STORE_END.sub("", text.strip())).split())
+    plain = to_simplified(text).strip()
+    bare = " ".join(strip_politeness(_STORE_END.sub("", plain)).split())
     for kind, pattern in _PATTERNS:
         if match := pattern.fullmatch(bare):
             topic = match.groupdict().get("topic") or ""
@@ -191,11 +196,26 @@ class DocumentQuestion:
 
 
 def parse_document_question(text: str) -> DocumentQuestion | None:
-    """Return what a question names of documents, None for one that names nothing of them."""
+    """Return what a question names of documents, None for one that names nothing of them.
+
+    The names are as written.
+    """
     if len(text) > MAX_CHARACTERS:
         return None
-    bare = _END.sub("", " ".join(text.split()))
-    bare = strip_politeness(bare)
+    written = " ".join(text.split())
+    simplified = to_simplified(written)
+    asked = _parse(strip_politeness(_END.sub("", simplified)))
+    if asked is None or simplified == written:
+        return asked
+    places = [simplified.find(name) for name in asked.names]
+    names = zip(places, asked.names, strict=True)
+    return replace(
+        asked,
+        names=tuple(written[at : at + len(name)] if at >= 0 else name for at, name in names),
+    )
+
+
+def _parse(bare: str) -> DocumentQuestion | None:
     if found := _place(bare):
         return found
     for pattern in _COMPARE:
@@ -287,9 +307,10 @@ def section_pattern(section: str) -> str:
         forms.add(_in_han(int(value)))
     one = "(?:" + "|".join(sorted(forms)) + ")"
     if re.search(r"附录|appendix", section, re.I):
-        return rf"{LINE_START}(?:附录|[Aa]ppendix|APPENDIX)\s*{one}"
+        return rf"{LINE_START}(?:附[录錄]|[Aa]ppendix|APPENDIX)\s*{one}"
     kind = section.strip()[-1]
-    zh = rf"第\s*{one}\s*{kind if kind in '章节節条條篇' else '(?:章|节|條|条|部分|篇)'}"
+    kinds = {"节": "[节節]", "条": "[条條]", "章": "章", "篇": "篇"}
+    zh = rf"第\s*{one}\s*{kinds.get(to_simplified(kind), '(?:章|[节節]|[条條]|部分|篇)')}"
     en = rf"(?:[Cc]hapter|[Ss]ection|[Cc]lause|[Aa]rticle|[Pp]art|CHAPTER|SECTION)\s+{one}"
     return rf"{LINE_START}(?:{zh}|{en}(?![\d.]*\d)|{one}(?![\d.]*\d)[\s.、．:：])"
 

@@ -26,7 +26,7 @@ _SEPARATORS = r"[-_/.:\s]?"
 _PIECES, _WRITTEN = re.compile(r"[A-Za-z]+|\d+"), re.compile(r"[A-Za-z\d]+")
 # Parts of other kinds are headings, which may be written in any way, or without a number.
 _ARTICLE = re.compile(
-    r"第\s*(\d+|[〇零一二三四五六七八九十百千两]+)\s*[条條款]"
+    r"第\s*(\d+|[〇零一二三四五六七八九十百千两兩]+)\s*[条條款]"
     r"|(?:article|clause|§)\s*(\d+)(?![.\d])",
     re.I,
 )
@@ -41,7 +41,12 @@ _CALENDAR = re.compile(
     r"|Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)(?:day)?"
 )
 _HAN_DIGITS = "零一二三四五六七八九"
-_HAN_VALUES = {**{digit: value for value, digit in enumerate(_HAN_DIGITS)}, "〇": 0, "两": 2}
+_HAN_VALUES = {
+    **{digit: value for value, digit in enumerate(_HAN_DIGITS)},
+    "〇": 0,
+    "两": 2,
+    "兩": 2,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ def _article(value: str, number: str) -> Reference:
     )
     forms = [value, *(f"第{one}条" for one in written), f"article {written[-1]}"]
     lookups = dict.fromkeys(tuple(index_terms(form)) for form in forms)
+    lookups[tuple(index_terms(value, is_simplified=False))] = None
     return Reference(value, "article", pattern, tuple(lookups))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rag.stages.query.subject_words import EMPTY, RELATION_ENDS, RELATIONS
+from rag.stages.text.normalize import to_simplified
 from rag.stages.text.terms import segment_han
 
 MAX_CHARACTERS = 300
@@ -37,7 +38,7 @@ class Token:
     @property
     def folded(self) -> str:
         """Return the word as the lists have it."""
-        return self.word.casefold().replace("’", "'")
+        return to_simplified(self.word).casefold().replace("’", "'")
 
     @property
     def has_content(self) -> bool:
@@ -60,7 +61,7 @@ class Token:
     def needs_owner(self) -> bool:
         """Return whether it is said of something else, such as 电导率."""
         is_chinese = len(self.word) > 1 and bool(_HAN.match(self.word))
-        return self.is_relation or (is_chinese and self.word.endswith(RELATION_ENDS))
+        return self.is_relation or (is_chinese and self.folded.endswith(RELATION_ENDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,16 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _han_words(run: str) -> Iterator[str]:
-    """Yield the words; 年 and 假 are one, as are 月 and 卡."""
+    """Yield the words as written; 年 and 假 are one, as are 月 and 卡."""
+    at = 0
+    for word in _joined_words(segment_han(to_simplified(run))):
+        yield run[at : at + len(word)]
+        at += len(word)
+
+
+def _joined_words(words: Sequence[str]) -> Iterator[str]:
     before = ""
-    for word in segment_han(run):
+    for word in words:
         if before and (len(word) > 1 or word in EMPTY):
             yield before
             before = ""

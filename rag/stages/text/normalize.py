@@ -15,6 +15,8 @@ from functools import cache
 
 import numpy as np
 
+from rag.stages.text.simplified import TABLE
+
 # What neither a database nor XML can hold, escaped or not.
 _UNSTORABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DROP = "\u200b"
@@ -204,7 +206,7 @@ def _simplified() -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
     han = [chr(code) for first, end in _HAN_RANGES for code in range(first, end)]
     table = np.arange(0x10000, dtype=np.uint16)
     for one, plain in zip(
-        han, opencc.OpenCC("t2s").convert("\n".join(han)).split("\n"), strict=True
+        han, opencc.OpenCC(TABLE).convert("\n".join(han)).split("\n"), strict=True
     ):
         if len(plain) == 1 and plain <= "\uffff":
             table[ord(one)] = ord(plain)

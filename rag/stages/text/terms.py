@@ -3,7 +3,8 @@
 Terms are words (rjieba's search mode for Han, stems for Latin, whole and in parts where a code is
 joined by hyphens). Where the segmentation of Han is unsure, at neighbouring single characters and
 inside words that the dictionary does not explain, bigrams stand beside the words: they find names
-and new words that text and query are cut into differently.
+and new words that text and query are cut into differently. Traditional characters are simplified
+first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from itertools import chain
 from types import ModuleType
 
 from Stemmer import Stemmer
+
+from rag.stages.text.simplified import simplify_chinese
 
 # Stop words of both languages: they ask, join and point, and say nothing of a subject. They bring
 # no hit, count neither in its confidence nor among a query's keywords, and are not highlighted.
@@ -67,7 +70,7 @@ def is_stop_word(text: str, start: int, end: int) -> bool:
     return word.casefold().replace("’", "'") in STOP_WORDS
 
 
-VERSION = "words+unsure-bigrams/2"
+VERSION = "words+unsure-bigrams/3"
 BIGRAM_WEIGHT = 0.3
 
 # Kana and Hangul are written without reliable spaces too, so they share the treatment of Han.
@@ -85,11 +88,12 @@ _PARTICLES = frozenset(
 )
 
 
-def _fold_text(text: str) -> str:
-    """Return ``text`` in the form in which terms are compared: NFKC, lower case."""
+def _fold_text(text: str, is_simplified: bool = True) -> str:
+    """Return ``text`` in the form in which terms are compared: NFKC, simplified, lower case."""
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKC", text).casefold()
+    plain = unicodedata.normalize("NFKC", text)
+    return (simplify_chinese(plain) if is_simplified else plain).casefold()
 
 
 def is_han(text: str) -> bool:
@@ -113,9 +117,13 @@ def _jieba() -> ModuleType:
     return rjieba
 
 
-def index_terms(text: str) -> Counter[str]:
+# Indexes that older versions made hold terms as they were written: with ``is_simplified`` False
+# the functions below return those.
+
+
+def index_terms(text: str, *, is_simplified: bool = True) -> Counter[str]:
     """Return each term of a chunk with its count; the sum is the chunk's BM25 length."""
-    folded = _fold_text(text)
+    folded = _fold_text(text, is_simplified)
     terms: list[str] = []
     for run in _RUN.findall(folded):
         words, bigrams = _run_terms(run)
@@ -125,9 +133,9 @@ def index_terms(text: str) -> Counter[str]:
     return Counter(chain(chain.from_iterable(map(_latin, _WORD.findall(rest))), terms))
 
 
-def query_terms(text: str) -> dict[str, float]:
+def query_terms(text: str, *, is_simplified: bool = True) -> dict[str, float]:
     """Return each term of a query with its weight: 1 for words, 0.3 for mere bigrams."""
-    folded = _fold_text(text)
+    folded = _fold_text(text, is_simplified)
     weights: dict[str, float] = {}
     for match in _RUN.finditer(folded):
         words, bigrams = _run_terms(match.group())
@@ -139,13 +147,14 @@ def query_terms(text: str) -> dict[str, float]:
     return weights
 
 
-def content_terms(text: str) -> dict[str, float]:
+def content_terms(text: str, *, is_simplified: bool = True) -> dict[str, float]:
     """Return the query terms without stop words; all of them where nothing else is asked."""
     # The iota below is the one mark that folding makes a letter, which then joins two words.
     plain = unicodedata.normalize("NFKC", text).replace("\u0345", "\u03b9")
     plain = ASKING_HOW.sub(" ", plain)
     weights: dict[str, float] = {}
-    for term, weight in query_terms(" ".join(_RUN.findall(plain))).items():
+    runs = " ".join(_RUN.findall(plain))
+    for term, weight in query_terms(runs, is_simplified=is_simplified).items():
         if term not in STOP_WORDS:
             weights[term] = weight
     rest = _RUN.sub(" ", plain)
@@ -158,7 +167,7 @@ def content_terms(text: str) -> dict[str, float]:
             is_code = bool(_ASCII_DIGIT.search(whole))
             kept = (part for part in parts if is_code or part not in STOP_WORDS)
             weights.update(dict.fromkeys((whole, *kept), 1.0))
-    return weights or query_terms(text)
+    return weights or query_terms(text, is_simplified=is_simplified)
 
 
 def short_han_phrase(text: str) -> str:

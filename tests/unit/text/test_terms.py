@@ -38,7 +38,7 @@ def test_han_text_gives_words_long_ones_in_parts_too() -> None:
 
 
 def test_neighbouring_single_characters_give_their_bigram() -> None:
-    assert {"书馆", "圖書"} & set(index_terms("圖書館"))
+    assert "书馆" in index_terms("圖書館")
     assert {"化二", "二氮", "氧化"} <= set(index_terms("一氧化二氮"))
 
 
@@ -52,11 +52,6 @@ def test_a_query_weighs_words_above_mere_bigrams() -> None:
     weights = query_terms("一氧化二氮")
     assert weights["一氧化二氮"] == 1.0
     assert weights["化二"] == BIGRAM_WEIGHT
-
-
-def test_traditional_characters_stay_as_written() -> None:
-    assert "圖書" in index_terms("圖書館")
-    assert "图书" not in index_terms("圖書館")
 
 
 def test_kana_and_hangul_runs_become_bigrams() -> None:

@@ -17,6 +17,7 @@ from rag.core.ports import IndexQuery
 from rag.providers.postgres.db.connections import fetch_rows, fetch_search_rows
 from rag.providers.postgres.db.literals import vector_literal
 from rag.providers.postgres.lexical.bm25 import term_key
+from rag.stages.text.simplified import simplify_chinese
 
 # OFFSET keeps the planner from turning the question round and beginning with all such files.
 _METADATA = (
@@ -130,8 +131,11 @@ def hybrid_search(query: IndexQuery, legs: CandidateLegs) -> list[Hit]:
     rows = fetch_search_rows(
         statement, params, ef_search=legs.ef_search, is_planned_once=is_planned_once
     )
+    # Who asked for 圖書 and for 图书 asked for one word.
     names = {
-        term_key(target.store_id, term): term for target in query.targets for term in query.terms
+        term_key(target.store_id, term): simplify_chinese(term)
+        for target in query.targets
+        for term in query.terms
     }
     # Hits of one file have the same metadata, and most no headings.
     loads = cache(json.loads)
@@ -229,7 +233,7 @@ def _hit(rank: int, row: Sequence[Any], names: dict[int, str], loads: Callable[[
         score=float(row[1]),
         vector=Leg(row[4], None if row[2] is None else float(row[2])),
         lexical=Leg(row[5], float(row[3]) if names else None),
-        matched_terms=tuple(sorted(names[key] for key in row[6] if key in names)),
+        matched_terms=tuple(sorted({names[key] for key in row[6] if key in names})),
         rank=rank,
         revision=row[7],
         store_id=row[8],
