@@ -137,8 +137,8 @@ def test_every_request_of_the_guide_is_answered(folder: Path, owner: Any, settin
     assert statuses == [
         ("paused", ""),
         ("done", "You will get your money back."),
-        ("done", "We cannot refund opened food."),
-        ("done", "We cannot refund opened food."),
+        ("done", "We cannot refund opened food.[1]"),
+        ("done", "We cannot refund opened food.[1]"),
     ]
     assert answers[0]["reviews"][0]["message"] == "Pay 240 for order 18?"
     assert (answers[-2]["version"], answers[-1]["diff"]) == (1, "")

@@ -135,12 +135,12 @@ def test_two_retrieval_nodes_number_through_and_both_can_be_cited(world: AgentWo
         if "## library" not in system:
             return f"Every 30 days {CITE}."
         assert "[2] library.txt" in system and "[1] pump manual.txt" in system
-        return f"Every 30 days [1], the note says {CITE}. {seeds} [2]"
+        return f"Every 30 days {CITE}. {seeds} [2]"
 
     world.use(said)
     run = run_of(world, flow)
     assert run.error is None
-    assert [one["number"] for one in run.citations] == [1, 1, 2]
+    assert [one["number"] for one in run.citations] == [1, 2]
     assert (run.outcome, verdicts(vars(run))) == ("answered", ["cited", "cited"])
     assert len(run_summary(run=run, scope=world.scope)["passages"]) == 2
 
