@@ -278,8 +278,10 @@ def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> Iterat
             "The font's characters cannot be read on page {pages}: nothing of it is searchable.",
             pages=listed(garbled),
         )
-    if scan or garbled:
+    if (scan or garbled) and not (states["recognized"] or states["failed"]):
         yield Notice(OCR_HINT, package=OCR_PACKAGE)
+    elif scan:
+        yield Notice("Text recognition reads no more pages of one file: RAG_OCR_MAX_PAGES.")
     if broken := states["broken"]:
         yield Notice("Damage on page {pages}: nothing of it is searchable.", pages=listed(broken))
     if n_read < n_pages:

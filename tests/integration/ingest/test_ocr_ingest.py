@@ -149,3 +149,4 @@ def test_pages_beyond_the_limit_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert file.status == "completed"
     assert file.warnings[0]["message"].startswith("No text layer on page {pages}")
     assert file.warnings[0]["params"]["pages"] == "2, 3"
+    assert "RAG_OCR_MAX_PAGES" in file.warnings[1]["message"] and len(file.warnings) == 2
