@@ -1,7 +1,7 @@
 """Store export: settings, files with bytes, chunks, edits and golden questions in one file.
 
 The format is gzipped JSON lines, first a header, last the counts; each is an object whose ``line``
-names its kind. Another version is refused, never guessed.
+names its kind. Older versions are read, newer ones refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.services.stores.lifecycle import CHANGEABLE
 
 FORMAT, VERSION = "citable-store", 2
+# What stores of older dumps do not tell, by the version that added it; it has its default then.
+ADDED_SETTINGS = {2: ("ocr", "reads_hidden_cells")}
 # Fields of the rows as they travel; ids are those of the installation that wrote them.
 # A further column needs a further VERSION.
 STORE_FIELDS = CHANGEABLE
@@ -128,19 +130,22 @@ def open_dump(path: Path) -> Iterator[DumpWriter]:
 def read_dump(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines between header and end; raise DocumentError for what is no whole dump."""
     counts: dict[str, int] = {}
+    version = VERSION
     try:
         with gzip.open(path, "rb") as stream:
             for number, raw in enumerate(stream):
                 line = json.loads(raw.decode("utf-8", "surrogatepass"))
                 kind = line.pop("line")
                 if number == 0:
-                    _check_header(path, kind, line)
+                    version = _read_header(path, kind, line)
                 elif kind == "end":
                     counts.pop("header", None)
                     declared = {name: n for name, n in line["counts"].items() if name != "header"}
                     if declared != counts:
                         raise _damaged(path, "lines are missing")
                     return
+                elif kind == "store":
+                    yield {"line": kind, **_defaults(version), **line}
                 else:
                     yield {"line": kind, **line}
                 counts[kind] = counts.get(kind, 0) + 1
@@ -149,17 +154,26 @@ def read_dump(path: Path) -> Iterator[dict[str, Any]]:
     raise _damaged(path, "its end is missing")
 
 
-def _check_header(path: Path, kind: str, line: Mapping[str, Any]) -> None:
+def _read_header(path: Path, kind: str, line: Mapping[str, Any]) -> int:
+    """Return the version of the format."""
     if kind != "header" or line.get("format") != FORMAT:
         raise _damaged(path, "it has no header")
-    if line.get("version") != VERSION:
+    version = line.get("version")
+    if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise DocumentError(
             "“{name}” has version {theirs} of the format, this installation reads {ours}.",
-            hint="Bring both installations to the same release.",
+            hint="Bring this installation to the release of the other.",
             name=path.name,
-            theirs=line.get("version"),
+            theirs=version,
             ours=VERSION,
         )
+    return version
+
+
+def _defaults(version: int) -> dict[str, Any]:
+    added = (name for since, names in ADDED_SETTINGS.items() if since > version for name in names)
+    empty = models.Store()
+    return {name: getattr(empty, name) for name in added}
 
 
 def _damaged(path: Path, reason: str) -> DocumentError:

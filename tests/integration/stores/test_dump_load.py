@@ -208,6 +208,19 @@ def test_a_damaged_dump_is_refused_and_leaves_nothing(tmp_path: Path, damage: An
     assert not models.Store.objects.filter(name="Copy").exists()
 
 
+def test_a_dump_of_an_older_version_is_read_with_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    dump_store(store=store_with_work(), path=path)
+    header, store, *rest = lines_of(path)
+    told = json.loads(store)
+    del told["ocr"], told["reads_hidden_cells"]
+    old = [header.replace(b'"version": 2', b'"version": 1'), json.dumps(told).encode() + b"\n"]
+    assert old[0] != header
+    path.write_bytes(gzip.compress(b"".join([*old, *rest])))
+    loaded = load_store(path=path, name="Copy")
+    assert (loaded.ocr, loaded.reads_hidden_cells, loaded.n_chunks > 0) == (False, False, True)
+
+
 def test_a_cut_off_file_and_plain_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d"
     dump_store(store=store_with_work(), path=path)
