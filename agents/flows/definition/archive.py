@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 
 from rag.core.errors import InvalidInputError, NotFoundError
-from rag.core.zip_entries import decode_entry_name
+from rag.stages.detect.entry_names import entry_names
 
 FLOW_FILE = "flow.yaml"
 # What lies here fills the flow's stores and is no prompt.
@@ -147,14 +147,12 @@ def files_to_texts(files: FlowFiles) -> dict[str, str]:
 
 
 def _texts(archive: zipfile.ZipFile) -> dict[str, str]:
-    names = [
-        PurePosixPath(decode_entry_name(one)) for one in archive.infolist() if not one.is_dir()
-    ]
+    entries = archive.infolist()
+    names = [PurePosixPath(name) for name in entry_names(entries)]
     roots = [name.parent for name in names if name.name == FLOW_FILE]
     root = min(roots, key=lambda one: len(one.parts), default=PurePosixPath())
     found: dict[str, str] = {}
-    for one in archive.infolist():
-        name = PurePosixPath(decode_entry_name(one))
+    for one, name in zip(entries, names, strict=True):
         is_text = name == root / FLOW_FILE or name.suffix in TEXTS
         if one.is_dir() or not is_text or not name.is_relative_to(root):
             continue

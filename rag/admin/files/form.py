@@ -13,7 +13,7 @@ from rag import models
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.core.errors import RAGError
-from rag.services.files import clean_name
+from rag.services.files import clean_name, clean_path
 from rag.stages.detect.decode import USUAL
 
 
@@ -47,7 +47,8 @@ class FileForm(ConflictCheckedForm):
     def clean_name(self) -> str:
         """Return the name as an upload would keep it."""
         try:
-            return clean_name(self.cleaned_data["name"])
+            clean = clean_path if "/" in self.instance.name else clean_name
+            return clean(self.cleaned_data["name"])
         except RAGError as error:
             raise forms.ValidationError(error_sentence(error)) from error
 

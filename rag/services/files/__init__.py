@@ -28,6 +28,7 @@ from rag.services.files.upload import (
     as_remote_document,
     chunk_rule_for,
     clean_name,
+    clean_path,
     file_too_large,
     store_bytes,
     upload_document,

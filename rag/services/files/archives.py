@@ -9,6 +9,7 @@ import glob
 import io
 import lzma
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +20,14 @@ from typing import IO, cast
 
 from rag.conf import conf
 from rag.core.errors import DocumentError, InvalidInputError
-from rag.core.zip_entries import decode_entry_name
+from rag.stages.detect.entry_names import entry_names
+from rag.stages.detect.zip_documents import is_bundle_name, program_of_zip
 
 MAX_MEMBERS, MAX_RATIO, MAX_TOTAL = 5_000, 100, 2 * 1024**3
 # A zip is also the wrapping of these kinds; those are documents, not bundles.
 _DOCUMENT_ZIPS = ("[Content_Types].xml", "mimetype")
 _MEGABYTE = 1024**2
+_DRIVE = re.compile(r"^(?:[A-Za-z]:)+")
 # What a damaged member raises, by the way it is packed and where the damage is.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -59,7 +62,10 @@ def zip_items(*, path: Path, name: str) -> Iterator[UploadItem] | None:
             members = [member for member in bundle.infolist() if not member.is_dir()]
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
         return None
-    if any(member.filename in _DOCUMENT_ZIPS for member in members):
+    entries = {member.filename for member in members}
+    if not entries.isdisjoint(_DOCUMENT_ZIPS) or program_of_zip(entries, name):
+        return None
+    if not is_bundle_name(name):
         return None
     _refuse_bomb(members, name)
     return _items(path, members)
@@ -79,12 +85,14 @@ def _refuse_bomb(members: Sequence[zipfile.ZipInfo], name: str) -> None:
 
 
 def _items(path: Path, members: Sequence[zipfile.ZipInfo]) -> Iterator[UploadItem]:
-    for member in members:
-        inside = PurePosixPath(decode_entry_name(member).replace("\\", "/"))
-        parts = [part for part in inside.parts if part not in (".", "..", "/")]
+    for member, written in zip(members, entry_names(members), strict=True):
+        # Folders tell files of one name apart; nothing of a path leads anywhere.
+        inside = _DRIVE.sub("", written.replace("\\", "/"))
+        parts = [part for part in PurePosixPath(inside).parts if part not in (".", "..", "/", "//")]
         if parts and not any(part.startswith(".") or part == "__MACOSX" for part in parts):
-            opened = partial(_Member, path, member, parts[-1])
-            yield UploadItem(parts[-1], member.file_size, cast(Callable[[], IO[bytes]], opened))
+            name = "/".join(parts)
+            opened = partial(_Member, path, member, name)
+            yield UploadItem(name, member.file_size, cast(Callable[[], IO[bytes]], opened))
 
 
 class _Member(io.RawIOBase):

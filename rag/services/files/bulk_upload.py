@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from rag import models
@@ -13,7 +13,7 @@ from rag.core.errors import RAGError
 from rag.providers.postgres.db.connections import release_db
 from rag.services.files.archives import zip_items
 from rag.services.files.replace import find_file_by_name, replace_file, set_encoding
-from rag.services.files.upload import clean_name, upload_file
+from rag.services.files.upload import clean_path, upload_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ def upload_many(
     except RAGError as error:
         yield UploadResult(name, "refused", error=error)
         return
-    documents = [(name, lambda: path.open("rb"))] if bundle is None else None
+    # What a client calls its file may be a path of its own machine.
+    last = PurePosixPath(name.replace("\\", "/")).name
+    documents = [(last, lambda: path.open("rb"))] if bundle is None else None
     for inner, opened in documents or ((item.name, item.open) for item in bundle or ()):
         yield _upload_one(scope, store, inner, opened, request)
 
@@ -72,7 +74,7 @@ def _upload_one(
 ) -> UploadResult:
     try:
         known = (
-            find_file_by_name(store=store, name=clean_name(name)) if request.is_replacing else None
+            find_file_by_name(store=store, name=clean_path(name)) if request.is_replacing else None
         )
         # Bytes are copied for a while; somebody else can use the connection.
         release_db()

@@ -19,7 +19,13 @@ from rag.core.errors import ConflictError, InvalidInputError, RAGError
 from rag.providers.procrastinate_queue import Job, cancel_job
 from rag.services.files.delete import delete_files
 from rag.services.files.requeue import requeue_files
-from rag.services.files.upload import FileAttributes, FileUpload, clean_name, create_file
+from rag.services.files.upload import (
+    FileAttributes,
+    FileUpload,
+    clean_name,
+    clean_path,
+    create_file,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ def update_file(
         )
     was = (file.name, file.content_type, file.metadata)
     with transaction.atomic():
-        file.name = clean_name(name)
+        file.name = clean_path(name) if "/" in file.name else clean_name(name)
         file.content_type = content_type.strip() or "document"
         file.metadata = dict(metadata)
         file.save(update_fields=["name", "content_type", "metadata", "updated_at"])

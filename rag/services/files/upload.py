@@ -41,6 +41,7 @@ from rag.services.usage import current_payer
 from rag.stages.detect.decode import encoding_name
 
 PIECE = 1024 * 1024
+_NO_DRIVE = re.compile(r"^(?:[A-Za-z]:)+")
 _BAD_IN_NAMES = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -220,7 +221,7 @@ def upload_file(
     metadata: Mapping[str, Any] | None = None,
     encoding: str = "",
 ) -> FileUpload:
-    """Keep the bytes, file them once a store and queue their indexing.
+    """Keep the bytes, file them once a store and queue their indexing; folders of ``name`` stay.
 
     ``content`` is read in pieces. ``encoding`` is that of a text, empty to tell it from the bytes.
     Bytes that are there already are queued again if they are idle or in error, or to be read by
@@ -229,7 +230,20 @@ def upload_file(
     to be called in a transaction.
     """
     attributes = FileAttributes(content_type, metadata or {}, encoding_name(encoding))
-    return create_file(store=store, name=clean_name(name), content=content, attributes=attributes)
+    return create_file(store=store, name=clean_path(name), content=content, attributes=attributes)
+
+
+def clean_path(name: str) -> str:
+    """Return a name with the folders of the zip that it came in, which lead nowhere.
+
+    Of more than 255 characters the first folders are left out.
+    """
+    *folders, last = _NO_DRIVE.sub("", name.replace("\\", "/")).split("/")
+    kept = [part for folder in folders if (part := _BAD_IN_NAMES.sub("", folder).strip())]
+    parts = [part for part in kept if part not in (".", "..")] + [clean_name(last)]
+    while len("/".join(parts)) > 255:
+        parts.pop(0)
+    return unicodedata.normalize("NFC", "/".join(parts))
 
 
 def clean_name(name: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 
 from rag.core.errors import DocumentError
 from rag.stages.detect.file_errors import damaged_file, password_protected_file
+from rag.stages.detect.zip_documents import refused_zip
 
 _END = 0xFFFFFFFA
 # Streams below this size lie in another, smaller grid.
@@ -225,9 +226,7 @@ def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
             raise DocumentError(
                 "“{name}” is an OpenDocument file.", hint=_CONVERT, name=name, wanted=wanted
             )
-    raise DocumentError(
-        "“{name}” is a zip, not a document.", hint="Unpack it and upload the documents.", name=name
-    )
+    raise refused_zip(names, name)
 
 
 def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str) -> None:

@@ -86,7 +86,7 @@ def test_a_zip_answers_for_each_document(client: KeyClient) -> None:
     results = post(client, upload("bundle.zip", packed.getvalue()))
     assert [(one["name"], one["outcome"]) for one in results] == [
         ("one.txt", "taken"),
-        ("two.txt", "taken"),
+        ("sub/two.txt", "taken"),
     ]
 
 

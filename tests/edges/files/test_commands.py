@@ -73,7 +73,7 @@ def test_globs_zips_and_a_list_are_taken_in(
         packed.writestr("inside/d.txt", "The text of d.")
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{tmp_path}/*.txt\n\n{tmp_path}/d.zip\n"))
     assert "3 files" in ingest("-")
-    assert names() == ["a.txt", "b.txt", "d.txt"]
+    assert names() == ["a.txt", "b.txt", "inside/d.txt"]
 
 
 def test_the_same_bytes_twice_are_one_file(tmp_path: Path) -> None:

@@ -130,3 +130,26 @@ def test_files_of_other_stores_are_never_replaced(store: Any, tmp_path: Path) ->
     assert one.outcome == "taken"
     other.refresh_from_db()
     assert other.size == 12
+
+
+def test_two_files_of_one_name_in_a_zip_are_two_also_with_replace(
+    store: Any, tmp_path: Path
+) -> None:
+    wish = UploadRequest(is_replacing=True)
+    names = ["a/README.md", "b/README.md"]
+    for first, outcome in ((b"one", "taken"), (b"another", "replaced")):
+        content = packed(**{"a/README__md": first, "b/README__md": b"two " + first})
+        taken = take(store, tmp_path, content, "docs.zip", wish)
+        assert outcomes(taken) == [(name, outcome) for name in names]
+    kept = {file.name: file for file in models.File.objects.filter(store=store)}
+    assert sorted(kept) == names
+    stream, _ = open_original(file=kept["a/README.md"])
+    with stream:
+        assert stream.read() == b"another"
+
+
+def test_a_path_of_the_client_s_own_machine_is_no_folder(store: Any, tmp_path: Path) -> None:
+    for name in ("C:\\docs\\a.txt", "/home/ann/b.txt"):
+        take(store, tmp_path, name.encode(), name)
+    found = models.File.objects.filter(store=store).values_list("name", flat=True)
+    assert sorted(found) == ["a.txt", "b.txt"]

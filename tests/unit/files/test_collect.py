@@ -151,7 +151,7 @@ def test_a_zip_is_opened_without_hidden_members(tmp_path: Path) -> None:
         },
     )
     items = list(collect_items(paths=[str(path)]))
-    assert [item.name for item in items] == ["a.txt", "b.txt", "c.txt", "d.txt"]
+    assert [item.name for item in items] == ["a.txt", "deep/b.txt", "etc/c.txt", "abs/d.txt"]
     assert [content(item) for item in items] == [b"A", b"B", b"C", b"D"]
     assert [item.size for item in items] == [1, 1, 1, 1]
 
@@ -175,7 +175,61 @@ def test_names_written_without_saying_their_encoding_are_read(
 
 def test_names_with_backslashes_are_paths(tmp_path: Path) -> None:
     path = raw_name(make_zip(tmp_path / "a.zip", {"dir/a.txt": b"x"}), "dir/a.txt", b"dir\\a.txt")
+    assert names(path) == ["dir/a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("member", "name"),
+    [
+        ("../../etc/passwd.txt", "etc/passwd.txt"),
+        ("/etc//passwd.txt", "etc/passwd.txt"),
+        ("//server/share/a.txt", "server/share/a.txt"),
+        ("C:/Windows/a.txt", "Windows/a.txt"),
+        ("C:a.txt", "a.txt"),
+        ("a/./b/../c.txt", "a/b/c.txt"),
+        ("x/..", "x"),
+        ("..", None),
+        (".hidden/a.txt", None),
+    ],
+)
+def test_no_name_leads_out_of_the_zip(member: str, name: str | None, tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", {member: b"x"})
+    assert names(path) == ([] if name is None else [name])
+
+
+def test_a_name_with_a_nul_ends_there(tmp_path: Path) -> None:
+    path = raw_name(make_zip(tmp_path / "a.zip", {"a.txtx.sh": b"x"}), "a.txtx.sh", b"a.txt\0.sh")
     assert names(path) == ["a.txt"]
+
+
+def test_two_files_of_one_name_are_two_documents(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", {"a/README.md": b"A", "b/README.md": b"B"})
+    found = {item.name: content(item) for item in collect_items(paths=[str(path)])}
+    assert found == {"a/README.md": b"A", "b/README.md": b"B"}
+
+
+def test_ten_thousand_entries_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", {f"{n}.txt": b"x" for n in range(10_000)})
+    with pytest.raises(DocumentError, match="would unpack to 10000 files"):
+        zip_items(path=path, name="a.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "entries"),
+    [
+        ("invoice.ofd", ["OFD.xml", "Doc_0/Document.xml"]),
+        ("map.xmind", ["content.json", "metadata.json", "manifest.json"]),
+        ("a.zip", ["content.json", "metadata.json"]),
+        ("text.pages", ["Index/Document.iwa", "Metadata/Properties.plist"]),
+        ("library.jar", ["META-INF/MANIFEST.MF", "readme.txt"]),
+    ],
+)
+def test_documents_of_other_programs_are_not_unpacked(
+    name: str, entries: list[str], tmp_path: Path
+) -> None:
+    path = make_zip(tmp_path / name, dict.fromkeys(entries, b"x"))
+    assert zip_items(path=path, name=name) is None
+    assert names(path) == [name]
 
 
 @pytest.mark.parametrize("member", ["[Content_Types].xml", "mimetype"])
