@@ -19,7 +19,7 @@ from typing import Literal
 from rapidfuzz import fuzz
 from Stemmer import Stemmer
 
-from rag.stages.citing.quantities import UNITS, Quantity, read_figures
+from rag.stages.citing.quantities import UNITS, Quantity, read_figures, spoken_numbers
 from rag.stages.text.normalize import to_simplified
 from rag.stages.text.terms import STOP_WORDS, is_han, segment_han
 
@@ -204,6 +204,7 @@ def _numbers_differ(claim: str, source: str, around: str, *, is_translated: bool
     if is_translated:
         # 两 and “both”, 首 and “first”: only figures survive translation.
         said = [one for one in said if not one.is_word]
+        loose = (*loose, *spoken_numbers(source))
     tolerance = _TOLERANCE if _is_rounded(claim, source) else 0.0
     missing = [one for one in said if not _is_among(one, (*told, *loose), tolerance)]
     left = [one for one in told if not _is_among(one, said, tolerance)]

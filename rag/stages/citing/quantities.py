@@ -148,6 +148,21 @@ _DECADE = re.compile(
 _LONG_DECADE = re.compile(r"(?<!\d)(\d{2,3}0)\s?年代")
 # A lone letter and two tens of a size are no numerals.
 _ROMAN = re.compile(r"(?<![\w-])(?=[IVX]{2}|[IVXL]{3})(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?![\w-])")
+_COMPOUND = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s?亿\s?(\d+(?:\.\d+)?)\s?万")
+_HUNDREDS, _MEASURED = re.compile(r"\b(\d{1,2})00s\b"), re.compile(r"\b(\d+(?:\.\d+)?)[a-z]{2,}\b")
+# Words that another language may write as a figure.
+_SPOKEN_WORDS = {
+    1: "one once single first 一 首 单",
+    2: "two both pair couple twice double doubled doubles second 两 双 俩 对 二",
+    3: "three triple tripled thrice third trio 三",
+    50: "half 半",
+    25: "quarter 四分之一",
+    10: "ten decade 十",
+    100: "hundred century 百",
+    1000: "thousand millennium 千",
+}
+_SPOKEN = {word: value for value, words in _SPOKEN_WORDS.items() for word in words.split()}
+_SPOKEN_WORD = re.compile("|".join(rf"\b{word}\b" if word.isascii() else word for word in _SPOKEN))
 _SPAN = re.compile(r"\b(?:a|per|each|every) (decade|century)\b")
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DATE = re.compile(
@@ -173,11 +188,16 @@ _QUANTITY = re.compile(
     r"(?P<percent>百分之|千分之)?(?P<nth>第)?"
     r"(?P<minus>(?<![\w)\]\s])[-−](?=\d)|(?<=\s)[-−](?=\d)|零下\s?|\bminus )?"
     rf"(?P<sign>[$¥€£]\s?)?(?P<number>{_NUMERAL})"
-    r"(?P<times>\s?(?:万亿|[万亿]|million|billion|trillion|thousand)|(?<=\d)(?:mn?|bn|k)\b)?"
+    r"(?P<times>\s?(?:万亿|[十百千]?[万亿]|million|billion|trillion|thousand)|(?<=\d)(?:mn?|bn|k)\b)?"
     r"(?P<half>个半)?"
     rf"(?:[\s-]?(?P<unit>{_UNIT})(?![a-z]))?|{_ORDINAL}"
 )
-_TIMES = {"万亿": 10**12, "万": 10**4, "亿": 10**8, "thousand": 10**3} | {
+_TIMES = {"万亿": 10**12, "thousand": 10**3} | {
+    f"{step}{myriad}": _STEPS.get(step, 1) * value
+    for step in ("", "十", "百", "千")
+    for myriad, value in _MYRIADS.items()
+}
+_TIMES |= {
     "million": 10**6,
     "billion": 10**9,
     "trillion": 10**12,
@@ -189,9 +209,7 @@ _CODE = re.compile(
     r"(?<![a-z0-9])(?=[a-z0-9._/-]*[a-z])(?=[a-z0-9._/-]*\d)[a-z0-9]+(?:[._/-][a-z0-9]+)*(?![a-z0-9])"
 )
 _JOINED = re.compile(r"(?<=\d)(?:-[a-z]{2,})+$")
-_CODE_IS_QUANTITY = re.compile(
-    rf"\d+(?:[.,]\d+)*(?:{_UNIT}|st|nd|rd|th|s)|\d+-(?:[a-z]+)(?:-[a-z]+)*"
-)
+_CODE_IS_QUANTITY = re.compile(rf"\d+(?:[.,]\d+)*(?:{_UNIT}|s)|\d+(?:st|nd|rd|th)?(?:-[a-z]+)*")
 # From 5 to 9 days: the unit counts for both.
 _RANGE = re.compile(r"\s?(?:to|and|or|-|–|—|~|～|至|到|或|和)\s?")
 _CLAIMLESS = frozenset({"一", "one", "千", "百", "万", "亿", "十", "zero", "零", "〇", "两"})
@@ -273,6 +291,7 @@ def read_figures(text: str) -> Figures:
             codes.add(_JOINED.sub("", match[0]))
             plain = plain[: match.start()] + " " * len(match[0]) + plain[match.end() :]
     plain = _LONG_DECADE.sub(r"\1s", _with_decades(plain))
+    plain = _COMPOUND.sub(lambda match: f"{Decimal(match[1]) * 10**4 + Decimal(match[2])}万", plain)
     plain = _SHORT_YEAR.sub(r"\1\2 - \1\3", plain)
     dates: list[Quantity] = []
     for match in list(_DATE.finditer(plain)):
@@ -303,8 +322,20 @@ def _loose(text: str) -> Iterator[Quantity]:
         # A sign before a greater one is taken off.
         pairs = zip_longest(signs, signs[1:], fillvalue=0)
         yield _quantity(Decimal(sum(-one if one < after else one for one, after in pairs)), "")
-    for match in _SPAN.finditer(text.casefold()):
+    folded = text.casefold()
+    for match in _SPAN.finditer(folded):
         yield _quantity(Decimal(1), match[1])
+    for match in _HUNDREDS.finditer(folded):
+        # The 1800s are the 19th century.
+        yield _quantity(Decimal(match[1]) + 1, "")
+    for match in _MEASURED.finditer(folded):
+        yield _quantity(Decimal(match[1]), "")
+
+
+def spoken_numbers(text: str) -> list[Quantity]:
+    """Return what a text may say by words that a translation writes as a figure: both, half, 两."""
+    found = {_SPOKEN[match[0]] for match in _SPOKEN_WORD.finditer(text.casefold())}
+    return [_quantity(Decimal(value), "") for value in sorted(found)]
 
 
 def _date(match: re.Match[str]) -> Quantity | None:
