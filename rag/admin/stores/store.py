@@ -26,7 +26,7 @@ from rag.admin.ui.scoped import OverviewAdmin, scope_for
 from rag.core.documents import ChunkRule
 from rag.services.ingest import is_ocr_installed
 from rag.services.stores import create_store, delete_store
-from rag.stages.detect.file_errors import OCR_PACKAGE
+from rag.stages.detect.file_errors import NEEDS_OCR
 
 SERVICE_FIELDS = (
     "name",
@@ -136,7 +136,7 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
         self._warn_of_overlap(request, obj.chunk_rule)
         if "ocr" in form.changed_data and obj.ocr and not is_ocr_installed():
             text = _("Text recognition is not installed here: pip install %(package)s.")
-            self.message_user(request, text % {"package": OCR_PACKAGE}, messages.WARNING)
+            self.message_user(request, text % NEEDS_OCR.params, messages.WARNING)
 
     def _warn_of_overlap(self, request: HttpRequest, rule: ChunkRule) -> None:
         if rule.notice:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from rag.core.documents import Notice
 from rag.core.errors import DocumentError
 
 # Of files and pages whose words are in pictures.
-OCR_PACKAGE = "rapidocr==3.10.0"
-OCR_HINT = (
+NEEDS_OCR = Notice(
     "Turn on text recognition (OCR) in the settings of its store and index it again; "
-    "the workers need the package: pip install {package}."
+    "the workers need the package: pip install {package}.",
+    package="rapidocr==3.10.0",
 )
 
 

@@ -20,7 +20,7 @@ from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.core.ocr.scans import PageWords
 from rag.stages.detect.clean import clean_text, is_garbled
-from rag.stages.detect.file_errors import OCR_HINT, OCR_PACKAGE, damaged_file
+from rag.stages.detect.file_errors import NEEDS_OCR, damaged_file
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.ocr.pdf_pictures import count_letters, is_picture
@@ -240,16 +240,16 @@ def _refuse(states: dict[str, list[int]], name: str) -> None:
     if states["scan"]:
         raise DocumentError(
             "“{name}” has no text layer: its pages are images.",
-            hint=OCR_HINT,
+            hint=NEEDS_OCR.message,
             name=name,
-            package=OCR_PACKAGE,
+            **NEEDS_OCR.params,
         )
     if states["garbled"]:
         raise DocumentError(
             "The fonts of “{name}” cannot be read as text.",
-            hint=OCR_HINT,
+            hint=NEEDS_OCR.message,
             name=name,
-            package=OCR_PACKAGE,
+            **NEEDS_OCR.params,
         )
     if states["recognized"] or states["failed"]:
         raise no_words_recognized(name)
@@ -279,7 +279,7 @@ def _warnings(states: dict[str, list[int]], n_read: int, n_pages: int) -> Iterat
             pages=listed(garbled),
         )
     if (scan or garbled) and not (states["recognized"] or states["failed"]):
-        yield Notice(OCR_HINT, package=OCR_PACKAGE)
+        yield NEEDS_OCR
     elif scan:
         yield Notice("Text recognition reads no more pages of one file: RAG_OCR_MAX_PAGES.")
     if broken := states["broken"]:

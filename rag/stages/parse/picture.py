@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.detect.file_errors import OCR_HINT, OCR_PACKAGE
+from rag.stages.detect.file_errors import NEEDS_OCR
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.ocr.images import count_frames, is_animated
 from rag.stages.parse.ocr.scanned_page import (
@@ -26,7 +26,9 @@ _MOVES = Notice("It moves: only its first picture is read.")
 def parse_picture(path: Path, name: str, kind: str, recognized: Recognized) -> ParsedDocument:
     """Return the recognized text; raise DocumentError where there is none."""
     if not recognized:
-        raise DocumentError("“{name}” is an image.", hint=OCR_HINT, name=name, package=OCR_PACKAGE)
+        raise DocumentError(
+            "“{name}” is an image.", hint=NEEDS_OCR.message, name=name, **NEEDS_OCR.params
+        )
     n_pages = count_frames(path, name)
     pages = [recognized.get(number) for number in range(1, n_pages + 1)]
     unread = [number for number, page in enumerate(pages, 1) if page is None]

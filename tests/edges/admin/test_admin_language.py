@@ -61,6 +61,8 @@ NAMES = {
     "pptx",
     "txt",
     "xlsx",
+    *("bmp", "gif", "jpg", "png", "tiff", "webp"),
+    *("ocr", "rapidocr", "requirements", "extras"),
     "sha256",
     "handbuch",
     "frage",
