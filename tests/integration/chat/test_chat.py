@@ -187,7 +187,7 @@ def test_a_quote_that_no_source_holds_is_treated_by_rule(world: AgentWorld, rule
         assert [one["verdict"] for one in row.citations] == ["altered", "verified"]
     elif rule == "drop":
         assert told.text == "Every 30 days.[1]"
-        assert [one["number"] for one in row.citations] == [2]
+        assert [one["number"] for one in row.citations] == [1]
     else:
         assert told.text == "Every 30 days.[1]" and len(told.of("replace")) == 1
         assert "90 days" in chat.requests[-1].messages[-1].content
