@@ -40,7 +40,8 @@ class Hit:
 
     ``file_name`` is what people call the place it came from. What is no chunk of ours has no
     ``chunk_id``, ``file_id`` and span, may have an ``external_id`` where it came from, and its
-    row or item as JSON-safe ``data``. ``score`` None: the source does not rank.
+    row or item as JSON-safe ``data``. ``score`` None: the source does not rank. ``table_header`` is
+    the header of a table that the text goes on with, which stands in an earlier chunk.
     """
 
     text: str
@@ -63,6 +64,7 @@ class Hit:
     page_first: int | None = None
     page_last: int | None = None
     heading_path: tuple[str, ...] = ()
+    table_header: str = ""
     token_count: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,6 +129,7 @@ class Hit:
             "lexical": {"rank": self.lexical.rank, "score": self.lexical.score},
             "highlights": list(self.matched_terms),
             "heading_path": list(self.heading_path),
+            "table_header": self.table_header,
             "data": None if self.data is None else dict(self.data),
             "metadata": dict(self.metadata),
             **{name: getattr(self, name) for name in _PLAIN},
@@ -156,6 +159,7 @@ class Hit:
                 lexical=Leg(**(stored.get("lexical") or {})),
                 matched_terms=tuple(stored.get("highlights") or ()),
                 heading_path=tuple(stored.get("heading_path") or ()),
+                table_header=str(stored.get("table_header") or ""),
                 metadata=dict(stored.get("metadata") or {}),
                 **{name: stored[name] for name in _PLAIN if stored.get(name) is not None},
             )

@@ -60,7 +60,8 @@ class Embedder(Protocol):
 class ChatRequest:
     """What a chat model is asked. ``passages`` are the numbered texts that the prompt cites,
     for models that answer from them without a language model; of a document that is asked for
-    as a whole ``headings`` are the titles of the sections that they begin in. ``tools`` may be
+    as a whole ``headings`` are the titles of the sections that they begin in; ``table_headers`` are
+    the headers of tables that they go on with. ``tools`` may be
     called instead of an answer, where the model ``has_tools``. ``schema`` is the JSON schema of
     the answer: sent to services that take one, so that a reader must not rely on it."""
 
@@ -68,6 +69,7 @@ class ChatRequest:
     question: str = ""
     passages: Sequence[tuple[str, str]] = ()
     headings: Sequence[str] = ()
+    table_headers: Sequence[str] = ()
     temperature: float = 0.2
     max_tokens: int = 2048
     timeout_s: float = 60.0

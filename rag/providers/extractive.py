@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
+from rag.providers.table_quotes import TableQuote, passage_tables, quote_cells, quote_row
 from rag.stages.citing.citation_markers import quote_marker, unmarked
 from rag.stages.citing.locate import locate_quote
+from rag.stages.query.answer_sentences import SentenceScorer, SourceSentence
 from rag.stages.query.file_question import parse_document_question
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
-from rag.stages.text.terms import index_terms, is_han, query_terms
+from rag.stages.text.tables import TextTable
+from rag.stages.text.terms import is_han
 
 MAX_SENTENCES = 3
 # How many sentences are compared by meaning: each costs some milliseconds.
-MAX_COMPARED = 24
-# A sentence beside the best one must come this near to its score.
-KEEP = 0.8
+MAX_COMPARED = 12
+# A sentence beside the best one may have so much less.
+KEEP = 1.5
 # A sentence with less of the question's words and with a lower cosine is no answer. Measured on
 # XQuAD with the default embedder: answers reach 0.23 or 0.27 in 98 of 100 cases, sentences of other
 # articles in 15 to 20. Where a model's cosines are all higher, nothing is refused by them.
 MIN_SHARED, MIN_COSINE = 0.2, 0.27
-RANK_WEIGHT, MEANING_WEIGHT = 0.1, 0.5
+COSINE, RANK = 9.0, 0.5
 MIN_LETTERS, MAX_CHARS = 4, 600
 NOTICES = {
     True: "未配置对话模型，因此以下逐字摘引资料原句。要得到撰写的回答，请设置 RAG_CHAT_MODEL。",
@@ -39,16 +40,6 @@ NOTHING = {True: "没有找到相关内容。", False: "Nothing relevant was fou
 _DOC_ID = re.compile(r"doc_\d+")
 
 Score = Callable[[str, list[str]], Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    doc_id: str
-    rank: int
-    passage: str
-    text: str
-    terms: Mapping[str, int]
-    is_han: bool
 
 
 class ExtractiveChatModel:
@@ -91,41 +82,49 @@ class ExtractiveChatModel:
         asked = parse_document_question(request.question)
         if request.headings and asked and asked.is_whole and (outline := _outline(request)):
             return outline
-        candidates = _candidates(request.passages)
-        chosen = self._chosen(request.question, candidates)
+        is_chinese, rows = is_han(request.question), _rows(request)
+        prose = _candidates(request.passages, _doc_ids(request), list(passage_tables(request)))
+        if cells := quote_cells(request, _doc_ids(request)):
+            shares = SentenceScorer(request.question, prose).shares
+            if cells[0].answer.share >= max(shares, default=0.0):
+                return [one.marked(is_chinese=is_chinese) for one in cells[:MAX_SENTENCES]]
+        chosen = self._chosen(request.question, [*prose, *rows])
         if not chosen:
-            return [NOTHING[is_han(request.question)]]
-        return [quote_marker(candidate.doc_id, candidate.text) for candidate in chosen]
+            return [NOTHING[is_chinese]]
+        return [
+            rows[one].marked(is_chinese=is_chinese)
+            if one in rows
+            else quote_marker(one.doc_id, one.text)
+            for one in chosen
+        ]
 
-    def _chosen(self, question: str, candidates: list[_Candidate]) -> list[_Candidate]:
-        shared = _shared(question, candidates)
-        cosines = self._cosines(question, candidates, shared)
-        is_relevant = max(shared, default=0.0) >= MIN_SHARED
+    def _chosen(self, question: str, sentences: list[SourceSentence]) -> list[SourceSentence]:
+        scorer = SentenceScorer(question, sentences)
+        scores = scorer.scores()
+        cosines = self._cosines(question, sentences, scores)
+        is_relevant = max(scorer.shares, default=0.0) >= MIN_SHARED
         if not is_relevant and max(cosines.values(), default=0.0) < MIN_COSINE:
-            is_foreign = bool(candidates) and candidates[0].is_han != is_han(question)
-            first = filter(_stands_whole, candidates) if is_foreign and not self._score else ()
+            is_foreign = bool(sentences) and is_han(sentences[0].text) != is_han(question)
+            first = filter(_stands_whole, sentences) if is_foreign and not self._score else ()
             return list(islice(first, 1))
-        low, high = min(cosines.values(), default=0.0), max(cosines.values(), default=0.0)
-        total = []
-        for i, (candidate, share) in enumerate(zip(candidates, shared, strict=True)):
-            likeness = share
-            if high > low:
-                likeness = (cosines.get(i, low) - low) / (high - low)
-            score = (1 - MEANING_WEIGHT) * share + MEANING_WEIGHT * likeness
-            total.append(score + RANK_WEIGHT / (1 + candidate.rank))
-        order = sorted(range(len(candidates)), key=lambda i: (-total[i], i))
-        near = (candidates[i] for i in order if total[i] >= KEEP * total[order[0]])
+        low = min(cosines.values(), default=0.0)
+        total = [
+            score + COSINE * cosines.get(n, low) + RANK / (1 + one.rank)
+            for n, (one, score) in enumerate(zip(sentences, scores, strict=True))
+        ]
+        order = sorted(range(len(sentences)), key=lambda n: (-total[n], n))
+        near = (sentences[n] for n in order if total[n] >= total[order[0]] - KEEP)
         return list(islice(filter(_stands_whole, near), MAX_SENTENCES))
 
     def _cosines(
-        self, question: str, candidates: list[_Candidate], shared: list[float]
+        self, question: str, sentences: list[SourceSentence], scores: Sequence[float]
     ) -> dict[int, float]:
-        """Return the cosines of the sentences that share most words, then of the first ones."""
-        if self._score is None or not candidates:
+        """Return the cosines of the best sentences, then of the first ones."""
+        if self._score is None or not sentences:
             return {}
-        order = sorted(range(len(candidates)), key=lambda i: (-shared[i], candidates[i].rank, i))
+        order = sorted(range(len(sentences)), key=lambda n: (-scores[n], sentences[n].rank, n))
         compared = order[:MAX_COMPARED]
-        values = self._score(question, [candidates[i].text for i in compared])
+        values = self._score(question, [sentences[n].text for n in compared])
         return dict(zip(compared, values, strict=True))
 
 
@@ -136,11 +135,12 @@ _ENDED = re.compile(r"[。！？.!?；;：:,，]$")
 def _outline(request: ChatRequest) -> list[str]:
     """Return the title of each section with its first sentence, cited: what a document says."""
     lines: dict[str, str] = {}
-    pairs = zip(request.passages, request.headings, strict=True)
-    for rank, ((name, text), heading) in enumerate(pairs):
-        doc_id = name if _DOC_ID.fullmatch(name) else f"doc_{rank + 1:02d}"
+    passages = zip(_doc_ids(request), request.passages, request.headings, strict=True)
+    for doc_id, (_, text), heading in passages:
         for title, body in _sections(text, heading):
-            first = next((one for one in _candidates([(doc_id, body)]) if _is_in(one, text)), None)
+            first = next(
+                (one for one in _candidates([(doc_id, body)], [doc_id]) if _is_in(one, text)), None
+            )
             if first is not None and len(lines) < MAX_OUTLINE:
                 marker = quote_marker(doc_id, first.text)
                 lead = f"{unmarked(title)}：" if is_han(title) else f"{unmarked(title)}: "
@@ -177,45 +177,53 @@ def _is_numbered(line: str) -> bool:
     return bool(_NUMBERED.match(line)) and not _ENDED.search(line)
 
 
-def _is_in(candidate: _Candidate, passage: str) -> bool:
+def _is_in(candidate: SourceSentence, passage: str) -> bool:
     return candidate.text in passage and _stands_whole(replace(candidate, passage=passage))
 
 
-def _candidates(passages: Sequence[tuple[str, str]]) -> list[_Candidate]:
-    """Return the sentences that may be quoted, each text once, in the order of the passages."""
-    seen: set[str] = set()
-    found = []
-    for rank, (name, text) in enumerate(passages):
-        doc_id = name if _DOC_ID.fullmatch(name) else f"doc_{rank + 1:02d}"
-        for start, end in sentence_spans(text):
-            sentence = text[start:end]
-            if sentence in seen or len(sentence) > MAX_CHARS or sentence.startswith("#"):
-                continue
-            if sum(map(str.isalnum, sentence)) < MIN_LETTERS:
-                continue
-            seen.add(sentence)
-            terms = index_terms(sentence)
-            found.append(_Candidate(doc_id, rank, text, sentence, terms, is_han(sentence)))
-    return found
-
-
-def _shared(question: str, candidates: Sequence[_Candidate]) -> list[float]:
-    """Return how much of the question's words, by idf over the sentences, each sentence has."""
-    frequency = Counter(term for candidate in candidates for term in candidate.terms)
-    asked = {
-        term: weight * math.log(1 + (len(candidates) + 1) / (frequency[term] + 0.5))
-        for term, weight in query_terms(question).items()
-    }
-    whole = sum(asked.values())
-    if not whole:
-        return [0.0] * len(candidates)
+def _doc_ids(request: ChatRequest) -> list[str]:
     return [
-        sum(value for term, value in asked.items() if term in candidate.terms) / whole
-        for candidate in candidates
+        name if _DOC_ID.fullmatch(name) else f"doc_{number:02d}"
+        for number, (name, _) in enumerate(request.passages, start=1)
     ]
 
 
-def _stands_whole(candidate: _Candidate) -> bool:
+def _rows(request: ChatRequest) -> dict[SourceSentence, TableQuote]:
+    """Return the rows of all tables as sentences that may be quoted."""
+    found: dict[SourceSentence, TableQuote] = {}
+    doc_ids = _doc_ids(request)
+    for rank, table in passage_tables(request):
+        text = request.passages[rank][1]
+        for row in table.rows:
+            line = SourceSentence(doc_ids[rank], rank, text, text[row.start : row.end], -row.end)
+            found[line] = quote_row(doc_ids[rank], text, table, row)
+    return found
+
+
+def _candidates(
+    passages: Sequence[tuple[str, str]],
+    doc_ids: Sequence[str],
+    tables: Sequence[tuple[int, TextTable]] = (),
+) -> list[SourceSentence]:
+    """Return the sentences that may be quoted, each text once, in the order of the passages."""
+    seen: set[str] = set()
+    found = []
+    for rank, (_, text) in enumerate(passages):
+        doc_id = doc_ids[rank]
+        rows = [row for at, table in tables if at == rank for row in (*table.header, *table.rows)]
+        lines = {range(row.start, row.end) for row in rows}
+        for place, (start, end) in enumerate(sentence_spans(text)):
+            sentence = text[start:end]
+            if sentence in seen or len(sentence) > MAX_CHARS or sentence.startswith("#"):
+                continue
+            if sum(map(str.isalnum, sentence)) < MIN_LETTERS or any(start in one for one in lines):
+                continue
+            seen.add(sentence)
+            found.append(SourceSentence(doc_id, rank, text, sentence, place))
+    return found
+
+
+def _stands_whole(candidate: SourceSentence) -> bool:
     """Return whether the checker of citations will find the sentence as it stands."""
     quote = normalize_quote(candidate.text).text
     return locate_quote(quote, normalize_quote(candidate.passage), is_exact=True) is not None

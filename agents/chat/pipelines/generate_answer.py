@@ -261,6 +261,7 @@ def agent_request(
         list(messages),
         question=question,
         passages=[(passage.doc_id, passage.hit.text) for passage in passages],
+        table_headers=[passage.hit.table_header for passage in passages],
         temperature=run.temperature,
         max_tokens=run.config.max_tokens,
         timeout_s=run.config.generate_timeout_s,

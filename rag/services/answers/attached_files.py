@@ -82,6 +82,7 @@ def _hits(file: InlineFile, deadline: Deadline) -> list[Hit]:
                 page_first=chunk.page_first,
                 page_last=chunk.page_last,
                 heading_path=chunk.heading_path,
+                table_header=chunk.context,
                 token_count=chunk.token_count,
             )
         )

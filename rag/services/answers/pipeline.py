@@ -262,6 +262,7 @@ class ChatJob(AnswerJob):
             [Message(role, text) for role, text in answer_prompt(self.question, self.context)],
             question=self.question,
             passages=self.context.shown,
+            table_headers=self.context.table_headers,
             headings=self.context.headings if self._documents.get("is_found") else (),
             timeout_s=left_s,
         )

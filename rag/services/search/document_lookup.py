@@ -318,5 +318,6 @@ def _hit(row: models.Chunk, rank: int, names: Mapping[int, str]) -> Hit:
         page_first=row.page_first,
         page_last=row.page_last,
         heading_path=tuple(row.heading_path),
+        table_header=row.context,
         token_count=row.token_count,
     )

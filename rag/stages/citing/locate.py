@@ -161,6 +161,8 @@ def _turns(left_off: str) -> bool:
 
 def _hides(text: str, low: int, high: int) -> bool:
     """Return whether what an ellipsis leaves out turns what follows, or leads into another row."""
+    if _are_rows(text, low, high):
+        return False
     if _turns(text[low:high]):
         return True
     ends = [end for end in sentence_ends(text, low, min(len(text), high + _REACH)) if end <= high]
@@ -169,6 +171,15 @@ def _hides(text: str, low: int, high: int) -> bool:
     # Behind another sentence only whole clauses say what they say there, and cells of a table none.
     is_cell = any(sign in text[ends[-1] : high] for sign in "|\t")
     return is_cell or _clause_start(text, ends[-1], high) < high
+
+
+def _are_rows(text: str, low: int, high: int) -> bool:
+    """Return whether whole rows of one table are left out: none says anything of another."""
+    left_off = text[low:high]
+    lines = [line.strip() for line in re.split(r"[\n\f]", left_off)]
+    first, last = lines[0], lines[-1]
+    is_bounded = len(lines) > 1 and first in ("", "|") and last in ("", "|")
+    return is_bounded and all(line[:1] == line[-1:] == "|" for line in lines[1:-1])
 
 
 def closest_quote(quote: str, source: NormalizedText) -> QuotePlace | None:

@@ -111,6 +111,11 @@ class Context:
         """Return the title of the section that each passage begins in, empty where it has none."""
         return [next(iter(passage.hit.heading_path[-1:]), "") for passage in self.passages]
 
+    @property
+    def table_headers(self) -> list[str]:
+        """Return the header of the table that each passage goes on with, empty where none."""
+        return [passage.hit.table_header for passage in self.passages]
+
 
 def build_context(
     hits: Sequence[Hit],
@@ -233,6 +238,7 @@ class _English:
     separator = ": "
     details = "Type: {type}\nName: {name}"
     source = "Source"
+    columns = "Columns of the table: {header}"
     content = "Content:"
 
 
@@ -247,6 +253,7 @@ class _Chinese(_English):
     separator = "："
     details = "类型：{type}\n名称：{name}"
     source = "资料"
+    columns = "表格各列：{header}"
     content = "内容："
 
 
@@ -298,12 +305,15 @@ class _Text:
         about = " · ".join(filter(None, (hit.file_name, place)))
         if self.type == "summary":
             return f"- [{number}] doc_{number:02d} {about}{self.wording.separator}"
+        columns = self.wording.columns.format(header=hit.table_header) if hit.table_header else ""
         if self.type == "standard":
-            return f"{number}. (doc_{number:02d}) 【{kind}】{about}"
+            head = f"{number}. (doc_{number:02d}) 【{kind}】{about}"
+            return f"{head}\n{columns}" if columns else head
         lines = [
             f"━━━ {self.wording.source} {number} (doc_{number:02d}) ━━━",
             self.wording.details.format(type=kind, name=hit.file_name),
             place,
+            columns,
             "" if hit.score is None else self.wording.score.format(score=hit.score),
             *(
                 f"{key}{self.wording.separator}{value}"
@@ -335,6 +345,7 @@ class _Xml:
             "type": hit.content_type,
             "page": "-".join(dict.fromkeys(pages)),
             "section": " › ".join(hit.heading_path),
+            "columns": hit.table_header,
             "truncated": "true" if len(shown) < len(hit.text.strip()) else "",
         }
         given = "".join(

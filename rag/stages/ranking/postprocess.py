@@ -237,6 +237,7 @@ def _join(left: Hit, right: Hit, read: Read) -> Hit | None:
         page_first=left.page_first,
         page_last=right.page_last or left.page_last,
         heading_path=_common(left.heading_path, right.heading_path),
+        table_header=left.table_header,
         token_count=left.token_count + right.token_count,
         matched_terms=tuple(sorted({*best.matched_terms, *other.matched_terms})),
         data={"chunks": [*_parts(left), *_parts(right)]},

@@ -248,4 +248,5 @@ def _hit(rank: int, row: Sequence[Any], names: dict[int, str], loads: Callable[[
         content_type=row[17],
         token_count=row[18],
         metadata=loads(row[19]),
+        table_header=row[20],
     )
