@@ -35,7 +35,7 @@ smoke-model: .venv/runtime  ## ask the configured chat model 60 questions about 
 	@$(BIN)/python manage.py rag_smoke_model
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
-	@for name in quality smart_retrieval answerability analysis conversation citations grounding search cache ingest documents ocr flows agents lifecycle swap admin_pages; do \
+	@for name in quality smart_retrieval answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 house: .venv/tools  ## how many files, names and lines there are, and how many a request passes

@@ -8,8 +8,8 @@ refusals) has no verdict. Rules over words, no model: what a passage says of its
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rag.core.hits import TOOL
@@ -25,6 +25,7 @@ from rag.stages.citing.contradict import contradiction, has_other_polarity
 from rag.stages.citing.coverage import CoverageLimits, uncovered_parts
 from rag.stages.citing.discourse import is_courtesy, strip_transitions
 from rag.stages.citing.quantities import read_figures
+from rag.stages.citing.table_claims import judge_by_tables
 from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import to_simplified
 from rag.stages.text.sentences import sentence_ends
@@ -194,7 +195,8 @@ class StatementJudge:
 
     def attribute(self, claim: str, passage: Passage) -> Attribution | None:
         """Return where a passage says a claim, None where it does not or contradicts it."""
-        judged = self._found(_plain(claim), passage)
+        plain = _plain(claim)
+        judged = self._by_tables(plain, [passage]) or self._found(plain, passage)
         return judged.source if judged.holds else None
 
     @cached_property
@@ -220,6 +222,12 @@ class StatementJudge:
     def _cited(self, claim: str, citations: Sequence[Citation]) -> Judgement:
         if not claim:
             return Judgement("cited")
+        of_rows = [
+            one.doc_id for one in citations if "|" in one.found and one.doc_id in self._passages
+        ]
+        told = self._by_tables(claim, [self._passages[one] for one in of_rows])
+        if told is not None:
+            return Judgement("cited") if told.holds else replace(told, source=None)
         source = "\n".join(dict.fromkeys(map(self._sentences, citations)))
         around = "\n".join(
             self._passages[one.doc_id].hit.text for one in citations if one.doc_id in self._passages
@@ -239,6 +247,37 @@ class StatementJudge:
         return Judgement("cited")
 
     def _uncited(self, claim: str) -> Judgement:
+        told = self._by_tables(claim, self._passages.values())
+        if told is not None and told.holds:
+            return told
+        judged = self._by_words(claim)
+        # A row has the words of a claim whichever of its columns it is about.
+        is_of_row = judged.source is not None and judged.source.text.startswith("|")
+        return judged if told is None or (judged.holds and not is_of_row) else told
+
+    def _by_tables(self, claim: str, passages: Iterable[Passage]) -> Judgement | None:
+        """Return what the first table that says a claim tells, else one that speaks against it."""
+        against: Judgement | None = None
+        for passage in passages:
+            hit = passage.hit
+            if one := judge_by_tables(claim, hit.text, hit.table_header):
+                source = Attribution(passage, one.start, one.end, 1.0)
+                if one.holds:
+                    return self._beside_cells(claim, source)
+                against = against or Judgement("contradicted", one.reason, source)
+        return against
+
+    def _beside_cells(self, claim: str, source: Attribution) -> Judgement:
+        """Return the verdict of a claim that has its cells, by what it says beside them."""
+        text = source.passage.hit.text
+        if is_han(claim) == is_han(f"{source.passage.hit.table_header}{text}"):
+            if self._has_foreign_name(claim):
+                return Judgement("unsupported", "name", source)
+            if self._has_uncovered(claim, text, _CITED):
+                return Judgement("unsupported", "missing", source)
+        return Judgement("attributed", "", source)
+
+    def _by_words(self, claim: str) -> Judgement:
         if result := self._worked_out(claim):
             return Judgement("attributed", "", result)
         return self._found(claim)

@@ -28,6 +28,7 @@ _VALUE = re.compile(
     r"(?:[%‰°℃]|[a-zµ°][\wµ²³/%]{0,8}|[\u4e00-\u9fff]{1,3})?",
     re.I,
 )
+_LAST_UNIT = re.compile(r"[a-zµ°%][\w²³/%]{0,5}|[A-Z]{1,3}|[A-Z][a-z]")
 _MAX_HEADER_ROWS = 3
 _WORD = re.compile(r"[^\W_]+(?:[-_./'’+][^\W_]+)*")
 # A line is a set of words for one attribute, in both languages.
@@ -158,7 +159,10 @@ def label_unit(label: str) -> str:
 
 
 def label_name(label: str) -> str:
-    """Return a label without the unit in brackets behind it."""
+    """Return a label without its unit, in brackets or as a last word: Price of Price EUR."""
+    name, _, last = label.rpartition(" ")
+    if _LAST_UNIT.fullmatch(last) and attributes(name):
+        return name
     return _UNIT.sub("", label).strip() or label
 
 

@@ -1,0 +1,258 @@
+"""Table claims: whether a table says a claim's numbers and names of the row and column it names.
+
+A number counts in the cells of what is named alone: the power of the A100 is none of the B200.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from rag.stages.citing.quantities import Quantity, read_figures
+from rag.stages.text.tables import (
+    NO_VALUE,
+    TextTable,
+    attributes,
+    fold,
+    is_value,
+    label_name,
+    label_unit,
+    read_tables,
+    stands_in,
+)
+
+_DENIAL = re.compile(r"\b(?:not|never|no|cannot)\b|n['’]t\b|[不没未无非]")
+_COMPARES = re.compile(r"\bthan\b|\bdiffer|\b(?:more|less|fewer) by\b|比|相差|差(?:了|额|距)", re.I)
+_MIN_NAME = 2
+_HAN = "\u2e80"
+_BY_ORDER = re.compile(r"\brespectively\b|分别|依次", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFinding:
+    """What a table says of a claim: the span of the row that tells, and why it fails, if so."""
+
+    start: int
+    end: int
+    reason: Literal["", "number", "name", "denial"] = ""
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the table says it."""
+        return not self.reason
+
+
+def judge_by_tables(claim: str, text: str, carried: str = "") -> TableFinding | None:
+    """Return what the tables of a text say of a claim, None where they say nothing of it.
+
+    ``carried`` is the header of a table that the text goes on with.
+    """
+    if "|" not in text:
+        return None
+    found = [one for table in read_tables(text, carried) if (one := _Claim(claim, table).judge())]
+    return min(found, key=lambda one: not one.holds, default=None)
+
+
+class _Claim:
+    """A claim held against one table."""
+
+    def __init__(self, claim: str, table: TextTable) -> None:
+        self.claim, self.table = fold(claim), table
+        lines = enumerate(table.rows)
+        self.keys = {n: names for n, row in lines if (names := _named_cells(row.cells, self.claim))}
+        self.heads = {
+            n: label_name(name)
+            for n, name in enumerate(table.columns)
+            if name and n and _is_named(label_name(name), self.claim)
+        }
+        self.rows = _innermost({n: names for n, (names, _) in self.keys.items()})
+        self.columns = _innermost(self.heads)
+        self.told = {*self.rows.values(), *self.columns.values()}
+
+    def judge(self) -> TableFinding | None:
+        if not self.told:
+            return None
+        numbers = _numbers(self.claim, self.told)
+        found = self._by_numbers(numbers) if numbers else self._by_names()
+        if found and _DENIAL.search(_without(self.claim, self.told)):
+            # Who denies what a table says speaks against it; who denies another thing says nothing.
+            return TableFinding(found.start, found.end, "denial") if found.holds else None
+        return found
+
+    def _by_numbers(self, numbers: Sequence[Quantity]) -> TableFinding | None:
+        rows, columns = self._wanted_rows(), self._wanted_columns()
+        if not rows and not columns:
+            return None
+        parts = self._parts()
+        places = self._places(numbers, rows, columns)
+        is_told = all(places) and (not parts or self._in_parts(numbers, rows, columns, parts))
+        if is_told and places:
+            row = self.table.rows[places[0][0][0]]
+            return TableFinding(row.start, row.end)
+        if _COMPARES.search(self.claim) and not all(places):
+            return None
+        return self._against(numbers, rows, columns)
+
+    def _against(
+        self, numbers: Sequence[Quantity], rows: set[int], columns: set[int]
+    ) -> TableFinding | None:
+        """Return the finding against numbers that stand where nothing of what is named does."""
+        can_rival = any(
+            one.rivals(cell) for one in numbers for _, _, cell in self._cells(rows, columns)
+        )
+        if not can_rival:
+            return None
+        first = self.table.rows[min(rows)] if rows else self.table.rows[0]
+        return TableFinding(first.start, first.end, "number")
+
+    def _by_names(self) -> TableFinding | None:
+        """Judge what is said in names alone: those of one record stand in its row."""
+        keyed = {n for n, (_, place) in self.keys.items() if place == 0 and n in self.rows}
+        others = [
+            (n, place, cell)
+            for n, row in enumerate(self.table.rows)
+            for place, cell in enumerate(row.cells)
+            if place
+            and not is_value(cell)
+            and _is_named(cell, self.claim)
+            and fold(cell) not in {fold(name) for name in self.columns.values()}
+        ]
+        if len(keyed) != 1 or not others:
+            return None
+        (record,) = keyed
+        row = self.table.rows[record]
+        own = {fold(cell) for cell in row.cells}
+        is_right = all(fold(cell) in own for _, _, cell in others)
+        return TableFinding(row.start, row.end, "" if is_right else "name")
+
+    def _wanted_rows(self) -> set[int]:
+        if self.rows:
+            return set(self.rows)
+        names = [row.cells[0] for row in self.table.rows]
+        return self._by_attribute(names)
+
+    def _wanted_columns(self) -> set[int]:
+        if self.columns:
+            return set(self.columns)
+        return self._by_attribute(["", *self.table.columns[1:]])
+
+    def _by_attribute(self, names: Sequence[str]) -> set[int]:
+        spoken = attributes(_without(self.claim, self.told))
+        return {n for n, name in enumerate(names) if name and attributes(label_name(name)) & spoken}
+
+    def _cells(self, rows: set[int], columns: set[int]) -> Iterator[tuple[int, int, Quantity]]:
+        for n, row in enumerate(self.table.rows):
+            if rows and n not in rows:
+                continue
+            for place, cell in enumerate(row.cells):
+                if place and (not columns or place in columns) and cell and cell != NO_VALUE:
+                    labels = (self.table.column(place), row.cells[0])
+                    for value in cell_quantities(cell, labels):
+                        yield n, place, value
+
+    def _places(
+        self, numbers: Sequence[Quantity], rows: set[int], columns: set[int]
+    ) -> list[list[tuple[int, int]]]:
+        cells = list(self._cells(rows, columns))
+        units = {value.dimension for *_, value in self._cells(rows, set())} - {""}
+        found = []
+        for one in numbers:
+            places = [(n, place) for n, place, value in cells if one.agrees(value)]
+            exact = [
+                (n, place)
+                for n, place, value in cells
+                if one.dimension and one.agrees(value) and value.dimension == one.dimension
+            ]
+            # A unit that another column has is that column's.
+            found.append(exact if one.dimension in units else places)
+        return found
+
+    def _parts(self) -> list[tuple[int, int, int]]:
+        """Return where several records are named: position, axis (0 rows, 1 columns), place."""
+        for axis, named in enumerate((self.rows, self.columns)):
+            is_record = (axis == 1) == self.table.is_transposed
+            if len(set(named.values())) > 1 and is_record:
+                spots = [(self.claim.find(fold(name)), axis, n) for n, name in named.items()]
+                return sorted(spots)
+        return []
+
+    def _in_parts(
+        self,
+        numbers: Sequence[Quantity],
+        rows: set[int],
+        columns: set[int],
+        parts: Sequence[tuple[int, int, int]],
+    ) -> bool:
+        """Return whether each number is of the record that it stands by."""
+
+        def holds(one: Quantity, part: tuple[int, int, int]) -> bool:
+            _, axis, n = part
+            own = ({n}, columns) if axis == 0 else (rows, {n})
+            return any(self._places([one], *own))
+
+        if len(numbers) == 1:
+            check = any if _COMPARES.search(self.claim) else all
+            return check(holds(numbers[0], part) for part in parts)
+        cuts = [at for at, *_ in parts]
+        ends = [at + len(fold(self._name(part))) for at, part in zip(cuts, parts, strict=True)]
+        behind = list(zip(cuts, [*cuts[1:], len(self.claim)], strict=True))
+        ahead = list(zip([0, *ends[:-1]], ends, strict=True))
+        for spans in () if _BY_ORDER.search(self.claim) else (behind, ahead):
+            own = [_numbers(self.claim[slice(*span)], self.told) for span in spans]
+            if sum(map(len, own)) == len(numbers) and all(own):
+                pairs = zip(own, parts, strict=True)
+                return all(holds(one, part) for ones, part in pairs for one in ones)
+        if len(numbers) == len(parts):
+            return all(map(holds, numbers, parts))
+        return all(any(holds(one, part) for part in parts) for one in numbers)
+
+    def _name(self, part: tuple[int, int, int]) -> str:
+        return (self.rows, self.columns)[part[1]][part[2]]
+
+
+def _named_cells(cells: Sequence[str], claim: str) -> tuple[str, int] | None:
+    """Return the first cell of a row that a claim names, and its place."""
+    for place, cell in enumerate(cells):
+        name = label_name(cell) if place == 0 else cell
+        if cell and cell != NO_VALUE and not is_value(cell) and _is_named(name, claim):
+            return name, place
+    return None
+
+
+def _is_named(name: str, claim: str) -> bool:
+    folded = fold(name)
+    return len(folded) >= _MIN_NAME and stands_in(folded, claim)
+
+
+def _innermost(named: dict[int, str]) -> dict[int, str]:
+    """Return the names but those that are part of a longer one that is named, too."""
+    folded = {fold(name) for name in named.values()}
+    inner = {one for one in folded for other in folded if one != other and one in other}
+    return {n: name for n, name in named.items() if fold(name) not in inner}
+
+
+def _without(claim: str, names: set[str]) -> str:
+    for name in sorted(map(fold, names), key=len, reverse=True):
+        claim = claim.replace(name, " ")
+    return claim
+
+
+def _numbers(claim: str, names: set[str]) -> list[Quantity]:
+    return list(read_figures(_without(claim, names)).quantities)
+
+
+@lru_cache(maxsize=8192)
+def cell_quantities(cell: str, labels: tuple[str, str]) -> tuple[Quantity, ...]:
+    """Return the numbers of a cell, also in the unit that its column or row has in its name."""
+    own = read_figures(cell).quantities
+    if not is_value(cell) or any(one.dimension for one in own):
+        return tuple(own)
+    for unit in filter(None, map(label_unit, labels)):
+        # 万人 is a unit with a factor: whatever makes a quantity of the number counts.
+        found = read_figures(f"{cell}{'' if unit > _HAN else ' '}{unit}").quantities
+        if len(found) == len(own) and all(one.dimension for one in found):
+            return (*found, *own)
+    return tuple(own)

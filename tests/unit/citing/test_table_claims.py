@@ -1,0 +1,101 @@
+"""Claims about tables: a number counts in the row and column that the claim names alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.stages.citing.table_claims import judge_by_tables
+from rag.stages.citing.verify import verify_answer
+from tests.unit.passages import make_passages
+
+DEVICES = """| 型号 | A100 | B200 | C300 |
+| 功率(W) | 1200 | 1500 | 1800 |
+| 重量(kg) | 12.5 | 15.2 | 20 |
+| 人口(万人) | 3 | 386 | 50 |"""
+PARTS = """| Part no. | Name | Stock | Price EUR |
+| PN-1035 | Bracket type 35 | 0 | 52.50 |
+| PN-1036 | Bracket type 36 | 1 | 54.00 |"""
+STAFF = "| 姓名 | 部门 | 电话 |\n| 张三 | 技术部 | 4711 |\n| 李四 | 销售部 | 4712 |"
+RIGHT = [
+    ("The B200 needs 1500 W.", DEVICES),
+    ("The B200 needs 1.5 kW.", DEVICES),
+    ("B200的功率是1500瓦。", DEVICES),
+    ("A100重12.5千克，B200重15.2千克。", DEVICES),
+    ("The A100 and B200 need 1200 W and 1500 W respectively.", DEVICES),
+    ("B200的人口(万人)：386。", DEVICES),
+    ("B200有386万人。", DEVICES),
+    ("PN-1036 costs 54.00 EUR.", PARTS),
+    ("Bracket type 36 has a price of 54 euros.", PARTS),
+    ("PN-1036 is Bracket type 36.", PARTS),
+    ("张三在技术部，电话4711。", STAFF),
+]
+WRONG = [
+    ("The B200 needs 1200 W.", DEVICES, "number"),
+    ("B200的功率是1800W。", DEVICES, "number"),
+    ("B200的重量是12.5公斤。", DEVICES, "number"),
+    ("A100重15.2千克，B200重12.5千克。", DEVICES, "number"),
+    ("The A100 and B200 need 1500 W and 1200 W respectively.", DEVICES, "number"),
+    ("B200 does not need 1500 W.", DEVICES, "denial"),
+    ("B200有386人。", DEVICES, "number"),
+    ("PN-1036 costs 1 EUR.", PARTS, "number"),
+    ("The stock of PN-1036 is 54.", PARTS, "number"),
+    ("PN-1036 is Bracket type 35.", PARTS, "name"),
+    ("张三在销售部。", STAFF, "name"),
+    ("李四的电话是4711。", STAFF, "number"),
+]
+
+
+@pytest.mark.parametrize(("claim", "table"), RIGHT)
+def test_what_a_table_says_holds(claim: str, table: str) -> None:
+    found = judge_by_tables(claim, table)
+    assert found is not None and found.holds
+    answer = verify_answer(claim, make_passages("The weather was mild.", table))
+    assert answer.outcome == "answered"
+    assert answer.citations[0].found.startswith("|")
+
+
+@pytest.mark.parametrize(("claim", "table", "reason"), WRONG)
+def test_a_number_or_name_of_another_row_or_column_contradicts(
+    claim: str, table: str, reason: str
+) -> None:
+    found = judge_by_tables(claim, table)
+    assert found is not None and found.reason == reason
+    answer = verify_answer(claim, make_passages("The weather was mild.", table))
+    assert [one.verdict for one in answer.groundedness.statements] == ["contradicted"]
+
+
+def test_a_quoted_row_that_says_another_thing_is_no_proof() -> None:
+    tag = '<cite doc_id="doc_01" quote="| PN-1036 | Bracket type 36 | 1 | 54.00 |"></cite>'
+    for claim, verdict in (
+        ("PN-1036 costs 54.00 EUR", "cited"),
+        ("PN-1036 costs 52.50 EUR", "contradicted"),
+    ):
+        answer = verify_answer(f"{claim}{tag}", make_passages(PARTS))
+        assert [one.verdict for one in answer.groundedness.statements] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("claim", "table"),
+    [
+        ("The B200 was first sold here.", DEVICES),
+        ("Nothing of it is named.", PARTS),
+        ("It costs 54.00 EUR.", "Prose without a table."),
+        ("", PARTS),
+        ("The D400 needs 1500 W.", DEVICES),
+    ],
+)
+def test_of_what_it_does_not_name_a_table_says_nothing(claim: str, table: str) -> None:
+    assert judge_by_tables(claim, table) is None
+
+
+def test_prose_beside_a_table_still_counts() -> None:
+    text = f"{DEVICES}\n\nThe B200 was first sold in 2019 in three towns."
+    answer = verify_answer("The B200 was first sold in 2019.", make_passages(text))
+    assert [one.verdict for one in answer.groundedness.statements] == ["attributed"]
+
+
+def test_a_table_that_goes_on_is_read_with_its_header() -> None:
+    rows = PARTS.split("\n", 1)[1]
+    header = PARTS.split("\n", 1)[0]
+    found = judge_by_tables("The stock of PN-1036 is 54.", rows, header)
+    assert found is not None and not found.holds
