@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.providers.table_quotes import TableQuote, passage_tables, quote_cells, quote_row
 from rag.stages.citing.citation_markers import quote_marker, unmarked
-from rag.stages.citing.locate import locate_quote
+from rag.stages.citing.locate import find_abridged, locate_quote, quoted_parts
 from rag.stages.query.answer_sentences import SentenceScorer, SourceSentence
 from rag.stages.query.file_question import parse_document_question
+from rag.stages.query.table_lookup import TableAnswer, look_up_cells
 from rag.stages.text.normalize import normalize_quote
 from rag.stages.text.sentences import sentence_spans
-from rag.stages.text.tables import TextTable
+from rag.stages.text.tables import TableRow, TextTable, read_tables
 from rag.stages.text.terms import is_han
 
 MAX_SENTENCES = 3
@@ -83,8 +83,8 @@ class ExtractiveChatModel:
         if request.headings and asked and asked.is_whole and (outline := _outline(request)):
             return outline
         is_chinese, rows = is_han(request.question), _rows(request)
-        prose = _candidates(request.passages, _doc_ids(request), list(passage_tables(request)))
-        if cells := quote_cells(request, _doc_ids(request)):
+        prose = _candidates(request.passages, _doc_ids(request), list(_passage_tables(request)))
+        if cells := _quote_cells(request, _doc_ids(request)):
             shares = SentenceScorer(request.question, prose).shares
             if cells[0].answer.share >= max(shares, default=0.0):
                 return [one.marked(is_chinese=is_chinese) for one in cells[:MAX_SENTENCES]]
@@ -188,15 +188,15 @@ def _doc_ids(request: ChatRequest) -> list[str]:
     ]
 
 
-def _rows(request: ChatRequest) -> dict[SourceSentence, TableQuote]:
+def _rows(request: ChatRequest) -> dict[SourceSentence, _TableQuote]:
     """Return the rows of all tables as sentences that may be quoted."""
-    found: dict[SourceSentence, TableQuote] = {}
+    found: dict[SourceSentence, _TableQuote] = {}
     doc_ids = _doc_ids(request)
-    for rank, table in passage_tables(request):
+    for rank, table in _passage_tables(request):
         text = request.passages[rank][1]
         for row in table.rows:
             line = SourceSentence(doc_ids[rank], rank, text, text[row.start : row.end], -row.end)
-            found[line] = quote_row(doc_ids[rank], text, table, row)
+            found[line] = _quote_row(doc_ids[rank], text, table, row)
     return found
 
 
@@ -227,3 +227,72 @@ def _stands_whole(candidate: SourceSentence) -> bool:
     """Return whether the checker of citations will find the sentence as it stands."""
     quote = normalize_quote(candidate.text).text
     return locate_quote(quote, normalize_quote(candidate.passage), is_exact=True) is not None
+
+
+# Of the question's words the names of row and column must explain so many.
+MIN_NAMED = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class _TableQuote:
+    """Cells of a passage's table; ``text`` is the passage."""
+
+    doc_id: str
+    text: str
+    answer: TableAnswer
+
+    def marked(self, *, is_chinese: bool) -> str:
+        """Return what the cells say, with the marker that quotes their header and row."""
+        return quote_marker(
+            self.doc_id, self._quote(), claim=self.answer.in_words(is_chinese=is_chinese)
+        )
+
+    def _quote(self) -> str:
+        """Return header and row as they stand, the rows between them left out."""
+        header, row = self.answer.table.header, self.answer.row
+        line = self.text[row.start : row.end]
+        if not header:
+            return line
+        head = self.text[header[0].start : header[-1].end]
+        source = normalize_quote(self.text)
+        if not self.text[header[-1].end : row.start].strip():
+            whole = self.text[header[0].start : row.end]
+            return (
+                whole if locate_quote(normalize_quote(whole).text, source, is_exact=True) else line
+            )
+        abridged = f"{head} … {line}"
+        _, is_whole = find_abridged(quoted_parts(normalize_quote(abridged).text), source)
+        return abridged if is_whole else line
+
+
+def _passage_tables(request: ChatRequest) -> Iterator[tuple[int, TextTable]]:
+    """Yield the tables of a request's passages, each with its passage's place."""
+    for rank, (_, text) in enumerate(request.passages):
+        carried = request.table_headers[rank] if rank < len(request.table_headers) else ""
+        for table in read_tables(text, carried):
+            yield rank, table
+
+
+def _quote_cells(request: ChatRequest, doc_ids: list[str]) -> list[_TableQuote]:
+    """Return the cells that a question asks for by their names, those that explain it best."""
+    found = [
+        _TableQuote(doc_ids[rank], request.passages[rank][1], answer)
+        for rank, table in _passage_tables(request)
+        for answer in look_up_cells(request.question, table)
+        if answer.share >= MIN_NAMED
+    ]
+    best = max((one.answer.share for one in found), default=0.0)
+    kept: dict[tuple[str, ...], _TableQuote] = {}
+    for one in found:
+        if one.answer.share >= best:
+            # Where chunks overlap a row stands in both.
+            kept.setdefault(one.answer.row.cells, one)
+    return list(kept.values())
+
+
+def _quote_row(doc_id: str, text: str, table: TextTable, row: TableRow) -> _TableQuote:
+    """Return all that a row says, by the columns."""
+    key = next((at for at, cell in enumerate(row.cells) if cell), 0)
+    places = tuple(at for at, cell in enumerate(row.cells) if cell and at != key)
+    whole = TableAnswer(table, row, key, places or (key,), 0.0)
+    return _TableQuote(doc_id, text, whole if places else replace(whole, key=0))

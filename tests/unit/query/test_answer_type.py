@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.stages.query.answer_type import expected_answer_type, typed_mentions
+from rag.stages.query.answer_sentences import expected_answer_type, typed_mentions
 
 
 @pytest.mark.parametrize(
