@@ -41,7 +41,7 @@ from rag.services.usage import current_payer
 from rag.stages.detect.decode import encoding_name
 
 PIECE = 1024 * 1024
-_NO_DRIVE = re.compile(r"^(?:[A-Za-z]:)+")
+_DRIVE = re.compile(r"[A-Za-z]:")
 _BAD_IN_NAMES = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -234,13 +234,16 @@ def upload_file(
 
 
 def clean_path(name: str) -> str:
-    """Return a name with the folders of the zip that it came in, which lead nowhere.
+    """Return a name with the folders of the zip that it came in.
 
+    Any other path, absolute or with a way up, leads about another machine: its last part is taken.
     Of more than 255 characters the first folders are left out.
     """
-    *folders, last = _NO_DRIVE.sub("", name.replace("\\", "/")).split("/")
-    kept = [part for folder in folders if (part := _BAD_IN_NAMES.sub("", folder).strip())]
-    parts = [part for part in kept if part not in (".", "..")] + [clean_name(last)]
+    *folders, last = name.split("/")
+    if not last or "\\" in name or _DRIVE.match(name) or {"", ".", ".."} & set(folders):
+        return clean_name(name)
+    parts = [part for folder in folders if (part := _BAD_IN_NAMES.sub("", folder).strip(" ."))]
+    parts.append(clean_name(last))
     while len("/".join(parts)) > 255:
         parts.pop(0)
     return unicodedata.normalize("NFC", "/".join(parts))
