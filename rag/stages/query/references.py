@@ -202,5 +202,5 @@ def _names(query: str) -> list[str]:
 def _name(name: str) -> Reference:
     # The beginning of each word will do: names are bent (Germany, German).
     stems = [word[: max(4, len(word) - 2)] for word in name.split()]
-    pattern = "".join(rf"(?=[\s\S]*(?<![^\W_]){re.escape(stem)})" for stem in stems)
+    pattern = "".join(rf"(?=[\s\S]*(?<![A-Za-z\d]){re.escape(stem)})" for stem in stems)
     return Reference(name, "name", rf"\A{pattern}", (_folded(name.split()),))

@@ -66,6 +66,9 @@ def test_things_are_found(query: str, found: list[tuple[str, str]]) -> None:
         ("Is it in Germany?", "The German army", True),
         ("Who is John Smith?", "Smith was called John.", True),
         ("Who is John Smith?", "Smith was called Jim.", False),
+        # Chinese has no blank before a name in Latin letters.
+        ("Siemens 的泵多少钱？", "泵由Siemens制造", True),
+        ("²AAA一", "²AAA一", True),
     ],
 )
 def test_a_text_holds_what_it_writes_in_another_form(query: str, text: str, is_held: bool) -> None:
